@@ -856,6 +856,9 @@ ARGUMENTS = {
         many=True,
         file="read",
     ),
+    "topology_file": Argument(
+        "", "NODE.xml", "What NCCL wrote to NCCL_TOPO_DUMP_FILE.", kind="path", file="read"
+    ),
     "like": Argument(
         "--like",
         "FABRIC",

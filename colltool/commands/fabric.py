@@ -1,7 +1,8 @@
-"""Fabric files: list, start, show, draw, import, check and size."""
+"""Fabric files: list, start, show, draw, import, check and size; and NCCL's channels on a node."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -350,6 +351,59 @@ def import_command(
     path = new_file(output, "a fabric file")
     name = path.stem if path else ""
     write(import_dumps(dumps, name=name, like=like, nodes=nodes, nic=nic), path)
+
+
+@command(
+    [
+        "topology_file",
+        option("network_nodes", "Number of nodes like it. [default: 1]", python="nodes"),
+        option(
+            "library",
+            "NCCL, or nccl@VERSION: what a release does. [default: nccl@2.30.7]",
+            metavar="nccl@VERSION",
+            words=("nccl",),
+            offers="",
+        ),
+        RESULT,
+    ],
+    within=fabric_command,
+    name="channels",
+    short_help="The channels that NCCL finds on a node.",
+    network_nodes="--nodes",
+)
+def channels_command(
+    topology_file: Path,
+    out: Out,
+    nodes: int | None = None,
+    library: str | None = None,
+) -> None:
+    """Compute NCCL's topology search without a GPU: the channels of rings, trees and NVLS, their
+    bandwidth, the order of GPUs and NICs, what binds them, and what would change them.
+
+    The file is what NCCL_TOPO_DUMP_FILE=node.xml writes. Between nodes the channels use NICs: give
+    --nodes 2 or more. Rules are those of NCCL 2.26 to 2.30, with its default settings. CollNet is
+    shown where a NIC of the file has it.
+
+    Examples:
+      colltool fabric channels node.xml
+      colltool fabric channels node.xml --nodes 16
+      colltool fabric channels node.xml --nodes 2 --library nccl@2.28.9 --all
+    """
+    from colltool.libraries.nccl.topology.results import channels_found
+
+    out.emit(channels_found(topology_file, nodes or 1, _release_of(library)))
+
+
+def _release_of(library: str | None) -> str:
+    """The release of ``nccl@RELEASE``; empty for the usual one."""
+    name, _, release = (library or "nccl").partition("@")
+    if name != "nccl":
+        what = f"'{clipped(name)}' has no such search"
+        raise ColltoolError(what, argument="library", fix="write nccl, or nccl@2.28.9")
+    if release and not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\d{1,3})?", release):
+        what = f"'{clipped(release)}' is no release of NCCL"
+        raise ColltoolError(what, argument="library", fix="write nccl@2.28.9")
+    return release
 
 
 @command(

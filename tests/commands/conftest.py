@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+NODES = Path(__file__).parent.parent / "data" / "nccl-graph"
 CLEAN = {
     name: value
     for name, value in os.environ.items()
@@ -84,7 +85,7 @@ def _each_fit_once(remembered: Callable[[], None]) -> None:
 @pytest.fixture(scope="session")
 def documents() -> dict[str, str]:
     """What commands compare: two ladders, of which the new one moved, a price, and a measurement of
-    two protocols."""
+    two protocols; and a node for ``fabric channels``."""
     old = run("ladder", "--format", "json").out
     new = json.loads(old)
     new["rows"][1]["ideal"]["total_s"] *= 1.02
@@ -97,6 +98,7 @@ def documents() -> dict[str, str]:
         "log.csv": measured(),
         "rank0.json": traced(),
         "kernels.toml": own,
+        "node.xml": (NODES / "vm90-4gpu.xml").read_text(encoding="utf-8"),
     }
 
 

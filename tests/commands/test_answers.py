@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 DATASHEET = Path(__file__).parent.parent / "data" / "datasheet"
+NODE = DATASHEET.parent / "nccl-graph" / "vm90-4gpu.xml"
 NVL = ("price", "ar", "-f", "nvl72", "-M", "16MB")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "price": NVL,
@@ -80,6 +81,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "library list": ("library", "list"),
     "library show": ("library", "show", "deepep"),
     "fabric size": ("fabric", "size", "--endpoints", "1024", "--radix", "64"),
+    "fabric channels": ("fabric", "channels", str(NODE), "--nodes", "2"),
 }
 
 

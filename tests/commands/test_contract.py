@@ -163,6 +163,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fabric show": ("fabric", "show", "nvl72"),
     "fabric draw": ("fabric", "draw", "nvl72"),
     "fabric check": ("fabric", "check", "nvl72", "mi300x"),
+    "fabric channels": ("fabric", "channels", "node.xml", "--nodes", "2"),
     "fabric size": (
         "fabric",
         "size",
@@ -233,6 +234,7 @@ SCHEMAS = {
     "fabric show": "colltool.fabric-show/1",
     "fabric draw": "colltool.fabric-draw/1",
     "fabric check": "colltool.fabric-check/1",
+    "fabric channels": "colltool.channels/1",
     "fabric size": "colltool.fabric-size/1",
     "fabric size bill": "colltool.fabric-size/1",
     "fabric size dragonfly": "colltool.fabric-size-direct/1",
@@ -664,6 +666,41 @@ FAILURE: Shape = {
     "beyond": str,
     "cut_off": int,
 }
+CHANNELS: Shape = HEAD | {
+    "file": str,
+    "nccl": str,
+    "nodes": int,
+    "nccl_nodes": int,
+    "channels": int,
+    "nvls_channels": int,
+    "graphs": [
+        {
+            "graph": str,
+            "pattern": int,
+            "cross_nic": int,
+            "channels": int,
+            "inside_Bps": float,
+            "across_Bps": float,
+            "between_gpus": str,
+            "to_nics": str,
+            "same_order": bool,
+            "emergency": bool,
+            "trial": int,
+            "trials": int,
+            "binding": {"part": str, "names": [str], "used_Bps": float, "of_Bps": float},
+            "orders": [{"gpus": [int], "nics": [int]}],
+        }
+    ],
+    "picks": [{"from_bytes": Number, "algorithm": str, "protocol": str}],
+    "changes": [{"change": str, "names": [str], "to": str, "ring_channels": int, "text": str}],
+    "node": {
+        "gpus": [{"rank": int, "to_gpus": [str], "to_nics": [str]}],
+        "nics": [{"id": int, "name": str, "rate_Bps": float}],
+        "nvswitch": bool,
+        "groups": [[int]],
+    },
+    "notes": [str],
+}
 SIZED: Shape = HEAD | {
     "endpoints": int,
     "ports_per_endpoint": int,
@@ -858,6 +895,7 @@ PROMISED: dict[str, Shape] = {
     "calibrate eta": CALIBRATE,
     "fabric show": SHOWN,
     "fabric draw": DRAWN,
+    "fabric channels": CHANNELS,
     "fabric size": SIZED | {"bill": {"parts": [PART], "cost": (dict, type(None))}},
     "fabric size bill": SIZED | {"bill": {"parts": [PART], "cost": COST}},
     "fabric size dragonfly": SIZED_DIRECT,

@@ -66,6 +66,14 @@ EXACT: dict[str, tuple[str, ...]] = {
         ),
         "  are these seconds? write 3us",
     ),
+    "fabric channels node.xml --library rccl": (
+        "error: --library: 'rccl' has no such search",
+        "  write nccl, or nccl@2.28.9",
+    ),
+    "fabric channels node.xml --library nccl@2": (
+        "error: --library: '2' is no release of NCCL",
+        "  write nccl@2.28.9",
+    ),
     "pricee ar": ("error: no command 'pricee'", f"  did you mean 'price'? {COMMANDS}"),
     "price arr -f nvl72": ("error: unknown primitive 'arr'", f"  did you mean 'ar'? {PRIMITIVES}"),
     "price qux -f nvl72": ("error: unknown primitive 'qux'", f"  {PRIMITIVES}"),

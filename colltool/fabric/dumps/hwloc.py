@@ -17,10 +17,10 @@ from statistics import median_low
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.files import AnyPath
+from colltool.base.xml_tree import Element, XmlFormat, read_xml
 from colltool.fabric.dumps import pci
 from colltool.fabric.dumps.nics import NicAt, NicDistance, serving
 from colltool.fabric.dumps.node import NodeDump
-from colltool.fabric.dumps.xml_tree import Element, XmlFormat, read_xml
 
 TOOL = "lstopo"
 MAX_DEVICES = 1024  # a dump of more is of no node

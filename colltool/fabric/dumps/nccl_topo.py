@@ -26,21 +26,17 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.base.files import AnyPath
+from colltool.base.xml_tree import Element, read_xml
 from colltool.fabric.dumps import pci
 from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
 from colltool.fabric.dumps.node import Link, NodeDump, Pair
 from colltool.fabric.dumps.sentences import said
-from colltool.fabric.dumps.xml_tree import Element, XmlFormat, read_xml
+from colltool.libraries.nccl.topology.system import FIX, FORMAT
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
 # Limits that no node reaches.
 MAX_ACCELERATORS = 1024
 MAX_NICS = 1024
-_FIX = (
-    "write one: NCCL_TOPO_DUMP_FILE=node.xml ./build/all_reduce_perf -g 8 (or any job of a whole"
-    " node)"
-)
-FORMAT = XmlFormat("system", "NCCL", _FIX)
 
 _VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
 # Classes of what a link leads to.
@@ -81,13 +77,13 @@ def read_nccl_topo(path: AnyPath) -> NodeDump:
     system = read_xml(path, FORMAT)
     gpus = _gpus(system)
     if not gpus:
-        raise ColltoolError("has no accelerators", where=name, fix=_FIX)
+        raise ColltoolError("has no accelerators", where=name, fix=FIX)
     nics = _nics(system, name)
     if len(gpus) > MAX_ACCELERATORS or len(nics) > MAX_NICS:
         what = (
             f"has more than {MAX_ACCELERATORS} accelerators or {MAX_NICS} NICs: no node is so large"
         )
-        raise ColltoolError(what, where=name, fix=_FIX)
+        raise ColltoolError(what, where=name, fix=FIX)
     return _node(system, name, gpus, nics)
 
 
@@ -219,7 +215,7 @@ def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> It
         text = link.get("count")
         if not re.fullmatch(r"\d{1,4}", text):
             what = f"expected a count of links of {gpu.name}, got {quote(text)}"
-            raise ColltoolError(what, where=f"{name}:{link.line}:{link.column}", fix=_FIX)
+            raise ColltoolError(what, where=f"{name}:{link.line}:{link.column}", fix=FIX)
         count = int(text)
         other = positions.get((host, link.get("target")))
         leads_to = link.get("tclass")
@@ -295,7 +291,7 @@ def _of_net(net: Element, at: Element, name: str) -> Nic:
     speed = net.get("speed") or "-1"
     if not re.fullmatch(r"-?\d{1,9}", speed):
         what = f"expected a speed in Mb/s, got {quote(speed)}"
-        raise ColltoolError(what, where=f"{name}:{net.line}:{net.column}", fix=_FIX)
+        raise ColltoolError(what, where=f"{name}:{net.line}:{net.column}", fix=FIX)
     nic = _of_slot(at)._replace(name=clipped(net.get("name") or "net"))
     if int(speed) > 0:
         # NCCL writes -1 where the driver does not know

@@ -313,11 +313,20 @@ def _without_sources(value: Any, top: bool = True) -> Any:
 @dataclass(frozen=True)
 class Graph:
     """The channels that NCCL's search found for a pattern; rates are per channel, within a node and
-    between nodes."""
+    between nodes.
+
+    Args:
+        latency_us: of the NICs, as their plugin tells it.
+        link: between the GPUs of a node, where it is not the group's.
+        runs_ll128: LL128 runs on it; None: as the group's links and NICs let it.
+    """
 
     channels: int
     inside_GBps: float
     across_GBps: float
+    latency_us: float = 0.0
+    link: Link | None = None
+    runs_ll128: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,6 +344,9 @@ class Hardware:
         simple_tree: a node had to use the pattern TREE, with all traffic of a NIC through one GPU.
         same_channels: all rings visit the GPUs in the same order.
         gpudirect: NICs reach the GPUs' memory, or there are none.
+        collnet_direct_graph: where it is not ``collnet_graph``.
+        pat_graph: where it is not the tree's.
+        all_ranks: where nodes have different numbers of them; 0: all have ``ranks_per_node``.
     """
 
     version: str
@@ -355,10 +367,29 @@ class Hardware:
     simple_tree: bool
     same_channels: bool
     gpudirect: bool = True
+    collnet_direct_graph: Graph | None = None
+    pat_graph: Graph | None = None
+    all_ranks: int = 0
 
     @property
     def ranks(self) -> int:
-        return self.nodes * self.ranks_per_node
+        return self.all_ranks or self.nodes * self.ranks_per_node
+
+    def graph_of(self, algorithm: str) -> Graph:
+        """The graph that an algorithm runs on; the ring's if it has none."""
+        own = {
+            "tree": self.tree,
+            "pat": self.pat_graph or self.tree,
+            "nvls": self.nvls_graph,
+            "nvls_tree": self.nvls_graph,
+            "collnet_chain": self.collnet_graph,
+            "collnet_direct": self.collnet_direct_graph or self.collnet_graph,
+        }
+        return own.get(algorithm) or self.ring
+
+    def link_of(self, algorithm: str) -> Link:
+        """What joins the GPUs of a node in an algorithm's graph."""
+        return self.graph_of(algorithm).link or self.link
 
     @property
     def constants(self) -> Constants:

@@ -156,10 +156,10 @@ def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -
         return f"NCCL has no {algorithm} for {primitive.label}"
     if protocol != "simple" and algorithm not in ("ring", "tree"):
         return "runs under Simple alone"
-    if protocol == "ll128" and on.link == "pci" and on.ranks_per_node > 1:
-        return "LL128 needs NVLink between the GPUs of a node"
-    if protocol == "ll128" and on.nodes > 1 and not on.gpudirect:
-        return "LL128 across nodes needs GPUDirect RDMA"
+    if protocol == "ll128":
+        reason = _without_ll128(on, algorithm)
+        if reason:
+            return reason
     match algorithm:
         case "nvls":
             missing = _without_nvls(on)
@@ -181,6 +181,17 @@ def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -
             return _without_collnet(on, primitive)
         case "pat" if on.ranks_per_node > 1:
             return "needs one rank per node"
+    return ""
+
+
+def _without_ll128(on: Hardware, algorithm: str) -> str:
+    runs = on.graph_of(algorithm).runs_ll128
+    if runs is not None:
+        return "" if runs else "LL128 needs NVLink, and NICs on the GPUs' switches"
+    if on.link == "pci" and on.ranks_per_node > 1:
+        return "LL128 needs NVLink between the GPUs of a node"
+    if on.nodes > 1 and not on.gpudirect:
+        return "LL128 across nodes needs GPUDirect RDMA"
     return ""
 
 
@@ -237,10 +248,8 @@ def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) 
         case "nvls" | "nvls_tree":
             return _nvls_GBps(on, primitive, algorithm)
         case "pat":
-            return _channels_GBps(on, on.tree, "pat") * share["pat"]
-    graph = on.collnet_graph
-    # why_not refuses CollNet without
-    assert graph is not None
+            return _channels_GBps(on, on.graph_of("pat"), "pat") * share["pat"]
+    graph = on.graph_of(algorithm)
     if algorithm == "collnet_chain":
         return graph.channels * graph.inside_GBps
     assert algorithm == "collnet_direct"
@@ -354,7 +363,11 @@ def latency_terms(
     # between nodes, with one rank on each: up to 2.30 a tree's, which hides nothing
     lone = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
     net_us = numbers.hop_us("net", "tree" if lone else algorithm, protocol)
-    inside = LatencyTerm("hops inside a node", 1, numbers.hop_us(on.link, algorithm, protocol))
+    # Simple waits for a NIC twice: for the data, and for the flush behind it
+    waits = 2 if protocol == "simple" else 1
+    net_us += waits * on.graph_of(algorithm).latency_us
+    inside_us = numbers.hop_us(on.link_of(algorithm), algorithm, protocol)
+    inside = LatencyTerm("hops inside a node", 1, inside_us)
     between = LatencyTerm("hops between nodes", 1, net_us)
     match algorithm:
         case "ring" if primitive in (BC, REDUCE):
@@ -391,7 +404,7 @@ def _stream_hops(on: Hardware, protocol: str) -> LatencyTerm:
     """The hops of a broadcast or reduce, whose messages follow each other through the ring."""
     wires: str = "net"
     if on.nodes == 1 or on.constants.rule["rooted_hops"] == "inside":
-        wires = on.link
+        wires = on.link_of("ring")
     if on.same_channels:
         return LatencyTerm("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
     us = on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)

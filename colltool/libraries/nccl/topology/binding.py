@@ -1,0 +1,190 @@
+"""What keeps NCCL from more channels: the parts of a node that a graph's channels fill most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from colltool.libraries.nccl.topology import kinds
+from colltool.libraries.nccl.topology.bills import bill_of
+from colltool.libraries.nccl.topology.graphs import DomainGraphs
+from colltool.libraries.nccl.topology.kinds import NVLS, RING, UNLIMITED_MBps
+from colltool.libraries.nccl.topology.paths import Path
+from colltool.libraries.nccl.topology.requests import Channel
+from colltool.libraries.nccl.topology.search import Searched
+from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu
+
+# of the fullest part's share: what is so full binds as well
+_AS_FULL = 0.995
+_PARTS = {"NVL": "nvlink", "C2C": "c2c", "SYS": "cpus", "NET": "port"}
+_SLOTS = {"DEV": "gpu-slot", "NIC": "nic-slot", "PCI": "switch"}
+
+
+class Binding(NamedTuple):
+    """The fullest parts of a kind.
+
+    Args:
+        part: nvlink, c2c, cpus, port, gpu-slot, nic-slot, switch; or path, where the search found
+            nothing: the slowest path between two GPUs.
+        names: of them, such as GPUs by rank or NICs by name.
+        used_MBps, of_MBps: of the fullest.
+    """
+
+    part: str
+    names: tuple[str, ...]
+    used_MBps: float
+    of_MBps: int
+
+    @property
+    def used_Bps(self) -> float:
+        return self.used_MBps * 1e6
+
+    @property
+    def of_Bps(self) -> float:
+        return self.of_MBps * 1e6
+
+
+class _Load(NamedTuple):
+    """What a part carries of what it could."""
+
+    share: float
+    name: str
+    used_MBps: float
+    of_MBps: int
+
+
+def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
+    """What the channels of a graph fill; None if they take nothing, as those of a GPU alone do."""
+    if result.is_emergency:
+        return _slowest(domain)
+    shares: dict[str, list[_Load]] = defaultdict(list)
+    system = domain.paths.system
+    taken: dict[int, float] = defaultdict(float)
+    ports: dict[int, float] = defaultdict(float)
+    for path, MBps in taken_paths(domain, result):
+        for number, charged in bill_of(path, round(MBps)):
+            taken[number] += charged
+    for channel in result.found.channels:
+        if channel.nets:
+            ports[channel.nets[0]] += result.across_MBps
+    for number, MBps in taken.items():
+        link = system.links[number]
+        if link.kind in ("LOC", "NET") or link.MBps >= UNLIMITED_MBps:
+            continue
+        part, name = _name_of(link)
+        shares[part].append(_Load(MBps / link.MBps, name, MBps, link.MBps))
+    for place, MBps in ports.items():
+        net = system.nets[place]
+        shares["port"].append(_Load(MBps / net.MBps, net.name, MBps, net.MBps))
+    if not shares:
+        return None
+    fullest = max(shares, key=lambda part: max(shares[part]))
+    most = max(shares[fullest])
+    names = []
+    for load in shares[fullest]:
+        if load.share >= most.share * _AS_FULL:
+            names.append(load.name)
+    return Binding(fullest, tuple(dict.fromkeys(names)), most.used_MBps, most.of_MBps)
+
+
+def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, float]]:
+    """The paths that a graph's channels take, each at its rate."""
+    system = domain.paths.system
+    for channel in result.found.channels:
+        gpus = [system.gpus[place] for place in channel.gpus]
+        pattern = result.found.request.pattern
+        if channel.nets:
+            yield from _to_nics(domain, result, channel, gpus)
+        if pattern == NVLS:
+            yield from _to_switches(domain, result.inside_MBps, gpus[0])
+        elif pattern > NVLS:
+            yield from _to_peers(domain, result.inside_MBps, gpus)
+        else:
+            following = gpus[1:]
+            if pattern == RING and not channel.nets:
+                following = [*following, gpus[0]]
+            for gpu, other in zip(gpus, following, strict=False):
+                yield domain.paths.get(gpu, other), result.inside_MBps
+
+
+def _to_nics(
+    domain: DomainGraphs, result: Searched, channel: Channel, gpus: list[RankedGpu]
+) -> Iterator[tuple[Path, float]]:
+    """The ways of a channel in and out of the node."""
+    paths = domain.paths
+    start, end = (paths.system.nets[place] for place in channel.nets)
+    across = result.across_MBps
+    yield paths.get(start, gpus[0]), across
+    leaving = gpus[:1]
+    match result.found.request.pattern:
+        case kinds.RING:
+            leaving = gpus[-1:]
+        case kinds.BALANCED_TREE:
+            leaving = gpus[:2]
+    for gpu in leaving:
+        yield paths.get(gpu, end), across / len(leaving)
+
+
+def _to_switches(
+    domain: DomainGraphs, MBps: float, head: RankedGpu
+) -> Iterator[tuple[Path, float]]:
+    """The ways of an NVLS channel: the head's own stream is on it twice."""
+    system = domain.paths.system
+    assert system.nvswitch is not None, "NVLS is not searched for without"
+    for gpu in system.gpus:
+        taken = MBps
+        if gpu is head:
+            taken = 2 * MBps
+        yield domain.paths.get(system.nvswitch, gpu), taken
+        yield domain.paths.get(gpu, system.nvswitch), taken
+
+
+def _to_peers(
+    domain: DomainGraphs, MBps: float, gpus: list[RankedGpu]
+) -> Iterator[tuple[Path, float]]:
+    """The ways of a CollNet direct channel, a share to and from each other GPU."""
+    share = MBps / max(len(gpus) - 1, 1)
+    for gpu in gpus[1:]:
+        yield domain.paths.get(gpus[0], gpu), share
+        yield domain.paths.get(gpu, gpus[0]), share
+
+
+def _name_of(link: NodeLink) -> tuple[str, str]:
+    """The kind of part that a link is, and the name of the one it belongs to."""
+    if link.kind == "PCI":
+        # the lower end's slot
+        lower = link.owner if link.owner.parent is link.to else link.to
+        return _SLOTS[lower.type], _called(lower)
+    ends = [link.owner, link.to]
+    if link.kind == "SYS":
+        return "cpus", " and ".join(sorted(node.name for node in ends))
+    device = next(node for node in ends if node.type == "DEV")
+    return _PARTS[link.kind], _called(device)
+
+
+def _called(node: object) -> str:
+    """A GPU by its rank, a NIC by its port's name, a switch by its bus id."""
+    links: list[NodeLink] = getattr(node, "links", [])
+    ranks = []
+    for link in links:
+        if link.to.type == "GPU":
+            ranks.append(str(getattr(link.to, "rank", "")))
+        elif isinstance(link.to, NicPort):
+            return link.to.name
+    return "/".join(ranks) or str(getattr(node, "name", ""))
+
+
+def _slowest(domain: DomainGraphs) -> Binding:
+    """The slowest path between GPUs: what was below all rates that are tried."""
+    found = []
+    gpus = domain.paths.system.gpus
+    for gpu in gpus:
+        for other in gpus:
+            if gpu is not other:
+                path = domain.paths.get(gpu, other)
+                found.append((path.MBps, gpu.rank, other.rank))
+    if not found:
+        return Binding("path", (), 0, 0)
+    MBps, one_rank, other_rank = min(found)
+    return Binding("path", (str(one_rank), str(other_rank)), 0, MBps)

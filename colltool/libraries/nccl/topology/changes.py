@@ -1,0 +1,227 @@
+"""What would change the channels: the search run again on the file with one thing changed.
+
+Each change mends what is unlike the rest of the node: NVLinks that a GPU lacks, slots slower than
+others of their kind, GPUDirect that is off, NICs on no GPU's switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from colltool.base.xml_tree import Element
+from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of_xml
+from colltool.libraries.nccl.topology.kinds import PXB
+from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
+
+# Searches of more visits than this are not run again.
+MAX_VISITS = 1_000_000
+# the generation of a GPU's slot, by the least compute capability
+_SPEEDS = ((100, "64.0 GT/s PCIe"), (90, "32.0 GT/s PCIe"), (80, "16.0 GT/s PCIe"))
+_OLDEST_SPEED = "8.0 GT/s PCIe"
+
+
+class NodeChange(NamedTuple):
+    """A change, and what the search finds with it.
+
+    Args:
+        kind: nvlinks, gdr, slots, unknown-slots, or nics.
+        names: bus ids of what is changed.
+        to: what it is changed to, such as a number of links or a slot's speed.
+        after: the graphs with it.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    to: str
+    after: NodeGraphs
+
+
+class _Edit(NamedTuple):
+    kind: str
+    names: tuple[str, ...]
+    to: str
+
+
+Editor = Callable[[Element, NodeGraphs], _Edit | None]
+
+
+def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> Iterator[NodeChange]:
+    """The changes that move a graph; none where the search is too long to be run again.
+
+    ``read`` reads the file anew: each change edits elements of its own.
+    """
+    if sum(domain.visits for domain in before.domains) > MAX_VISITS:
+        return
+    for editor in (_with_nvlinks, _with_gdr, _with_slots, _with_known_slots, _with_near_nics):
+        root = read()
+        edit = editor(root, before)
+        if edit is None:
+            continue
+        after = graphs_of_xml(root, name, before.nodes, before.system.version)
+        if figures(after) != figures(before):
+            yield NodeChange(edit.kind, edit.names, edit.to, after)
+
+
+def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
+    """What a change may move: channels and rates of each graph, in each domain."""
+    found: list[tuple[object, ...]] = []
+    for domain in node.domains:
+        for pattern, result in domain.graphs.items():
+            found.append(
+                (pattern, result.found.channel_count, result.inside_MBps, result.across_MBps)
+            )
+    return found
+
+
+def _slots(root: Element, inner: str) -> list[Element]:
+    """The PCI slots that hold such elements."""
+    found = []
+    for slot in root.each("pci"):
+        if any(child.tag == inner for child in slot.children):
+            found.append(slot)
+    return found
+
+
+def _busid(element: Element | None) -> str:
+    """The bus id of the slot that an element is in; empty without."""
+    slot = element.inside("pci") if element is not None else None
+    return "" if slot is None else slot.get("busid")
+
+
+def _edited(kind: str, names: Sequence[str], to: str) -> _Edit | None:
+    """An edit of what was named; None if nothing was."""
+    if not names:
+        return None
+    return _Edit(kind, tuple(names), to)
+
+
+def _rate(slot: Element) -> int:
+    return slot_MBps(slot.get("link_speed"), slot.get("link_width"))
+
+
+def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
+    """Give each GPU as many links to NVSwitches as the one with the most has."""
+    counts: dict[str, int] = {}
+    slots = _slots(root, "gpu")
+    for slot in slots:
+        links = [link for link in slot.each("nvlink") if link.get("tclass").startswith("0x068")]
+        counts[slot.get("busid")] = sum(number(link.get("count")) for link in links)
+    most = max(counts.values(), default=0)
+    short = [slot for slot in slots if counts[slot.get("busid")] < most]
+    if not short:
+        return None
+    target = next(link for link in root.each("nvlink") if link.get("tclass").startswith("0x068"))
+    for slot in short:
+        for gpu in slot.each("gpu"):
+            missing = most - counts[slot.get("busid")]
+            attributes = target.attributes | {"count": str(missing)}
+            gpu.children.append(Element("nvlink", attributes, gpu.line, gpu.column, gpu))
+    return _edited("nvlinks", [slot.get("busid") for slot in short], str(most))
+
+
+def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
+    """GPUDirect RDMA where it is off."""
+    names = []
+    for tag in ("gpu", "net"):
+        for element in root.each(tag):
+            if number(element.get("gdr")) != 1:
+                element.attributes["gdr"] = "1"
+                names.append(element.get("name") or _busid(element))
+    return _edited("gdr", names, "1")
+
+
+def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
+    """Slots of a kind that are slower than the fastest of it."""
+    names = []
+    to = ""
+    for inner in ("gpu", "nic"):
+        slots = _slots(root, inner)
+        if not slots:
+            continue
+        best = max(slots, key=_rate)
+        speed = best.get("link_speed")
+        width = best.get("link_width")
+        # a card that its slot holds back, whatever the others have
+        if inner == "nic" and _is_held_back(best):
+            width = "16"
+        for slot in slots:
+            if _rate(slot) < slot_MBps(speed, width):
+                slot.attributes["link_speed"] = speed
+                slot.attributes["link_width"] = width
+                names.append(slot.get("busid"))
+                to = f"{speed} x{width}"
+    return _edited("slots", names, to)
+
+
+def _is_held_back(slot: Element) -> bool:
+    """Whether a NIC's ports are faster than its slot."""
+    ports = sum(port_MBps(net.get("speed")) for net in slot.each("net"))
+    return ports > _rate(slot)
+
+
+def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
+    """A generation for slots whose speed NCCL cannot read, as in a VM."""
+    speed = _OLDEST_SPEED
+    for sm, known in reversed(_SPEEDS):
+        if before.system.least_sm >= sm:
+            speed = known
+    names = []
+    for slot in root.each("pci"):
+        text = slot.get("link_speed")
+        if slot_MBps(text, "16") == slot_MBps("", "16") and not text.startswith("8"):
+            # NCCL looks for the word behind the number
+            if text.endswith("GT/s"):
+                speed = f"{text} PCIe"
+            slot.attributes["link_speed"] = speed
+            slot.attributes["link_width"] = "16"
+            names.append(slot.get("busid"))
+    return _edited("unknown-slots", names, f"{speed} x16")
+
+
+def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
+    """NICs that are on no GPU's switch, beside the GPUs that have none."""
+    paths = before.paths
+    system = before.system
+    far_nets = []
+    for net in system.nets:
+        if min(paths.get(net, gpu).kind for gpu in system.gpus) > PXB:
+            far_nets.append(net)
+    lonely = []
+    for gpu in system.gpus:
+        if min((paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
+            lonely.append(gpu)
+    slots = {slot.get("busid"): slot for slot in _slots(root, "nic")}
+    targets = {slot.get("busid"): slot for slot in _slots(root, "gpu")}
+    moved = []
+    for net, gpu in zip(far_nets, lonely, strict=False):
+        slot = slots.get(_busid(net.element))
+        beside = targets.get(gpu.name)
+        if slot is None or beside is None or slot.parent is None or beside.parent is None:
+            continue
+        if slot not in slot.parent.children:
+            continue
+        slot.parent.children.remove(slot)
+        switch = beside.parent
+        if switch.tag != "pci":
+            switch = _new_switch(beside)
+        slot.parent = switch
+        switch.children.append(slot)
+        moved.append(slot.get("busid"))
+    return _edited("nics", moved, "")
+
+
+def _new_switch(slot: Element) -> Element:
+    """A switch between a GPU's slot and the CPU that it is on."""
+    cpu = slot.parent
+    assert cpu is not None, "a slot is in a CPU"
+    attributes = {
+        "busid": f"{slot.get('busid')}-switch",
+        "class": "0x060400",
+        "link_speed": slot.get("link_speed"),
+        "link_width": slot.get("link_width"),
+    }
+    switch = Element("pci", attributes, slot.line, slot.column, cpu, [slot])
+    cpu.children[cpu.children.index(slot)] = switch
+    slot.parent = switch
+    return switch

@@ -1,0 +1,60 @@
+"""Which GPUs of a system reach each other without the network, and what those of one have."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.libraries.nccl.topology.kinds import NET, UNLIMITED_MBps
+from colltool.libraries.nccl.topology.paths import Paths
+from colltool.libraries.nccl.topology.system import RankedGpu, System, number_parts
+
+
+def domains_of(paths: Paths) -> list[list[RankedGpu]]:
+    """The GPUs in groups that NCCL makes nodes of, in their order."""
+    group_of: list[int] = []
+    gpus = paths.system.gpus
+    for index, gpu in enumerate(gpus):
+        group = index
+        for earlier in range(index):
+            if paths.get(gpu, gpus[earlier]).kind < NET:
+                group = min(group, group_of[earlier])
+        group_of.append(group)
+    groups: dict[int, list[RankedGpu]] = {}
+    for gpu, group in zip(gpus, group_of, strict=True):
+        groups.setdefault(group, []).append(gpu)
+    return list(groups.values())
+
+
+def trim(system: System, kept: set[int]) -> None:
+    """Drop the GPUs of other ranks; their devices, and all NICs, stay."""
+    system.gpus = [gpu for gpu in system.gpus if gpu.rank in kept]
+    for device in system.devices:
+        links = []
+        for link in device.links:
+            if not isinstance(link.to, RankedGpu) or link.to.rank in kept:
+                links.append(link)
+        device.links = links
+    number_parts(system)
+
+
+class Totals(NamedTuple):
+    """What a GPU moves: ``most_MBps`` on one path to a NIC (``across``), or to another GPU;
+    ``total_MBps`` on all of its NVLinks, or its slot."""
+
+    most_MBps: int
+    total_MBps: int
+
+
+def totals_of(paths: Paths, across: bool) -> Totals:
+    """The most that any device moves."""
+    system = paths.system
+    if len(system.gpus) == 1 and not across:
+        return Totals(UNLIMITED_MBps, UNLIMITED_MBps)
+    most = 0
+    total = 0
+    for device in system.devices:
+        for end in system.nets if across else system.devices:
+            if end is not device:
+                most = max(most, paths.get(device, end).MBps)
+        total = max(total, device.total_MBps("NVL"), device.total_MBps("PCI"))
+    return Totals(most, total)

@@ -1,0 +1,144 @@
+"""The graphs of a node, from its topology file: ring, tree, NVLS and CollNet (:func:`graphs_of`)."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.files import AnyPath
+from colltool.base.xml_tree import Element, read_xml
+from colltool.libraries.nccl.topology.channels import ChannelBuilder
+from colltool.libraries.nccl.topology.domains import Totals, domains_of, totals_of, trim
+from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, DIRECT, NVLS, RING, TREE
+from colltool.libraries.nccl.topology.paths import Paths, paths_of
+from colltool.libraries.nccl.topology.requests import first_request, most_channels
+from colltool.libraries.nccl.topology.search import Searched, search
+from colltool.libraries.nccl.topology.system import (
+    FIX,
+    FORMAT,
+    MAX_UNSWITCHED_GPUS,
+    System,
+    system_of,
+)
+from colltool.libraries.nccl.topology.versions import Version, version_of
+
+NVLS_LEAST_SM = 90
+
+
+class DomainGraphs(NamedTuple):
+    """The graphs of the GPUs that reach each other without the network.
+
+    Args:
+        ranks: of the domain, in the order of the file.
+        across: they also use the network.
+        graphs: by pattern: ring, tree, nvls, collnet_chain, collnet_direct; those that NCCL has.
+        visits: steps of all searches.
+    """
+
+    ranks: tuple[int, ...]
+    paths: Paths
+    across: bool
+    totals: Totals
+    graphs: dict[str, Searched]
+    visits: int
+
+
+class NodeGraphs(NamedTuple):
+    """What NCCL computes from a file for so many hosts, or NVLink domains, like it.
+
+    Args:
+        system: as read, before GPUs were trimmed; ``paths``: of it.
+        domains: those of rank 0 first.
+    """
+
+    system: System
+    paths: Paths
+    nodes: int
+    domains: tuple[DomainGraphs, ...]
+
+    @property
+    def across(self) -> bool:
+        return self.domains[0].across
+
+    @property
+    def first(self) -> DomainGraphs:
+        return self.domains[0]
+
+
+def graphs_of(
+    path: AnyPath, nodes: int = 1, version: str = "", *, collnet: bool = False
+) -> NodeGraphs:
+    """What a release of NCCL (default: 2.30.7) computes from a file of NCCL_TOPO_DUMP_FILE.
+
+    Raises:
+        ColltoolError: not such a file, beyond its limits, or nodes without NICs.
+    """
+    root = read_xml(path, FORMAT)
+    return graphs_of_xml(
+        root, os.fsdecode(path), nodes, version_of(version or "2.30.7"), collnet=collnet
+    )
+
+
+def graphs_of_xml(
+    root: Element, name: str, nodes: int, version: Version, *, collnet: bool = False
+) -> NodeGraphs:
+    """Compute what :func:`graphs_of` does, of a file's elements; ``name``: the file's, for errors."""
+    system = system_of(root, name, version)
+    paths = paths_of(system)
+    groups = domains_of(paths)
+    across = nodes > 1 or len(groups) > 1
+    if across and not system.nets:
+        what = "has no NIC for collectives: NCCL cannot leave the node"
+        raise ColltoolError(what, where=name, fix=f"leave {argument_text('nodes')} out")
+    if system.nvswitch is None and len(system.gpus) > MAX_UNSWITCHED_GPUS:
+        what = f"has {len(system.gpus)} GPUs and no NVSwitch: no node is so large"
+        raise ColltoolError(what, where=name, fix=FIX)
+    domains = []
+    for group in groups:
+        kept = {gpu.rank for gpu in group}
+        own_paths = paths
+        if len(groups) > 1:
+            own = system_of(root, name, version)
+            trim(own, kept)
+            own_paths = paths_of(own)
+        domains.append(domain_graphs(own_paths, across=across, collnet=collnet))
+    domains.sort(key=lambda domain: 0 not in domain.ranks)
+    return NodeGraphs(system, paths, nodes, tuple(domains))
+
+
+def domain_graphs(paths: Paths, *, across: bool, collnet: bool = False) -> DomainGraphs:
+    """The graphs of the GPUs of a system."""
+    system = paths.system
+    totals = totals_of(paths, across)
+    builder = ChannelBuilder(paths, across=across)
+
+    def find(pattern: int, least: int, most: int, collnet: bool = False) -> Searched:
+        request, bounds = first_request(
+            paths, totals, pattern, least, most, across=across, collnet=collnet
+        )
+        return search(builder, totals, request, bounds)
+
+    graphs = {"ring": find(RING, 1, most_channels(RING, len(system.gpus)))}
+    rings = graphs["ring"].found.channel_count
+    graphs["tree"] = find(BALANCED_TREE, rings, rings)
+    if collnet and across:
+        graphs["collnet_chain"] = find(TREE, rings, rings, True)
+        most = most_channels(DIRECT, len(system.gpus))
+        graphs["collnet_direct"] = find(DIRECT, 1, most, True)
+    if has_nvls(system):
+        most = most_channels(NVLS, len(system.gpus))
+        graphs["nvls"] = find(NVLS, 1 if across else most, most)
+    kept = {}
+    for name, result in graphs.items():
+        if result.found.channels:
+            kept[name] = result
+    ranks = tuple(gpu.rank for gpu in system.gpus)
+    return DomainGraphs(ranks, paths, across, totals, kept, builder.visits)
+
+
+def has_nvls(system: System) -> bool:
+    """Whether the GPUs' NVSwitches reduce: from Hopper on, for two GPUs or more."""
+    return (
+        system.nvswitch is not None and system.least_sm >= NVLS_LEAST_SM and len(system.gpus) >= 2
+    )

@@ -1,0 +1,339 @@
+"""Paths between the parts of a system: the nearest type first, then the highest rate, then the
+fewest links; and what NCCL does to them where GPUs or NICs may not reach each other directly.
+
+A path has a type (:data:`~colltool.libraries.nccl.topology.kinds.KINDS`), the least rate of its links
+in MB/s, and its links in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from colltool.libraries.nccl.topology.kinds import (
+    C2C,
+    DIS,
+    LOC,
+    NET,
+    NVB,
+    NVL,
+    P2C,
+    PHB,
+    PIX,
+    PXB,
+    PXN,
+    SYS,
+    UNLIMITED_MBps,
+)
+from colltool.libraries.nccl.topology.system import (
+    Cpu,
+    GpuDevice,
+    NicPort,
+    NodeLink,
+    RankedGpu,
+    System,
+    SystemNode,
+)
+
+_OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
+# Channels that NCCL looks through for a GPU that has a NIC as its own.
+_CHANNELS = 64
+# Two GPUs of an AMD host reach each other through the CPUs.
+_FEW_DEVICES = 2
+# Links of a path from GPU to GPU through a third one's NVLinks.
+_RELAYED_LINKS = 4
+
+Part = TypeVar("Part", bound=SystemNode)
+
+
+class Path(NamedTuple):
+    kind: int
+    MBps: int
+    links: tuple[NodeLink, ...]
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Less of a better path: nearer, else faster, else of fewer links."""
+        return self.kind, -self.MBps, len(self.links)
+
+
+NO_PATH = Path(DIS, 0, ())
+_HERE = Path(LOC, UNLIMITED_MBps, ())
+
+
+class Paths:
+    """Paths of a system from node to node, by their numbers; those that NCCL asks for: towards
+    CPUs, GPUs, NICs and NVSwitches."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._towards: dict[int, list[Path]] = {}
+        targets: list[SystemNode] = [*system.cpus, *system.devices, *system.gpus, *system.nets]
+        if system.nvswitch is not None:
+            targets.append(system.nvswitch)
+        for target in targets:
+            self._towards[target.number] = waves(system, target)
+
+    def get(self, start: SystemNode, end: SystemNode) -> Path:
+        return self._towards[end.number][start.number]
+
+    def put(self, start: SystemNode, end: SystemNode, path: Path) -> None:
+        self._towards[end.number][start.number] = path
+
+    def nearest(self, start: SystemNode, among: Sequence[Part]) -> list[Part]:
+        """What NCCL calls local: those at the highest rate, of these the nearest, all of equals."""
+        best = (-1, 0)
+        found: list[Part] = []
+        for end in among:
+            path = self.get(start, end)
+            rank = (path.MBps, -path.kind)
+            if rank > best:
+                best = rank
+                found = []
+            if rank == best:
+                found.append(end)
+        return found
+
+    def cpu_of(self, node: SystemNode) -> Cpu:
+        """A GPU's own CPU."""
+        cpus = self.system.cpus
+        if self.system.version.nearest_kind_first:
+            cpus = self.nearest(node, cpus)
+        best = cpus[0]
+        fewest = len(self.system.nodes)
+        for cpu in cpus:
+            links = len(self.get(node, cpu).links)
+            # none: it is on another host
+            if 0 < links < fewest:
+                best = cpu
+                fewest = links
+        return best
+
+    def preferred_net(self, gpu: RankedGpu, channel: int) -> NicPort | None:
+        """The NIC that a GPU takes on a channel; None without NICs."""
+        nets = self.nearest(gpu, self.system.nets)
+        if not nets:
+            return None
+        sharing = len(self.nearest(nets[0], self.system.gpus))
+        each = -(-len(nets) // sharing)
+        first = gpu.dev % sharing
+        if len(nets) & (len(nets) - 1) == 0:
+            first = mirrored(first, len(nets))
+        return nets[(first + channel % each) % len(nets)]
+
+    def preferred_nets(self, gpu: RankedGpu) -> list[NicPort]:
+        """A GPU's NICs by channel, until the first repeats."""
+        found: list[NicPort] = []
+        for channel in range(len(self.system.nets)):
+            net = self.preferred_net(gpu, channel)
+            if net is None or net in found:
+                break
+            found.append(net)
+        return found
+
+    def home_gpu(self, net: NicPort) -> RankedGpu | None:
+        """The GPU that has a NIC as its own; None if each prefers another."""
+        gpus = self.nearest(net, self.system.gpus)
+        for channel in range(_CHANNELS):
+            for gpu in gpus:
+                if self.preferred_net(gpu, channel) is net:
+                    return gpu
+        return None
+
+
+def mirrored(value: int, size: int) -> int:
+    """The bits of a number below a power of two in reverse order.
+
+    >>> [mirrored(value, 4) for value in range(4)]
+    [0, 2, 1, 3]
+    """
+    result = 0
+    bit = 1
+    while bit < size:
+        result = (result << 1) + bool(value & bit)
+        bit <<= 1
+    return result
+
+
+def waves(system: System, target: SystemNode) -> list[Path]:
+    """The paths of all nodes to a target, found breadth first from there."""
+    found = [NO_PATH] * len(system.nodes)
+    found[target.number] = _HERE
+    own: SystemNode = target
+    relays = 1
+    if isinstance(target, RankedGpu):
+        own = target.device
+        relays = 2
+    by_kind = system.version.nearest_kind_first
+    wave = [target]
+    while wave:
+        following: dict[int, SystemNode] = {}
+        for node in wave:
+            for link in node.links:
+                step = _one_further(found[node.number], link, own, relays)
+                far = link.to
+                if step is None or far is target:
+                    continue
+                if _is_better(step, found[far.number], by_kind):
+                    found[far.number] = step
+                    following[far.number] = far
+        wave = list(following.values())
+    return found
+
+
+def _one_further(path: Path, link: NodeLink, own: SystemNode, relays: int) -> Path | None:
+    """The path of a link's far end over the link's near end; None where nothing passes.
+
+    A GPU relays for others only over NVLink, and only one does so: ``relays`` links from the
+    target; ``own``: the device that the target is or is on.
+    """
+    node = link.owner
+    kind = _OF_LINK[link.kind]
+    far = link.to.type
+    if node.type == "DEV":
+        steps = len(path.links)
+        relayed = kind == NVL and far == "DEV" and steps <= relays
+        if node is not own and far != "GPU" and not relayed:
+            return None
+        if kind == NVL and path.kind == NVL and steps == relays:
+            kind = NVB
+    if link.kind == "PCI":
+        ends = {node.type, far}
+        if "CPU" in ends:
+            kind = PHB
+        elif ends == {"PCI"}:
+            kind = PXB
+    if link.back is None:
+        return None
+    kind = max(kind, path.kind)
+    MBps = min(path.MBps, link.MBps)
+    return Path(kind, MBps, (link.back, *path.links))
+
+
+def _is_better(path: Path, known: Path, by_kind: bool) -> bool:
+    if by_kind:
+        return path.order < known.order
+    shorter = known is NO_PATH or len(path.links) < len(known.links)
+    return shorter and path.MBps > known.MBps
+
+
+def paths_of(system: System) -> Paths:
+    """The paths of a system as the search uses them."""
+    paths = Paths(system)
+    _between_gpus(paths)
+    _over_c2c(paths)
+    _to_nics(paths)
+    return paths
+
+
+def _through(paths: Paths, start: SystemNode, middle: SystemNode, end: SystemNode) -> Path:
+    """A path by way of a third node."""
+    first = paths.get(start, middle)
+    second = paths.get(middle, end)
+    kind = max(first.kind, second.kind)
+    if kind == PHB and C2C in (first.kind, second.kind):
+        kind = P2C
+    MBps = min(first.MBps, second.MBps)
+    return Path(kind, MBps, first.links + second.links)
+
+
+def _between_gpus(paths: Paths) -> None:
+    """GPUs that may not copy to each other go through the CPU; where the network is faster, they
+    are as good as on two nodes."""
+    system = paths.system
+    direct = PXB
+    if system.is_amd and len(system.devices) <= _FEW_DEVICES:
+        direct = SYS
+    # NVSwitches over several hosts are one NVLink domain
+    one_domain = len(system.hosts) == 1 or system.nvswitch is not None
+    # what a GPU reaches on its own switches
+    reach: dict[SystemNode, int] = {}
+    for gpu in system.gpus:
+        reach[gpu] = 0
+        for net in system.nets:
+            path = paths.get(gpu, net)
+            if path.kind <= PXB:
+                reach[gpu] = max(reach[gpu], path.MBps)
+    for end in system.gpus:
+        for start in system.gpus:
+            if start is end:
+                continue
+            path = paths.get(start, end)
+            if start.host != end.host and not one_domain:
+                paths.put(start, end, path._replace(kind=NET))
+                continue
+            if path.kind > direct:
+                path = _through(paths, start, paths.cpu_of(end), end)
+            slower = min(reach[start], reach[end]) > path.MBps
+            if slower and not _is_relayed(path):
+                path = path._replace(kind=NET)
+            paths.put(start, end, path)
+
+
+def _is_relayed(path: Path) -> bool:
+    """Whether a path goes through the NVLinks of a third GPU."""
+    if len(path.links) != _RELAYED_LINKS:
+        return False
+    return isinstance(path.links[1].to, GpuDevice)
+
+
+def _over_c2c(paths: Paths) -> None:
+    """A NIC on the CPU of a GPU with C2C is as near as on a switch."""
+    system = paths.system
+    if not system.version.nic_over_c2c or not system.nets:
+        return
+    for gpu in system.gpus:
+        cpu = paths.cpu_of(gpu)
+        own = paths.get(gpu, cpu).kind
+        for net in paths.nearest(gpu, system.nets):
+            if {own, paths.get(net, cpu).kind} != {PHB, C2C}:
+                continue
+            for start, end in ((gpu, net), (net, gpu)):
+                path = paths.get(start, end)
+                paths.put(start, end, path._replace(kind=min(path.kind, P2C)))
+
+
+def _to_nics(paths: Paths) -> None:
+    """Relay to far NICs by the GPU whose they are (PXN); without GPUDirect go through the CPU."""
+    system = paths.system
+    for net in system.nets:
+        for gpu in system.gpus:
+            relay = paths.home_gpu(net)
+            judged = paths.get(gpu, net).kind
+            if relay is not None and relay is not gpu and _gains(paths, gpu, relay, net):
+                path = _through(paths, gpu, relay, net)
+                paths.put(gpu, net, path._replace(kind=PXN))
+                judged = paths.get(relay, net).kind
+            if paths.get(gpu, net).kind < PHB and not _is_direct(gpu, net, judged):
+                cpu = paths.cpu_of(gpu)
+                paths.put(gpu, net, _through(paths, gpu, cpu, net))
+                paths.put(net, gpu, _through(paths, net, cpu, gpu))
+
+
+def _gains(paths: Paths, gpu: RankedGpu, relay: RankedGpu, net: NicPort) -> bool:
+    """Whether a GPU reaches a NIC better through another that is linked to it and near the NIC."""
+    farthest = PXB
+    if paths.system.version.nic_over_c2c:
+        farthest = P2C
+    near = paths.get(relay, net)
+    if near.kind > farthest or not _reads_directly(paths, relay, net):
+        return False
+    if paths.get(gpu, relay).kind > NVL or gpu.host != relay.host:
+        return False
+    known = paths.get(gpu, net)
+    return near.MBps > known.MBps or known.kind > PXN
+
+
+def _is_direct(gpu: RankedGpu, net: NicPort, kind: int) -> bool:
+    """GPUDirect RDMA: a NIC writes to the memory of a GPU."""
+    return net.has_gdr and gpu.has_gdr and kind <= P2C
+
+
+def _reads_directly(paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
+    """A NIC also reads there; before Ampere only beside NVLink, or for a GPU alone."""
+    if not _is_direct(gpu, net, paths.get(gpu, net).kind):
+        return False
+    gpus = paths.system.gpus
+    if gpu.device.sm >= 80 or len(gpus) == 1:
+        return True
+    return any(paths.get(gpu, other).kind == NVL for other in gpus)

@@ -1,0 +1,115 @@
+"""The result of ``fabric channels``, and how it is made (:func:`channels_found`)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from colltool.base.files import AnyPath
+from colltool.base.primitives import AR
+from colltool.base.result import Result
+from colltool.base.xml_tree import read_xml
+from colltool.libraries.nccl.hardware import known_version
+from colltool.libraries.nccl.model import SwitchPoint, switch_points
+from colltool.libraries.nccl.topology.binding import Binding, binding_of
+from colltool.libraries.nccl.topology.changes import NodeChange, changes_of
+from colltool.libraries.nccl.topology.connect import Communicator, communicator_of
+from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs, graphs_of_xml
+from colltool.libraries.nccl.topology.kinds import KINDS
+from colltool.libraries.nccl.topology.search import Searched
+from colltool.libraries.nccl.topology.system import FORMAT
+from colltool.libraries.nccl.topology.tuner import hardware_of
+from colltool.libraries.nccl.topology.versions import version_of
+
+RELEASE = "2.30.7"
+"""The release that is computed unless another is named."""
+
+
+class GraphFound(NamedTuple):
+    """A graph of a domain, and what binds it."""
+
+    pattern: str
+    domain: DomainGraphs
+    found: Searched
+    binding: Binding | None
+
+    @property
+    def channels(self) -> int:
+        return self.found.found.channel_count
+
+    @property
+    def inside_Bps(self) -> float:
+        return self.found.inside_MBps * 1e6
+
+    @property
+    def across_Bps(self) -> float | None:
+        """None on one node."""
+        if not self.domain.across:
+            return None
+        return self.found.across_MBps * 1e6
+
+    @property
+    def between_gpus(self) -> str:
+        return KINDS[self.found.inside]
+
+    @property
+    def to_nics(self) -> str | None:
+        """None on one node."""
+        if not self.domain.across:
+            return None
+        return KINDS[self.found.across]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChannelsFound(Result):
+    """The channels that NCCL finds on a node.
+
+    Args:
+        file: the topology file.
+        release: of NCCL.
+        graphs: of the first domain.
+        picks: for an all-reduce, by size; empty of a rank alone, and without data of the version's cost model.
+    """
+
+    subject: ClassVar[str] = "channels"
+    file: str
+    release: str
+    node: NodeGraphs
+    communicator: Communicator
+    graphs: tuple[GraphFound, ...]
+    picks: tuple[SwitchPoint, ...]
+    changes: tuple[NodeChange, ...]
+
+
+def channels_found(path: AnyPath, nodes: int = 1, release: str = "") -> ChannelsFound:
+    """What a release of NCCL finds on ``nodes`` nodes like that of a file.
+
+    Raises:
+        ColltoolError: as :func:`colltool.libraries.nccl.topology.graphs.graphs_of`.
+    """
+    name = os.fsdecode(path)
+    release = release or RELEASE
+    root = read_xml(path, FORMAT)
+    version = version_of(release)
+    collnet = nodes > 1 and any(net.get("coll") == "1" for net in root.each("net"))
+    node = graphs_of_xml(root, name, nodes, version, collnet=collnet)
+    communicator = communicator_of(node)
+    domain = node.first
+    graphs = []
+    for pattern, found in domain.graphs.items():
+        graphs.append(GraphFound(pattern, domain, found, binding_of(domain, found)))
+    picks: tuple[SwitchPoint, ...] = ()
+    known = known_version(release)
+    if known and communicator.ranks > 1:
+        picks = switch_points(hardware_of(node, communicator, known), AR)
+    changes = tuple(changes_of(lambda: read_xml(path, FORMAT), name, node))
+    return ChannelsFound(
+        file=name,
+        release=release,
+        node=node,
+        communicator=communicator,
+        graphs=tuple(graphs),
+        picks=picks,
+        changes=changes,
+    )

@@ -1,0 +1,252 @@
+"""The search for a graph: trials in NCCL's order, each with other demands, within its budgets.
+
+A first pass goes from the strictest demand to looser ones, then the channels may be doubled, and a
+second pass tries higher rates for as many channels.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from colltool.libraries.nccl.topology.channels import ChannelBuilder
+from colltool.libraries.nccl.topology.domains import Totals
+from colltool.libraries.nccl.topology.kinds import (
+    BALANCED_TREE,
+    DIRECT,
+    DIS,
+    NVLS,
+    PXN,
+    RING,
+    SYS,
+    TREE,
+)
+from colltool.libraries.nccl.topology.requests import (
+    CROSS_NIC,
+    Bounds,
+    Channel,
+    FoundChannels,
+    GraphRequest,
+    may_cross_nics,
+)
+
+# Visits that a trial may take, by whether all channels have one order; and all of them together
+_STEPS = {True: 256, False: 16_384}
+_ALL_STEPS = 1 << 19
+# of the rate found so far: a lower one is not tried
+_LEAST_SHARE = 0.49
+# channels are doubled from this rate on; from Hopper on if they are few or fast
+_DOUBLED_MBps = 25_000
+_FAST_MBps = 50_000
+_FEW_CHANNELS = 4
+EMERGENCY_MBps = 100
+
+
+class Attempt(NamedTuple):
+    """A trial that found better channels; ``passed``: 1 or 2."""
+
+    trial: int
+    passed: int
+    request: GraphRequest
+    channels: int
+
+
+class Searched(NamedTuple):
+    """What a search found: channels at ``inside_MBps`` and ``across_MBps`` each; ``trials``: how many
+    were made, ``log`` those that found something."""
+
+    found: FoundChannels
+    inside_MBps: float
+    across_MBps: float
+    inside: int
+    across: int
+    trials: int
+    log: tuple[Attempt, ...] = ()
+    is_emergency: bool = False
+
+
+class _Search:
+    def __init__(self, builder: ChannelBuilder, totals: Totals, bounds: Bounds) -> None:
+        self.builder = builder
+        self.totals = totals
+        self.bounds = bounds
+        self.trials = 0
+        self.log: list[Attempt] = []
+        self._steps_left: dict[GraphRequest, int] = {}
+
+    def attempt(
+        self, request: GraphRequest, best: FoundChannels, passed: int
+    ) -> tuple[FoundChannels, int]:
+        """A trial, unless one with the same effect was made: that finds nothing new."""
+        self.trials += 1
+        key = request._replace(
+            inside=_effective(request.inside, self.builder.kinds_between),
+            across=_effective(request.across, self.builder.kinds_out),
+        )
+        if key in self._steps_left:
+            return best, self._steps_left[key]
+        budget = _STEPS[request.same]
+        found, left = self.builder.attempt(request, best, budget, self.trials)
+        # CollNet direct counts links anew each time
+        if request.pattern != DIRECT:
+            self._steps_left[key] = left
+        if found is not best:
+            self.log.append(Attempt(self.trials, passed, found.request, found.channel_count))
+        return found, left
+
+    def is_enough(self, best: FoundChannels, left: int) -> bool:
+        return left < 0 or best.channel_count * best.request.across_MBps >= self.totals.total_MBps
+
+    def first_pass(self, request: GraphRequest) -> FoundChannels:
+        best = FoundChannels(request)
+        trial: GraphRequest | None = request
+        allowance = _ALL_STEPS
+        while trial is not None:
+            allowance -= _STEPS[trial.same]
+            best, left = self.attempt(trial, best, 1)
+            if self.is_enough(best, left):
+                break
+            system = self.builder.paths.system
+            fixed = system.is_amd and trial.inside == SYS
+            if trial.same and not fixed:
+                trial = trial._replace(same=False)
+                continue
+            allowance += left
+            if allowance < 0 and best.channels:
+                break
+            trial = self.looser(trial, best, request)
+        return best
+
+    def looser(
+        self, trial: GraphRequest, best: FoundChannels, request: GraphRequest
+    ) -> GraphRequest | None:
+        """The next trial after one with orders of its own for each channel; None if it was the last."""
+        bounds = self.bounds
+        empty = not best.channels
+        across = self.builder.across
+        trial = trial._replace(same=request.same)
+        if self.builder.paths.system.least_sm >= 90 and trial.pattern == BALANCED_TREE:
+            return trial._replace(pattern=TREE)
+        trial = trial._replace(pattern=best.request.pattern)
+        farthest = trial.across if across else bounds.inside_farthest
+        farther = empty or trial.inside < best.request.inside
+        if trial.inside < min(farthest, DIS) and farther:
+            return trial._replace(inside=trial.inside + 1)
+        trial = trial._replace(inside=request.inside)
+        farther = empty or trial.across < best.request.across or trial.across < PXN
+        if across and trial.across < min(bounds.across_farthest, DIS) and farther:
+            return trial._replace(across=trial.across + 1)
+        trial = trial._replace(across=request.across)
+        crossing = may_cross_nics(self.builder.paths, best.request.pattern)
+        if crossing and trial.cross_nic == 0:
+            return trial._replace(cross_nic=CROSS_NIC)
+        trial = trial._replace(cross_nic=request.cross_nic)
+        for MBps in bounds.speeds:
+            if MBps < trial.inside_MBps:
+                if empty or MBps > _LEAST_SHARE * best.request.across_MBps:
+                    return trial._replace(inside_MBps=MBps, across_MBps=MBps)
+                break
+        return None
+
+    def second_pass(self, best: FoundChannels) -> FoundChannels:
+        """Higher rates for as many channels."""
+        speeds = self.bounds.speeds
+        index = len(speeds) - 1
+        for place, MBps in enumerate(speeds):
+            if MBps <= best.request.across_MBps:
+                index = place
+                break
+        request = best.request._replace(
+            inside_MBps=speeds[index], across_MBps=speeds[index], least=best.channel_count
+        )
+        left = 1
+        while left and index > 0:
+            faster = _faster(request, best, speeds[index - 1])
+            if faster is None:
+                break
+            request = faster
+            index -= 1
+            best, left = self.attempt(request, best, 2)
+        return best
+
+
+def _faster(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphRequest | None:
+    """The next trial of the second pass, at the next higher rate; None if there is none to make."""
+    if request.pattern == RING:
+        return request._replace(inside_MBps=MBps, across_MBps=MBps)
+    if request.pattern == NVLS:
+        if request.across_MBps != best.request.across_MBps:
+            return None
+        if request.across_MBps >= 2 * request.inside_MBps:
+            return None
+        count = best.channel_count
+        return request._replace(across_MBps=MBps, least=count, most=count)
+    if request.inside_MBps != best.request.inside_MBps:
+        return None
+    if request.inside_MBps >= 2 * request.across_MBps:
+        return None
+    return request._replace(inside_MBps=MBps)
+
+
+def _effective(kind: int, existing: set[int]) -> int:
+    """The farthest type of path that there is up to one."""
+    return max((known for known in existing if known <= kind), default=-1)
+
+
+def doubled(found: FoundChannels, sm: int) -> FoundChannels:
+    """Twice the channels at half the rate, where NCCL rather has more of them."""
+    request = found.request
+    MBps = request.inside_MBps
+    if not found.channels or request.pattern == NVLS or MBps < _DOUBLED_MBps:
+        return found
+    if sm > 80 and MBps < _FAST_MBps and found.channel_count > _FEW_CHANNELS:
+        return found
+    count = min(2 * found.channel_count, request.most)
+    parts = -(-count // found.channel_count)
+    halved = request._replace(inside_MBps=MBps // parts, across_MBps=request.across_MBps // parts)
+    channels = (found.channels + found.channels)[:count]
+    return found._replace(request=halved, channels=channels)
+
+
+def search(
+    builder: ChannelBuilder, totals: Totals, request: GraphRequest, bounds: Bounds
+) -> Searched:
+    """The channels that NCCL finds for a request."""
+    builder.taken_hops = 0
+    run = _Search(builder, totals, bounds)
+    best = run.first_pass(request)
+    if best.channels:
+        best = doubled(best, builder.paths.system.least_sm)
+        best = run.second_pass(best)
+    elif not request.collnet and request.pattern != NVLS:
+        return _emergency(builder, request, run.trials)
+    found = best.request
+    return Searched(
+        found=best,
+        inside_MBps=found.inside_MBps,
+        across_MBps=found.across_MBps,
+        inside=found.inside,
+        across=found.across,
+        trials=run.trials,
+        log=tuple(run.log),
+    )
+
+
+def _emergency(builder: ChannelBuilder, request: GraphRequest, trials: int) -> Searched:
+    """Where nothing was found: one channel of hardly any bandwidth, so that the job runs."""
+    nets: tuple[int, ...] = ()
+    across = DIS
+    across_MBps = 0
+    if builder.nets:
+        across = SYS
+        across_MBps = EMERGENCY_MBps
+        nets = (builder.preferred[0][0], builder.preferred[-1][0])
+    channel = Channel(tuple(range(builder.count)), nets if builder.across else ())
+    return Searched(
+        found=FoundChannels(request, (channel,)),
+        inside_MBps=EMERGENCY_MBps,
+        across_MBps=across_MBps,
+        inside=SYS,
+        across=across,
+        trials=trials,
+        is_emergency=True,
+    )

@@ -1,0 +1,444 @@
+"""``fabric channels``: the channels that NCCL finds on a node, what binds them, and what would change
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from colltool.base.formatting import and_text, counted, format_bytes, format_rate, sentence
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES, PROTOCOL_NAMES
+from colltool.libraries.nccl.topology.binding import Binding
+from colltool.libraries.nccl.topology.changes import NodeChange
+from colltool.libraries.nccl.topology.kinds import KINDS, PATTERNS, TREE
+from colltool.libraries.nccl.topology.paths import Paths
+from colltool.libraries.nccl.topology.results import ChannelsFound, GraphFound
+from colltool.libraries.nccl.topology.search import Searched
+from colltool.libraries.nccl.topology.system import NicPort, RankedGpu, System
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, flag, label, number
+from colltool.render.dispatch import View
+from colltool.render.documents import Document, derived, or_null
+
+_NAMES = {
+    "ring": "ring",
+    "tree": "tree",
+    "nvls": "NVLS",
+    "collnet_chain": "CollNet chain",
+    "collnet_direct": "CollNet direct",
+}
+_PARTS = {
+    "nvlink": ("the NVLinks of GPU {}", "the NVLinks of GPUs {}"),
+    "c2c": ("the NVLink-C2C of GPU {}", "the NVLink-C2C of GPUs {}"),
+    "gpu-slot": ("the slot of GPU {}", "the slots of GPUs {}"),
+    "nic-slot": ("the slot of NIC {}", "the slots of NICs {}"),
+    "port": ("NIC {}", "NICs {}"),
+    "switch": ("the uplink of switch {}", "the uplinks of switches {}"),
+    "cpus": ("what joins CPUs {}", "what joins CPUs {}"),
+}
+_CHANGES = {
+    "nvlinks": "{to} NVLinks to the switches on {names}",
+    "gdr": "GPUDirect RDMA (gdr=1) on {names}",
+    "slots": "{names} at {to}",
+    "unknown-slots": "a link_speed that NCCL reads ({to}) on {names}",
+    "nics": "{names} on the switch of a GPU without a NIC",
+}
+_FEW_NAMES = 3
+_FEW_CHANNELS = 8
+_FEW_COLUMNS = 16
+
+
+class _Order(NamedTuple):
+    """Channels that are alike: ranks in order and the NICs that they come and leave by."""
+
+    graph: str
+    channels: str
+    gpus: str
+    nics: str
+
+
+def _Bps(MBps: float) -> float:
+    return MBps * 1e6
+
+
+def _rate(MBps: float) -> str:
+    return format_rate(_Bps(MBps))
+
+
+_GRAPHS: Columns[GraphFound] = (
+    label("graph", get=lambda row: _NAMES[row.pattern]),
+    number("channels"),
+    number("inside_Bps", "inside", format_rate),
+    number("across_Bps", "across", format_rate),
+    label("between_gpus", "GPUs"),
+    label("to_nics", "NICs"),
+    number("cross_nic", "crossNic", path="found.found.request.cross_nic"),
+    label("pattern", get=lambda row: _pattern(row.found)),
+    flag("same_order", "one order", drop=2, path="found.found.request.same"),
+    number("trial", drop=1, path="found.found.trial"),
+    number("trials", "of", drop=1, path="found.trials"),
+)
+_ORDERS: Columns[_Order] = (
+    label("graph"),
+    label("channels"),
+    label("gpus", "GPUs"),
+    label("nics", "NICs"),
+)
+
+
+def _pattern(found: Searched) -> str:
+    """``3 tree``: as NCCL's debug lines number it."""
+    pattern = found.found.request.pattern
+    return f"{pattern} {PATTERNS[pattern]}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    if len(names) <= _FEW_NAMES:
+        return and_text(names)
+    return f"{', '.join(names[:_FEW_NAMES])} and {len(names) - _FEW_NAMES} more"
+
+
+def _channels_text(row: GraphFound) -> str:
+    """``8 ring channels of 48 GB/s``."""
+    channels = counted(row.channels, f"{_NAMES[row.pattern]} channel")
+    text = f"{channels} of {format_rate(row.inside_Bps)}"
+    across = row.across_Bps
+    if across is not None and across != row.inside_Bps:
+        text += f" inside and {format_rate(across)} across"
+    return text
+
+
+def _binds(binding: Binding) -> str:
+    """``the slots of NICs mlx5_0 and mlx5_1, 48 GB/s of 48 GB/s``."""
+    if binding.part == "path":
+        ends = and_text([f"GPU {name}" for name in binding.names])
+        return f"the path between {ends}, whose {format_rate(binding.of_Bps)} are below what NCCL tries"
+    wording, several = _PARTS[binding.part]
+    if len(binding.names) > 1:
+        wording = several
+    text = wording.format(_some(binding.names))
+    return f"{text}, {format_rate(binding.used_Bps)} of {format_rate(binding.of_Bps)}"
+
+
+def _headline(result: ChannelsFound) -> str:
+    nodes = result.node.nodes
+    on = "one node" if nodes == 1 else f"{nodes} nodes"
+    shown = [row for row in result.graphs if row.pattern in ("ring", "tree", "nvls")]
+    found = and_text(list(map(_channels_text, shown)))
+    text = (
+        f"NCCL {result.release} finds {found} on {on} like {result.file}, and gives a communicator"
+        f" {counted(result.communicator.channels, 'channel')}."
+    )
+    ring = result.graphs[0]
+    if ring.binding is not None:
+        text += f" What binds the rings: {_binds(ring.binding)}."
+    return text
+
+
+def _system_lines(result: ChannelsFound) -> Iterator[str]:
+    system = result.node.system
+    sm = sorted({device.sm for device in system.devices})
+    kinds = and_text([f"{value // 10}.{value % 10}" for value in sm])
+    links = sorted({gpu.device.total_MBps("NVL") for gpu in system.gpus})
+    slots = sorted({gpu.device.total_MBps("PCI") for gpu in system.gpus})
+    text = f"{counted(len(system.gpus), 'GPU')} of compute capability {kinds}, slots of {_rates(slots)}"
+    if links[-1]:
+        text += f", NVLinks of {_rates(links)}"
+    if system.nvswitch is not None:
+        text += " to NVSwitches"
+    yield text
+    ports = sorted({net.MBps for net in system.nets})
+    if ports:
+        yield f"{counted(len(system.nets), 'NIC')} of {_rates(ports)}"
+    else:
+        yield "no NIC for collectives"
+    cpus = f"{counted(len(system.cpus), 'NUMA domain')} ({system.cpus[0].vendor or 'unknown CPU'})"
+    joined = sorted({cpu.MBps for cpu in system.cpus})
+    if len(system.cpus) > 1:
+        cpus += f", {_rates(joined)} from one to another"
+    yield cpus
+    if system.switches:
+        yield f"PCI switches: {len(system.switches)}"
+
+
+def _rates(values: Sequence[int]) -> str:
+    """One rate, or from the least to the most."""
+    if len(values) == 1:
+        return _rate(values[0])
+    return f"{_rate(values[0])} to {_rate(values[-1])}"
+
+
+def _matrix(system: System, paths: Paths) -> Lines:
+    """Types of paths from each GPU to all GPUs and NICs."""
+    ends: list[RankedGpu | NicPort] = [*system.gpus, *system.nets]
+    heads = [f"G{gpu.rank}" for gpu in system.gpus] + [f"N{net.dev}" for net in system.nets]
+    rows = [("", heads)]
+    for gpu in system.gpus:
+        kinds = [KINDS[paths.get(gpu, end).kind] for end in ends]
+        rows.append((f"G{gpu.rank}", kinds))
+    lines = []
+    for name, cells in rows:
+        line = f"{name:<5}"
+        for cell in cells:
+            line += f"{cell:>4}"
+        lines.append(line)
+    title = "types of paths, from GPU to GPU (G, by rank) and NIC (N, by number)"
+    return Lines(title, tuple(lines), verbatim=True, first=None if len(ends) <= _FEW_COLUMNS else 0)
+
+
+def _orders(result: ChannelsFound) -> list[_Order]:
+    orders = []
+    for row in result.graphs:
+        nets = row.domain.paths.system.nets
+        first = 0
+        for channel, alike in groupby(row.found.found.channels):
+            last = first + len(list(alike)) - 1
+            channels = str(first) if first == last else f"{first}-{last}"
+            gpus = " ".join(str(row.domain.ranks[gpu]) for gpu in channel.gpus)
+            names = [nets[net].name for net in channel.nets]
+            orders.append(_Order(_NAMES[row.pattern], channels, gpus, " to ".join(names)))
+            first = last + 1
+    return orders
+
+
+def _trial_lines(result: ChannelsFound) -> Iterator[str]:
+    """Which trials of the searches found something, and with what demands."""
+    for row in result.graphs:
+        name = _NAMES[row.pattern]
+        for attempt in row.found.log:
+            request = attempt.request
+            text = f"trial {attempt.trial} of {row.found.trials}: {attempt.channels} of"
+            text += f" {_rate(request.inside_MBps)}, GPUs up to {KINDS[request.inside]} apart"
+            if row.domain.across:
+                text += f", NICs up to {KINDS[request.across]}, crossNic {request.cross_nic}"
+            yield f"{name}, {text}"
+        if row.found.is_emergency:
+            yield f"{name}: none of {row.found.trials} trials found any"
+
+
+def _change_text(change: NodeChange, result: ChannelsFound) -> str:
+    """``with 18 NVLinks to the switches on 0000:1b:00.0: 12 ring channels of 30 GB/s instead of 10
+    of 25 GB/s``."""
+    what = _CHANGES[change.kind].format(names=_some(change.names), to=change.to)
+    ring = result.graphs[0].found
+    now = change.after.first.graphs["ring"]
+    parts = len(change.after.domains)
+    text = f"with {what}: {counted(now.found.channel_count, 'ring channel')} of {_rate(now.inside_MBps)}"
+    if parts != len(result.node.domains):
+        text += f" in {counted(parts, 'group')} of GPUs"
+    same = (now.found.channel_count, now.inside_MBps) == (
+        ring.found.channel_count,
+        ring.inside_MBps,
+    )
+    if not same:
+        return f"{text} instead of {ring.found.channel_count} of {_rate(ring.inside_MBps)}"
+    return f"{text} as before, and other {_moved(change, result)}"
+
+
+def _moved(change: NodeChange, result: ChannelsFound) -> str:
+    """The graphs besides the ring that a change moves."""
+    moved = []
+    for row in result.graphs:
+        now = change.after.first.graphs.get(row.pattern)
+        known = row.found
+        figures = (known.found.channel_count, known.inside_MBps, known.across_MBps)
+        if now is None or figures != (now.found.channel_count, now.inside_MBps, now.across_MBps):
+            moved.append(f"{_NAMES[row.pattern]} channels")
+    return and_text(moved or ["graphs"])
+
+
+def _notes(result: ChannelsFound) -> Iterator[str]:
+    for row in result.graphs[1:]:
+        if row.binding is not None:
+            yield f"{_NAMES[row.pattern]}: {_binds(row.binding)}"
+    domains = result.node.domains
+    if len(domains) > 1:
+        yield (
+            f"NCCL takes the GPUs of a node for {len(domains)} nodes: their NICs are faster than the"
+            " path between them; shown are those of rank 0"
+        )
+    if any(row.found.is_emergency for row in result.graphs):
+        yield (
+            "nothing was found, so that NCCL takes one channel at 0.1 GB/s: the job runs at what the"
+            " hardware gives, but NCCL's choice of algorithms is blind"
+        )
+    pattern = domains[0].graphs["tree"].found.request.pattern
+    if pattern == TREE and result.node.across and len(domains[0].ranks) > 1:
+        yield "tree: all traffic of a NIC goes through one GPU, which NCCL counts as 15% less"
+    if result.communicator.ranks == 1:
+        yield "one GPU alone: its ring means nothing"
+    if any(row.pattern.startswith("collnet") for row in result.graphs):
+        yield (
+            "CollNet: what NCCL_COLLNET_ENABLE=1 would add; this part was compared with NCCL on few"
+            " files"
+        )
+
+
+def _pick_lines(result: ChannelsFound) -> Iterator[str]:
+    for pick in result.picks:
+        way = f"{ALGORITHM_NAMES[pick.algorithm]}/{PROTOCOL_NAMES[pick.protocol]}"
+        start = "from 1 B" if pick.from_bytes <= 1 else f"from {format_bytes(pick.from_bytes)}"
+        yield f"{start}: {way}"
+
+
+def _table(result: ChannelsFound) -> Table:
+    return Table(_GRAPHS, result.graphs)
+
+
+def _blocks(result: ChannelsFound) -> list[Block]:
+    node = result.node
+    blocks: list[Block] = [Headline(_headline(result)), _table(result)]
+    changes = tuple(_change_text(change, result) for change in result.changes)
+    if changes:
+        blocks.append(Lines("what would change it", changes))
+    notes = tuple(map(sentence, _notes(result)))
+    if notes:
+        blocks.append(Lines("notes", notes))
+    blocks.append(Lines("the node as NCCL reads it", tuple(_system_lines(result))))
+    blocks.append(_matrix(node.system, node.paths))
+    title = "channels, by rank"
+    blocks.append(Table(_ORDERS, tuple(_orders(result)), title=title, first=_FEW_CHANNELS))
+    blocks.append(Lines("trials that found them", tuple(_trial_lines(result)), first=0))
+    picks = tuple(_pick_lines(result))
+    if picks:
+        blocks.append(Lines("NCCL's pick for an all-reduce", picks, first=0))
+    return blocks
+
+
+class ChannelDocument(Document):
+    """A channel: ranks in order, and NCCL's numbers of the NICs that it comes and leaves by."""
+
+    gpus: list[int]
+    nics: list[int]
+
+
+class BindingDocument(Document, of=Binding):
+    """The parts of a node that the channels fill most."""
+
+    part: str
+    names: list[str]
+    used_Bps: float
+    of_Bps: float
+
+
+def _order_documents(row: GraphFound) -> list[dict[str, Any]]:
+    nets = row.domain.paths.system.nets
+    found = []
+    for channel in row.found.found.channels:
+        gpus = [row.domain.ranks[gpu] for gpu in channel.gpus]
+        found.append({"gpus": gpus, "nics": [nets[net].id for net in channel.nets]})
+    return found
+
+
+class GraphDocument(Document, of=GraphFound):
+    """The channels of a pattern; ``trial``: which of the search's found them, 0 if none did."""
+
+    graph: str = derived("pattern")
+    pattern: int = derived("found.found.request.pattern")
+    cross_nic: int = derived("found.found.request.cross_nic")
+    channels: int
+    inside_Bps: float
+    across_Bps: float | None
+    between_gpus: str
+    to_nics: str | None
+    same_order: bool = derived("found.found.request.same")
+    nic_latency_us: float = derived("found.found.latency_us")
+    emergency: bool = derived("found.is_emergency")
+    trial: int = derived("found.found.trial")
+    trials: int = derived("found.trials")
+    binding: BindingDocument | None
+    orders: list[ChannelDocument] = derived(_order_documents)
+
+
+class GpuDocument(Document):
+    """A GPU as NCCL reads it; ``to_gpus``, ``to_nics``: types of the paths to all of them."""
+
+    rank: int
+    dev: int
+    busid: str = derived("name")
+    compute_capability: int = derived("device.sm")
+    nvlink_Bps: float = derived(lambda gpu: _Bps(gpu.device.total_MBps("NVL")))
+    slot_Bps: float = derived(lambda gpu: _Bps(gpu.device.total_MBps("PCI")))
+    to_gpus: list[str]
+    to_nics: list[str]
+
+
+class NicDocument(Document):
+    """A NIC's port as NCCL reads it, with NCCL's number."""
+
+    id: int
+    name: str
+    rate_Bps: float = derived(lambda net: _Bps(net.MBps))
+
+
+class NodeDocument(Document):
+    """A node as NCCL reads it; ``groups``: ranks that reach each other without the network."""
+
+    gpus: list[GpuDocument] = derived(lambda node: _gpu_documents(node.system, node.paths))
+    nics: list[NicDocument] = derived(lambda node: list(map(NicDocument.of, node.system.nets)))
+    numa_domains: int = derived(lambda node: len(node.system.cpus))
+    switches: int = derived(lambda node: len(node.system.switches))
+    nvswitch: bool = derived(lambda node: node.system.nvswitch is not None)
+    groups: list[list[int]] = derived(lambda node: [list(domain.ranks) for domain in node.domains])
+
+
+def _gpu_documents(system: System, paths: Paths) -> list[dict[str, Any]]:
+    found = []
+    for gpu in system.gpus:
+        to_gpus = [KINDS[paths.get(gpu, other).kind] for other in system.gpus]
+        to_nics = [KINDS[paths.get(gpu, net).kind] for net in system.nets]
+        found.append(GpuDocument.of(gpu, to_gpus=to_gpus, to_nics=to_nics))
+    return found
+
+
+class AllReducePickDocument(Document):
+    """NCCL's choice for an all-reduce from a size on."""
+
+    from_bytes: float
+    algorithm: str
+    protocol: str
+
+
+class NodeChangeDocument(Document):
+    """A change to the node, and the rings with it."""
+
+    change: str = derived("kind")
+    names: list[str]
+    to: str | None = or_null("to")
+    ring_channels: int = derived(
+        lambda change: change.after.first.graphs["ring"].found.channel_count
+    )
+    ring_inside_Bps: float = derived(
+        lambda change: _Bps(change.after.first.graphs["ring"].inside_MBps)
+    )
+    groups: int = derived(lambda change: len(change.after.domains))
+    text: str
+
+
+def _change_documents(result: ChannelsFound) -> list[dict[str, Any]]:
+    found = []
+    for change in result.changes:
+        found.append(NodeChangeDocument.of(change, text=_change_text(change, result)))
+    return found
+
+
+class ChannelsDocument(Document):
+    """The channels that a release of NCCL finds on a node, or on several like it."""
+
+    file: str
+    nccl: str = derived("release")
+    nodes: int = derived("node.nodes")
+    nccl_nodes: int = derived("communicator.nodes")
+    channels: int = derived("communicator.channels")
+    nvls_channels: int = derived("communicator.nvls_channels")
+    graphs: list[GraphDocument]
+    picks: list[AllReducePickDocument] = derived(
+        lambda result: list(map(AllReducePickDocument.of, result.picks))
+    )
+    changes: list[NodeChangeDocument] = derived(_change_documents)
+    node: NodeDocument = derived(lambda result: NodeDocument.of(result.node))
+    notes: list[str] = derived(lambda result: list(map(sentence, _notes(result))))
+
+
+VIEWS = {ChannelsFound: View("channels", _blocks, ChannelsDocument.of, _table, _headline)}
