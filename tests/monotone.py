@@ -232,8 +232,8 @@ def better(where: Fabric) -> Iterator[tuple[str, Fabric]]:
                 level.model_copy(update={"oversubscription": 1.0}) for level in tier.levels
             )
             yield f"{tier.name} at 1:1", _put(where, at, {"levels": even})
-    # those are one library's, measured: others are by the datasheet
-    if not any(tier.protocols for tier in where.tiers):
+    # what was measured is one library's, and may be faster than its model: others are by the datasheet
+    if where.machine is None and not any(tier.protocols for tier in where.tiers):
         yield "any library", under_library(where, "all")
 
 
