@@ -21,6 +21,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
+    FEWEST_IN_A_RACK,
     Distance,
     ErrorRequest,
     MeasuredPlace,
@@ -44,8 +45,6 @@ NO_INTERVAL = (
     "exact: an ideal price is the model's own arithmetic, and no measurement is compared with it"
 )
 SEVERAL = "an array of sizes: price_list gives each size its interval"
-FEWEST_IN_A_RACK = 17
-"""Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
 _LL_LEAST, _LL_MOST, _LL_RANKS = 2.0**15, 2.0**19, 64
 """Bytes that a rank sends another by LL where NCCL counts all 32 channels of a rack's pair, 16 KiB
 each (NCCL_P2P_LL_THRESHOLD), and the ranks on which the part ``ll`` was measured."""
