@@ -143,7 +143,7 @@ def spread_of(
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
-    say more than rows like it. So it does inside a rack, where it is the more.
+    say more than rows like it. Inside a rack it always does: few were measured.
     """
     without_dials = spread_without_dials(request, sigmas, rows_by_place, posterior)
     return with_dials(without_dials, request.place, request.moved, sigmas)
