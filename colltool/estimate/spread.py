@@ -80,6 +80,11 @@ class ErrorRequest(NamedTuple):
     moved: float = 0.0
     foreign: bool = False
 
+    @property
+    def in_a_rack(self) -> bool:
+        """Whether it is inside a domain of more GPUs than a node has."""
+        return not self.place.across and self.ranks >= FEWEST_IN_A_RACK
+
 
 class Distance(NamedTuple):
     """How far the nearest measured row is: the parts of its sigma, and the row."""
@@ -160,12 +165,12 @@ def spread_without_dials(
     found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(sigmas, scope, at))
     if request.racks and request.place.across:
         found["racks"] = sigmas["racks"]
-    # two clouds' racks are further apart than boxes are, however near the next row
-    rack = not request.place.across and request.ranks >= FEWEST_IN_A_RACK
-    if posterior is not None and (rack or max(base, posterior) < hypot(*found.values())):
-        found = {"base": base}
-        if posterior > base:
-            found = {"machine": posterior}
+    if posterior is not None:
+        known = max(base, posterior)
+        # two clouds' racks are further apart than boxes are, however near the next row
+        if request.in_a_rack or known < hypot(*found.values()):
+            name = "machine" if posterior > base else "base"
+            found = {name: known}
     if request.amd and request.place.across:
         found["amd"] = sigmas["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
     if request.one_process:

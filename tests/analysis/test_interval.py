@@ -23,7 +23,6 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval, error_model, interval_of, ratio_sigma
 from colltool.estimate.spread import (
-    FEWEST_IN_A_RACK,
     ErrorRequest,
     MeasuredPlace,
     index,
@@ -146,8 +145,7 @@ def test_a_machine_s_own_posterior_stands_for_racks_and_distance(
     )
     kept = hypot(*(value for name, value in found.parts if name in distance | {"machine"}))
     of_its_own = max(base, posterior)
-    in_a_rack = not asked.place.across and asked.ranks >= FEWEST_IN_A_RACK
-    assert kept == pytest.approx(of_its_own if in_a_rack else min(of_its_own, far))
+    assert kept == pytest.approx(of_its_own if asked.in_a_rack else min(of_its_own, far))
 
 
 def test_every_shipped_device_of_a_generation_is_as_its_file_says() -> None:
