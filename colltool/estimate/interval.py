@@ -21,6 +21,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
+    FEWEST_IN_A_RACK,
     Distance,
     ErrorRequest,
     MeasuredPlace,
@@ -44,8 +45,9 @@ NO_INTERVAL = (
     "exact: an ideal price is the model's own arithmetic, and no measurement is compared with it"
 )
 SEVERAL = "an array of sizes: price_list gives each size its interval"
-FEWEST_IN_A_RACK = 17
-"""Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
+_LL_LEAST, _LL_MOST, _LL_RANKS = 2.0**15, 2.0**19, 64
+"""Bytes that a rank sends another by LL where NCCL counts all 32 channels of a rack's pair, 16 KiB
+each (NCCL_P2P_LL_THRESHOLD), and the ranks on which the part ``ll`` was measured."""
 
 _SHAPE = frozenset(
     {
@@ -145,6 +147,8 @@ class ErrorModel(NamedTuple):
         asked: the question, at any size.
         basis: None where the distance of the nearest row says it.
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
+        by_ll: an all-to-all of NCCL in a rack, some versions of which send up to 512 KiB a peer by
+            LL.
         machine: sigma of a measured machine's own factor at a size; None where nothing was measured
             of it.
         own_rows: of a machine file in the price; 0 for a machine that ships.
@@ -155,6 +159,7 @@ class ErrorModel(NamedTuple):
     device: str
     wire: str
     p2p_unknown: bool = False
+    by_ll: bool = False
     machine: Callable[[float], float] | None = None
     own_rows: int = 0
 
@@ -253,6 +258,7 @@ def error_model(
         basis = "datasheet"
     elif fabric.announced:
         basis = "announced"
+    in_a_rack = not across and outer.endpoints >= FEWEST_IN_A_RACK
     posterior = _machine_sigma(fabric, primitive, placed, readings)
     own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.user_rows
     return ErrorModel(
@@ -261,6 +267,7 @@ def error_model(
         device=device,
         wire=outer.name,
         p2p_unknown=p2p_unknown,
+        by_ll=in_a_rack and primitive is Primitive.ALL_TO_ALL and fabric.library_name == "nccl",
         machine=posterior,
         own_rows=own_rows,
     )
@@ -376,6 +383,10 @@ def _measured(
     if errors.p2p_unknown:
         high_sigma = hypot(sigma, known["p2p"])
         parts = (("p2p", known["p2p"]), *parts)
+    # and none for sending by LL
+    if late := known["ll"] * _ll_share(errors, request):
+        high_sigma = hypot(high_sigma, late)
+        parts = (("ll", late), *parts) if late > sigma else (*parts, ("ll", late))
     rows = errors.own_rows or without_dials.rows
     return Interval(
         low_s=total_s * exp(-(known["kappa"] * sigma)),
@@ -387,6 +398,16 @@ def _measured(
         nearest=without_dials.nearest,
         reason=_reason(errors, request, parts, spread.nearest, rows),
     )
+
+
+def _ll_share(errors: ErrorModel, request: ErrorRequest) -> float:
+    """How much of the part ``ll`` an all-to-all has: it rises with the bytes a peer and the
+    ranks."""
+    sent = request.size / request.ranks
+    if not errors.by_ll or not _LL_LEAST < sent <= _LL_MOST:
+        return 0.0
+    by_bytes = log(sent / _LL_LEAST) / log(_LL_MOST / _LL_LEAST)
+    return by_bytes * min(log(request.ranks) / log(_LL_RANKS), 1.0)
 
 
 def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> Interval:
@@ -431,7 +452,8 @@ def _basis(
     """What an interval rests on, where the error model does not say."""
     if changed:
         return "changed"
-    if posterior is not None:
+    # a machine that was measured elsewhere only is priced between its rows, or beyond them
+    if posterior is not None and rows:
         return "measured"
     if spread.nearest is None:
         return "extrapolated" if request.foreign else "other machine"
@@ -482,6 +504,7 @@ _WORDS = {
     "dials": "numbers changed by you",
     "machine": "its own measurements differ this much",
     "p2p": "such boxes differ this much by whether P2P over PCIe works",
+    "ll": "some versions of NCCL send up to 512 KiB a peer by LL, which takes that much longer",
     "announced": "announced: first measurements may differ this much",
 }
 

@@ -25,6 +25,8 @@ _GB = 30.0
 _16GB = 34.0
 NEAR_RANKS, NEAR_SIZE = 0.5, 2.0
 """Doublings of ranks and of size that are no distance yet."""
+FEWEST_IN_A_RACK = 17
+"""Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
 MOST_RANKS, MOST_SIZE = 4.0, 6.0
 """Doublings beyond those at which the distance stops growing."""
 
@@ -77,6 +79,11 @@ class ErrorRequest(NamedTuple):
     one_process: bool = False
     moved: float = 0.0
     foreign: bool = False
+
+    @property
+    def in_a_rack(self) -> bool:
+        """Whether it is inside a domain of more GPUs than a node has."""
+        return not self.place.across and self.ranks >= FEWEST_IN_A_RACK
 
 
 class Distance(NamedTuple):
@@ -141,7 +148,7 @@ def spread_of(
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
-    say more than rows like it.
+    say more than rows like it. Inside a rack it always does: few were measured.
     """
     without_dials = spread_without_dials(request, sigmas, rows_by_place, posterior)
     return with_dials(without_dials, request.place, request.moved, sigmas)
@@ -158,10 +165,12 @@ def spread_without_dials(
     found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(sigmas, scope, at))
     if request.racks and request.place.across:
         found["racks"] = sigmas["racks"]
-    if posterior is not None and max(base, posterior) < hypot(*found.values()):
-        found = {"base": base}
-        if posterior > base:
-            found = {"machine": posterior}
+    if posterior is not None:
+        known = max(base, posterior)
+        # two clouds' racks are further apart than boxes are, however near the next row
+        if request.in_a_rack or known < hypot(*found.values()):
+            name = "machine" if posterior > base else "base"
+            found = {name: known}
     if request.amd and request.place.across:
         found["amd"] = sigmas["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
     if request.one_process:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import yaml
 
 import colltool
+from colltool.fabric.model import Fabric
 from colltool.fabric.templates import OneLine
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
@@ -97,6 +98,9 @@ MACHINES = (
 KNOWN = {one.name: one for one in MACHINES}
 INSIDE = {**{name: name for name in KNOWN}, "hgx-h200": "dgx-h100"}
 """Whose numbers inside a node a fabric stands on; H200 has H100's NVLink and NVSwitch."""
+SAME_AS = {"gb300-nvl72": ("nvl72", "ib.bandwidth=100GB/s")}
+"""Fabrics whose file is another's with some numbers changed, as layers 1 to 3 are made without a
+source."""
 _ALGORITHMS = {
     "all_reduce": ("ring", "in-network"),
     "all_gather": ("ring",),
@@ -300,6 +304,8 @@ def based(name: str, without: frozenset[str] = frozenset()) -> Data:
         reached = [fit_fills.filled(name, fill_of(without)), *reached]
     elif name == "nvl72":
         reached = [fit_fills.racks_filled(racks_fill(without)), *reached]
+        if fill := switch_fill(without):
+            reached.append(fit_fills.switch_filled(fill))
     return data | {"library": data["library"] | {"reached": reached}}
 
 
@@ -330,6 +336,12 @@ def racks_fill(without: frozenset[str] = frozenset()) -> fit_fills.TreeFill:
 
 
 @cache
+def switch_fill(without: frozenset[str] = frozenset()) -> fit_fills.SwitchFill | None:
+    """What NVLS takes to fill inside a rack of NVL72."""
+    return fit_fills.switch_filling(with_inside("nvl72", without), without)
+
+
+@cache
 def efa_fill() -> fit_fills.Fill:
     """What NVLSTree takes to fill on EFA, whose hops are longer."""
     data = with_inside("hgx-h200")
@@ -349,6 +361,12 @@ def fitted(name: str, without: Collection[str] = ()) -> Data:
         reached = [fit_fills.tree_filled(slingshot_fill(left_out)), *data["library"]["reached"]]
         data = data | {"library": data["library"] | {"reached": reached}}
     return fit_across.with_hop(data, hop)
+
+
+def loaded_without(name: str, change: str, without: Collection[str]) -> Fabric:
+    """The fabric of layers 1 to 3 made without the rows of some sources, under overrides."""
+    same, differs = SAME_AS.get(name, (name, ""))
+    return colltool.load_fabric(fitted(same, without), f"{differs} {change}".split())
 
 
 def inside_table(machine: Machine) -> str:
@@ -387,7 +405,7 @@ def texts() -> dict[Path, str]:
     nccl = [inside_table(machine) for machine in MACHINES if machine.name != "mi300x"]
     hops = hop_of(fit_across.same_network("dgx-h100")), hop_of(fit_across.same_network("gh200"))
     others = [*fit_media.tables("nccl"), *fit_media.socket_tables(), *fit_slots.tables()]
-    fills = fit_fills.Fills(fill_of(), efa_fill(), slingshot_fill(), racks_fill())
+    fills = fit_fills.Fills(fill_of(), efa_fill(), slingshot_fill(), racks_fill(), switch_fill())
     nccl += fit_across.tables(
         *hops, filled=fills.entries(), ll_rates=fit_media.ll_rates(), others=others
     )

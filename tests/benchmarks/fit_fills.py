@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import accumulate
+from math import log
 from statistics import median
 from typing import Any, NamedTuple
 
 import fit_across
 from fit_across import Hop
+from measured_rows import Row, rows
+from scipy.optimize import least_squares
 
 import colltool
 from colltool.fabric.templates import OneLine
@@ -210,14 +213,110 @@ def _racks_table(fill: TreeFill) -> Data:
     return entry | {"software": took, "source": _RACK_FILL_SAID}
 
 
+NVLS = "in-network"
+_SWITCHED = {"nvl72": 72, "gb300-nvl72": 72, "dgx-b200": 8}
+"""Fabrics whose all-reduces in NVSwitch fill alike, and the GPUs that one joins: eight B200 of a box
+take what eight GB300 of two trays do, within 3% from 32 to 512 MiB."""
+_SWITCH_LEAST = 32 * 2**20
+"""Below it the start shows, of which layer 3 knows that of four ranks alone."""
+_SWITCH_RANKS = (8, 16, 32, 72)
+_SWITCH_BYTES = tuple(4**power for power in range(8, 15))  # of a rank
+_SWITCH_SAID = (
+    "What NVLS takes beside its bytes inside a rack: %s us a rank, half of it at %s MB a rank, fitted"
+    " to %s (tests/data/measured). NCCL splits a call into a chunk for each rank and channel and"
+    " doubles the chunk, from 16 to 128 KiB, at so many bytes a rank (src/enqueue.cc), so that 64"
+    " ranks need eight times the message of eight"
+)
+
+
+class SwitchFill(NamedTuple):
+    """What NVLS takes beside its bytes: seconds a rank at the largest messages, the bytes a rank
+    that take half of it, and the sources that say so."""
+
+    most_s: float
+    half_bytes: float
+    sources: tuple[str, ...] = ()
+
+    def seconds(self, ranks: int, size: float) -> float:
+        share = size / ranks
+        return ranks * self.most_s * share / (share + self.half_bytes)
+
+    def table(self) -> list[tuple[int, int, float]]:
+        """Ranks, bytes and seconds; the four ranks of a tray, from which layer 3 is, take none."""
+        found = [(4, _SWITCH_BYTES[0] * 4, 0.0)]
+        for ranks in _SWITCH_RANKS:
+            sizes = [share * ranks for share in _SWITCH_BYTES]
+            found += [(ranks, size, self.seconds(ranks, size)) for size in sizes]
+        return found
+
+
+def switch_filling(data: Data, without: Collection[str] = ()) -> SwitchFill | None:
+    """What NVLS takes to fill inside a rack; ``data``: of nvl72, without it. None where no row is
+    left."""
+    fabric = fit_across.loaded(data, [])[""]
+    found: list[tuple[Row, float]] = []
+    for row in rows():
+        if _fills_switches(row) and row.source.source_id not in without:
+            priced = colltool.price(
+                fabric, "all_reduce", size=row.bytes, ranks=row.ranks, algorithms=NVLS
+            ).best
+            found.append((row, float(priced.total_s)))
+    if not found:
+        return None
+
+    def errors(law: Sequence[float]) -> list[float]:
+        fill = SwitchFill(law[0] * 1e-6, law[1] * 1e6)
+        return [
+            log((priced_s + fill.seconds(row.ranks, row.bytes)) / row.time_s)
+            for row, priced_s in found
+        ]
+
+    law = least_squares(errors, (10.0, 4.0), bounds=((0.0, 0.1), (50.0, 100.0))).x
+    sources = tuple(dict.fromkeys(row.source.source_id for row, _ in found))
+    return SwitchFill(float(f"{law[0]:.3g}") * 1e-6, float(f"{law[1]:.3g}") * 1e6, sources)
+
+
+def _fills_switches(row: Row) -> bool:
+    """Whether a row is an all-reduce in the switches that shows the fill."""
+    return (
+        8 <= row.ranks <= _SWITCHED.get(row.source.fabric, 0)
+        and row.role == "fit"
+        and row.collective == "all_reduce"
+        and not row.algorithm
+        and row.bytes >= _SWITCH_LEAST
+    )
+
+
+def switch_filled(fill: SwitchFill) -> Data:
+    """The fill as a fabric file has it."""
+    return tree_filled(fill.table()) | {"algorithm": NVLS}
+
+
+def _switch_table(fill: SwitchFill) -> Data:
+    took = [
+        {"ranks": ranks, "size": size, "time": float(f"{seconds:.4g}")}
+        for ranks, size, seconds in fill.table()
+    ]
+    said = f"{fill.most_s * 1e6:.3g}", f"{fill.half_bytes / 1e6:.3g}", ", ".join(fill.sources)
+    return {
+        "media": ("nvlink5", "ib", "roce"),
+        "gpus": ("gb200", "gb300"),
+        "algorithm": [NVLS],
+        "primitives": ["all_reduce"],
+        "software": took,
+        "source": _SWITCH_SAID % said,
+    }
+
+
 class Fills(NamedTuple):
     """What schedules take to fill: NVLSTree on InfiniBand and RoCE, on EFA and over racks; a tree
-    on Slingshot."""
+    on Slingshot; NVLS inside a rack."""
 
     network: Fill
     efa: Fill
     slingshot: TreeFill
     racks: TreeFill
+    switch: SwitchFill | None
 
     def entries(self) -> list[Data]:
         """As the library's file has them; the first that fits counts."""
@@ -227,6 +326,7 @@ class Fills(NamedTuple):
             *_filled_tables(("ib", "roce"), self.network, known),
             _tree_table(self.slingshot),
             _racks_table(self.racks),
+            *([_switch_table(self.switch)] if self.switch else []),
         ]
 
 

@@ -203,14 +203,11 @@ OF_FABRIC = {fabric: machine for machine in MACHINES for fabric in machine.fabri
 
 
 @cache
-def library_data(name: str, without: frozenset[str]) -> Data | str:
-    """Layers 1 to 3 of a fabric, made without some sources."""
-    return fit_fabrics.fitted(name, without) if without and name in fit_fabrics.INSIDE else name
-
-
-@cache
 def library_fabric(name: str, change: str, without: frozenset[str]) -> Fabric:
-    return colltool.load_fabric(library_data(name, without), overrides=change.split())
+    """Layers 1 to 3 of a fabric, made without some sources."""
+    if without and (name in fit_fabrics.INSIDE or name in fit_fabrics.SAME_AS):
+        return fit_fabrics.loaded_without(name, change, without)
+    return colltool.load_fabric(name, overrides=change.split())
 
 
 def library_price(row: Row, without: Collection[str] = ()) -> float | None:

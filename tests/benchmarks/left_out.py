@@ -24,6 +24,7 @@ SAME_MACHINE = (
     ("coreweave-20racks", "coreweave-48"),
     ("dstack-3961", "dstack-p6-b200"),
     ("nccl-tests-309", "nccl-tests-309a", "nccl-tests-309b"),
+    ("oci-gb300-64", "oci-gb300-128", "oci-gb300-rack"),
 )
 """Sources that are left out together: one machine, or one thread."""
 
@@ -39,7 +40,8 @@ class LeftOut(NamedTuple):
 def left_out(row: Row) -> LeftOut:
     """The price of a row on its machine made without the row's source, its own factor too."""
     name, source = row.source.fabric, row.source.source_id
-    without = together(source) if row.role == "fit" and name in fit_fabrics.INSIDE else ()
+    of_kind = name in fit_fabrics.INSIDE or name in fit_fabrics.SAME_AS
+    without = together(source) if row.role == "fit" and of_kind else ()
     fabric = fabric_without(name, without, row.source.set)
     took = seconds(fabric, row, "library" if without else "measured")
     shipped = colltool.load_fabric(name).machine
@@ -61,9 +63,9 @@ def machine_without(name: str, without: tuple[str, ...]) -> Any:
 
 @cache
 def fabric_without(name: str, without: tuple[str, ...], change: str) -> Any:
-    return colltool.load_fabric(
-        fit_fabrics.fitted(name, without) if without else name, change.split()
-    )
+    if without:
+        return fit_fabrics.loaded_without(name, change, without)
+    return colltool.load_fabric(name, change.split())
 
 
 def together(source: str) -> tuple[str, ...]:
