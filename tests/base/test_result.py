@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small import clos, fabric, star
+from small_nodes import h100, written
 from swept import swept
 from tracing import call, kernel, write
 
@@ -25,6 +26,7 @@ from colltool.estimate.results import Price, PriceList
 from colltool.fabric.lint import check_fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricList, FabricsChecked, FabricShown
+from colltool.libraries.nccl.topology.results import channels_found
 from colltool.render.dispatch import FORMATS, document, rendered
 from colltool.training.job_results import JobList, JobsChecked, check_job, show_job
 from tests.logs.test_chakra_traces import STEP
@@ -64,6 +66,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
         "crossover": colltool.crossover(WHERE, "ar"),
         "ladder": colltool.ladder(),
         "score": colltool.score(),
+        "channels": channels_found(written(ran.parent, *h100())),
         "diff": colltool.diff(old, document(colltool.price(WHERE, "ar", size=2e6)) | {"note": 1}),
         "explanation": colltool.explain("ring"),
         "verification": colltool.verify(WHERE, "ar", ranks=8),
@@ -130,6 +133,7 @@ NAMES = (
     "crossover",
     "ladder",
     "score",
+    "channels",
     "diff",
     "explanation",
     "verification",
