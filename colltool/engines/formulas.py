@@ -401,7 +401,7 @@ def copies_sent(
     >>> round(copies_sent("nodes", 8, 64, 8), 2), round(copies_sent("nodes", 8, 64, 8, 4), 2)
     (4.59, 3.15)
     >>> round(copies_sent("ranks", 8, 8, 1), 2), round(copies_sent("ranks", 8, 8, 1, experts=256), 2)
-    (4.59, 4.64)
+    (4.59, 4.63)
     """
     # Within a node copies for other ranks leave the rank, across nodes those for other nodes.
     peers = nodes if nodes > 1 else ranks

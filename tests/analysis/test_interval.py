@@ -213,8 +213,8 @@ def test_a_box_on_pcie_says_the_range_of_such_boxes() -> None:
 
 
 def test_what_an_engine_leaves_to_nccl_has_nccl_s_interval() -> None:
-    left = colltool.price("gb300-nvl72", "ar", ranks=16, size="64KB", library="trtllm").best
-    own = colltool.price("gb300-nvl72", "ar", ranks=16, size="64KB", library="nccl").best
+    left = colltool.price("gb300-nvl72", "ar", ranks=8, size="64KiB", library="sglang@0.5.14").best
+    own = colltool.price("gb300-nvl72", "ar", ranks=8, size="64KiB", library="nccl").best
     assert left.kernel == "nccl"
     assert left.interval == own.interval
 

@@ -19,16 +19,24 @@ from colltool.training.files.presets import preset_names
 
 NO_HARDWARE = {"kd-mesh", "mesh512", "mpi-cluster", "star512", "superpod-textbook", "torus512"}
 # No FLOP/s of these are known.
-WITHOUT_PEAK = ("gb10", "l40s", "mi355x", "mi455x", "trainium2", "trainium3", "vr200")
+WITHOUT_PEAK = (
+    "b60",
+    "gb10",
+    "l40s",
+    "mi355x",
+    "mi455x",
+    "rtx-pro-6000",
+    "trainium2",
+    "trainium3",
+    "vr200",
+)
 # No peak of these devices is kept.
 UNKNOWN = {
     "atlas-950",
-    "b60-pcie",
     "cloudmatrix384",
     "dgx-1v",
     "frontier",
     "maia-200",
-    "rtx-pro-6000-pcie",
     "rubin-ultra-nvl576",
     "tomahawk-ultra",
     "tpu-8i",
