@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-# With --import-mode=importlib a test cannot import its neighbours; tests/small.py is one.
-sys.path.append(str(Path(__file__).parent))
+# With --import-mode=importlib a test cannot import its neighbours; tests/small.py is one, and some
+# judge by what a benchmark has.
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "benchmarks")]
 
 import effort
 from remembered import remembered  # noqa: F401 - a fixture

@@ -7,7 +7,7 @@ spine, a library that runs less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -222,8 +222,7 @@ def fewer_faster(
 
 
 def better(where: Fabric) -> Iterator[tuple[str, Fabric]]:
-    """The fabric with more bandwidth, less latency or an even spine, tier by tier; and with any
-    library."""
+    """The fabric with more bandwidth, less latency or an even spine, tier by tier."""
     for at, tier in enumerate(where.tiers):
         yield f"3 x bandwidth of {tier.name}", _put(where, at, _scaled(tier, "bandwidth", 3.0))
         yield f"a third of alpha of {tier.name}", _put(where, at, _less_alpha(tier))
@@ -232,9 +231,6 @@ def better(where: Fabric) -> Iterator[tuple[str, Fabric]]:
                 level.model_copy(update={"oversubscription": 1.0}) for level in tier.levels
             )
             yield f"{tier.name} at 1:1", _put(where, at, {"levels": even})
-    # what was measured is one library's, and may be faster than its model: others are by the datasheet
-    if where.machine is None and not any(tier.protocols for tier in where.tiers):
-        yield "any library", under_library(where, "all")
 
 
 def _put(where: Fabric, at: int, update: dict[str, Any]) -> Fabric:
@@ -272,11 +268,26 @@ def slower_when_better(
     where: Fabric, primitive: Primitive, ranks: int, readings: ModelOptions | None = None
 ) -> list[str]:
     """Changes for the better that make it slower."""
+    broken = _slower(where, better(where), primitive, ranks, readings)
+    if not any(tier.protocols for tier in where.tiers):  # those are one library's, measured
+        own = where.without_machine()
+        any_library = [("any library", under_library(own, "all"))]
+        broken += _slower(own, any_library, primitive, ranks, readings)
+    return broken
+
+
+def _slower(
+    where: Fabric,
+    changes: Iterable[tuple[str, Fabric]],
+    primitive: Primitive,
+    ranks: int,
+    readings: ModelOptions | None,
+) -> list[str]:
     before = leading(where, primitive, ranks, readings)
     if before is None:
         return []
     broken = []
-    for what, changed in better(where):
+    for what, changed in changes:
         after = leading(changed, primitive, ranks, readings)
         assert after is not None, f"{what} leaves nothing to run"
         if (after.seconds > before.seconds * (1 + _DUST)).any():

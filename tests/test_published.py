@@ -4,22 +4,17 @@ when made again."""
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
-from pathlib import Path
-
-import pytest
-
-import colltool
-
-sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
 
 import fit_across
 import fit_fabrics
 import fit_mpi
+import pytest
 from effort import some
 from measured_rows import rows, sources
 from swept import swept
+
+import colltool
 
 LARGE = 128 * 2**20
 LONG = pytest.mark.thorough

@@ -4,22 +4,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from statistics import mean, median
 
 import pytest
+from bench_dispatchers import Pair, pairs, run_of
+from bench_memory import card_memory
+from bench_plan import EFA, RUNS, SOURCES, Judged, growth, judged, regret, rows, stack_of
 
-BENCHMARKS = Path(__file__).parent / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-from bench_dispatchers import Pair, pairs, run_of  # noqa: E402
-from bench_memory import card_memory  # noqa: E402
-from bench_plan import EFA, RUNS, SOURCES, Judged, growth, judged, regret, rows, stack_of  # noqa: E402
-
-from colltool.training.published import PublishedError, memory_error, published_error  # noqa: E402
+from colltool.training.published import PublishedError, memory_error, published_error
 
 
 @pytest.fixture(scope="module")

@@ -105,34 +105,15 @@ def serve(
     )
     if question.two_batches:
         _check_two_batches(serving)
-    # On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
-    # prefill half of its prompt.
-    tokens = deployment.tokens
-    sequence = deployment.input + deployment.output
-    decode_cached = (deployment.input + deployment.output / 2) * tokens
-    chunk = min(deployment.chunk, deployment.input)
-    steps = ceil(deployment.input / chunk)
-
-    def phases(halves: int) -> tuple[ServedPhase, ServedPhase]:
-        """Prefill and decode, in so many parts of a batch."""
-        cached = deployment.input / 2 / halves
-        return (
-            _phase("prefill", serving, ceil(chunk / halves), cached, steps * halves, halves),
-            _phase(
-                "decode", serving, ceil(tokens / halves), decode_cached / halves, halves, halves
-            ),
-        )
-
     whole = None
-    prefill, decode = phases(1)
+    prefill, decode = _phases(serving, 1)
     if question.two_batches:
         whole = (prefill, decode)
-        prefill, decode = phases(2)
-    weights = weight_bytes(model, deployment, tokens, serving.weights).weights
-    sequences = tokens * deployment.pp
-    per_sequence = kv_bytes_of_rank(model, deployment) * sequence
+        prefill, decode = _phases(serving, 2)
+    weights = weight_bytes(model, deployment, deployment.tokens, serving.weights).weights
+    per_sequence = kv_bytes_of_rank(model, deployment) * (deployment.input + deployment.output)
     per_sequence += state_bytes_of_rank(model, deployment)
-    cache = per_sequence * sequences
+    cache = per_sequence * (deployment.tokens * deployment.pp)
     most_batch = None
     if device is not None and per_sequence:
         # ranks hold their part of each sequence of their replica, as many in every stage
@@ -153,6 +134,24 @@ def serve(
         weights=serving.weights,
         most_batch=most_batch,
         whole=whole,
+    )
+
+
+def _phases(serving: ServingContext, halves: int) -> tuple[ServedPhase, ServedPhase]:
+    """Prefill and decode, in so many parts of a batch.
+
+    On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
+    prefill half of its prompt.
+    """
+    deployment = serving.deployment
+    chunk = min(deployment.chunk, deployment.input)
+    times = ceil(deployment.input / chunk) * halves
+    cached = (deployment.input + deployment.output / 2) * deployment.tokens / halves
+    return (
+        _phase(
+            "prefill", serving, ceil(chunk / halves), deployment.input / 2 / halves, times, halves
+        ),
+        _phase("decode", serving, ceil(deployment.tokens / halves), cached, halves, halves),
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from statistics import median
 
+import bench_accuracy
 import pytest
+from measured_rows import rows
 
 import colltool
 from colltool.base.primitives import AG, AR, P2P
@@ -22,11 +22,6 @@ from colltool.estimate.accuracy import (
     table,
 )
 from colltool.estimate.assumptions import ModelOptions
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
-import bench_accuracy
-from measured_rows import rows
 
 
 def test_the_headline_is_within_the_bars() -> None:

@@ -4,7 +4,6 @@ answer carries of it."""
 from __future__ import annotations
 
 import json
-import sys
 from math import exp, hypot, log, log2
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,6 @@ from colltool.estimate.spread import (
 from colltool.fabric.media import GENERATIONS
 from colltool.render.intervals import within_words
 from colltool.render.schemas import document_schema
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 PLACES = sorted(index())
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")

@@ -4,7 +4,6 @@ of a fabric."""
 from __future__ import annotations
 
 import pickle
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
 
+import fit_machines
 import measured_rows as published
 import pytest
 
@@ -27,9 +27,6 @@ from colltool.fabric.custom_machine import on_machine
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.machine_file import machine_of, machine_text, read_machine_file
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-import fit_machines
 
 THREE = (4096, 8 * 2**20, 2**30)
 CSV = "collective,ranks,nodes,bytes,time_us\n"

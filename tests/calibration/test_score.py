@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import csv
-import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import bench_score
 import pytest
+from measured_rows import rows
 
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.calibration.predictions import template
 from colltool.calibration.published import PublishedRow, published_rows, published_sources
 from colltool.calibration.score import Score, ScoreRow
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
-import bench_score
-from measured_rows import rows
 
 
 def key(row: Any) -> tuple[str, int, str, int]:

@@ -3,92 +3,64 @@ the hosts of a rack, and launches by graph and by the host."""
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from bench_engines import Answer, answer
+from fit_engines import OTHER_BOX, engine_rows
 from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.engines.files import find_library
 
-ROWS = Path(__file__).parent.parent / "data" / "inference" / "engines.csv"
-FABRICS = {
-    "a100-80gb": "dgx-a100",
-    "h100": "dgx-h100",
-    "b200": "dgx-b200",
-    "gb200": "nvl72",
-    "gb300": "gb300-nvl72",
-    "rtx-pro-6000": "rtx-pro-6000-pcie",
-}
-# a GB200 of the source that is unlike its others, see the files
-OTHER_BOX = ("sglang@0.5.9", "vllm@0.19.0", "vllm@0.24.0")
+GPUS = ("a100-80gb", "h100", "b200", "gb200", "gb300", "rtx-pro-6000")
 # versions of which rows are ill, see tests/benchmarks/bench_engines.py
-NOISY = ("trtllm@1.0.0", "trtllm@1.2.0rc5")
+NOISY = (("trtllm", "1.0.0"), ("trtllm", "1.2.0rc5"))
 
 
-class _Off(NamedTuple):
-    """A row held against its price."""
-
-    engine: str
-    gpu: str
-    ratio: float
-    inside: bool
-
-
-def held_against_rows(mode: str) -> list[_Off]:
+def held_against_rows(mode: str) -> list[Answer]:
     """The rows of a mode from 1 KiB to 8 MiB, but for the other GB200 and PCIe without P2P."""
     found = []
-    with ROWS.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            size, engine = int(row["bytes"]), f"{row['engine']}@{row['version']}"
-            other_box = row["gpu"] == "gb200" and engine in OTHER_BOX
-            if row["mode"] != mode or not 1024 <= size <= 2**23 or other_box:
-                continue
-            if row["gpu"] not in FABRICS:
-                continue
-            best: Any = colltool.price(
-                FABRICS[row["gpu"]],
-                "ar",
-                size=size,
-                ranks=int(row["ranks"]),
-                library=engine,
-                mode=mode,
-            ).best
-            seconds = float(row["time_us"]) * 1e-6
-            inside = best.interval.low_s <= seconds <= best.interval.high_s
-            found.append(_Off(engine, row["gpu"], best.total_s / seconds, inside))
+    for row in engine_rows():
+        if row.mode != mode or not 1024 <= row.bytes <= 2**23 or row.gpu not in GPUS:
+            continue
+        if row.gpu == "gb200" and (row.engine, row.version) in OTHER_BOX:
+            continue
+        answered = answer(row)
+        assert isinstance(answered, Answer), answered
+        found.append(answered)
     return found
 
 
 @pytest.fixture(scope="module")
-def in_graphs() -> list[_Off]:
+def in_graphs() -> list[Answer]:
     return held_against_rows("graph")
 
 
-def test_graphs_of_each_engine_and_gpu_are_as_measured(in_graphs: list[_Off]) -> None:
+def test_graphs_of_each_engine_and_gpu_are_as_measured(in_graphs: list[Answer]) -> None:
     by: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in in_graphs:
-        if row.engine not in NOISY:
-            by[row.engine, row.gpu].append(abs(row.ratio - 1))
+    for one in in_graphs:
+        row = one.row
+        if (row.engine, row.version) not in NOISY:
+            by[f"{row.engine}@{row.version}", row.gpu].append(one.off)
     assert len(by) >= 20
     assert {key: median(offs) for key, offs in by.items() if median(offs) > 0.06} == {}
 
 
-def test_nine_in_ten_rows_lie_inside_the_interval(in_graphs: list[_Off]) -> None:
-    inside = [row.inside for row in in_graphs]
+def test_nine_in_ten_rows_lie_inside_the_interval(in_graphs: list[Answer]) -> None:
+    inside = [bool(one.inside) for one in in_graphs]
     assert len(inside) > 700
     assert 0.85 < sum(inside) / len(inside) < 0.97
 
 
 def test_eager_calls_are_as_measured() -> None:
-    rows = held_against_rows("eager")
-    assert median(abs(row.ratio - 1) for row in rows) < 0.09
-    assert sum(row.inside for row in rows) / len(rows) > 0.85
+    answers = held_against_rows("eager")
+    assert median(one.off for one in answers) < 0.09
+    assert sum(bool(one.inside) for one in answers) / len(answers) > 0.85
 
 
 @swept(

@@ -5,22 +5,18 @@ GB300 in a rack is there with every second size; the others are fit rows."""
 from __future__ import annotations
 
 import csv
-import sys
 from functools import cache
 from math import log
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+import fit_fabrics
 import pytest
+from measured_rows import rows
 
 import colltool
 from colltool.fabric.model import Fabric
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
-import fit_fabrics
-from measured_rows import rows
 
 FILE = Path(__file__).parents[1] / "data" / "measured" / "clouds.csv"
 MiB, GiB = 2**20, 2**30

@@ -4,19 +4,15 @@ and an owner's three rows."""
 from __future__ import annotations
 
 import csv
-import sys
 from collections import defaultdict
 from functools import cache
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
 import bench_accuracy
 import fit_machines
+import pytest
 from fit_machines import Judged
 from measured_rows import Row
 

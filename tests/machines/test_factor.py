@@ -7,14 +7,10 @@ import json
 import subprocess
 import sys
 from math import exp, log, log2
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import fit_machines
+import numpy as np
+import pytest
 from fit_machines import KNOWN, PRIMITIVES, rising_times, text_of
 
 from colltool.base.errors import ColltoolError

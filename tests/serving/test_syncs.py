@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from math import log
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import bench_syncs as bench
+import pytest
 
 from colltool.serving.syncs import sync_laws
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from statistics import mean
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
 import bench_card
+import pytest
 
 from colltool.training.model import Gemm, gemm_s, power_limited
 from colltool.training.operations import stage_times
