@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "colltool"
@@ -80,10 +81,13 @@ class Density:
     looped: Counter[str] = field(default_factory=Counter)  # uses of a name in loops that bind it
     uses: Counter[str] = field(default_factory=Counter)  # of every name
 
-    def __add__(self, other: Density) -> Density:
-        return Density(
-            *(getattr(self, part) + getattr(other, part) for part in self.__dataclass_fields__)
-        )
+    def add(self, other: Density) -> None:
+        """Count what another has as well."""
+        for part in self.__dataclass_fields__:
+            if part in ("looped", "uses"):
+                getattr(self, part).update(getattr(other, part))
+            else:
+                setattr(self, part, getattr(self, part) + getattr(other, part))
 
     def figures(self) -> dict[str, float]:
         """Figures by the names of the goals."""
@@ -107,9 +111,7 @@ def docstring_node(node: ast.AST) -> ast.Expr | None:
     """The statement that is a node's docstring."""
     if not isinstance(node, DOCUMENTED) or ast.get_docstring(node, clean=False) is None:
         return None
-    first = node.body[0]
-    assert isinstance(first, ast.Expr)
-    return first
+    return cast(ast.Expr, node.body[0])
 
 
 def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -130,10 +132,10 @@ def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
                     waiting.append(child)
 
 
-def code_lines(tree: ast.AST, lines: list[str]) -> int:
+def code_lines(nodes: list[ast.AST], lines: list[str]) -> int:
     """Lines that hold code."""
     left_out: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         passage = node if isinstance(node, ast.Import | ast.ImportFrom) else docstring_node(node)
         if passage is not None:
             left_out.update(range(passage.lineno, (passage.end_lineno or passage.lineno) + 1))
@@ -145,11 +147,11 @@ def code_lines(tree: ast.AST, lines: list[str]) -> int:
     return count
 
 
-def loop_names(tree: ast.AST) -> Counter[str]:
+def loop_names(nodes: list[ast.AST]) -> Counter[str]:
     """Uses of names in the loops and comprehensions that bind them."""
     counted: set[int] = set()
     found: Counter[str] = Counter()
-    for loop in ast.walk(tree):
+    for loop in nodes:
         if isinstance(loop, ast.For | ast.AsyncFor):
             targets = [loop.target]
         elif isinstance(loop, COMPREHENSIONS):
@@ -176,25 +178,26 @@ def is_tangled(node: ast.AST) -> bool:
 def density(text: str) -> Density:
     """The figures of a module's text."""
     tree = ast.parse(text)
+    nodes = list(ast.walk(tree))
     lines = text.splitlines()
     found = Density(
         nodes=sum(1 for _ in own_nodes(tree)),
-        code_lines=code_lines(tree, lines),
+        code_lines=code_lines(nodes, lines),
         lines=len(lines),
         comments=sum(line.strip().startswith("#") for line in lines),
         untyped=text.count("Callable[[Any], Any]"),
         skips=text.count("# fmt: skip"),
-        looped=loop_names(tree),
+        looped=loop_names(nodes),
     )
-    for node in ast.walk(tree):
+    for node in nodes:
         found.comprehensions += isinstance(node, COMPREHENSIONS)
         found.tangled += is_tangled(node)
         found.ternaries += isinstance(node, ast.IfExp)
         if isinstance(node, ast.Name):
             found.uses[node.id] += 1
         if isinstance(node, DOCUMENTED):
-            words = (ast.get_docstring(node) or "").split(" ", 1)
-            found.prepositions += words[0] in PREPOSITIONS
+            words = (ast.get_docstring(node, clean=False) or "").split(None, 1)[:1]
+            found.prepositions += words != [] and words[0] in PREPOSITIONS
     return found
 
 
@@ -209,7 +212,10 @@ def modules() -> dict[str, Density]:
 
 @cache
 def whole() -> Density:
-    return sum(modules().values(), Density())
+    total = Density()
+    for counts in modules().values():
+        total.add(counts)
+    return total
 
 
 def goal_of(module: str, figure: str) -> float:

@@ -54,6 +54,7 @@ console.log(python.runPython(program));
 """
 
 
+@pytest.mark.thorough
 def test_it_is_imported_and_prices_as_here(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     if shutil.which("node") is None:
         pytest.skip("there is no node")

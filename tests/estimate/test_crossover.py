@@ -342,7 +342,7 @@ FABRICS = {
 @swept(
     "model",
     [{}, {"ideal": True}, {"placement": "scattered"}, {"pipelining": 8}, {"phases": "pipelined"}],
-    most=2,
+    most=1,
 )
 @swept("primitive", ["ar", "ag", "a2a", "bc"])
 @swept("where", FABRICS.values())

@@ -460,7 +460,7 @@ MODELS = [
 ]
 
 
-@swept("model", MODELS, most=3)
+@swept("model", MODELS, most=1)
 @swept("where", [TWO, CAPABLE, LATTICE])
 @swept("primitive", NAME)
 def test_the_best_composition_is_the_best_of_all(

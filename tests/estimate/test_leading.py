@@ -80,7 +80,7 @@ def at(winners: tuple[Winner, ...], size: float) -> Winner:
     return found
 
 
-@swept("seed", range(120), most=40)
+@swept("seed", range(120), most=15)
 def test_the_map_of_winners_says_what_price_says(seed: int) -> None:
     draw = Random(seed)
     where, primitive, model = (
@@ -99,7 +99,7 @@ def test_the_map_of_winners_says_what_price_says(seed: int) -> None:
             assert named.total_s == pytest.approx(best.total_s, rel=1e-9), (size, found, best.title)
 
 
-@swept("seed", range(60), most=25)
+@swept("seed", range(60), most=9)
 def test_nothing_that_may_lead_is_faster_than_the_best(seed: int) -> None:
     """Every composition of what somebody ships, tried one by one: what a hypothetical part hid in
     0.2.0."""

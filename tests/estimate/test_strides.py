@@ -133,7 +133,7 @@ def test_a_product_of_inner_axes_leaves_the_other_axes(
 
 @swept(("inner", "outer"), [((4,), (3, 2)), ((4, 3), (2,)), ((2,), (2, 3))])
 @swept("make", [torus, mesh])
-@swept("primitive", COLLECTIVES)
+@swept("primitive", COLLECTIVES, most=3)
 def test_a_sub_lattice_costs_what_a_lattice_of_its_shape_costs(
     make, inner, outer, primitive
 ) -> None:  # type: ignore[no-untyped-def]

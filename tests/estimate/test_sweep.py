@@ -138,7 +138,7 @@ def check(where: Fabric, primitive: Primitive, n: int, size: float, model: dict[
 
 
 @swept("primitive", list(Primitive))
-@swept("name", FABRICS, most=3)
+@swept("name", FABRICS, most=2)
 def test_every_rank_count_has_a_price(name: str, primitive: Primitive) -> None:
     where = known(name)
     # every other count: the next primitive takes those between
@@ -150,7 +150,7 @@ def test_every_rank_count_has_a_price(name: str, primitive: Primitive) -> None:
 
 
 @swept("primitive", list(Primitive))
-@swept("name", FABRICS, most=3)
+@swept("name", FABRICS, most=2)
 def test_every_reading_has_a_price(name: str, primitive: Primitive) -> None:
     where = known(name)
     counts = some_ranks(where)
@@ -198,7 +198,7 @@ def test_every_algorithm_runs_somewhere() -> None:
     assert seen == every
 
 
-@swept("name", FABRICS, most=8)
+@swept("name", FABRICS, most=4)
 def test_crossovers_exist_everywhere(name: str) -> None:
     for primitive in Primitive:
         found = colltool.crossover(known(name), primitive)

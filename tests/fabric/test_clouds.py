@@ -121,6 +121,7 @@ def test_a_rack_of_gb300_is_near_at_every_size() -> None:
     assert median(one.time_s / one.slowest_s for one in several) >= 0.85
 
 
+@pytest.mark.thorough
 def test_the_fill_of_nvls_foretells_a_rack_that_it_has_not_seen() -> None:
     """Of eight B200 and of 72 GB200, without all that Oracle published of GB300: 64 GPUs take up to
     1.7 times what wires and start say."""

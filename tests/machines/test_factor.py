@@ -267,7 +267,7 @@ def test_prices_rise_and_bus_bandwidth_holds(name: str, primitive: str) -> None:
             check_line(name, primitive, scope, ranks)
 
 
-@pytest.mark.alike(4)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_larger_group_takes_longer(name: str) -> None:
     """At the grid's rank counts, wherever the same way runs on both and layers 1 to 3 do not fall

@@ -38,6 +38,7 @@ def needed(found: Plan, what: str) -> Needed:
     return next(one for one in found.targeted.needed if one.what == what)
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(8), deadline=None)
 @given(
     st.sampled_from([1, 2, 4]),
