@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from statistics import median
 
 from colltool.base.errors import ColltoolError
@@ -153,10 +152,10 @@ def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
     )
 
 
-# calls of one row have all of these alike
-_KIND = attrgetter(
-    "group", "group_size", "axes", "primitive", "bytes", "dtype", "coalesced", "reason"
-)
+def _kind(call: TracedCall) -> tuple[object, ...]:
+    """Calls of one row have all of these alike."""
+    where = (call.group, call.group_size, call.axes)
+    return (*where, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
 
 
 def _totals(
@@ -165,7 +164,7 @@ def _totals(
     """Calls of one kind as one row, those that take most of a step first."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
-        alike[_KIND(call)].append(call)
+        alike[_kind(call)].append(call)
     totals = [_total(several, traces, window_s) for several in alike.values()]
     totals.sort(key=lambda total: (-total.share, -total.total_s, total.primitive, total.bytes))
     return tuple(totals)

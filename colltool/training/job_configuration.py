@@ -3,10 +3,10 @@ from other keys are filled in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, problems_of
 from colltool.definitions.field_types import Part
@@ -163,49 +163,16 @@ def _recompute_fields(file: JobFile, stack: Stack | None) -> dict[str, Any]:
     return {"recompute": "modules", "again_modules": recompute.modules}
 
 
+class _Lack(NamedTuple):
+    """A key that a job needs, why, and what to write."""
+
+    key: str
+    what: str
+    fix: str
+
+
 def lacks_keys(reading: Reading[JobFile], file: JobFile) -> bool:
     """Whether a job lacks keys that it needs; each gets an error in the reading."""
-    model, compute, batch = file.model, file.compute, file.batch
-    per_layer = compute is not None and compute.forward_per_layer is not None
-    checks = (
-        (
-            "model",
-            model is None and compute is None and not file.calls,
-            "a job has a model, given times or plain calls",
-            "model: llama3-70b",
-        ),
-        (
-            "sequence",
-            model is not None and file.sequence is None,
-            "a job with a model needs 'sequence'",
-            "sequence: 8192",
-        ),
-        (
-            "batch",
-            model is not None and batch is None,
-            "a job with a model needs 'batch'",
-            "batch: {global: 1024, micro: 1}",
-        ),
-        (
-            # the device may be the fabric's
-            "stack",
-            model is not None and compute is None and file.stack is None,
-            "no 'stack' says how fast it computes",
-            "stack: megatron, or compute: {...}",
-        ),
-        (
-            "slower",
-            file.slower is not None and file.stack is None,
-            "slower scales a stack, and there is none",
-            "stack: megatron, or leave slower out",
-        ),
-        (
-            "compute",
-            model is None and per_layer,
-            "times of a layer need the number of layers",
-            "model: {parameters: 7.0e+9, layers: 32}",
-        ),
-    )
     found = False
     idle = idle_word(file.stack, _words(file))
     if idle is not None:
@@ -213,21 +180,45 @@ def lacks_keys(reading: Reading[JobFile], file: JobFile) -> bool:
         word, fix = idle
         what = f"{word} chooses among the shipped stacks of a family, and the job's is another"
         reading.refuse((word,), what, fix, about_key=True)
-    for key, is_missing, what, fix in checks:
-        if is_missing:
-            found = True
-            reading.refuse((key,) if key in reading.data else (), what, fix, about_key=True)
-    if file.compression is None:
-        return found
-    dimension = file.compression.on
-    sizes = [
-        getattr(file.layout, name) for name in (("cp", "dp") if dimension == "dp" else (dimension,))
-    ]
-    if all(size == 1 for size in sizes):
+    for lack in _lacking(file):
         found = True
-        what = f"{dimension} is 1: there is nothing to compress"
+        key = (lack.key,) if lack.key in reading.data else ()
+        reading.refuse(key, lack.what, lack.fix, about_key=True)
+    if file.compression is not None and _is_alone(file, file.compression.on):
+        found = True
+        what = f"{file.compression.on} is 1: there is nothing to compress"
         reading.refuse(("compression", "on"), what, "on: dp")
     return found
+
+
+def _lacking(file: JobFile) -> Iterator[_Lack]:
+    """The keys that a job lacks."""
+    model, compute = file.model, file.compute
+    if model is None and compute is None and not file.calls:
+        what = "a job has a model, given times or plain calls"
+        yield _Lack("model", what, "model: llama3-70b")
+    if model is not None and file.sequence is None:
+        yield _Lack("sequence", "a job with a model needs 'sequence'", "sequence: 8192")
+    if model is not None and file.batch is None:
+        what = "a job with a model needs 'batch'"
+        yield _Lack("batch", what, "batch: {global: 1024, micro: 1}")
+    # the device may be the fabric's
+    if model is not None and compute is None and file.stack is None:
+        what = "no 'stack' says how fast it computes"
+        yield _Lack("stack", what, "stack: megatron, or compute: {...}")
+    if file.slower is not None and file.stack is None:
+        what = "slower scales a stack, and there is none"
+        yield _Lack("slower", what, "stack: megatron, or leave slower out")
+    if model is None and compute is not None and compute.forward_per_layer is not None:
+        what = "times of a layer need the number of layers"
+        yield _Lack("compute", what, "model: {parameters: 7.0e+9, layers: 32}")
+
+
+def _is_alone(file: JobFile, dimension: str) -> bool:
+    """Whether gradients along a dimension go to nobody else."""
+    # replicas sum them over both
+    names = ("cp", "dp") if dimension == "dp" else (dimension,)
+    return all(getattr(file.layout, name) == 1 for name in names)
 
 
 def default_etp(tp: int, *, sp: bool, experts: object) -> int:

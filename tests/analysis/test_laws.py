@@ -43,6 +43,7 @@ def priced(fabric: str, law: Law, size: int) -> float:
     return float(colltool.price(fabric, law.primitive, size=size, ranks=law.ranks).best.total_s)
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("name", CASES)
 def test_a_law_is_within_its_promise_of_the_price_everywhere(name: str) -> None:
     primitive, counts = CASES[name]

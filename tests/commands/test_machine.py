@@ -102,6 +102,7 @@ def test_fewer_layers_have_no_machine(run: Run, reading: str) -> None:
     )
 
 
+@pytest.mark.alike(5)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: str(question[0]))
 def test_every_command_that_prices_takes_it_and_says_so(
     run: Run, question: tuple[str, ...]

@@ -287,6 +287,7 @@ def test_every_command_of_the_questions_is_asked() -> None:
     assert set(asked_in_documents()) == {*ASKED, *FILES}
 
 
+@pytest.mark.alike(9)
 @pytest.mark.parametrize(
     "line", QUICK, ids=[f"{at} {line.split()[0]}" for at, line in enumerate(QUICK)]
 )
@@ -1042,7 +1043,7 @@ def test_a_long_text_is_cut_at_a_line_and_says_so() -> None:
     assert section in whole
 
 
-@pytest.mark.parametrize("detail", [False, True])
+@pytest.mark.parametrize("detail", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_many_sizes_are_answered_within_bounds(detail: bool) -> None:
     sizes = [f"{size}KB" for size in range(1, 401 if detail else 61)]
     asked = {"fabric": "star512", "primitive": "ar", "ranks": 8, "sizes": sizes}

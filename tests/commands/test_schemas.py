@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 
-@pytest.mark.alike(3)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     ("args", "identity"),
     [

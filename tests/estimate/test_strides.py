@@ -220,6 +220,7 @@ def any_fabric(random: Random) -> Fabric:
     )
 
 
+@pytest.mark.thorough
 @swept("seed", range(40), most=15)
 def test_without_its_siblings_a_group_is_never_slower(seed: int) -> None:
     random = Random(seed)

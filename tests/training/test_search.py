@@ -219,6 +219,7 @@ def test_plan_with_the_values_of_the_best_is_its_step(job: str) -> None:
     assert found.own.fits is own.memory.fits  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 @swept(
     "keys",
     [
@@ -274,6 +275,7 @@ def test_what_is_kept_is_kept(small: LayoutSearch) -> None:
     assert {(one.choice.tp, one.choice.shard) for one in both.layouts} == {(2, "fsdp")}
 
 
+@pytest.mark.thorough
 def test_what_is_never_tried_may_be_kept() -> None:
     """A ring of few tokens a rank, a pass that saves nothing, a micro-batch that is no power of
     two."""

@@ -73,6 +73,7 @@ class TestPage:
     def test_the_same_each_time(self, name: str) -> None:
         assert svg(name) == page_svg(made(name), MAKERS[name][1])
 
+    @pytest.mark.alike(6)
     @every_picture
     def test_nothing_that_a_page_does_not_want(self, name: str) -> None:
         text = svg(name)
