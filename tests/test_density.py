@@ -63,7 +63,8 @@ def test_tangled_comprehensions_are_seen(text: str) -> None:
 
 
 def test_counts_add_up() -> None:
-    both = density("a = 1\n") + density("# why\nb = [c for c in d]\n")
+    both = density("a = 1\n")
+    both.add(density("# why\nb = [c for c in d]\n"))
     assert (both.lines, both.comments, both.comprehensions) == (3, 1, 1)
     assert both.uses == {"a": 1, "b": 1, "c": 2, "d": 1}
     assert Density().figures()["nodes"] == 0
