@@ -101,7 +101,8 @@ class KernelFile(VersionedPart):
     """A kernel: what it does, its formula and numbers, and what these were measured on.
 
     ``error``: the median error on rows that the numbers were not taken from, or on the ones that
-    they were; ``error_of`` says which. ``nine_in_ten``: between which factors of the formula nine of
+    they were; ``error_of`` says which. ``error_beyond``: the error on twice the most measured ranks, and
+    as much more for each doubling. ``nine_in_ten``: between which factors of the formula nine of
     ten rows lie. ``within``: whether its ranks are on one host, or reach the whole domain of an NVLink
     rack, whose hosts are trays. Several kernels of one name are one kernel with numbers for other
     GPUs, ranks or formats.
@@ -144,6 +145,7 @@ class KernelFile(VersionedPart):
     sms_default: Sms | None = None
     error: Fraction | None = None
     error_of: Words = ""
+    error_beyond: Fraction | None = None
     nine_in_ten: Annotated[
         tuple[Spread, Spread] | None, FieldHint("a list of two factors, such as [0.9, 1.12]")
     ] = None

@@ -152,9 +152,11 @@ def _split(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _mnnvl_two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """A time for each MB of the vector, and more for each MB with every rank of the rack."""
-    MB_us = parameters["MB_us"] + parameters["rank_MB_us"] * call.ranks
-    return KernelTimes(_latency_s(parameters, 0), MB_us * call.bytes * 1e-12)
+    """All but its share out to the others, then the vector back by multicast, which reaches the
+    sender too: (2 - 1/n) M over its port. On many ranks the waits for each of them take longer."""
+    moved_s = (2 - 1 / call.ranks) * call.bytes / _rate_Bps(parameters)
+    waits_s = parameters["rank_MB_us"] * call.ranks * call.bytes * 1e-12
+    return KernelTimes(_latency_s(parameters, 0), max(moved_s, waits_s))
 
 
 def _gather(parameters: Parameters, call: KernelCall) -> KernelTimes:
@@ -270,7 +272,9 @@ FORMULAS: dict[FormulaName, Formula] = {
         ("base_us", "MB_us", "share_MB_us"), "base + (per_MB + per_share_MB / n) M", _split
     ),
     "mnnvl-two-shot": Formula(
-        ("base_us", "MB_us", "rank_MB_us"), "base + (per_MB + per_rank_MB n) M", _mnnvl_two_shot
+        ("base_us", "GBps", "rank_MB_us"),
+        "base + max((2 - 1/n) M / B, per_rank_MB n M)",
+        _mnnvl_two_shot,
     ),
     "gather": Formula(_PER_RANK, "base + per_rank (n-1) + (n-1)/n M / B", _gather),
     "switch": Formula((*_PER_RANK, "free_KiB"), "base + per_rank (n-1) + (M - free) / B", _switch),

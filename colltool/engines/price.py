@@ -8,7 +8,7 @@ experts are in :mod:`colltool.engines.experts`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, log2
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -324,7 +324,10 @@ def _error(measured: MeasuredKernel, ranks: int, measured_here: bool) -> float |
         return None
     if not measured_here:
         beyond = ranks / measured.kernel.ranks[1]
-        error = min(1.0, error * max(_ERROR_FACTOR, beyond))
+        error *= max(_ERROR_FACTOR, beyond)
+        if beyond > 1 and measured.kernel.error_beyond is not None:
+            error = max(error, measured.kernel.error_beyond * log2(beyond))
+        error = min(1.0, error)
     return max(measured.like_error or 0.0, error)
 
 
@@ -589,8 +592,8 @@ def _why_nccl(
         return f"its own kernels take multiples of {multiple} B"
     if site.nodes > 1:
         return f"across {site.nodes} nodes, where its own kernels do not reach"
-    in_host = [kernel for kernel in library.kernels if kernel.within == "host"]
-    if site.hosts > 1 and in_host:
+    all_reduces = [kernel for kernel in library.kernels if kernel.operation == "all_reduce"]
+    if site.hosts > 1 and not any(_reaches(kernel, site) for kernel in all_reduces):
         return f"on {site.hosts} hosts: its own kernels stay within a host of {PER_HOST[site.gpu]}"
     return f"it has no kernel of its own for {site.ranks} ranks of {site.gpu}"
 

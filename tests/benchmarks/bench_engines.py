@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_engines.py [FILE.csv.gz] [--mode graph|eager] [--rows]
 
 Without a file: the development rows (tests/data/inference/engines.csv), then the laws fitted again
-with 2 or 8 ranks left out, and each row asked of the numbers fitted without its size. FILE has the
+with one number of ranks left out, and each row asked of the numbers fitted without its size. FILE has the
 columns gpu, engine, engine_version, kernel, operation, mode, ranks, nodes, bytes and time_us, GPUs by
 the names of their makers. Prints the median and the ninth decile of |predicted / measured - 1|, and
 how many rows lie inside the printed interval.
@@ -15,24 +15,30 @@ import argparse
 import csv
 import gzip
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from fit_engines import (
     FABRICS,
+    FILES,
     KEPT,
+    MNNVL,
     EngineRow,
     assigned,
     engine_rows,
     every_kernel,
-    parameters,
+    fitted_laws,
+    peer_us,
     predicted_us,
 )
+from fit_kernels import rows as rows_of
+from kernel_files import NVLS, fit
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import EITHER, Mode, find_library
+from colltool.engines.files import EITHER, KernelFile, Mode, find_library
+from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.price import price_kernels
 from colltool.fabric.load import load_fabric
 
@@ -62,6 +68,13 @@ COPY_GBPS = {
     "rtx-pro-6000": 740,
     "l40s": 320,
 }
+# vllm-project/vllm pull request 53318: ranks, bytes and us, GB300, of no fit
+PUBLISHED = (
+    (2, 67_106_767, 146.95),
+    (4, 83_879_788, 209.26),
+    (8, 67_106_767, 180.87),
+    (16, 8_386_511, 36.92),
+)
 SIZES = ((2**16, "to 64 KiB"), (2**23, "to 8 MiB"), (2**27, "to 128 MiB"), (2**60, "larger"))
 
 
@@ -165,28 +178,100 @@ def report(rows: Sequence[EngineRow], mode: str) -> None:
 
 def left_out() -> None:
     """Laws fitted again without one number of ranks, or without one size, and asked of that."""
-    print("laws fitted without 2 or 8 ranks, asked of these; and without each size:")
-    for (names, gpu), rows in sorted(assigned(engine_rows()).items()):
-        kernels = [
-            kernel
-            for file in ("vllm-0.27.0", "sglang-0.5.14")
-            for kernel in every_kernel(file)
-            if kernel.name == names and gpu in kernel.gpus and names not in KEPT
-        ]
-        if not kernels or EITHER in names:
+    by_kernel = assigned(engine_rows())
+    for what, title in (("ranks", "one number of ranks"), ("bytes", "each size")):
+        print(f"laws fitted without {title}, asked of it:")
+        found: dict[str, list[float]] = {}
+        for (names, gpu), rows in sorted(by_kernel.items()):
+            each_us = peer_us(by_kernel, names, gpu)
+            for kernels, own in laws_of(names, rows):
+                found |= _errors_without(kernels, own, each_us, what)
+        if what == "ranks":
+            found |= windows_left_out() | flashinfer_published()
+        by_family: dict[str, list[float]] = defaultdict(list)
+        for name, offs in sorted(found.items()):
+            line(name, offs)
+            by_family[name.partition(",")[0]] += offs
+        print("by kernel:")
+        for name, offs in by_family.items():
+            line(name, offs)
+
+
+def laws_of(
+    names: str, rows: Sequence[EngineRow]
+) -> Iterator[tuple[list[KernelFile], list[EngineRow]]]:
+    """The kernels that some rows are of, and the rows, by versions that have their own numbers."""
+    by_kernels: dict[tuple[int, ...], list[EngineRow]] = defaultdict(list)
+    every: list[KernelFile] = []
+    for file in FILES:
+        every += every_kernel(file)
+    for row in rows:
+        own: dict[str, int] = {}
+        for place, kernel in enumerate(every):
+            fits = row.gpu in kernel.gpus and kernel.holds_in(row.version)
+            if fits and kernel.name in names.split(EITHER) and kernel.name not in KEPT:
+                own.setdefault(kernel.name, place)
+        by_kernels[tuple(own.values())].append(row)
+    for places, of_these in by_kernels.items():
+        if places:
+            yield [every[place] for place in places], of_these
+
+
+def _errors_without(
+    kernels: Sequence[KernelFile], rows: Sequence[EngineRow], each_us: float, what: str
+) -> dict[str, list[float]]:
+    """Errors of rows by laws fitted to those that have other ``what``: ranks or bytes."""
+    found: dict[str, list[float]] = defaultdict(list)
+    one_count = len({row.ranks for row in rows}) < 2
+    # over a rack 8 ranks show one of its numbers and 16 another
+    apart = kernels[0].formula == MNNVL
+    if (len(kernels) > 1) if what == "bytes" else (one_count or apart):
+        return found
+    for value in sorted({getattr(row, what) for row in rows}):
+        seen = [row for row in rows if getattr(row, what) != value]
+        if len(seen) < 4:
             continue
-        kernel = kernels[0]
-        for what in ("ranks", "bytes"):
-            offs = []
-            for value in sorted({getattr(row, what) for row in rows}):
-                seen = [row for row in rows if getattr(row, what) != value]
-                if len(seen) < 4 or (what == "ranks" and len({row.ranks for row in rows}) < 2):
-                    continue
-                law = parameters(kernel, seen)
-                unseen = [row for row in rows if getattr(row, what) == value]
-                offs += [abs(predicted_us(kernel, law, row) / row.us - 1) for row in unseen]
-            if offs:
-                line(f"{names}, {gpu}, {what}", offs)
+        # on 2 ranks two shots move as much as one and are never faster: those rows show one alone
+        shown = kernels[:1] if {row.ranks for row in seen} == {2} else kernels
+        fits = fitted_laws(shown, seen, each_us)
+        where = f"{rows[0].gpu}, not {value}" if what == "ranks" else rows[0].gpu
+        for row in rows:
+            if getattr(row, what) == value:
+                us, name = min(
+                    (predicted_us(kernel, own, row), kernel.name)
+                    for kernel, own in zip(shown, fits, strict=True)
+                )
+                found[f"{name}, {where}"].append(abs(us / row.us - 1))
+    return found
+
+
+def flashinfer_published() -> dict[str, list[float]]:
+    """The two-shot over a rack, fitted to TensorRT-LLM's 8 and 16 ranks, on 2 to 16 of FlashInfer's."""
+    library = find_library("flashinfer")
+    found = {}
+    for ranks, size, us in PUBLISHED:
+        best = price_kernels(library, load_fabric("gb300-nvl72"), "all_reduce", size, ranks).best
+        found[f"{best.kernel}, gb300, {ranks} ranks of FlashInfer"] = [
+            abs(best.total_s * 1e6 / us - 1)
+        ]
+    return found
+
+
+def windows_left_out() -> dict[str, list[float]]:
+    """NCCL's kernels on windows without 4 or 8 ranks."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for name, free in NVLS.items():
+        every = rows_of(kernel=name, operation="all-reduce", gpu="gb200")
+        for ranks in sorted({row.ranks for row in every}):
+            seen = [row for row in every if row.ranks != ranks]
+            law = fit(
+                free[0], "switch", seen, ["gb200"], (4, 8), ("1KiB", "1MiB"), "", free=free[1]
+            )
+            for row in every:
+                if row.ranks == ranks:
+                    took_s = FORMULAS["switch"].of(law.own, KernelCall(ranks, row.bytes)).total_s
+                    found[f"{free[0]}, gb200, not {ranks}"].append(abs(took_s * 1e6 / row.us - 1))
+    return found
 
 
 def main() -> None:

@@ -45,6 +45,9 @@ FILES = ("vllm-0.27.0", "sglang-0.5.14", "trtllm-1.3.0rc20", "flashinfer-2026.8"
 OTHER_BOX = {("sglang", "0.5.9"), ("vllm", "0.19.0"), ("vllm", "0.24.0")}
 # Kernels whose numbers stay as they are: fitted with rows that are not here, as their files say.
 KEPT = {"symm_mem two-shot"}
+MNNVL = "mnnvl-two-shot"
+# Ranks up to which its port decides: FlashInfer's published 2, 4 and 8 ranks have one rate, 16 has not.
+BY_PORT = 8
 
 
 class EngineRow(NamedTuple):
@@ -87,11 +90,17 @@ def picked(row: EngineRow) -> str:
 
 
 def features(kernel: KernelFile, rows: Sequence[EngineRow]) -> Any:
-    """A column for each fitted parameter: base, per_rank, bytes, and the passes of some."""
+    """A column for each fitted parameter: base, per_rank, bytes, and the passes of some; of the
+    two-shot over a rack base, and bytes by its port or by the waits for every rank."""
     step = kernel.parameters.get("pass_KiB", 0) * 1024
     table = []
     for row in rows:
         others = row.ranks - 1
+        if kernel.formula == MNNVL:
+            moved, waited = (2 - 1 / row.ranks) * row.bytes / 1e3, row.ranks * row.bytes / 1e6
+            by_port = row.ranks <= BY_PORT
+            table.append([1.0, moved if by_port else 0.0, 0.0 if by_port else waited])
+            continue
         moved = {
             "one-shot": others,
             "one-shot-passes": others,
@@ -109,29 +118,69 @@ def features(kernel: KernelFile, rows: Sequence[EngineRow]) -> Any:
 
 
 # Two-shots and multimem have no term a rank: their rows have one or two rank counts.
-FREE = {"one-shot": (0, 1, 2), "one-shot-passes": (0, 1, 2, 3)}
-ALSO_FREE = {"two-shot-passes": (0, 2, 3)}
-# us a rank where rows of two ranks alone cannot tell it from the start: B200's. PCIe has no more ranks.
-PER_RANK = {"custom one-shot": 0.0826, "push one-shot": 0.146, "one-shot": 0.088}
+FREE = {
+    "one-shot": (0, 1, 2),
+    "one-shot-passes": (0, 1, 2, 3),
+    "two-shot-passes": (0, 2, 3),
+    MNNVL: (0, 1, 2),
+}
+# up to here bytes take next to no time, so that more ranks show what each of them costs
+SMALL_BYTES = 4096
+ByKernel = dict[tuple[str, str], list[EngineRow]]
 
 
-def parameters(kernel: KernelFile, rows: Sequence[EngineRow]) -> dict[str, float]:
-    """The parameters of a kernel that fit rows."""
+def peer_us(by_kernel: ByKernel, name: str, gpu: str) -> float:
+    """What one more rank adds to a one-shot: the median of the same kernel on other GPUs, or of all
+    one-shots there. Rows of one number of ranks cannot tell it from the start."""
+    same: list[float] = []
+    others: list[float] = []
+    for (kernel, measured_on), rows in by_kernel.items():
+        if measured_on == gpu or "one-shot" not in kernel:
+            continue
+        (same if kernel == name else others).extend(_gaps_us(rows))
+    return float(np.median(same or others))
+
+
+def _gaps_us(rows: Sequence[EngineRow]) -> list[float]:
+    """us a rank between the fewest and the most ranks, for each small size and version."""
+    times: dict[tuple[str, str, int], dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        if row.bytes <= SMALL_BYTES:
+            times[row.engine, row.version, row.bytes][row.ranks] = row.us
+    found = []
+    for by_ranks in times.values():
+        fewest, most = min(by_ranks), max(by_ranks)
+        if most > fewest:
+            found.append((by_ranks[most] - by_ranks[fewest]) / (most - fewest))
+    return found
+
+
+def parameters(
+    kernel: KernelFile, rows: Sequence[EngineRow], each_us: float = 0.0
+) -> dict[str, float]:
+    """The parameters of a kernel that fit rows; ``each_us``: what a rank adds, where all rows have one
+    number of ranks."""
     table = features(kernel, rows)
     us = np.array([row.us for row in rows])
-    free = list(FREE.get(kernel.formula, ALSO_FREE.get(kernel.formula, (0, 2))))
+    free = list(FREE.get(kernel.formula, (0, 2)))
     held = 0.0
     if 1 in free and len({row.ranks for row in rows}) == 1:
         free.remove(1)
-        if rows[0].gpu == "gb200":
-            held = PER_RANK[kernel.name]
+        held = each_us
     own = np.zeros(table.shape[1])
     offset = held * table[:, 1]
     own[free] = fitted(table[:, free], us - offset)
     own[1] += held
+    if kernel.formula == MNNVL:
+        named = {"base_us": own[0], "GBps": 1 / own[1], "rank_MB_us": own[2]}
+        return _rounded(named)
     named = {"base_us": own[0], "per_rank_us": own[1], "GBps": 1 / max(own[2], 1e-6)}
     if len(own) > 3:
         named |= {"pass_us": own[3], "pass_KiB": kernel.parameters["pass_KiB"]}
+    return _rounded(named)
+
+
+def _rounded(named: dict[str, float]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in named.items()}
 
 
@@ -141,7 +190,7 @@ def predicted_us(kernel: KernelFile, own: dict[str, float], row: EngineRow) -> f
 
 
 def two_kernels(
-    pair: Sequence[KernelFile], rows: Sequence[EngineRow]
+    pair: Sequence[KernelFile], rows: Sequence[EngineRow], each_us: float = 0.0
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Both kernels of which a library takes the faster: the sizes from which the second runs, for
     each number of ranks, are those that fit best."""
@@ -156,7 +205,7 @@ def two_kernels(
         second = [row for row in rows if row.bytes >= start[row.ranks]]
         if len(first) < 4 or len(second) < 3:
             continue
-        own = parameters(pair[0], first), parameters(pair[1], second)
+        own = parameters(pair[0], first, each_us), parameters(pair[1], second)
         off = [
             abs(
                 min(predicted_us(pair[0], own[0], row), predicted_us(pair[1], own[1], row)) / row.us
@@ -170,9 +219,18 @@ def two_kernels(
     return best
 
 
-def assigned(rows: Sequence[EngineRow]) -> dict[tuple[str, str], list[EngineRow]]:
+def fitted_laws(
+    kernels: Sequence[KernelFile], rows: Sequence[EngineRow], each_us: float
+) -> Sequence[dict[str, float]]:
+    """The parameters of one kernel, or of two of which the faster runs."""
+    if len(kernels) == 1:
+        return [parameters(kernels[0], rows, each_us)]
+    return two_kernels(kernels, rows, each_us)
+
+
+def assigned(rows: Sequence[EngineRow]) -> ByKernel:
     """Rows by kernel and GPU; SGLang's version 1 is vLLM's kernel."""
-    found: dict[tuple[str, str], list[EngineRow]] = defaultdict(list)
+    found: ByKernel = defaultdict(list)
     for row in rows:
         if row.mode == "graph" and not row.ill and row.gpu in FABRICS:
             found[picked(row), row.gpu].append(row)
@@ -187,17 +245,17 @@ def laws(rows: Sequence[EngineRow]) -> dict[tuple[str, int], dict[str, float]]:
         kernels = every_kernel(file)
         engine = file.partition("-")[0]
         for place, kernel in enumerate(kernels):
-            own = by_kernel.get((kernel.name, kernel.gpus[0]), [])
+            # vLLM's FlashInfer repeats the design of TensorRT-LLM's
+            name = kernel.name.replace("flashinfer", "mnnvl")
+            own = by_kernel.get((name, kernel.gpus[0]), [])
             own = [row for row in own if kernel.ranks[0] <= row.ranks <= kernel.ranks[1]]
-            if (
-                len({row.bytes for row in own}) >= 2
-                and kernel.name not in KEPT
-                and kernel.formula != "mnnvl-two-shot"
-            ):
-                found[file, place] = parameters(kernel, own)
+            if len({row.bytes for row in own}) >= 2 and kernel.name not in KEPT:
+                each_us = peer_us(by_kernel, name, kernel.gpus[0])
+                found[file, place] = parameters(kernel, own, each_us)
         for (names, gpu), own in by_kernel.items():
             if EITHER in names and own[0].engine == engine:
-                found |= _of_pairs(file, kernels, names.split(EITHER), gpu, own)
+                each_us = peer_us(by_kernel, names, gpu)
+                found |= _of_pairs(file, kernels, names.split(EITHER), own, each_us)
     return found
 
 
@@ -205,8 +263,8 @@ def _of_pairs(
     file: str,
     kernels: Sequence[KernelFile],
     names: Sequence[str],
-    gpu: str,
     rows: Sequence[EngineRow],
+    each_us: float,
 ) -> dict[tuple[str, int], dict[str, float]]:
     """Parameters of two kernels of which the faster runs, for each range of versions that has its
     own; of a kernel that is in several, the newest."""
@@ -216,15 +274,13 @@ def _of_pairs(
         places = [
             place
             for place, kernel in enumerate(kernels)
-            if kernel.name in names and gpu in kernel.gpus and kernel.holds_in(row.version)
+            if kernel.name in names and row.gpu in kernel.gpus and kernel.holds_in(row.version)
         ]
         by_places[tuple(places)].append(row)
     for places, own in by_places.items():
-        if len(places) == 1:
-            found[file, places[0]] = parameters(kernels[places[0]], own)
-        else:
-            first, second = two_kernels([kernels[place] for place in places], own)
-            found |= {(file, places[0]): first, (file, places[1]): second}
+        fits = fitted_laws([kernels[place] for place in places], own, each_us)
+        for place, numbers in zip(places, fits, strict=True):
+            found[file, place] = numbers
     return found
 
 

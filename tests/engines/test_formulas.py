@@ -32,6 +32,9 @@ ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
         # 1 MB, of which 100 KiB hide
         ("switch", {**ALL_REDUCE, "free_KiB": 100}, 5.5, 8.976),
         ("switch", {**ALL_REDUCE, "free_KiB": 1000}, 5.5, 0),
+        # 3/4 MB out and 1 MB back; or four ranks of 10 us each
+        ("mnnvl-two-shot", {"base_us": 4, "GBps": 100, "rank_MB_us": 1}, 4, 17.5),
+        ("mnnvl-two-shot", {"base_us": 4, "GBps": 100, "rank_MB_us": 10}, 4, 40),
         # all four ranks and 32 experts: 4 + 2 + 0.32 us
         ("exchange", {**ALL_REDUCE, "per_expert_us": 0.01}, 6.32, 10),
         # 8 tokens for one of 32 blocks of an expert each, as long as the bytes

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import fit_kernels
 import pytest
 from effort import examples
 from hypothesis import given, settings
@@ -39,6 +40,10 @@ def measured(**wanted: str) -> list[dict[str, str]]:
             for row in csv.DictReader(file)
             if all(row[key] == value for key, value in wanted.items())
         ]
+
+
+def test_files_are_as_their_fit_writes_them() -> None:
+    assert fit_kernels.main(check=True) == 0
 
 
 def test_a_decode_of_16_ranks_on_nvl72_is_as_published() -> None:
