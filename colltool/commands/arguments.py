@@ -294,8 +294,8 @@ ARGUMENTS = {
     "dtype": Argument(
         "--dtype",
         "TYPE",
-        "Data type of the tokens sent: fp8, bf16, nvfp4, ... [default: fp8"
-        " for dispatch, bf16 for combine]",
+        "Data type of the tokens sent, or of an engine's all-reduce: fp8, bf16, fp32, ..."
+        " [default: fp8 for dispatch, else bf16]",
     ),
     "sms": _count(
         "--sms",

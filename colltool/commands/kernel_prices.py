@@ -16,7 +16,7 @@ from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.engines.files import LibraryFile, Mode
+    from colltool.engines.files import LibraryFile, Mode, ReducedType
     from colltool.engines.formulas import Tokens
     from colltool.engines.results import KernelCrossover, KernelPriceList
     from colltool.estimate.placement import GroupSpec
@@ -114,8 +114,22 @@ class KernelRequest(NamedTuple):
                 self._refuse_mode(f"{self.library.full_name} has no kernels of its own")
                 prices.append(price_by_table(*call))
             else:
-                prices.append(price_kernels(*call, self.mode))
+                prices.append(price_kernels(*call, self.mode, self._reduced_type()))
         return KernelPriceList(tuple(prices))
+
+    def _reduced_type(self) -> ReducedType:
+        """The type of the values that an engine's all-reduce adds."""
+        from colltool.engines.files import REDUCED_TYPES
+        from colltool.engines.price import USUAL_TYPE
+
+        asked = self.call.dtype
+        if asked is None:
+            return USUAL_TYPE
+        for dtype in REDUCED_TYPES:
+            if asked == dtype:
+                return dtype
+        fix = f"one of {', '.join(REDUCED_TYPES)}"
+        raise ColltoolError(f"engines reduce no {clipped(str(asked))}", argument="dtype", fix=fix)
 
     def _refuse_mode(self, why: str) -> None:
         if self.mode is not None:
@@ -234,9 +248,13 @@ def _kernel_query(
         if name is not None and found is None:
             found = find_library(name)  # says which there are
         return word, found
+    if found is not None and found.leaves_rest and expert_arguments == ["dtype"]:
+        expert_arguments = []  # an engine may take another kernel for another type
     if expert_arguments:
-        fix = f"colltool price dispatch, or leave {argument_text(expert_arguments[0])} out"
-        raise ColltoolError(
-            "only dispatch and combine take it", argument=expert_arguments[0], fix=fix
-        )
+        argument = expert_arguments[0]
+        what = "only dispatch and combine take it"
+        if argument == "dtype":
+            what = "only dispatch, combine and an engine's all-reduce take it"
+        fix = f"colltool price dispatch, or leave {argument_text(argument)} out"
+        raise ColltoolError(what, argument=argument, fix=fix)
     return None if found is None else (primitive_of(primitive).value, found)

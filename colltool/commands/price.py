@@ -77,7 +77,8 @@ def price(
         mode: how an engine's library launches the call: ``"graph"`` (default) or ``"eager"``.
         tokens, top_k, hidden, experts: tokens per rank, experts per token, hidden size, and number
             of experts (dispatch and combine only).
-        dtype: data type of the tokens sent; default: fp8 for dispatch, bf16 for combine.
+        dtype: data type of the tokens sent, or of the values of an engine's all-reduce; default:
+            fp8 for dispatch, else bf16.
         sms: streaming multiprocessors that the kernel runs on; default: the library's own.
         groups: the most nodes that a token may be routed to.
         skew: load imbalance: bytes of the busiest rank over the mean.

@@ -80,6 +80,9 @@ LibraryId = Annotated[
 Parameter = Annotated[float, Field(ge=0, le=1e9), FieldHint("a number of at least 0")]
 Sms = Annotated[int, Field(ge=1, le=1024, strict=True), FieldHint("a number of SMs, such as 20")]
 Spread = Annotated[float, Field(gt=0, le=100), FieldHint("a factor, such as 0.9")]
+# types that all-reduces of engines take
+ReducedType = Literal["bf16", "fp16", "fp32"]
+REDUCED_TYPES: tuple[ReducedType, ...] = get_args(ReducedType)
 Mode = Literal["graph", "eager"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -198,7 +201,8 @@ class DispatchFile(VersionedPart):
     kernel that does not reach all ranks (``within``) do not fit.
 
     ``per``: the size is M of a rank, of an all-to-all one block of M/N, or N M in all.
-    ``multiple_of``: only sizes that are multiples of so many bytes.
+    ``multiple_of``: only sizes that are multiples of so many bytes. ``dtypes``: only these types of the
+    reduced values; empty for any.
     """
 
     operation: Operation = "all_reduce"
@@ -210,6 +214,7 @@ class DispatchFile(VersionedPart):
     to: Size
     to_included: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
     multiple_of: Annotated[int, Field(ge=1, le=2**20, strict=True), FieldHint("bytes")] = 1
+    dtypes: Annotated[tuple[ReducedType, ...], FieldHint("a list of types, such as [bf16]")] = ()
 
 
 class LaunchFile(VersionedPart):

@@ -22,6 +22,7 @@ from colltool.engines.files import (
     LaunchFile,
     LibraryFile,
     Mode,
+    ReducedType,
 )
 from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes
 from colltool.engines.intervals import kernel_interval, rows_interval
@@ -51,6 +52,9 @@ _NO_END = 2.0**40
 
 # relative tolerance when sizes are compared
 _ROUNDING = 1 + 1e-9
+
+# the type that engines were measured with
+USUAL_TYPE: ReducedType = "bf16"
 
 OWN_FILE = "a file of your own: colltool library init"
 
@@ -396,19 +400,26 @@ def price_kernels(
     size: float,
     group: AnyGroup = None,
     mode: Mode | None = None,
+    dtype: ReducedType = USUAL_TYPE,
 ) -> KernelPrice:
     """Price a collective of ``size`` bytes by a library's kernels, its choice first.
 
     Args:
         mode: how an engine launches it; None: in a CUDA graph.
+        dtype: of the reduced values; some kernels take some types alone.
 
     Raises:
         ColltoolError: none of its kernels was measured on the machine, or none in this mode.
     """
     mode = launched_by(library, mode)
     site = kernel_site(fabric, group)
-    rules = rules_for(library, operation, site)
+    rules = rules_for(library, operation, site, dtype)
     kernel, reason = _library_choice(library, operation, site, rules, size)
+    if kernel == NCCL and dtype != USUAL_TYPE:
+        usual_rules = rules_for(library, operation, site)
+        usual, _ = _library_choice(library, operation, site, usual_rules, size)
+        if usual != NCCL:
+            reason = f"{usual} takes no {dtype}"
     rows: list[KernelEstimate] = []
     if kernel != NCCL:
         rows = _estimates(library, operation, site, size, rules)
@@ -522,7 +533,9 @@ class DispatchRule(NamedTuple):
         return (inside or at_end) and size % self.multiple_of == 0
 
 
-def rules_for(library: LibraryFile, operation: str, site: KernelSite) -> list[DispatchRule]:
+def rules_for(
+    library: LibraryFile, operation: str, site: KernelSite, dtype: ReducedType = USUAL_TYPE
+) -> list[DispatchRule]:
     """Return the rows of the library's dispatch table that apply to a machine, in its order; those
     of kernels that do not reach all ranks are left out."""
     reached = {NCCL: True}
@@ -532,7 +545,8 @@ def rules_for(library: LibraryFile, operation: str, site: KernelSite) -> list[Di
     for case in library.dispatch:
         on_gpu = not case.gpus or site.gpu in case.gpus
         on_ranks = case.ranks[0] <= site.ranks <= case.ranks[1]
-        if case.operation != operation or not (on_gpu and on_ranks):
+        of_type = not case.dtypes or dtype in case.dtypes
+        if case.operation != operation or not (on_gpu and on_ranks and of_type):
             continue
         if not all(reached.get(name) for name in case.kernel.split(EITHER)):
             continue

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from bench_engines import PUBLISHED, Answer, answer
+from bench_picks import checked
 from fit_engines import OTHER_BOX, engine_rows
 from swept import swept
 
@@ -108,6 +109,25 @@ def test_each_version_takes_its_own_kernel(
 ) -> None:
     found = colltool.price(fabric, "ar", size=size, ranks=ranks, library=library)
     assert found.best.kernel == kernel
+
+
+def test_picks_are_those_of_the_engines_rules() -> None:
+    """At the limits of every version, GPU and number of ranks, one call in 101."""
+    found = checked(every=101)
+    assert len(found) > 400
+    assert [one for one in found if not one.right] == []
+
+
+def test_an_engine_may_take_another_kernel_for_another_type() -> None:
+    asked: dict[str, Any] = {"size": "32MiB", "ranks": 8, "library": "vllm@0.24.0"}
+    assert colltool.price("dgx-h100", "ar", **asked).best.kernel == "symm_mem multimem"
+    wide: Any = colltool.price("dgx-h100", "ar", dtype="fp32", **asked)
+    assert wide.library.kernel == "nccl"
+    assert wide.library.reason == "symm_mem multimem takes no fp32"
+    with pytest.raises(ColltoolError, match="engines reduce no fp8"):
+        colltool.price("dgx-h100", "ar", dtype="fp8", **asked)
+    with pytest.raises(ColltoolError, match="an engine's all-reduce take it"):
+        colltool.price("dgx-h100", "ar", size="32MiB", dtype="fp32", library="nccl")
 
 
 def test_four_ranks_on_four_hosts_are_on_more_than_one() -> None:
