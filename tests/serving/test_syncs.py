@@ -25,6 +25,31 @@ def test_a_half_foretells_the_other() -> None:
     assert 0.85 <= inside <= 0.97
 
 
+def test_four_in_five_syncs_of_a_source_left_out_are_near() -> None:
+    misses = bench.held_out(lambda row: row.source)
+    near = sum(abs(miss.off) < log(1.5) for miss in misses)
+    assert near / len(misses) >= 0.8
+    assert sum(miss.inside for miss in misses) / len(misses) >= 0.85
+
+
+def test_a_way_without_rows_has_the_spread_of_ways_left_out() -> None:
+    misses = bench.ways_left_out()
+    (tree,) = [law for law in sync_laws() if not law.rows]
+    inside = sum(abs(miss.off) <= log(tree.within) for miss in misses)
+    assert 0.85 <= inside / len(misses) <= 0.96
+    assert tree.within > 2 * max(law.within for law in sync_laws() if law.rows)
+
+
+def test_numbers_are_those_of_the_fit() -> None:
+    for law in sync_laws():
+        own = [row for row in bench.rows() if row.way == law.way]
+        best = bench.fitted(law, own) if own else law
+        for name in bench.FITTED:
+            number = getattr(law, name)
+            if number:
+                assert number == pytest.approx(getattr(best, name), rel=0.02), law.way
+
+
 def test_models_left_out_are_in_the_intervals() -> None:
     misses = bench.held_out(lambda row: row.model)
     assert sum(miss.inside for miss in misses) / len(misses) >= 0.85
