@@ -294,7 +294,7 @@ ARGUMENTS = {
     "dtype": Argument(
         "--dtype",
         "TYPE",
-        "Data type of the tokens sent, or of an engine's all-reduce: fp8, bf16, fp32, ..."
+        "Type of tokens, or of an engine's all-reduce: fp8, bf16, ..."
         " [default: fp8 for dispatch, else bf16]",
     ),
     "sms": _count(

@@ -45,7 +45,7 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
 
 
 def diff_libraries(
-    fabric: AnyFabric, old: str, new: str, *, ranks: int | None = None
+    fabric: AnyFabric, old: str, new: str, *, ranks: int | None = None, mode: str | None = None
 ) -> LibraryDiff:
     """Where two libraries, or two versions of NCCL, run different kernels on a fabric, and what
     that costs.
@@ -54,10 +54,12 @@ def diff_libraries(
         fabric: a fabric, or a path or shipped name to load.
         old, new: ``"nccl@2.30"`` and ``"nccl@2.31"``, or two of :func:`list_libraries`.
         ranks: ranks in the group (libraries of kernels only); default: 8.
+        mode: how engines launch the calls: ``"graph"`` (default) or ``"eager"``.
 
     Raises:
         ColltoolError: an unknown library, or a library of algorithms compared with one of kernels.
     """
+    from colltool.commands.kernel_prices import launch_mode
     from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of
     from colltool.engines.files import WARNING, find_library, is_library
@@ -74,7 +76,10 @@ def diff_libraries(
             if file.said.startswith(WARNING):
                 what = file.said.removeprefix(WARNING)
                 raise ColltoolError(what, argument="library", fix=f"compare {file.full_name}")
-        return diff_kernels(loaded, *pair, group)
+        return diff_kernels(loaded, *pair, group, None if mode is None else launch_mode(mode))
+    if mode is not None:
+        what = "only engines' libraries say how a call is launched"
+        raise ColltoolError(what, argument="mode", fix=f"leave {argument_text('mode')} out")
     versions = []
     for name in (first, second):
         library, _, version = name.partition("@")
@@ -94,6 +99,7 @@ def diff_libraries(
         option("library", LIBRARY_PAIR, metavar="OLD NEW", kind="pair", words=()),
         MAYBE_FABRIC,
         option("ranks", "Ranks in the group (requires --library). [default: 8]"),
+        "mode",
         RESULT,
     ],
 )
@@ -105,6 +111,7 @@ def diff_command(
     rtol: float | None = None,
     library: tuple[str, str] | None = None,
     ranks: int | None = None,
+    mode: str | None = None,
 ) -> None:
     """Show what changed between two JSON outputs of the same command; exit 1 if anything did.
 
@@ -127,7 +134,7 @@ def diff_command(
             fix = f"add {argument_text('fabric', 'dgx-h100')}"
             what = "libraries are compared on a fabric"
             raise ColltoolError(what, argument="fabric", fix=fix)
-        emit_difference(diff_libraries(fabric.load(), *library, ranks=ranks), out)
+        emit_difference(diff_libraries(fabric.load(), *library, ranks=ranks, mode=mode), out)
         return
     if old is None or new is None:
         fix = (
@@ -135,7 +142,7 @@ def diff_command(
             " nccl@2.31; colltool diff -h shows both"
         )
         raise ColltoolError(f"{'OLD' if old is None else 'NEW'} is missing", fix=fix)
-    if fabric.names or ranks is not None:
+    if fabric.names or ranks is not None or mode is not None:
         fix = f"leave it out, or add {argument_text('library', 'nccl@2.30')} nccl@2.31"
         raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
     # an error names the file, not the argument

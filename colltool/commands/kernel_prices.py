@@ -119,17 +119,18 @@ class KernelRequest(NamedTuple):
 
     def _reduced_type(self) -> ReducedType:
         """The type of the values that an engine's all-reduce adds."""
+        from colltool.commands.reading import text_of
         from colltool.engines.files import REDUCED_TYPES
         from colltool.engines.price import USUAL_TYPE
 
-        asked = self.call.dtype
-        if asked is None:
+        if self.call.dtype is None:
             return USUAL_TYPE
+        asked = text_of(self.call.dtype, "dtype", "fp32").lower()
         for dtype in REDUCED_TYPES:
             if asked == dtype:
                 return dtype
         fix = f"one of {', '.join(REDUCED_TYPES)}"
-        raise ColltoolError(f"engines reduce no {clipped(str(asked))}", argument="dtype", fix=fix)
+        raise ColltoolError(f"engines reduce no {clipped(asked)}", argument="dtype", fix=fix)
 
     def _refuse_mode(self, why: str) -> None:
         if self.mode is not None:
@@ -193,13 +194,15 @@ def split_request(
 
 def launch_mode(value: Any) -> Mode:
     """How a call is launched, by its word."""
+    from colltool.commands.reading import text_of
     from colltool.engines.files import MODES
 
+    asked = text_of(value, "mode", "eager")
     for mode in MODES:
-        if value == mode:
+        if asked == mode:
             return mode
     fix = f"one of {', '.join(MODES)}"
-    raise ColltoolError(f"no mode is called '{clipped(str(value))}'", argument="mode", fix=fix)
+    raise ColltoolError(f"no mode is called '{clipped(asked)}'", argument="mode", fix=fix)
 
 
 def _described_nccl_version(library_file: AnyPath) -> str | None:

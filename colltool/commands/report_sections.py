@@ -382,8 +382,20 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
     return ReportSection("job", f"The job {job.name}", tuple(entries))
 
 
-_SERVE_COUNTS = ("tp", "ep", "pp", "dp", "batch", "isl", "osl", "chunk", "prefill_tp", "ranks")
-_SERVE_TEXTS = ("engine", "experts_library", "weights", "kv_dtype", "tpot", "kv_library")
+_SERVE_COUNTS = (
+    "tp",
+    "ep",
+    "pp",
+    "dp",
+    "batch",
+    "isl",
+    "osl",
+    "chunk",
+    "prefill_tp",
+    "ranks",
+    "sms",
+)
+_SERVE_TEXTS = ("engine", "experts_library", "weights", "kv_dtype", "tpot", "kv_library", "mode")
 _SERVE_FLAGS = ("two_batch_overlap",)
 
 

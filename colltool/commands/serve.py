@@ -62,6 +62,8 @@ def serve(
     kv_page: int = 16,
     kv_layout: str = "heads",
     two_batch_overlap: bool = False,
+    mode: str | None = None,
+    sms: int | None = None,
     search: bool = False,
     ranks: int | None = None,
     vary: Sequence[str] | str = (),
@@ -99,6 +101,8 @@ def serve(
             tokens of a head), ``"tokens"`` (all heads of a token) or ``"pages"`` (all layers).
         two_batch_overlap: halve the batch, so that dispatch and combine of one half run while the
             other computes (SGLang's two-batch overlap, vLLM's DBO).
+        mode: how the engine launches its kernels: ``"graph"`` (default) or ``"eager"``.
+        sms: streaming multiprocessors of dispatch and combine; default: the library's own.
         search: try every layout of ``ranks`` (tp, pp, dp and ep); ``tp`` and the others are then
             ignored, and ``batch`` is by default one sequence per rank.
         ranks: how many ranks serve; without a search, dp follows from them, tp and pp.
@@ -116,6 +120,7 @@ def serve(
         ColltoolError: a deployment that does not fit, kernels that were not measured on the
             machine.
     """
+    from colltool.commands.kernel_prices import launch_mode
     from colltool.commands.reading import count_if, count_of, flag_of, text_of, vary_of
     from colltool.commands.requests import fabric_with, several_of
     from colltool.serving.deployment import Deployment
@@ -156,6 +161,8 @@ def serve(
         kv_page=count_of(kv_page, "kv_page", 1, 2**20),
         kv_layout=_kv_layout(kv_layout),
         two_batches=two_batches,
+        mode=None if mode is None else launch_mode(mode),
+        sms=count_if(sms, "sms", 1) or 0,
     )
     request = ServeRequest(
         model, question, _engine(engine, library_file), *_experts(experts_library)
@@ -439,6 +446,8 @@ def _kv_library(library: Any) -> LibraryFile:
         "kv_page",
         "kv_layout",
         "two_batch_overlap",
+        "mode",
+        "sms",
         "cuts",
         "serve_ranks",
         option("vary", _VARY),
@@ -459,6 +468,7 @@ def serve_command(job: str, fabric: FabricChoice, out: Out, **arguments: Any) ->
       colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --tpot 18ms --prefill-tp 8
       colltool serve llama3-70b -f two-sites --tp 8 --batch 64 --prefill-tp 8 --prefill-over wan
       colltool serve deepseek-v3 -f dgx-h100 --ep 64 --batch 8192 --weights fp8 --two-batch-overlap
+      colltool serve llama3-70b -f hgx-h200 --tp 8 --batch 64 --engine vllm --mode eager
       colltool serve llama3-70b -f hgx-h200 --search -n 16 --batch 64
       colltool serve llama3-70b -f hgx-h200 -f dgx-b200 --tp 8 --batch 64
       colltool serve llama3-70b -f hgx-h200 --tp 16 --batch 64 --vary roce.alpha=2x

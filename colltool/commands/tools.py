@@ -449,7 +449,7 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
 }
 """The schema of an argument and what it means; ``tool.argument`` where a tool differs."""
 _WHAT = "Which question; by default the one that the arguments ask."
-_DETAIL: Schema = {"type": "boolean", "description": "The whole answer instead of 8 KB of it."}
+_DETAIL: Schema = {"type": "boolean", "description": "All of it, not 8 KB."}
 
 
 def input_schema(name: str) -> Schema:

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
-from colltool.engines.files import LibraryFile
+from colltool.engines.files import LibraryFile, Mode
 from colltool.engines.price import price_kernels
 from colltool.estimate.library_pick import hardware_on
 from colltool.estimate.placement import GroupSpec
@@ -176,12 +176,18 @@ def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
             yield GroupSpec(count, inside)
 
 
-def diff_kernels(fabric: Fabric, old: LibraryFile, new: LibraryFile, ranks: int) -> LibraryDiff:
-    """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group."""
+def diff_kernels(
+    fabric: Fabric, old: LibraryFile, new: LibraryFile, ranks: int, mode: Mode | None = None
+) -> LibraryDiff:
+    """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group.
+
+    Args:
+        mode: how engines launch it; None: in a CUDA graph.
+    """
     changes: list[PickChange] = []
     for size in KERNEL_SIZES:
-        before = price_kernels(old, fabric, "all_reduce", size, ranks).best
-        after = price_kernels(new, fabric, "all_reduce", size, ranks).best
+        before = price_kernels(old, fabric, "all_reduce", size, ranks, mode).best
+        after = price_kernels(new, fabric, "all_reduce", size, ranks, mode).best
         if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > 0.01:
             change = PickChange(
                 primitive="all_reduce",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result
-from colltool.engines.files import EXPERTS, LibraryFile
+from colltool.engines.files import EXPERTS, LibraryFile, Mode
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.serving.deployment import Deployment
@@ -28,6 +28,8 @@ class ServeQuestion(NamedTuple):
             of a token; ``pages``: all layers of a page.
         two_batches: whether dispatch and combine of one half of the batch run beside the kernels of
             the other (two-batch overlap, dual batch overlap).
+        mode: how the engine launches its calls; None: in CUDA graphs, where their kernels can.
+        sms: streaming multiprocessors of dispatch and combine; 0 for the library's own.
     """
 
     deployment: Deployment
@@ -40,6 +42,8 @@ class ServeQuestion(NamedTuple):
     kv_page: int = 16
     kv_layout: str = "heads"
     two_batches: bool = False
+    mode: Mode | None = None
+    sms: int = 0
 
 
 class ServedOperation(NamedTuple):
@@ -231,6 +235,7 @@ class Served(Result):
         capacity_bytes: memory of the device; None if unknown.
         most_batch: sequences in flight that fit beside the weights; None if unknown.
         whole: prefill and decode without two-batch overlap; None where it was not asked for.
+        mode: ``graph`` or ``eager`` if it was asked for.
     """
 
     subject: ClassVar[str] = "serve"
@@ -249,6 +254,7 @@ class Served(Result):
     overrides: Overrides = ()
     most_batch: int | None = None
     whole: tuple[ServedPhase, ServedPhase] | None = None
+    mode: str | None = None
 
     @property
     def overlapped(self) -> list[tuple[ServedPhase, ServedPhase]]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.engines.experts import price_experts
-from colltool.engines.files import LibraryFile
+from colltool.engines.files import LibraryFile, Mode
 from colltool.engines.formulas import WIDTHS, Tokens
 from colltool.engines.price import price_kernels
 from colltool.engines.results import KernelEstimate
@@ -57,6 +57,7 @@ class ServingContext(NamedTuple):
         experts: the library of dispatch and combine; None for the fastest that was measured.
         experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
         weights: the format of the weights.
+        mode, sms: as of :class:`colltool.serving.results.ServeQuestion`.
     """
 
     model: TransformerModel
@@ -67,6 +68,8 @@ class ServingContext(NamedTuple):
     experts: LibraryFile | None
     experts_by_nccl: bool
     weights: WeightFormat
+    mode: Mode | None = None
+    sms: int = 0
 
 
 def serve(
@@ -102,7 +105,10 @@ def serve(
         experts=experts,
         experts_by_nccl=by_nccl,
         weights=question.weights or uniform(deployment.dtype),
+        mode=question.mode,
+        sms=question.sms,
     )
+    _check_launch(serving)
     if question.two_batches:
         _check_two_batches(serving)
     whole = None
@@ -134,7 +140,21 @@ def serve(
         weights=serving.weights,
         most_batch=most_batch,
         whole=whole,
+        mode=question.mode,
     )
+
+
+def _check_launch(serving: ServingContext) -> None:
+    """Raise ColltoolError for a mode or SMs of a deployment in which nothing has one."""
+    exchanges = serving.deployment.exchanges and serving.model.moe_layers
+    exchanges = exchanges and not serving.experts_by_nccl
+    if serving.mode is not None and serving.engine is None and not exchanges:
+        what = "only an engine says how its calls are launched"
+        fix = f"add {argument_text('engine', 'vllm')}, or leave {argument_text('mode')} out"
+        raise ColltoolError(what, argument="mode", fix=fix)
+    if serving.sms and not exchanges:
+        what = "only dispatch and combine take SMs, and this deployment has none of a library's own"
+        raise ColltoolError(what, argument="sms", fix=f"leave {argument_text('sms')} out")
 
 
 def _phases(serving: ServingContext, halves: int) -> tuple[ServedPhase, ServedPhase]:
@@ -184,6 +204,8 @@ def _device(fabric: Fabric) -> Accelerator | None:
 
 def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
     notes = [f"not counted: {part}" for part in serving.model.left_out]
+    if serving.mode == "eager":
+        notes.append("not counted: the host's launches of the model's own kernels")
     used = serving.deployment.ranks
     everyone = serving.fabric.ranks
     resized = any(key.endswith(".size") for key, _ in serving.fabric.overrides)
@@ -209,7 +231,8 @@ def _phase(
         tokens: tokens of a step, for each replica.
         cached: tokens of KV cache that a step reads, for each replica.
     """
-    calls = list(_operations(serving, tokens, graph=name == "decode"))
+    in_graph = name == "decode" and serving.mode != "eager"
+    calls = list(_operations(serving, tokens, graph=in_graph))
     totals_s = [call.each_s * (call.calls * times) for call in calls]
     network_s = sum(totals_s)
     operations = []
@@ -285,7 +308,7 @@ def _expert_call(serving: ServingContext, moe: Moe, tokens: int) -> Tokens:
     # the ranks of tp share a replica's tokens
     each = max(1, ceil(tokens / deployment.tp))
     hidden = shape_of(serving.model).hidden
-    return Tokens(each, moe.top_k, hidden, moe.experts, REDUCED, groups)
+    return Tokens(each, moe.top_k, hidden, moe.experts, REDUCED, groups, sms=serving.sms)
 
 
 def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> ServedOperation:
@@ -294,7 +317,7 @@ def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> Serve
     if engine is None or "all_reduce" not in engine.operations:
         return _by_library(serving, "all-reduce", AR, size, group)
     with _argument("engine"):
-        priced = price_kernels(engine, serving.fabric, "all_reduce", size, group)
+        priced = price_kernels(engine, serving.fabric, "all_reduce", size, group, serving.mode)
     best = priced.best
     best = best._replace(notes=(*priced.notes, *best.notes))
     why = priced.library.reason if priced.library is not None else ""
@@ -363,7 +386,8 @@ def _exchange(serving: ServingContext, name: str, call: Tokens, *, graph: bool) 
     if serving.experts_by_nccl:
         return _by_library(serving, name, A2A, call.copied_bytes, group)
     with _argument("experts_library"):
-        rows = price_experts(serving.experts, serving.fabric, name, call, group).results
+        priced = price_experts(serving.experts, serving.fabric, name, call, group, serving.mode)
+    rows = priced.results
     why = "the fastest measured on this machine"
     if serving.experts:
         why = "the faster of its modes"

@@ -5,8 +5,8 @@ the rows asked of the other, and with a whole source left out.
 
 Rows: tests/data/weight_syncs.csv. ``--fit`` prints each way's numbers as fitted to all its rows, which
 colltool/serving/data/ways.toml has: few rows of one source show a number badly, so that each is
-pulled towards what ways take in common, the less the more ways differ in it. Two rows of verl's PR 6974 (58.1 and 63.7 s, before the change that
-the PR makes) are not in the table: colltool says 0.27 and 0.39 of these.
+pulled towards what ways take in common, the less the more ways differ in it. Two rows of verl's
+PR 6974 (58.1 and 63.7 s, before the change that the PR makes) are not in the table.
 """
 
 from __future__ import annotations

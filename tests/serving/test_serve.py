@@ -24,6 +24,30 @@ def by_name(phase: Any) -> dict[str, Any]:
     return {one.operation: one for one in phase.operations}
 
 
+def test_eager_calls_take_the_host_s_launches() -> None:
+    """41 us at least for each of the 160 all-reduces of symm_mem; in prefill they take longer anyway."""
+    captured: Any = colltool.serve("llama3-70b", "hgx-h200", **LLAMA)
+    eager: Any = colltool.serve("llama3-70b", "hgx-h200", mode="eager", **LLAMA)
+    call = by_name(eager.decode)["all-reduce"]
+    assert call.each_s == pytest.approx(41e-6)
+    assert call.each_s > by_name(captured.decode)["all-reduce"].each_s
+    assert eager.prefill.network_s == captured.prefill.network_s
+    assert ", eager." in eager.summary()
+    with pytest.raises(ColltoolError, match="only an engine says"):
+        colltool.serve("llama3-70b", "hgx-h200", tp=8, mode="eager")
+    with pytest.raises(ColltoolError, match="no mode is called 'fast'"):
+        colltool.serve("llama3-70b", "hgx-h200", mode="fast", **LLAMA)
+
+
+def test_fewer_sms_exchange_tokens_slower() -> None:
+    asked: dict[str, Any] = {"ep": 32, "batch": 1024, "experts_library": "deepep@1"}
+    own: Any = colltool.serve("deepseek-v3", "dgx-h100", **asked)
+    few: Any = colltool.serve("deepseek-v3", "dgx-h100", sms=8, **asked)
+    assert by_name(few.prefill)["dispatch"].each_s > by_name(own.prefill)["dispatch"].each_s
+    with pytest.raises(ColltoolError, match="only dispatch and combine take SMs"):
+        colltool.serve("llama3-70b", "hgx-h200", sms=8, **LLAMA)
+
+
 def test_a_token_of_a_dense_model_by_hand() -> None:
     """Two all-reduces of B h 2 bytes a layer, and one all-gather of B V 2 bytes of logits
     (bf16)."""

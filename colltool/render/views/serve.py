@@ -51,6 +51,8 @@ def _where(result: Served) -> str:
     sizes = f"batch {deployment.batch}, {deployment.input} in, {deployment.output} out"
     fabric = on_fabric(result.fabric, result.overrides)
     parts = [fabric, deployment.label, sizes, result.engine, result.weights.label]
+    if result.mode == "eager":
+        parts.append(result.mode)
     # of a fabric without a library any algorithm counts, and nothing runs them
     return ", ".join(part for part in parts if part != ANY)
 
