@@ -17,12 +17,15 @@ from pathlib import Path
 from statistics import median
 
 import fit_kernels as fit
+import numpy as np
 from fit_engines import FABRICS as ENGINES_ON
+from fit_experts import errors, fitted
 from fit_kernels import Row, rows
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.experts import price_experts
+from colltool.engines.experts import kernel_call, price_experts
 from colltool.engines.files import find_library
+from colltool.engines.price import kernel_site
 from colltool.fabric.load import load_fabric
 
 FABRICS = ENGINES_ON | {"mi300x": "mi300x-cluster"}
@@ -89,36 +92,27 @@ def experts_left_out() -> None:
         lambda row: row.operation,
     )
     print("NVL72, TensorRT-LLM, a number of ranks left out:")
-    for operation, sent in (("moe-dispatch", ""), ("moe-combine", "bf16")):
-        for kernel in ("trtllm NVLinkOneSided", "trtllm NVLinkTwoSided"):
-            # the other's combine holds two kernels under nvfp4, not told apart
-            one = kernel.endswith("OneSided")
-            own = [
-                row
-                for row in rows(kernel=kernel, operation=operation)
-                if one or not sent or row.dtype != "nvfp4"
-            ]
-            for left in sorted({row.ranks for row in own}):
-                seen = [row for row in own if row.ranks != left]
-                law = (
-                    fit.exchanged(seen, "ranks", dtype=sent, terms="br")
-                    if one
-                    else fit.copied(seen, sent)
-                )
-                line(
-                    f"{kernel}, {operation}, EP {left}",
-                    [_exchange(law, row, sent) for row in own if row.ranks == left],
-                )
-
-
-def _exchange(law: dict[str, float], row: Row, dtype: str) -> float:
-    what = fit.tokens_of(row)._replace(dtype=dtype or fit.tokens_of(row).dtype)
-    sent, own = (
-        fit.bytes_sent("ranks", what, row.ranks, 1),
-        what.tokens * what.hidden * fit.width(what.dtype),
-    )
-    beside = law.get("per_rank_us", 0) * row.ranks + own / law.get("own_GBps", float("inf")) / 1e3
-    return abs((law["base_us"] + beside + sent / law["GBps"] / 1e3) / row.us - 1)
+    fabric = load_fabric(FABRICS["gb200"])
+    for kernel in find_library("trtllm").kernels:
+        own = rows(kernel=f"trtllm {kernel.name}", operation=f"moe-{kernel.operation}")
+        if kernel.always_sends:
+            # of two-sided combine the rows of nvfp4 are two kernels', not told apart
+            own = [row for row in own if "OneSided" in kernel.name or row.dtype != "nvfp4"]
+        if not kernel.name.startswith("NVLink") or not own:
+            continue
+        calls = []
+        for row in own:
+            what = fit.tokens_of(row)
+            what = what._replace(dtype=kernel.always_sends or what.dtype)
+            calls.append(kernel_call(kernel, what, kernel_site(fabric, row.ranks)))
+        us = np.array([row.us for row in own])
+        for left in sorted({row.ranks for row in own}):
+            seen = np.array([row.ranks != left for row in own])
+            law = fitted(
+                kernel, [one for one, kept in zip(calls, seen, strict=True) if kept], us[seen]
+            )
+            offs = np.abs(np.expm1(errors(kernel, law, calls, us)))
+            line(f"{kernel.name}, {kernel.operation}, EP {left}", offs[~seen])
 
 
 def main() -> None:
