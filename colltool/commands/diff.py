@@ -59,7 +59,7 @@ def diff_libraries(
     Raises:
         ColltoolError: an unknown library, or a library of algorithms compared with one of kernels.
     """
-    from colltool.commands.kernel_prices import launch_mode
+    from colltool.commands.kernel_prices import mode_if
     from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of
     from colltool.engines.files import WARNING, find_library, is_library
@@ -76,7 +76,7 @@ def diff_libraries(
             if file.said.startswith(WARNING):
                 what = file.said.removeprefix(WARNING)
                 raise ColltoolError(what, argument="library", fix=f"compare {file.full_name}")
-        return diff_kernels(loaded, *pair, group, None if mode is None else launch_mode(mode))
+        return diff_kernels(loaded, *pair, group, mode_if(mode))
     if mode is not None:
         what = "only engines' libraries say how a call is launched"
         raise ColltoolError(what, argument="mode", fix=f"leave {argument_text('mode')} out")

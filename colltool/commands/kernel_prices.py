@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text, clipped
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.arguments import LIBRARIES
 
 if TYPE_CHECKING:
@@ -119,18 +119,12 @@ class KernelRequest(NamedTuple):
 
     def _reduced_type(self) -> ReducedType:
         """The type of the values that an engine's all-reduce adds."""
-        from colltool.commands.reading import text_of
+        from colltool.commands.reading import choice_of
         from colltool.engines.files import REDUCED_TYPES
         from colltool.engines.price import USUAL_TYPE
 
-        if self.call.dtype is None:
-            return USUAL_TYPE
-        asked = text_of(self.call.dtype, "dtype", "fp32").lower()
-        for dtype in REDUCED_TYPES:
-            if asked == dtype:
-                return dtype
-        fix = f"one of {', '.join(REDUCED_TYPES)}"
-        raise ColltoolError(f"engines reduce no {clipped(asked)}", argument="dtype", fix=fix)
+        asked = self.call.dtype or USUAL_TYPE
+        return choice_of(asked, "dtype", REDUCED_TYPES, "type of an engine's all-reduce")
 
     def _refuse_mode(self, why: str) -> None:
         if self.mode is not None:
@@ -188,21 +182,16 @@ def split_request(
     operation, library = query
     # a library of kernels is unknown to the model of algorithms
     group = model_request(ranks, {**model, "library": None}).group
-    launched = None if mode is None else launch_mode(mode)
+    launched = mode_if(mode)
     return KernelRequest(operation, library, fabric_of(fabric), group, call, launched), model
 
 
-def launch_mode(value: Any) -> Mode:
-    """How a call is launched, by its word."""
-    from colltool.commands.reading import text_of
+def mode_if(value: Any) -> Mode | None:
+    """How a call is launched, by its word; None if it is not said."""
+    from colltool.commands.reading import choice_of
     from colltool.engines.files import MODES
 
-    asked = text_of(value, "mode", "eager")
-    for mode in MODES:
-        if asked == mode:
-            return mode
-    fix = f"one of {', '.join(MODES)}"
-    raise ColltoolError(f"no mode is called '{clipped(asked)}'", argument="mode", fix=fix)
+    return None if value is None else choice_of(value, "mode", MODES, "mode")
 
 
 def _described_nccl_version(library_file: AnyPath) -> str | None:

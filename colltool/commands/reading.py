@@ -12,9 +12,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence, Sized
 from math import inf, isfinite, log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from colltool.base.errors import ColltoolError, argument_text, error_argument
+from colltool.base.errors import ColltoolError, argument_text, clipped, error_argument
 from colltool.base.formatting import (
     MAX_SIZE,
     Shape,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Sizes = str | float | Sequence[str | float] | NDArray[np.float64]
 
+Word = TypeVar("Word", bound=str)
 AnyPath = str | os.PathLike[str]
 AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
 
@@ -305,6 +306,16 @@ def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
     if isinstance(value, str) and value.strip():
         return value
     raise wrong(value, argument, noun, f"write {argument_text(argument, example)}")
+
+
+def choice_of(value: Any, argument: str, words: Sequence[Word], noun: str) -> Word:
+    """The one of several words that was given, in any case."""
+    asked = text_of(value, argument, words[0]).lower()
+    for word in words:
+        if asked == word:
+            return word
+    fix = f"one of {', '.join(words)}"
+    raise ColltoolError(f"'{clipped(asked)}' is no {noun}", argument=argument, fix=fix)
 
 
 def shape_of(shape: AnyShape | None) -> Shape | None:

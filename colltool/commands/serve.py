@@ -120,8 +120,15 @@ def serve(
         ColltoolError: a deployment that does not fit, kernels that were not measured on the
             machine.
     """
-    from colltool.commands.kernel_prices import launch_mode
-    from colltool.commands.reading import count_if, count_of, flag_of, text_of, vary_of
+    from colltool.commands.kernel_prices import mode_if
+    from colltool.commands.reading import (
+        choice_of,
+        count_if,
+        count_of,
+        flag_of,
+        text_of,
+        vary_of,
+    )
     from colltool.commands.requests import fabric_with, several_of
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import ServeQuestion
@@ -159,9 +166,9 @@ def serve(
         weights=kept,
         prefill_tier=None if prefill_tier is None else text_of(prefill_tier, "prefill_tier", "wan"),
         kv_page=count_of(kv_page, "kv_page", 1, 2**20),
-        kv_layout=_kv_layout(kv_layout),
+        kv_layout=choice_of(kv_layout, "kv_layout", _KV_LAYOUTS, "layout"),
         two_batches=two_batches,
-        mode=None if mode is None else launch_mode(mode),
+        mode=mode_if(mode),
         sms=count_if(sms, "sms", 1) or 0,
     )
     request = ServeRequest(
@@ -332,14 +339,10 @@ def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
 
 def dtype_of(value: Any, argument: str) -> str:
     """Return the lower-case name of a number format whose width is known."""
-    from colltool.commands.reading import text_of
+    from colltool.commands.reading import choice_of
     from colltool.engines.formulas import WIDTHS
 
-    name = text_of(value, argument, "bf16").lower()
-    if name not in WIDTHS:
-        fix = f"one of {', '.join(WIDTHS)}"
-        raise ColltoolError(f"'{name}' is not known", argument=argument, fix=fix)
-    return name
+    return choice_of(value, argument, list(WIDTHS), "format of numbers")
 
 
 def _time(tpot: Any) -> float | None:
@@ -397,16 +400,6 @@ def _library_name(value: Any, argument: str, example: str) -> str:
 
 
 _KV_LAYOUTS = ("heads", "tokens", "pages")
-
-
-def _kv_layout(layout: Any) -> str:
-    from colltool.commands.reading import text_of
-
-    name = text_of(layout, "kv_layout", "heads").lower()
-    if name not in _KV_LAYOUTS:
-        fix = f"one of {', '.join(_KV_LAYOUTS)}"
-        raise ColltoolError(f"'{name}' is no layout", argument="kv_layout", fix=fix)
-    return name
 
 
 def _kv_library(library: Any) -> LibraryFile:

@@ -136,7 +136,7 @@ def test_an_engine_may_take_another_kernel_for_another_type() -> None:
     wide: Any = colltool.price("dgx-h100", "ar", dtype="fp32", **asked)
     assert wide.library.kernel == "nccl"
     assert wide.library.reason == "symm_mem multimem takes no fp32"
-    with pytest.raises(ColltoolError, match="engines reduce no fp8"):
+    with pytest.raises(ColltoolError, match="'fp8' is no type of an engine's all-reduce"):
         colltool.price("dgx-h100", "ar", dtype="fp8", **asked)
     with pytest.raises(ColltoolError, match="an engine's all-reduce take it"):
         colltool.price("dgx-h100", "ar", size="32MiB", dtype="fp32", library="nccl")
@@ -206,7 +206,7 @@ def test_eager_takes_at_least_the_host_s_launch() -> None:
     ("asked", "words"),
     [
         ({"library": "trtllm", "mode": "eager"}, "in CUDA graphs alone on h100"),
-        ({"library": "vllm", "mode": "lazy"}, "no mode is called 'lazy'"),
+        ({"library": "vllm", "mode": "lazy"}, "'lazy' is no mode"),
         ({"mode": "eager"}, "only an engine's library says how a call is launched"),
         ({"library": "nccl-window", "mode": "graph"}, "is no engine"),
     ],

@@ -207,7 +207,7 @@ def test_every_price_of_experts_has_an_interval() -> None:
         ({"library": "trtllm", "sms": 24}, "was measured by its SMs there"),
         ({"library": "deepep@1", "dtype": "fp7"}, "'fp7' is not known"),
         ({"library": "deepep@1", "sms": 0}, "sms"),
-        ({"library": "deepep@1", "mode": "lazy"}, "no mode is called 'lazy'"),
+        ({"library": "deepep@1", "mode": "lazy"}, "'lazy' is no mode"),
     ],
 )
 def test_what_no_kernel_takes_is_refused(asked: dict[str, Any], words: str) -> None:
