@@ -9,7 +9,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import EITHER, NCCL, KernelFile, LibraryFile, Mode
+from colltool.engines.files import EITHER, NCCL, KernelFile, LaunchFile, LibraryFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.price import (
     DispatchRule,
@@ -37,12 +37,11 @@ _Seconds = Callable[[float], float]
 
 
 class _KernelContest(NamedTuple):
-    """Kernels on a machine; ``least_s``: seconds that the host takes to launch each, by name; none in
-    CUDA graphs."""
+    """Kernels on a machine; ``launches``: how the host launches each, by name; none in CUDA graphs."""
 
     kernels: tuple[KernelFile, ...]
     site: KernelSite
-    least_s: dict[str, float]
+    launches: dict[str, LaunchFile]
 
     def named(self, names: str, size: float) -> KernelFile | None:
         """The faster of the kernels that a rule names; None if none is here."""
@@ -55,7 +54,11 @@ class _KernelContest(NamedTuple):
         held = size if kernel.sizes is None else max(size, kernel.sizes[0])
         call = KernelCall(self.site.ranks, held, nic_Bps=self.site.nic_Bps)
         seconds = FORMULAS[kernel.formula].of(kernel.parameters, call).total_s
-        return max(seconds, self.least_s.get(kernel.name, 0.0))
+        return self.launched_s(kernel.name, seconds, held)
+
+    def launched_s(self, name: str, seconds: float, size: float) -> float:
+        """Seconds of a call whose kernel takes ``seconds``."""
+        return self.launches[name].total_s(seconds, size) if self.launches else seconds
 
     def fastest(self, size: float) -> str:
         return min(self.kernels, key=lambda kernel: self.seconds(kernel, size)).name
@@ -156,14 +159,14 @@ def kernel_crossover(
         )
     measured = measured_kernels(library, operation, site, rules)
     kernels = tuple([found.kernel for found in measured])
-    least_s: dict[str, float] = {}
+    launches: dict[str, LaunchFile] = {}
     if mode == "eager":
         for name in (*(kernel.name for kernel in kernels), NCCL):
-            least_s[name] = launch_by_host(library, site, name).us * 1e-6
-    contest = _KernelContest(kernels, site, least_s)
+            launches[name] = launch_by_host(library, site, name)
+    contest = _KernelContest(kernels, site, launches)
 
     def nccl_s(size: float) -> float:
-        return max(nccl_estimate(fabric, group, size).total_s, least_s.get(NCCL, 0.0))
+        return contest.launched_s(NCCL, nccl_estimate(fabric, group, size).total_s, size)
 
     thresholds = tuple(_thresholds(contest, rules, nccl_s))
     if len(kernels) < 2 and not thresholds:

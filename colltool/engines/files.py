@@ -221,15 +221,28 @@ class LaunchFile(VersionedPart):
     """What a call takes at least if no CUDA graph launches it: the host's part, on these GPUs.
 
     ``within``: of a group on one host, or over the hosts of a rack. ``kernels``: of these alone, or of
-    any; the first row that fits counts. ``error``: as of kernels.
+    any; the first row that fits counts. ``error``: as of kernels. ``copy_us``, ``copy_GBps``: of kernels
+    that read a buffer of the engine's, the copy of the vector into it, which a graph does without.
     """
 
     gpus: Devices
     kernels: Annotated[tuple[Label, ...], _Listed, FieldHint("a list of kernels")] | None = None
     within: Literal["host", "domain"] = "host"
     us: Annotated[float, Field(gt=0, le=1e6), FieldHint("microseconds above 0")]
+    copy_us: Parameter = 0.0
+    copy_GBps: Annotated[float, Field(gt=0, le=1e6), FieldHint("GB/s above 0")] | None = None
     error: Fraction
     error_of: Words = ""
+
+    def copy_s(self, size: float) -> float:
+        """Seconds of the copy of ``size`` bytes before the kernel."""
+        return (
+            0.0 if self.copy_GBps is None else self.copy_us * 1e-6 + size / (self.copy_GBps * 1e9)
+        )
+
+    def total_s(self, kernel_s: float, size: float) -> float:
+        """Seconds of a call of ``size`` bytes whose kernel takes ``kernel_s``."""
+        return max(self.us * 1e-6, kernel_s + self.copy_s(size))
 
 
 class LibraryFile(Part):

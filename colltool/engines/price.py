@@ -487,21 +487,26 @@ def launch_by_host(library: LibraryFile, site: KernelSite, kernel: str) -> Launc
 
 
 def _by_host(row: KernelEstimate, launch: LaunchFile) -> KernelEstimate:
-    """A kernel that the host launches: it takes at least the host's time.
+    """A kernel that the host launches: it takes at least the host's time, and the copy before it.
 
-    Up to a few times of that the launch is hidden in part, so that its error counts as well.
+    Up to a few times of the host's time the launch is hidden in part, so that its error counts as
+    well.
     """
     least_s = launch.us * 1e-6
-    if row.total_s >= _LAUNCH_HIDDEN * least_s:
+    copy_s = launch.copy_s(row.bytes)
+    error = row.error
+    if error is None or row.total_s < _LAUNCH_HIDDEN * least_s:
+        error = max(launch.error, error or 0.0)
+    elif not copy_s:
         return row
-    total_s = max(row.total_s, least_s)
-    bandwidth_s = min(row.bandwidth_s, total_s)
-    error = launch.error
+    total_s = launch.total_s(row.total_s, row.bytes)
+    bandwidth_s = min(row.bandwidth_s + copy_s, total_s)
     notes = row.notes
-    if row.total_s < least_s:
+    if total_s == least_s:
         notes = (*notes, f"the host takes {format_time(least_s)} to launch it")
-    elif row.error is not None:
-        error = max(error, row.error)
+        error = launch.error
+    elif copy_s:
+        notes = (*notes, f"{format_time(copy_s)} of it copy the vector into the engine's buffer")
     return row._replace(
         latency_s=total_s - bandwidth_s,
         bandwidth_s=bandwidth_s,

@@ -60,8 +60,8 @@ def test_nine_in_ten_rows_lie_inside_the_interval(in_graphs: list[Answer]) -> No
 
 def test_eager_calls_are_as_measured() -> None:
     answers = held_against_rows("eager")
-    assert median(one.off for one in answers) < 0.09
-    assert sum(bool(one.inside) for one in answers) / len(answers) > 0.85
+    assert median(one.off for one in answers) < 0.06
+    assert sum(bool(one.inside) for one in answers) / len(answers) > 0.9
 
 
 @swept(
@@ -116,6 +116,22 @@ def test_picks_are_those_of_the_engines_rules() -> None:
     found = checked(every=101)
     assert len(found) > 400
     assert [one for one in found if not one.right] == []
+
+
+def test_own_kernels_copy_their_vector_outside_of_graphs() -> None:
+    """4 MiB at 1500 GB/s and 2 us more; symm_mem's copies are in both."""
+    asked: dict[str, Any] = {"size": 2**22, "ranks": 8, "library": "sglang@0.5.10"}
+    graph, eager = [
+        colltool.price("dgx-h100", "ar", mode=mode, **asked).best for mode in ("graph", "eager")
+    ]
+    assert eager.total_s - graph.total_s == pytest.approx(2e-6 + 2**22 / 1500e9)
+    assert "4.796 us of it copy the vector into the engine's buffer" in eager.notes
+    asked["library"] = "vllm@0.24.0"
+    graph, eager = [
+        colltool.price("dgx-h100", "ar", mode=mode, **asked | {"size": "64MiB"}).best
+        for mode in ("graph", "eager")
+    ]
+    assert eager.total_s == graph.total_s
 
 
 def test_libraries_differ_by_how_they_are_launched() -> None:
