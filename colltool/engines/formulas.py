@@ -194,7 +194,10 @@ def _exchange_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
     token_us = parameters["token_us"] + parameters["copy_us"] * call.copies
     busy_s = call.tokens / call.sms * token_us * 1e-6
     sent_s = call.bytes / min(_sms_Bps(parameters, call), _rate_Bps(parameters))
-    return KernelTimes(_latency_s(parameters, call.ranks), busy_s + sent_s)
+    # the first token of a wide model takes longer to go through
+    hidden = call.values / max(1, call.tokens)
+    start_s = parameters.get("hidden_us", 0.0) * hidden / 1000 * 1e-6
+    return KernelTimes(_latency_s(parameters, call.ranks) + start_s, busy_s + sent_s)
 
 
 def _sms_Bps(parameters: Parameters, call: KernelCall) -> float:
@@ -292,8 +295,9 @@ FORMULAS: dict[FormulaName, Formula] = {
     ),
     "exchange-sm": Formula(
         ("base_us", "token_us", "copy_us", "GBps_per_sm", "GBps"),
-        "base + tokens/SMs (token + copy D) + bytes sent / min(SMs B of one, B)",
+        "base + hidden h / 1000 + tokens/SMs (token + copy D) + bytes sent / min(SMs B of one, B)",
         _exchange_sm,
+        ("hidden_us",),
     ),
     "exchange-nic-sm": Formula(
         ("base_us", "GBps_per_sm", "eta"),

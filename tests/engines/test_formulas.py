@@ -54,6 +54,20 @@ ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
             4,
             10,
         ),
+        # and 2 us for each 1000 of the 31,250 values of a token
+        (
+            "exchange-sm",
+            {
+                "base_us": 4,
+                "hidden_us": 2,
+                "token_us": 0,
+                "copy_us": 0,
+                "GBps_per_sm": 90,
+                "GBps": 100,
+            },
+            66.5,
+            10,
+        ),
         # 0.8 of 50 GB/s, or two SMs at 10
         ("exchange-nic-sm", {"base_us": 4, "GBps_per_sm": 40, "eta": 0.8}, 4, 25),
         ("exchange-nic-sm", {"base_us": 4, "GBps_per_sm": 10, "eta": 0.8}, 4, 50),
