@@ -310,12 +310,14 @@ def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
 
 def choice_of(value: Any, argument: str, words: Sequence[Word], noun: str) -> Word:
     """The one of several words that was given, in any case."""
-    asked = text_of(value, argument, words[0]).lower()
+    asked = text_of(value, argument, words[0])
+    asked = asked.lower()
     for word in words:
         if asked == word:
             return word
-    fix = f"one of {', '.join(words)}"
-    raise ColltoolError(f"'{clipped(asked)}' is no {noun}", argument=argument, fix=fix)
+    known = ", ".join(words)
+    what = f"'{clipped(asked)}' is no {noun}"
+    raise ColltoolError(what, argument=argument, fix=f"one of {known}")
 
 
 def shape_of(shape: AnyShape | None) -> Shape | None:
