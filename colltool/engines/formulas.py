@@ -194,10 +194,14 @@ def _exchange_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
     token_us = parameters["token_us"] + parameters["copy_us"] * call.copies
     busy_s = call.tokens / call.sms * token_us * 1e-6
     sent_s = call.bytes / min(_sms_Bps(parameters, call), _rate_Bps(parameters))
-    # the first token of a wide model takes longer to go through
+    latency_s = _latency_s(parameters, call.ranks) + _hidden_s(parameters, call)
+    return KernelTimes(latency_s, busy_s + sent_s)
+
+
+def _hidden_s(parameters: Parameters, call: KernelCall) -> float:
+    """The first token of a wide model takes longer to go through."""
     hidden = call.values / max(1, call.tokens)
-    start_s = parameters.get("hidden_us", 0.0) * hidden / 1000 * 1e-6
-    return KernelTimes(_latency_s(parameters, call.ranks) + start_s, busy_s + sent_s)
+    return parameters.get("hidden_us", 0.0) * hidden / 1000 * 1e-6
 
 
 def _sms_Bps(parameters: Parameters, call: KernelCall) -> float:
@@ -221,7 +225,8 @@ def _exchange_nic_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
 def _exchange_host(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """An exchange that the engine's host launches: not below the time that the host takes."""
     floor_s = parameters["floor_us"] * 1e-6
-    start_s = _latency_s(parameters, call.ranks) + call.tokens * parameters["token_us"] * 1e-6
+    start_s = _latency_s(parameters, call.ranks) + _hidden_s(parameters, call)
+    start_s += call.tokens * parameters["token_us"] * 1e-6
     sent_s = call.bytes / _rate_Bps(parameters)
     return KernelTimes(max(floor_s - sent_s, start_s), sent_s)
 
@@ -311,8 +316,9 @@ FORMULAS: dict[FormulaName, Formula] = {
     ),
     "exchange-host": Formula(
         ("floor_us", "base_us", "token_us", "GBps"),
-        "max(floor, base + token T + bytes sent / B)",
+        "max(floor, base + hidden h / 1000 + token T + bytes sent / B)",
         _exchange_host,
+        ("hidden_us",),
     ),
     "counts": Formula(
         ("base_us", "per_rank_us", "token_us"), "base + per_rank n + token T", _counts
