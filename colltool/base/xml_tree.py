@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from xml.parsers import expat
+from xml.sax.saxutils import escape
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.files import AnyPath, read_text
@@ -41,6 +42,31 @@ class Element:
     parent: Element | None = None
     children: list[Element] = field(default_factory=list)
 
+    def add(self, tag: str, **attributes: object) -> Element:
+        """Append an element with these attributes, and return it."""
+        texts = {name: str(value) for name, value in attributes.items()}
+        element = Element(tag, texts, 0, 0, self)
+        self.children.append(element)
+        return element
+
+    def text(self) -> str:
+        """Return the element as XML, a line for each element."""
+        return "".join(self._lines(""))
+
+    def _lines(self, indent: str) -> Iterator[str]:
+        words = [
+            self.tag,
+            *(f'{name}="{escape(value)}"' for name, value in self.attributes.items()),
+        ]
+        start = f"{indent}<{' '.join(words)}"
+        if not self.children:
+            yield f"{start}/>\n"
+            return
+        yield f"{start}>\n"
+        for child in self.children:
+            yield from child._lines(indent + "  ")
+        yield f"{indent}</{self.tag}>\n"
+
     def get(self, name: str) -> str:
         """Return an attribute; empty if it is not there."""
         return self.attributes.get(name, "")
@@ -62,6 +88,11 @@ class Element:
     def inside(self, tag: str) -> Element | None:
         """Return the innermost element of a tag that this one is in."""
         return next((outer for outer in self.around() if outer.tag == tag), None)
+
+
+def comment_text(text: str) -> str:
+    """Return a line with a comment, in which XML has no two hyphens."""
+    return f"<!-- {text.replace('--', '- -')} -->\n"
 
 
 def read_xml(path: AnyPath, form: XmlFormat) -> Element:

@@ -104,7 +104,7 @@ GROUPS = {
         "library": "Libraries of kernels; list, show, check and write your own.",
     },
     "For other programs": {
-        "export": "Files for NCCL's tuner, compilers, MSCCL, ASTRA-sim, LogGOPSim, Chakra.",
+        "export": "Files for NCCL, compilers, MSCCL, ASTRA-sim, LogGOPSim, Chakra.",
         "schema": "The JSON Schema of an output, or of a kind of files.",
         "mcp": "MCP server: these commands as tools for AI assistants.",
     },
@@ -209,9 +209,11 @@ def _exit_code_of(error: Exception) -> int:
 
 
 def _as_typer_takes(words: list[str]) -> list[str]:
-    """The words with ``help COMMAND`` as ``COMMAND -h``."""
+    """The words with ``help COMMAND`` as ``COMMAND -h``, and ``fabric export`` as ``export``."""
     if words[:1] == ["help"]:
         return [*words[1:], "-h"]
+    if words[:2] == ["fabric", "export"]:
+        return words[1:]
     return _with_example_values(words)
 
 

@@ -20,7 +20,8 @@ from colltool.commands.options import (
     schema_option,
     to_file,
 )
-from colltool.commands.output import write, write_bytes
+from colltool.commands.fabric import NODES_OF_FILE, release_of
+from colltool.commands.output import say, write, write_bytes
 
 if TYPE_CHECKING:
     from colltool.custom.schedule import CustomSchedule
@@ -55,7 +56,7 @@ MOST_TABLE = 200_000
 """Bytes of a table of laws."""
 
 
-export_command = CommandGroup("Your answer for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
+export_command = CommandGroup("Fabrics and answers for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
 
 
 def _folder(output: Path, what: str, fix: str) -> Path:
@@ -132,6 +133,63 @@ def nccl_tuner(
         text = tuner.tuner_env(loaded, groups)
     else:
         text = tuner.tuner_config(loaded, groups, channels)
+    write(text, target)
+
+
+@command(
+    [
+        FABRIC,
+        option("ranks", "GPUs of the node, the first ones. [default: all of its NVLink domain]"),
+        "output",
+    ],
+    within=export_command,
+    name="nccl-topo",
+    short_help="A fabric's node for NCCL_TOPO_FILE: GPUs, NVLinks, slots, NICs.",
+)
+def nccl_topo(fabric: FabricChoice, ranks: int | None = None, output: Path | None = None) -> None:
+    """Write a node of NVIDIA GPUs as the XML that NCCL reads through NCCL_TOPO_FILE, for virtual
+    machines and containers that hide their slots; fabric channels and fabric import read it too.
+
+    A fabric states GPUs, NVLinks and NICs. Slots and PCI switches are those of usual hosts of such GPUs,
+    and bus ids are made up: put in those of your machine, by which NCCL finds its devices.
+
+    Examples:
+      colltool export nccl-topo -f dgx-h100 -o node.xml
+      colltool export nccl-topo -f nvl72 -n 4 -o tray.xml
+      colltool export nccl-topo -f dgx-h100 --set ib.bandwidth=25GB/s -o node.xml
+    """
+    target = to_file(output)
+    text, notes = extra("interop.nccl_topo").nccl_topo(fabric.load(), ranks)
+    write(text, target)
+    say(*(f"note: {note}" for note in notes))
+
+
+@command(
+    [*NODES_OF_FILE, "output"],
+    within=export_command,
+    name="nccl-graph",
+    short_help="NCCL's channels on a node for NCCL_GRAPH_FILE, to change by hand.",
+    network_nodes="--nodes",
+)
+def nccl_graph(
+    topology_file: Path,
+    nodes: int | None = None,
+    library: str | None = None,
+    output: Path | None = None,
+) -> None:
+    """Write the rings, trees and NVLS that NCCL finds on a node as the XML that it takes through
+    NCCL_GRAPH_FILE: change the order of GPUs, their NICs or rates, and NCCL runs that.
+
+    NCCL's search takes 0.1 to 5 s and this file its place, for as many nodes as it was written for: one,
+    or two and more. It is for experiments: NCCL refuses it on other GPUs, and searches for graphs that are
+    not in it, such as CollNet's.
+
+    Examples:
+      colltool export nccl-graph node.xml -o graph.xml
+      colltool export nccl-graph node.xml --nodes 2 --library nccl@2.28.9 -o graph.xml
+    """
+    target = to_file(output)
+    text = extra("interop.nccl_graph").nccl_graph(topology_file, nodes or 1, release_of(library))
     write(text, target)
 
 

@@ -353,19 +353,22 @@ def import_command(
     write(import_dumps(dumps, name=name, like=like, nodes=nodes, nic=nic), path)
 
 
+NODES_OF_FILE = (
+    option("topology_file"),
+    option("network_nodes", "Number of nodes like it. [default: 1]", python="nodes"),
+    option(
+        "library",
+        "NCCL, or nccl@VERSION: what a release does. [default: nccl@2.30.7]",
+        metavar="nccl@VERSION",
+        words=("nccl",),
+        offers="",
+    ),
+)
+"""A node's topology file, how many like it, and the release of NCCL that searches it."""
+
+
 @command(
-    [
-        "topology_file",
-        option("network_nodes", "Number of nodes like it. [default: 1]", python="nodes"),
-        option(
-            "library",
-            "NCCL, or nccl@VERSION: what a release does. [default: nccl@2.30.7]",
-            metavar="nccl@VERSION",
-            words=("nccl",),
-            offers="",
-        ),
-        RESULT,
-    ],
+    [*NODES_OF_FILE, RESULT],
     within=fabric_command,
     name="channels",
     short_help="The channels that NCCL finds on a node.",
@@ -382,7 +385,8 @@ def channels_command(
 
     The file is what NCCL_TOPO_DUMP_FILE=node.xml writes. Between nodes the channels use NICs: give
     --nodes 2 or more. Rules are those of NCCL 2.26 to 2.30, with its default settings. CollNet is
-    shown where a NIC of the file has it.
+    shown where a NIC of the file has it. colltool export nccl-topo writes a fabric's node as such a
+    file, export nccl-graph the channels for NCCL_GRAPH_FILE.
 
     Examples:
       colltool fabric channels node.xml
@@ -391,10 +395,10 @@ def channels_command(
     """
     from colltool.libraries.nccl.topology.results import channels_found
 
-    out.emit(channels_found(topology_file, nodes or 1, _release_of(library)))
+    out.emit(channels_found(topology_file, nodes or 1, release_of(library)))
 
 
-def _release_of(library: str | None) -> str:
+def release_of(library: str | None) -> str:
     """The release of ``nccl@RELEASE``; empty for the usual one."""
     name, _, release = (library or "nccl").partition("@")
     if name != "nccl":

@@ -52,11 +52,19 @@ class UsualHost(NamedTuple):
         slot_Bps: of the accelerator's slot, one way.
         links: NVLinks of an accelerator.
         nic_Bps: of a NIC, one way.
+        sm: compute capability.
+        per_switch: accelerators on a PCI switch with their NICs; 0: all in slots of the CPUs.
+        per_cpu: accelerators of a NUMA domain; None: half of them on each of two.
+        c2c: ``5x44712``: links of NVLink-C2C to the CPU, and MB/s of one; empty: none.
     """
 
     slot_Bps: float | None = None
     links: int | None = None
     nic_Bps: float | None = None
+    sm: int | None = None
+    per_switch: int | None = None
+    per_cpu: int | None = None
+    c2c: str = ""
 
 
 class ModelFound(NamedTuple):
@@ -121,10 +129,15 @@ def usual_host(model: str) -> UsualHost:
     """Return what a host usually has around an accelerator of a model such as ``NVIDIA H100``."""
     for host in _hosts():
         if re.search(host["pattern"], model):
-            slot_Bps = _times(host["slot"], SLOT_LANES * LANE_BPS)
-            links = _times(host["links"], 1)
-            nic_Bps = _times(host["nic_gbps"], 1e9 / 8)
-            return UsualHost(slot_Bps, None if links is None else int(links), nic_Bps)
+            return UsualHost(
+                slot_Bps=_times(host["slot"], SLOT_LANES * LANE_BPS),
+                links=_count(host["links"]),
+                nic_Bps=_times(host["nic_gbps"], 1e9 / 8),
+                sm=_count(host["sm"]),
+                per_switch=_count(host["per_switch"]),
+                per_cpu=_count(host["per_cpu"]),
+                c2c=host["c2c"],
+            )
     return UsualHost()
 
 
@@ -132,6 +145,39 @@ def is_card(model: str) -> bool:
     """Whether a model is known as a card in a PCIe slot, which no NVLink joins without a bridge."""
     host = usual_host(model)
     return host.slot_Bps is not None and host.links is None and model.startswith("NVIDIA")
+
+
+def accelerator_id(model: str) -> str:
+    """Return ``0x10de:0x2330`` of a model such as ``NVIDIA H100``. Empty if none is known."""
+    for device, name in accelerators().items():
+        if name == model and ":" in device:
+            return device
+    return ""
+
+
+def nic_id(medium: str, rate_Bps: float) -> str:
+    """Return the PCI id of a NIC of a medium, of this rate if one is known, else of any; empty where
+    none has the medium.
+
+    NVIDIA's stand for all InfiniBand and RoCE, whose medium the class of the device says.
+    """
+    found = ""
+    for card in data_rows("nics.csv"):
+        speaks = card["medium"]
+        if not speaks and medium in ("ib", "roce"):
+            speaks = medium
+        if speaks != medium or (medium == "roce" and card["medium"]):
+            continue
+        if _times(card["gbps"], 1e9 / 8) == rate_Bps:
+            return card["id"]
+        # one id of several rates stands for a rate that no other has
+        if not found or not card["gbps"]:
+            found = card["id"]
+    return found
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text else None
 
 
 def _times(text: str, unit: float) -> float | None:

@@ -213,7 +213,7 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
             source = f": {base}"
         case "nvlink":
             model = node.model or (load_fabric(base).device or "").upper()
-            each_Bps = NVLINK_5_BPS if _NVLINK_5.search(model) else NVLINK_BPS
+            each_Bps = nvlink_Bps(model)
             end = "a GPU" if inner.topology == "star" else "a pair"
             links = f"{counted(inner.links, 'NVLink')} {end}"
             source = ", one way: NVIDIA data sheets"
@@ -221,6 +221,11 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
             assert_never(inner.link)
     source = f"{links}: {node.file}; {rate_text(each_Bps)} each{source}"
     return DumpedRate(each_Bps * inner.links, source)
+
+
+def nvlink_Bps(model: str) -> float:
+    """One NVLink of a model of GPUs, bytes/s one way."""
+    return NVLINK_5_BPS if _NVLINK_5.search(model) else NVLINK_BPS
 
 
 def rate_text(rate_Bps: float) -> str:
