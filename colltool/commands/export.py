@@ -9,6 +9,7 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.extras import extra
 from colltool.commands.arguments import COUNTS
 from colltool.commands.command import CommandGroup, command
+from colltool.commands.fabric import NODES_OF_FILE, release_of
 from colltool.commands.options import (
     FABRIC,
     JOB_FILE,
@@ -20,7 +21,6 @@ from colltool.commands.options import (
     schema_option,
     to_file,
 )
-from colltool.commands.fabric import NODES_OF_FILE, release_of
 from colltool.commands.output import say, write, write_bytes
 
 if TYPE_CHECKING:

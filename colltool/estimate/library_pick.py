@@ -21,6 +21,7 @@ from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, plac
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, PickCost, Price, Winner
+from colltool.fabric.dumps.pci import usual_host
 from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
@@ -353,8 +354,10 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
         )
 
 
-# Most GPUs of a node whose channels are derived: the search in an NVL72 is not known.
-_MOST_GPUS = 8
+# NVLink of a GPU by generation, bytes/s one way. Source: NVIDIA A100, H100 and B200 data sheets
+_NVLINK_BPS = {"ampere": 300e9, "hopper": 450e9, "blackwell": 900e9}
+# a slot of 16 lanes of PCIe 5, as most hosts of Blackwell have
+_PCIE_5_BPS = 64e9
 _PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
 
@@ -401,7 +404,16 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     alone = ranks == 1
     nics, nic_GBps = _nics(placed, facts)
     staged = across and not has_gpudirect(fabric)
-    machine = GpuNodes(facts.gpu or "volta", nodes, ranks, nic_GBps, staged, facts.cpu or "intel")
+    machine = GpuNodes(
+        gpu=facts.gpu or "volta",
+        nodes=nodes,
+        gpus=ranks,
+        nic_GBps=nic_GBps,
+        staged=staged,
+        cpu=facts.cpu or "intel",
+        link_share=_link_share(placed, facts),
+        wide_slots=_has_wide_slots(fabric, facts),
+    )
     _refuse_missing(fabric, facts, numbers, nics, machine)
     # or it would be missing
     assert facts.gpu is not None
@@ -434,7 +446,9 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         nvls_graph=nvls,
         collnet_graph=collnet,
         channels=stated.total or rules.communicator_channels(numbers, machine, ring),
-        simple_tree=across and (alone or machine.from_hopper),
+        # in a tray of Grace Blackwell both GPUs of a CPU reach their NICs over it
+        simple_tree=across
+        and (alone or (machine.from_hopper and (facts.gpu, facts.cpu) != ("blackwell", "arm"))),
         gpudirect=not staged,
         same_channels=alone or not across,
     )
@@ -468,6 +482,22 @@ def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
     if sizing is not None:
         count = min(count, sizing.rails * sizing.nics_per_rail)
     return facts.nics or count, tier.bandwidth / 1e9
+
+
+def _link_share(placed: PlacedGroup, facts: LibraryFacts) -> float:
+    """The NVLinks of a GPU over those that its generation usually has: 8 of 18 of an H800."""
+    usual_Bps = _NVLINK_BPS.get(facts.gpu or "")
+    if usual_Bps is None or placed.ranks_per_node == 1:
+        return 1.0
+    tier = placed.fabric.tiers[0]
+    return tier.bandwidth * tier.ports / usual_Bps
+
+
+def _has_wide_slots(fabric: Fabric, facts: LibraryFacts) -> bool:
+    """Whether GPUs reach their NICs at more than PCIe 5: B300, and Grace's GPUs, which have no slot
+    between them."""
+    slot_Bps = usual_host((fabric.device or "").upper()).slot_Bps
+    return facts.gpu == "blackwell" and (slot_Bps is None or slot_Bps > _PCIE_5_BPS)
 
 
 def _scaled_to_group(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
@@ -573,12 +603,8 @@ def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: Gp
     if facts.gpu not in numbers.search or facts.link == "pci":
         link = "PCIe" if facts.link == "pci" else "NVLink"
         return f"GPUs of {facts.gpu} joined by {link}"
-    if machine.gpus > _MOST_GPUS:
-        return f"a node of {machine.gpus} GPUs"
     if machine.nodes > 1 and nics != machine.gpus:
         return f"a node of {machine.gpus} GPUs with {nics} NICs"
-    if facts.gpu == "blackwell" and machine.nic_GBps > 50:
-        return "NICs of more than 400 Gbps"
     return ""
 
 

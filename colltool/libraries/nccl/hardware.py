@@ -345,7 +345,6 @@ class Hardware:
         same_channels: all rings visit the GPUs in the same order.
         gpudirect: NICs reach the GPUs' memory, or there are none.
         collnet_direct_graph: where it is not ``collnet_graph``.
-        pat_graph: where it is not the tree's.
         all_ranks: where nodes have different numbers of them; 0: all have ``ranks_per_node``.
     """
 
@@ -368,7 +367,6 @@ class Hardware:
     same_channels: bool
     gpudirect: bool = True
     collnet_direct_graph: Graph | None = None
-    pat_graph: Graph | None = None
     all_ranks: int = 0
 
     @property
@@ -379,7 +377,6 @@ class Hardware:
         """The graph that an algorithm runs on; the ring's if it has none."""
         own = {
             "tree": self.tree,
-            "pat": self.pat_graph or self.tree,
             "nvls": self.nvls_graph,
             "nvls_tree": self.nvls_graph,
             "collnet_chain": self.collnet_graph,
@@ -415,6 +412,8 @@ class GpuNodes(NamedTuple):
     on one node).
 
     ``staged``: the NICs' bytes go through the hosts' memory, which is what ``cpu`` matters for.
+    ``link_share``: the GPU's NVLinks over those that its generation usually has; ``wide_slots``: twice
+    as wide as its generation's usual ones are.
     """
 
     gpu: Gpu
@@ -423,6 +422,8 @@ class GpuNodes(NamedTuple):
     nic_GBps: float
     staged: bool = False
     cpu: Cpu = "intel"
+    link_share: float = 1.0
+    wide_slots: bool = False
 
     @property
     def from_hopper(self) -> bool:

@@ -37,7 +37,6 @@ def hardware_of(node: NodeGraphs, communicator: Communicator, version: str) -> H
         nvls_graph=graphs.get("nvls"),
         collnet_graph=graphs.get("collnet_chain"),
         collnet_direct_graph=graphs.get("collnet_direct"),
-        pat_graph=graphs["ring"],
         channels=communicator.channels,
         simple_tree=communicator.graphs["tree"].pattern == TREE,
         same_channels=communicator.graphs["ring"].same,
