@@ -27,7 +27,7 @@ from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text, even_domains
-from colltool.libraries.nccl.graphs import sent_channels
+from colltool.libraries.nccl.graphs import has_one_order, sent_channels
 from colltool.libraries.nccl.hardware import (
     CACHE_CLEARS,
     Constants,
@@ -450,7 +450,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         simple_tree=across
         and (alone or (machine.from_hopper and (facts.gpu, facts.cpu) != ("blackwell", "arm"))),
         gpudirect=not staged,
-        same_channels=alone or not across,
+        same_channels=alone or (not across and has_one_order(ring, ranks)),
     )
 
 

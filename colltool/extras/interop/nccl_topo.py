@@ -118,6 +118,8 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
     medium = media_of(fabric)[0]
     networked = medium is not None and medium.name in NETWORKS
     whole = 1 if networked or capabilities_of(inner).joins == "hosts" else inner.endpoints
+    if whole > 1:
+        _check_joined(fabric, inner)
     count = whole if gpus is None else gpus
     if not 1 <= count <= min(whole, MAX_GPUS):
         what = f"a node of {fabric.name} has {counted(whole, 'GPU')}, not {count}"
@@ -125,7 +127,7 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
         raise ColltoolError(what, argument="ranks", fix=fix)
     links: list[GpuLinks] = [[] for _ in range(count)]
     if whole > 1 and not _in_slots(fabric):
-        links = _links(fabric, inner, model, count)
+        links = _links(inner, model, count)
     outer = fabric.tiers[1:] if whole > 1 else fabric.tiers
     nics = 0
     rate_Bps = 0.0
@@ -178,17 +180,25 @@ def _model(fabric: Fabric) -> str:
     raise ColltoolError(what, argument="fabric", fix="name a fabric of such GPUs as dgx-h100 has")
 
 
+def _check_joined(fabric: Fabric, tier: Tier) -> None:
+    """GPUs of a node are joined by switches or by links to each other."""
+    is_graph = isinstance(tier, GraphTier) and not tier.switch_names
+    if tier.topology in ("star", "full_mesh") or is_graph:
+        return
+    what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {capabilities_of(tier).label}"
+    raise ColltoolError(what, argument="fabric", fix="name a fabric whose nodes are a star")
+
+
 def _in_slots(fabric: Fabric) -> bool:
     """Whether the GPUs are cards that PCIe alone joins."""
     medium = media_of(fabric)[0]
     return medium is not None and medium.name.startswith("pcie")
 
 
-def _links(fabric: Fabric, tier: Tier, model: str, gpus: int) -> list[GpuLinks]:
+def _links(tier: Tier, model: str, gpus: int) -> list[GpuLinks]:
     """The NVLinks of each GPU: to NVSwitches, or to the others."""
     each_Bps = nvlink_Bps(model)
-    kind = tier.topology
-    if isinstance(tier, GraphTier) and not tier.switch_names:
+    if isinstance(tier, GraphTier):
         found: list[GpuLinks] = [[] for _ in range(gpus)]
         for link in tier.links:
             count = _link_count(tier, link.links * (link.bandwidth or tier.bandwidth), each_Bps)
@@ -198,7 +208,7 @@ def _links(fabric: Fabric, tier: Tier, model: str, gpus: int) -> list[GpuLinks]:
                 found[b].append((a, count))
         return found
     count = _link_count(tier, tier.bandwidth * tier.ports, each_Bps)
-    if kind == "star":
+    if tier.topology == "star":
         others = tier.endpoints - 1
         multicasts = {"reduce", "multicast"} <= capabilities_of(tier).operations
         sm = usual_host(model).sm or 0
@@ -206,9 +216,6 @@ def _links(fabric: Fabric, tier: Tier, model: str, gpus: int) -> list[GpuLinks]:
             return [[(None, count)] for _ in range(gpus)]
         # NVSwitches of Hopper multicast: such a star stands for links between all pairs
         count //= others
-    elif kind != "full_mesh":
-        what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {capabilities_of(tier).label}"
-        raise ColltoolError(what, argument="fabric", fix="name a fabric whose nodes are a star")
     return [[(other, count) for other in range(gpus) if other != gpu] for gpu in range(gpus)]
 
 

@@ -16,6 +16,8 @@ _FULL = 1 + 1e-9
 _INTEL_STAGED = 1.2
 # share of the rate that was found first: the search goes no lower
 _LEAST_TRIED = 0.49
+SAME_ORDER_STEPS = 256
+"""GPUs that a trial of the search may visit for channels of one order."""
 # to one peer across nodes, on its NIC. Source: NCCL 2.30, src/graph/paths.cc, ncclTopoGetNchannels
 _MESSAGE_CHANNELS = 2
 
@@ -110,6 +112,12 @@ def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) ->
     if machine.from_hopper and machine.nodes > 1 and fast and doubled < limits["twice_more_below"]:
         doubled *= 2
     return int(min(doubled, limits["most"]))
+
+
+def has_one_order(ring: Graph, gpus: int) -> bool:
+    """Whether the rings of a node visit its GPUs in one order: their search, before it doubled them,
+    ends within its steps."""
+    return ring.channels // 2 * gpus <= SAME_ORDER_STEPS
 
 
 def sent_channels(on: Hardware, *, to_all: bool) -> int:

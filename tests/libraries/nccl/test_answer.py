@@ -68,7 +68,7 @@ def test_a_fabric_s_own_library_is_asked() -> None:
     [
         ("dgx-h100", "a2a", "1MB", "NCCL has one way for all-to-all: there is nothing to choose"),
         ("dgx-h100", "ar", np.array([1e6, 1e7]), "an array of sizes has no single pick"),
-        ("nvl72", "ar", "1MB", "the channels of a node of 72 GPUs"),
+        ("l40s-pcie", "ar", "1MB", "the channels of GPUs of ampere joined by PCIe"),
     ],
 )
 def test_without_a_pick_there_is_a_reason(

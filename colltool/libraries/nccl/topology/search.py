@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from colltool.libraries.nccl.graphs import SAME_ORDER_STEPS
 from colltool.libraries.nccl.topology.channels import ChannelBuilder
 from colltool.libraries.nccl.topology.domains import Totals
 from colltool.libraries.nccl.topology.kinds import (
@@ -30,7 +31,7 @@ from colltool.libraries.nccl.topology.requests import (
 )
 
 # Visits that a trial may take, by whether all channels have one order; and all of them together
-_STEPS = {True: 256, False: 16_384}
+_STEPS = {True: SAME_ORDER_STEPS, False: 16_384}
 _ALL_STEPS = 1 << 19
 # of the rate found so far: a lower one is not tried
 _LEAST_SHARE = 0.49

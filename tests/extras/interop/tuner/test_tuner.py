@@ -388,8 +388,8 @@ def test_where_nccl_does_not_run_is_refused(tier: dict[str, Any]) -> None:
             "write library: {name: nccl",
         ),
         (
-            load_fabric("nvl72", ["library.channels=null"]),
-            "needs the channels of a node of 72 GPUs",
+            load_fabric("l40s-pcie"),
+            "needs the channels of GPUs of ampere joined by PCIe",
             "channels: {ring: {channels:",
         ),
     ],
