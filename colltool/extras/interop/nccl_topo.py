@@ -15,6 +15,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.xml_tree import Element, comment_text
+from colltool.extras.interop.infragraph_links import LinkBundle, link_bundles, switch_count
 from colltool.fabric.dumps.pci import (
     INFINIBAND,
     LANE_BPS,
@@ -29,7 +30,6 @@ from colltool.fabric.dumps.rates import nvlink_Bps, rate_text
 from colltool.fabric.library_numbers import has_gpudirect, media_of
 from colltool.fabric.media import NETWORKS, PER_HOST
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.routed_tiers import GraphTier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.libraries.nccl.topology.system import MAX_GPUS
@@ -118,16 +118,14 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
     medium = media_of(fabric)[0]
     networked = medium is not None and medium.name in NETWORKS
     whole = 1 if networked or capabilities_of(inner).joins == "hosts" else inner.endpoints
-    if whole > 1:
-        _check_joined(fabric, inner)
-    count = whole if gpus is None else gpus
-    if not 1 <= count <= min(whole, MAX_GPUS):
-        what = f"a node of {fabric.name} has {counted(whole, 'GPU')}, not {count}"
-        fix = f"such as {argument_text('ranks', min(whole, MAX_GPUS))}"
-        raise ColltoolError(what, argument="ranks", fix=fix)
-    links: list[GpuLinks] = [[] for _ in range(count)]
+    links: list[GpuLinks] = [[] for _ in range(whole)]
     if whole > 1 and not _in_slots(fabric):
-        links = _links(inner, model, count)
+        links = _links(fabric, inner, model)
+    most = min(whole, MAX_GPUS)
+    count = whole if gpus is None else gpus
+    if not 1 <= count <= most:
+        what = f"NCCL's file of a node of {fabric.name} has at most {counted(most, 'GPU')}, not {count}"
+        raise ColltoolError(what, argument="ranks", fix=f"such as {argument_text('ranks', most)}")
     outer = fabric.tiers[1:] if whole > 1 else fabric.tiers
     nics = 0
     rate_Bps = 0.0
@@ -146,7 +144,7 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
         usual=usual,
         gpus=count,
         per_host=per_host,
-        links=links,
+        links=links[:count],
         nics=nics,
         medium=nic_medium,
         nic_Bps=rate_Bps,
@@ -154,8 +152,8 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
         cpu=cpu or ("arm" if usual.c2c else "intel"),
         notes=(),
     )
-    star = inner.topology == "star"
-    return node._replace(notes=tuple(_notes(node, star=star, stated_cpu=cpu is not None)))
+    switched = capabilities_of(inner).joined_by == "switches"
+    return node._replace(notes=tuple(_notes(node, switched=switched, stated_cpu=cpu is not None)))
 
 
 def _model(fabric: Fabric) -> str:
@@ -180,43 +178,46 @@ def _model(fabric: Fabric) -> str:
     raise ColltoolError(what, argument="fabric", fix="name a fabric of such GPUs as dgx-h100 has")
 
 
-def _check_joined(fabric: Fabric, tier: Tier) -> None:
-    """GPUs of a node are joined by switches or by links to each other."""
-    is_graph = isinstance(tier, GraphTier) and not tier.switch_names
-    if tier.topology in ("star", "full_mesh") or is_graph:
-        return
-    what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {capabilities_of(tier).label}"
-    raise ColltoolError(what, argument="fabric", fix="name a fabric whose nodes are a star")
-
-
 def _in_slots(fabric: Fabric) -> bool:
     """Whether the GPUs are cards that PCIe alone joins."""
     medium = media_of(fabric)[0]
     return medium is not None and medium.name.startswith("pcie")
 
 
-def _links(tier: Tier, model: str, gpus: int) -> list[GpuLinks]:
+def _links(fabric: Fabric, tier: Tier, model: str) -> list[GpuLinks]:
     """The NVLinks of each GPU: to NVSwitches, or to the others."""
     each_Bps = nvlink_Bps(model)
-    if isinstance(tier, GraphTier):
-        found: list[GpuLinks] = [[] for _ in range(gpus)]
-        for link in tier.links:
-            count = _link_count(tier, link.links * (link.bandwidth or tier.bandwidth), each_Bps)
-            a, b = link.between
-            if isinstance(a, int) and isinstance(b, int) and max(a, b) < gpus:
-                found[a].append((b, count))
-                found[b].append((a, count))
-        return found
-    count = _link_count(tier, tier.bandwidth * tier.ports, each_Bps)
-    if tier.topology == "star":
-        others = tier.endpoints - 1
-        multicasts = {"reduce", "multicast"} <= capabilities_of(tier).operations
-        sm = usual_host(model).sm or 0
-        if multicasts or sm < _FIRST_MULTICAST_SM or count % others:
-            return [[(None, count)] for _ in range(gpus)]
-        # NVSwitches of Hopper multicast: such a star stands for links between all pairs
-        count //= others
-    return [[(other, count) for other in range(gpus) if other != gpu] for gpu in range(gpus)]
+    kind = capabilities_of(tier)
+    found: list[GpuLinks] = [[] for _ in range(tier.endpoints)]
+    if kind.joined_by == "switches":
+        count = _link_count(tier, tier.bandwidth * tier.ports, each_Bps)
+        if not _stands_for_pairs(tier, model, count):
+            for links in found:
+                links.append((None, count))
+            return found
+        every = range(tier.endpoints)
+        pair_Bps = count * each_Bps / (tier.endpoints - 1)
+        bundles = iter((LinkBundle(every, every, pair_Bps, 0.0, all_pairs=True),))
+    elif kind.axes or switch_count(tier):
+        what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {kind.label}"
+        raise ColltoolError(what, argument="fabric", fix="name a fabric whose nodes are a star")
+    else:
+        bundles = link_bundles(tier)
+    for bundle in bundles:
+        for link in bundle.each():
+            a, b = link.near.start, link.far.start
+            count = _link_count(tier, link.Bps, each_Bps)
+            found[a].append((b, count))
+            found[b].append((a, count))
+    return found
+
+
+def _stands_for_pairs(tier: Tier, model: str, count: int) -> bool:
+    """Whether a star is one in the file alone: NVSwitches of Hopper and later multicast."""
+    if {"reduce", "multicast"} <= capabilities_of(tier).operations:
+        return False
+    sm = usual_host(model).sm or 0
+    return sm >= _FIRST_MULTICAST_SM and count % (tier.endpoints - 1) == 0
 
 
 def _link_count(tier: Tier, rate_Bps: float, each_Bps: float) -> int:
@@ -242,7 +243,7 @@ def _nic_count(fabric: Fabric, tier: Tier, gpus: int) -> int:
     return count
 
 
-def _notes(node: NodeParts, *, star: bool, stated_cpu: bool) -> Iterator[str]:
+def _notes(node: NodeParts, *, switched: bool, stated_cpu: bool) -> Iterator[str]:
     """What the fabric does not say."""
     yield (
         "bus ids are made up: NCCL finds GPUs and NICs by them, so put in those that nvidia-smi and"
@@ -259,8 +260,9 @@ def _notes(node: NodeParts, *, star: bool, stated_cpu: bool) -> Iterator[str]:
     else:
         place = "GPUs and NICs in slots of the CPUs"
     yield f"slots are taken as in usual hosts of {node.model}: {place}"
-    if star and node.gpus > 1 and node.links[0] and node.links[0][0][0] is not None:
-        count = node.links[0][0][1]
+    first = node.links[0]
+    if switched and first and first[0][0] is not None:
+        count = first[0][1]
         yield f"the star of NVLinks has no multicast: it is taken for {count} between every two GPUs"
     if node.medium == "tcpx":
         yield "NCCL's file does not tell TCPX from TCP sockets: fabric import reads sockets"
@@ -338,6 +340,8 @@ def _add_gpu(parent: Element, node: NodeParts, first: int, number: int) -> None:
         "gpu", dev=number, sm=node.usual.sm, rank=first + number, gdr=int(node.gpudirect)
     )
     for other, count in node.links[first + number]:
+        if other is not None and other >= node.gpus:
+            continue
         target = ANY_NVSWITCH
         leads_to = _NVSWITCH_CLASS
         if other is not None:

@@ -6,6 +6,7 @@ Source: NCCL 2.30, src/graph/search.cc and topo.cc; the numbers are in the versi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 from colltool.libraries.nccl.hardware import ChannelSearch, Constants, GpuNodes, Graph, Hardware
@@ -36,21 +37,21 @@ def ring_graph(numbers: Constants, machine: GpuNodes) -> Graph:
 
 def tree_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     """The ring's channels, inside a node as fast as a tree can use."""
-    search = numbers.search[machine.gpu]
+    search = machine.search(numbers)
     graph = ring_graph(numbers, machine)
     # of more GPUs on a node the search runs out of steps before it finds faster ones
     if machine.nodes == 1 and machine.gpus > 2:
         return graph
     rates = search.across if machine.nodes > 1 else search.inside
     out = graph.channels * (machine.gpus - 1) / machine.gpus
-    most = _link_GBps(search, machine) / out if out else inf
+    most = search.link_GBps / out if out else inf
     inside = _climbed(rates, graph.inside_GBps, 2 * graph.across_GBps, most)
     return Graph(graph.channels, inside, graph.across_GBps if machine.nodes > 1 else inside)
 
 
 def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
     """A channel for each GPU that pulls from the switch; None before Hopper, and of a GPU alone."""
-    search = numbers.search[machine.gpu]
+    search = machine.search(numbers)
     heads: int = min(machine.gpus, numbers.nvls["most_heads"])
     if not machine.from_hopper or heads < 2:
         return None
@@ -61,47 +62,48 @@ def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
         nic = _nic(search, machine)
     for rate in rates:
         # a head's own stream and those that it reduces for all others
-        if (heads + 1) * rate <= _link_GBps(search, machine) * _FULL and rate <= nic:
+        if (heads + 1) * rate <= search.link_GBps * _FULL and rate <= nic:
             return Graph(heads, rate, _climbed(rates, rate, 2 * rate, nic))
     return None
 
 
 def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     """The channels that use the most of a GPU's links, or of its NIC."""
-    search = numbers.search[machine.gpu]
+    search = machine.search(numbers)
     if machine.nodes == 1:
-        return _filling_links(search, machine, search.inside)
+        return _filling_links(search, search.inside)
     rate = _nic(search, machine)
     channels = machine.gpus
     # on other hosts than Intel's the search rather takes half of the NICs than halves the rate
     if machine.staged and machine.cpu != "intel" and machine.nic_GBps > search.nic_GBps / 2:
         channels = max(machine.gpus // 2, 1)
-    reached = tuple(listed for listed in search.across if listed <= rate) or (rate,)
     # a ring by each NIC: the GPU that it leaves by sends nothing over its links
-    most = _link_GBps(search, machine) / max(machine.gpus - 1, 1)
-    rate = next((listed for listed in reached if listed <= most * _FULL), reached[-1])
-    by_nic = Graph(channels, rate, rate)
-    by_link = _filling_links(search, machine, reached)
-    if channels < machine.gpus or machine.gpus <= by_link.channels:
-        return by_nic
-    return max(by_nic, by_link, key=lambda graph: graph.channels * graph.inside_GBps)
+    most = search.link_GBps * _FULL / max(machine.gpus - 1, 1)
+    by_nic = rate
+    reached = [rate]
+    for listed in search.across:
+        if listed <= rate:
+            reached.append(listed)
+            if by_nic > most:
+                by_nic = listed
+    by_link = _filling_links(search, reached)
+    total = by_link.channels * by_link.inside_GBps
+    # or there are fewer NICs than rings
+    if by_link.channels < machine.gpus and total > channels * by_nic:
+        return by_link
+    return Graph(channels, by_nic, by_nic)
 
 
-def _filling_links(search: ChannelSearch, machine: GpuNodes, rates: tuple[float, ...]) -> Graph:
+def _filling_links(search: ChannelSearch, rates: Sequence[float]) -> Graph:
     """The channels that use the most of a GPU's links, the fastest of equals; ``rates``: falling."""
     best = Graph(0, 0, 0)
     for rate in rates:
         if rate <= _LEAST_TRIED * best.inside_GBps:
             break
-        channels = int(_link_GBps(search, machine) * _FULL // rate)
+        channels = int(search.link_GBps * _FULL // rate)
         if channels * rate > best.channels * best.inside_GBps * _FULL:
             best = Graph(channels, rate, rate)
     return best
-
-
-def _link_GBps(search: ChannelSearch, machine: GpuNodes) -> float:
-    """NVLink of a GPU, one way, as NCCL counts it."""
-    return search.link_GBps * machine.link_share
 
 
 def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) -> int:
@@ -142,8 +144,6 @@ def _nic(search: ChannelSearch, machine: GpuNodes) -> float:
     src/graph/search.cc.
     """
     slot = search.nic_GBps
-    if machine.wide_slots:
-        slot *= 2
     if machine.staged and machine.cpu == "intel":
         slot /= 2 * _INTEL_STAGED
     reached = min(machine.nic_GBps, slot)

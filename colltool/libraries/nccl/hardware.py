@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -424,6 +424,14 @@ class GpuNodes(NamedTuple):
     cpu: Cpu = "intel"
     link_share: float = 1.0
     wide_slots: bool = False
+
+    def search(self, numbers: Constants) -> ChannelSearch:
+        """What the search knows of its GPUs."""
+        usual = numbers.search[self.gpu]
+        nic_GBps = usual.nic_GBps
+        if self.wide_slots:
+            nic_GBps *= 2
+        return replace(usual, link_GBps=usual.link_GBps * self.link_share, nic_GBps=nic_GBps)
 
     @property
     def from_hopper(self) -> bool:
