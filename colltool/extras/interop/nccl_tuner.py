@@ -47,8 +47,7 @@ _COLUMNS = "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nN
 _ENV_HEAD = """\
 # NCCL 2.24 or later. {fabric}; the algorithms of the tuner file's rows: NCCL_ALGO cannot depend on sizes.
 # Each list holds ring, which NCCL can always run: it refuses a collective for which all that is listed is disabled.
-# NCCL_PROTO: the protocols of the same rows. NCCL_TOPO_FILE is not written: it describes a host's PCIe and NVLink,
-# which a fabric does not; NCCL_TOPO_DUMP_FILE=topo.xml makes NCCL write its own.
+# NCCL_PROTO: the protocols of the same rows.
 """
 
 
