@@ -249,10 +249,11 @@ def check_line(name: str, primitive: str, scope: str, ranks: int, *, strict: boo
 
 @pytest.mark.parametrize("ranks", [144, 288, 576, 1152, 2304])
 def test_bus_bandwidth_of_racks_holds_as_the_message_grows(ranks: int) -> None:
-    """Where racks were measured closely not even NCCL's change from LL's rings to NVLS shows."""
+    """Where racks were measured closely, two and three of them, not even NCCL's change from LL's rings
+    to NVLS shows."""
     print(
         ranks,
-        f"smallest step x{check_line('nvl72', 'all_reduce', 'ib', ranks, strict=ranks < 1000):.2f}",
+        f"smallest step x{check_line('nvl72', 'all_reduce', 'ib', ranks, strict=ranks < 500):.2f}",
     )
 
 
