@@ -62,9 +62,26 @@ def test_astra_sim_writes_two_files_into_a_new_folder(run: Run) -> None:
     assert again.code == 0
 
 
+def test_nccls_topology_and_graph_files(run: Run) -> None:
+    shown = run("export", "nccl-topo", "-f", "dgx-h100", "-n", "2")
+    assert shown.code == 0
+    assert shown.err.startswith("note: bus ids are made up")
+    # as people look for it among the commands of fabrics
+    same = run("fabric", "export", "nccl-topo", "-f", "dgx-h100", "-n", "2", "-o", "node.xml")
+    assert (same.code, same.out) == (0, "")
+    assert Path("node.xml").read_text() == shown.out
+    graphs = run("export", "nccl-graph", "node.xml", "-o", "graph.xml")
+    assert (graphs.code, graphs.out, graphs.err) == (0, "", "")
+    assert '<graph id="0" pattern="4"' in Path("graph.xml").read_text()
+    assert run("fabric", "channels", "node.xml").code == 0
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("nccl-topo -f torus512", "error: --fabric: torus512 does not say which GPUs it has"),
+        ("nccl-topo -f dgx-h100 -n 9", "error: --ranks: NCCL's file of a node of dgx-h100 has at"),
+        ("nccl-graph taken", "error: taken:1:1: is not the XML of NCCL"),
         ("nccl-tuner -f dgx-h100 -n 8,x", "error: --ranks: 'x' is not a whole number"),
         ("nccl-tuner -f dgx-h100 -n 8,", "error: --ranks: an empty item in '8,'"),
         ("nccl-tuner -f dgx-h100 -n 12", "error: --ranks: 12 ranks leave a domain half full"),

@@ -164,7 +164,11 @@ def _model(fabric: Fabric) -> str:
         device = _BY_GENERATION[facts.gpu]
     if not device:
         what = f"{fabric.name} does not say which GPUs it has"
-        raise ColltoolError(what, argument="fabric", fix="write it into the file: device: h100")
+        raise ColltoolError(
+            what,
+            argument="fabric",
+            fix="write device: h100 into the file, or library: {name: nccl, gpu: volta}",
+        )
     # A100-80GB; RTX-PRO-6000
     words = re.sub(r"-\d+GB$", "", device).replace("-", " ")
     model = f"NVIDIA {words}"
