@@ -74,7 +74,7 @@ def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
     return found
 
 
-def _slots(root: Element, inner: str) -> list[Element]:
+def slots_with(root: Element, inner: str) -> list[Element]:
     """The PCI slots that hold such elements."""
     found = []
     for slot in root.each("pci"):
@@ -83,7 +83,7 @@ def _slots(root: Element, inner: str) -> list[Element]:
     return found
 
 
-def _busid(element: Element | None) -> str:
+def busid_of(element: Element | None) -> str:
     """The bus id of the slot that an element is in; empty without."""
     slot = element.inside("pci") if element is not None else None
     return "" if slot is None else slot.get("busid")
@@ -103,7 +103,7 @@ def _rate(slot: Element) -> int:
 def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
     """Give each GPU as many links to NVSwitches as the one with the most has."""
     counts: dict[str, int] = {}
-    slots = _slots(root, "gpu")
+    slots = slots_with(root, "gpu")
     for slot in slots:
         links = [link for link in slot.each("nvlink") if link.get("tclass").startswith("0x068")]
         counts[slot.get("busid")] = sum(number(link.get("count")) for link in links)
@@ -127,7 +127,7 @@ def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
         for element in root.each(tag):
             if number(element.get("gdr")) != 1:
                 element.attributes["gdr"] = "1"
-                names.append(element.get("name") or _busid(element))
+                names.append(element.get("name") or busid_of(element))
     return _edited("gdr", names, "1")
 
 
@@ -136,7 +136,7 @@ def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
     names = []
     to = ""
     for inner in ("gpu", "nic"):
-        slots = _slots(root, inner)
+        slots = slots_with(root, inner)
         if not slots:
             continue
         best = max(slots, key=_rate)
@@ -191,11 +191,11 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
     for gpu in system.gpus:
         if min((paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
             lonely.append(gpu)
-    slots = {slot.get("busid"): slot for slot in _slots(root, "nic")}
-    targets = {slot.get("busid"): slot for slot in _slots(root, "gpu")}
+    slots = {slot.get("busid"): slot for slot in slots_with(root, "nic")}
+    targets = {slot.get("busid"): slot for slot in slots_with(root, "gpu")}
     moved = []
     for net, gpu in zip(far_nets, lonely, strict=False):
-        slot = slots.get(_busid(net.element))
+        slot = slots.get(busid_of(net.element))
         beside = targets.get(gpu.name)
         if slot is None or beside is None or slot.parent is None or beside.parent is None:
             continue

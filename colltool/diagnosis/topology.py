@@ -1,0 +1,258 @@
+"""What the channels of a log say beside the topology file of its node: a finding with the damage that
+explains them (:func:`compared_with_topology`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from colltool.base.files import AnyPath
+from colltool.base.statements import NOTHING, Statement
+from colltool.diagnosis.logged_channels import (
+    GRAPH_NAMES,
+    NO_OWNERS,
+    ComparedNode,
+    GraphDifference,
+    TopologyCompared,
+    compared_nodes,
+)
+from colltool.diagnosis.results import Cause, DiagnosisFinding
+from colltool.diagnosis.sentences import statement
+from colltool.libraries.nccl.topology.damages import Damage
+from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of
+from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.nccl_graph_lines import GraphLines, graph_lines
+
+# the oldest release whose search is known rule by rule
+_OLDEST = (2, 26)
+_MOST_NAMED = 4
+# what each kind of damage is of
+_WHAT = {
+    "nic": ("nic-missing", "nics-few", "gdr-nic", "nic-slot", "port", "nic-far", "nic-apart"),
+    "gpu": ("gdr-gpu", "nvlinks", "nvlink-pair", "gpu-slot"),
+    "switch": ("switch-slot",),
+}
+KINDS = ("gdr", "slots-unknown", "flat", "one-cpu", "setting", *sum(_WHAT.values(), ()))
+"""Kinds of damages, each with a sentence and with what to type."""
+
+
+def compared_with_topology(
+    path: AnyPath, logs: Sequence[AnyPath], debug: DebugLines, nodes: int | None
+) -> TopologyCompared:
+    """Compare what logs state with a topology file; ``nodes``: of the run, None where the logs say.
+
+    Raises:
+        ColltoolError: a topology file that is none, and nodes without NICs.
+    """
+    name = os.fsdecode(path)
+    # an unreadable file is said so also where the log has nothing to compare
+    node = graphs_of(path)
+    lines = graph_lines([os.fsdecode(log) for log in logs])
+    count = nodes or _nodes_of(lines, node)
+    compared: list[ComparedNode] = []
+    notes = []
+    if lines.rccl:
+        notes.append(statement("rccl-graphs"))
+    elif lines.nodes:
+        env = {key: value for key, value in debug.env if key != "NCCL_IB_HCA"}
+        compared = compared_nodes(path, name, lines, env, count)
+        notes += _notes(lines, compared)
+    ports = [net.name for net in node.system.nets]
+    missing: tuple[str, ...] = ()
+    if lines.nics and set(lines.nics) & set(ports):
+        missing = tuple(port for port in ports if port not in lines.nics)
+    elif lines.nics and ports:
+        notes.append(
+            statement(
+                "other-nics", found=lines.nics[:_MOST_NAMED], file=name, ports=ports[:_MOST_NAMED]
+            )
+        )
+    return TopologyCompared(name, lines.release, count, tuple(compared), missing, tuple(notes))
+
+
+def _nodes_of(lines: GraphLines, node: NodeGraphs) -> int:
+    """How many nodes ran: as the log says, by its ranks, or two where channels use NICs."""
+    nodes = max((logged.nodes for logged in lines.nodes), default=0)
+    hosts = len({logged.host for logged in lines.nodes})
+    if nodes:
+        # NVLink domains and parts of a node count as nodes, too
+        per_file = len(node.domains)
+        return max(nodes // per_file, hosts, 1)
+    by_ranks = -(-lines.ranks // node.system.ranks)
+    across = any(
+        channel.nets
+        for logged in lines.nodes
+        for graph in logged.graphs.values()
+        for channel in graph.orders
+    )
+    return max(by_ranks, hosts, 2 if across else 1)
+
+
+def _notes(lines: GraphLines, compared: Sequence[ComparedNode]) -> Iterator[Statement]:
+    release = tuple(map(int, lines.release.split(".")[:2])) if lines.release else _OLDEST
+    if release < _OLDEST:
+        yield statement("old-search", release=lines.release)
+    if any("collnet" in name for node in lines.nodes for name in node.graphs):
+        yield statement("collnet-graphs")
+    if lines.nodes and not compared:
+        yield statement("no-ring")
+    for node in compared:
+        if node.kept:
+            yield statement("some-gpus", count=len(node.kept))
+        orders = [graph.graph for graph in node.graphs if graph.differs == ("order",)]
+        if orders and not node.differs:
+            yield statement("other-order", graphs=[GRAPH_NAMES[name] for name in orders])
+
+
+def topology_findings(compared: TopologyCompared, debug: DebugLines) -> Iterator[DiagnosisFinding]:
+    """A finding for each kind of host whose channels differ, and for NICs that nobody uses."""
+    env = dict(debug.env)
+    for node in compared.compared:
+        if node.differs:
+            yield _finding(list(_causes(node, compared, env)))
+    if compared.missing and not any(node.differs for node in compared.compared):
+        damage = Damage("nic-missing", compared.missing, lambda _root: None)
+        said = statement("beside-topology", what=_damage_text(damage), file=compared.file)
+        yield _finding([Cause("topology", said, _todo(damage, env), None, None)])
+
+
+def _finding(causes: Sequence[Cause]) -> DiagnosisFinding:
+    return DiagnosisFinding(
+        series=("the log",),
+        size="",
+        low=None,
+        high=None,
+        error=None,
+        causes=tuple(causes),
+        experiments=(),
+        hints=(),
+    )
+
+
+def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str]) -> Iterator[Cause]:
+    """What differs, and each damage that explains it."""
+    lead = _lead(node)
+    damages = node.explained.damages if node.explained is not None else ()
+    if not damages:
+        tried = node.explained.tried if node.explained is not None else 0
+        said = statement("differs-unexplained", lead=lead, tried=tried, file=compared.file)
+        yield Cause("topology", said, str(statement("do-unexplained")), None, None)
+        return
+    for place, alike in enumerate(_alike(damages)):
+        cause = _damage_text(alike[0], [damage.names for damage in alike], node.owners)
+        said = statement("differs", lead=lead, cause=cause) if place == 0 else cause
+        yield Cause("topology", said, _todo(alike[0], env), None, None)
+
+
+def _alike(damages: Sequence[Damage]) -> list[list[Damage]]:
+    """Damages that are the same but for the part."""
+    groups: dict[tuple[object, ...], list[Damage]] = {}
+    for damage in damages:
+        groups.setdefault((damage.kind, damage.now, damage.all, len(damage.together)), []).append(
+            damage
+        )
+    return list(groups.values())
+
+
+def _lead(node: ComparedNode) -> Statement:
+    """The first figure that differs, of the ring where it does."""
+    graph = next(graph for graph in node.graphs if graph.differs)
+    on = NOTHING
+    if node.hosts:
+        on = statement("on-hosts", hosts=node.hosts[:_MOST_NAMED])
+    name = GRAPH_NAMES[graph.graph]
+    found = graph.found
+    allowed = graph.allowed
+    if allowed is None:
+        return statement("lead-none", count=found.channels, graph=name, on=on)
+    fewer = found.channels != allowed.channels
+    slower = _rates_differ(graph)
+    if fewer and slower:
+        return statement(
+            "lead-both",
+            count=found.channels,
+            graph=name,
+            rate=found.inside_Bps,
+            allowed=allowed.channels,
+            allowed_rate=allowed.inside_Bps,
+            on=on,
+        )
+    if fewer:
+        return statement(
+            "lead-fewer", count=found.channels, graph=name, allowed=allowed.channels, on=on
+        )
+    if "inside_Bps" in graph.differs:
+        rates = (found.inside_Bps, allowed.inside_Bps)
+        return statement("lead-slower", count=found.channels, graph=name, rates=rates, on=on)
+    if "across_Bps" in graph.differs:
+        rates = (found.across_Bps, allowed.across_Bps)
+        return statement("lead-slower-across", count=found.channels, graph=name, rates=rates, on=on)
+    if "to_nics" in graph.differs:
+        return statement(
+            "lead-nics", graph=name, found=found.to_nics, allowed=allowed.to_nics, on=on
+        )
+    if "between_gpus" in graph.differs:
+        return statement(
+            "lead-gpus", graph=name, found=found.between_gpus, allowed=allowed.between_gpus, on=on
+        )
+    return statement("lead-order", graph=name, on=on)
+
+
+def _rates_differ(graph: GraphDifference) -> bool:
+    return "inside_Bps" in graph.differs
+
+
+def _what(damage: Damage, names: Sequence[Sequence[str]], owners: Mapping[str, int]) -> Statement:
+    """The parts that a damage is of: ``GPU 3``, or ``GPU 0 or 1`` where either would do."""
+    kind = next(kind for kind, damages in _WHAT.items() if damage.kind in damages)
+    if damage.all:
+        return statement(f"all-{kind}")
+    if len(names) > 1:
+        options = [" and ".join(named) for named in names]
+        return statement(f"some-{kind}", names=_shortened(options, " or "))
+    own = damage.names
+    if own and own[0] in owners and len(own) == 1:
+        return statement("owned-nic", gpu=owners[own[0]], name=own[0])
+    code = f"some-{kind}" if len(own) == 1 else f"several-{kind}"
+    return statement(code, names=_shortened(own, " and "))
+
+
+def _shortened(names: Sequence[str], last: str) -> str:
+    if len(names) > _MOST_NAMED:
+        return f"{', '.join(names[:_MOST_NAMED])}{last}{len(names) - _MOST_NAMED} more"
+    return last.join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _damage_text(
+    damage: Damage, names: Sequence[Sequence[str]] = (), owners: Mapping[str, int] = NO_OWNERS
+) -> Statement:
+    if damage.together:
+        parts = tuple(_damage_text(part, (), owners) for part in damage.together[:_MOST_NAMED])
+        return statement("damages", parts=parts)
+    fields: dict[str, object] = {}
+    if any(damage.kind in kinds for kinds in _WHAT.values()):
+        fields["what"] = _what(damage, names, owners)
+    if damage.kind == "setting":
+        fields["settings"] = damage.names
+    elif damage.kind in ("nvlinks", "nvlink-pair"):
+        fields |= {"now": damage.now, "was": damage.was}
+    elif damage.was:
+        fields |= {"now": damage.now * 1e6, "was": damage.was * 1e6}
+    return statement(f"damage-{damage.kind}", **fields)
+
+
+def _todo(damage: Damage, env: dict[str, str]) -> str:
+    """What to type next; first the setting of the log that may be the reason."""
+    parts = []
+    hca = env.get("NCCL_IB_HCA")
+    if damage.kind in ("nic-missing", "nics-few") and hca:
+        parts.append(str(statement("do-hca", value=hca)))
+    parts.append(str(statement(f"do-{damage.kind}")))
+    return "; ".join(parts)
+
+
+def dumped_topology(debug: DebugLines) -> Iterator[Statement]:
+    """That the dump which the log's run wrote can be compared with."""
+    dumped = dict(debug.env).get("NCCL_TOPO_DUMP_FILE")
+    if dumped:
+        yield statement("topology-dumped", file=dumped)
