@@ -6,7 +6,8 @@ Rates are bytes/s here, MB/s in the search.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,9 +30,11 @@ from colltool.libraries.nccl.topology.system import FORMAT, bus_number
 from colltool.libraries.nccl.topology.versions import Version, version_of, with_settings
 from colltool.logs.nccl_graph_lines import GraphLines, LoggedChannel, LoggedGraph, LoggedNode
 
-# visits of GPUs, of all searches for a damage: some seconds; and after one was found that fits
+# visits of GPUs, of all searches for a damage: some seconds; kept for the other parts of groups
+# whose first does not fit; and after one was found that fits
 _VISITS = 8_000_000
-_VISITS_AFTER = 1_000_000
+_VISITS_FOR_OTHERS = 3_000_000
+_VISITS_AFTER = 3_000_000
 # what it takes to read a file and find its paths, in visits
 _VISITS_OF_READING = 10_000
 GRAPH_NAMES = {"ring": "ring", "tree": "tree", "nvls": "NVLS"}
@@ -401,21 +404,21 @@ def _explained(
     node: _Node, before: NodeGraphs, logged: LoggedNode, lines: GraphLines, env: Mapping[str, str]
 ) -> Explained:
     """Search with each damage that a node may have, those first that the log itself tells of."""
-    return _Trials(node, logged, lines).over(_candidates(node, before, logged, lines, env))
-
-
-def _candidates(
-    node: _Node, before: NodeGraphs, logged: LoggedNode, lines: GraphLines, env: Mapping[str, str]
-) -> Iterator[list[Damage]]:
     parts = Parts(node.read(), before)
-    yield from damages_stated(parts, logged, lines, env)
+    stated = list(damages_stated(parts, logged, lines, env))
+    groups = chain(stated, damages_of(parts, _nics_used(parts, logged, lines)))
+    return _Trials(node, logged, lines, parts).over(groups)
+
+
+def _nics_used(parts: Parts, logged: LoggedNode, lines: GraphLines) -> int | None:
+    """How many NICs a log's run had at least; None if no line says."""
+    if lines.nics and not set(parts.ports) - set(lines.nics):
+        return len(parts.ports)
     used: set[int] = set()
     for graph in logged.graphs.values():
         for channel in graph.orders:
             used.update(channel.nets)
-    if lines.nics and not set(parts.ports) - set(lines.nics):
-        used.update(range(len(parts.ports)))
-    yield from damages_of(parts, len(used) or None)
+    return len(used) or None
 
 
 def damages_stated(
@@ -439,20 +442,25 @@ def damages_stated(
 class _Trials:
     """Searches for damages, within a budget of visits."""
 
-    def __init__(self, node: _Node, logged: LoggedNode, lines: GraphLines) -> None:
+    def __init__(self, node: _Node, logged: LoggedNode, lines: GraphLines, parts: Parts) -> None:
         self.node = node
+        self.parts = parts
         self.logged = logged
         self.lines = lines
         self.left = _VISITS
         self.tried = 0
         self.found: dict[bool, list[Damage]] = {True: [], False: []}
 
-    def over(self, groups: Iterator[list[Damage]]) -> Explained:
+    def over(self, groups: Iterable[list[Damage]]) -> Explained:
         """The damages of groups that fit; of a group the others only if the first's ring fits."""
         later: list[Damage] = []
         for group in groups:
-            if self.left <= 0:
+            if self.left <= (0 if self.found[True] else _VISITS_FOR_OTHERS):
                 break
+            if self.found[True]:
+                for rival in filter(self.is_rival, group):
+                    self.fits(rival)
+                continue
             first, *others = group
             if self.fits(first):
                 for damage in others:
@@ -465,6 +473,13 @@ class _Trials:
             self.fits(damage)
         exact = bool(self.found[True])
         return Explained(tuple(self.found[exact]), exact, self.tried)
+
+    def is_rival(self, damage: Damage) -> bool:
+        """Whether a damage is of the parts, or beside the parts, of the first that fits."""
+        known = self.found[True][0]
+        if damage.all or known.all:
+            return damage.all == known.all
+        return set(damage.names) <= self.parts.related(known.names)
 
     def fits(self, damage: Damage) -> bool:
         """Whether the ring is the log's with a damage; keeps it if all graphs are."""

@@ -1,7 +1,7 @@
 """What would change the channels: the search run again on the file with one thing changed.
 
 Each change mends what is unlike the rest of the node: NVLinks that a GPU lacks, slots slower than
-others of their kind, GPUDirect that is off, NICs on no GPU's switch.
+others of their kind, GPUDirect that is off, NICs on no GPU's switch, and GPUs without a NIC.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from colltool.base.xml_tree import Element
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of_xml
 from colltool.libraries.nccl.topology.kinds import PXB
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
+from colltool.libraries.nccl.topology.system import NicPort, RankedGpu
 
 # Searches of more visits than this are not run again.
 MAX_VISITS = 1_000_000
@@ -25,8 +26,8 @@ class NodeChange(NamedTuple):
     """A change, and what the search finds with it.
 
     Args:
-        kind: nvlinks, gdr, slots, unknown-slots, or nics.
-        names: bus ids of what is changed.
+        kind: nvlinks, gdr, slots, unknown-slots, nics, or new-nics.
+        names: bus ids of what is changed; of new NICs the GPUs' ranks.
         to: what it is changed to, such as a number of links or a slot's speed.
         after: the graphs with it.
     """
@@ -53,7 +54,15 @@ def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> It
     """
     if sum(domain.visits for domain in before.domains) > MAX_VISITS:
         return
-    for editor in (_with_nvlinks, _with_gdr, _with_slots, _with_known_slots, _with_near_nics):
+    editors = (
+        _with_nvlinks,
+        _with_gdr,
+        _with_slots,
+        _with_known_slots,
+        _with_near_nics,
+        _with_new_nics,
+    )
+    for editor in editors:
         root = read()
         edit = editor(root, before)
         if edit is None:
@@ -179,18 +188,30 @@ def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
     return _edited("unknown-slots", names, f"{speed} x16")
 
 
+def _far_nets(before: NodeGraphs) -> list[NicPort]:
+    """NICs that are on no GPU's switch."""
+    system = before.system
+    found = []
+    for net in system.nets:
+        if min(before.paths.get(net, gpu).kind for gpu in system.gpus) > PXB:
+            found.append(net)
+    return found
+
+
+def _lonely_gpus(before: NodeGraphs) -> list[RankedGpu]:
+    """GPUs without a NIC on their switch."""
+    system = before.system
+    found = []
+    for gpu in system.gpus:
+        if min((before.paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
+            found.append(gpu)
+    return found
+
+
 def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
     """NICs that are on no GPU's switch, beside the GPUs that have none."""
-    paths = before.paths
-    system = before.system
-    far_nets = []
-    for net in system.nets:
-        if min(paths.get(net, gpu).kind for gpu in system.gpus) > PXB:
-            far_nets.append(net)
-    lonely = []
-    for gpu in system.gpus:
-        if min((paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
-            lonely.append(gpu)
+    far_nets = _far_nets(before)
+    lonely = _lonely_gpus(before)
     slots = {slot.get("busid"): slot for slot in slots_with(root, "nic")}
     targets = {slot.get("busid"): slot for slot in slots_with(root, "gpu")}
     moved = []
@@ -202,13 +223,60 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
         if slot not in slot.parent.children:
             continue
         slot.parent.children.remove(slot)
-        switch = beside.parent
-        if switch.tag != "pci":
-            switch = _new_switch(beside)
-        slot.parent = switch
-        switch.children.append(slot)
+        _put_beside(slot, beside)
         moved.append(slot.get("busid"))
     return _edited("nics", moved, "")
+
+
+def _put_beside(slot: Element, beside: Element) -> None:
+    """Hang a slot on the switch of another, a new one if that has none."""
+    switch = beside.parent
+    if switch is None or switch.tag != "pci":
+        switch = _new_switch(beside)
+    slot.parent = switch
+    switch.children.append(slot)
+
+
+def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
+    """A NIC more, like the fastest, beside each GPU that has none and no other could move to."""
+    system = before.system
+    lonely = _lonely_gpus(before)[len(_far_nets(before)) :]
+    if not before.across or not lonely:
+        return None
+    cards = [slot for slot in slots_with(root, "nic") if any(slot.each("net"))]
+    targets = {slot.get("busid"): slot for slot in slots_with(root, "gpu")}
+    if not cards:
+        return None
+    card = max(cards, key=_fastest_MBps)
+    number_of_next = 1 + max(net.dev for net in system.nets)
+    names: list[str] = []
+    for gpu in lonely:
+        beside = targets.get(gpu.name)
+        if beside is None:
+            continue
+        slot = _copied(card, None)
+        slot.attributes["busid"] = f"{gpu.name}-nic"
+        for net in slot.each("net"):
+            dev = number_of_next + len(names)
+            net.attributes |= {"dev": str(dev), "name": f"new{dev}", "guid": f"0xffff{dev:04x}"}
+        _put_beside(slot, beside)
+        names.append(str(gpu.rank))
+    return _edited("new-nics", names, "")
+
+
+def _fastest_MBps(slot: Element) -> int:
+    return max(port_MBps(net.get("speed")) for net in slot.each("net"))
+
+
+def _copied(element: Element, parent: Element | None) -> Element:
+    """An element and what is below it, with one NIC port in all: a card of one port."""
+    copy = Element(element.tag, dict(element.attributes), element.line, element.column, parent)
+    ports = 0
+    for child in element.children:
+        ports += child.tag == "net"
+        if child.tag != "net" or ports == 1:
+            copy.children.append(_copied(child, copy))
+    return copy
 
 
 def _new_switch(slot: Element) -> Element:

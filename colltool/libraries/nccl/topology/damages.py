@@ -62,12 +62,14 @@ def together(damages: Sequence[Damage]) -> Damage:
 
 
 class _Slot(NamedTuple):
-    """A slot with a GPU, a NIC or a switch: what users call it, and what makes two of them alike."""
+    """A slot with a GPU, a NIC or a switch: what users call it, what makes two of them alike, and the
+    bus id of the switch ``above``, empty below a CPU."""
 
     name: str
     busid: str
     MBps: int
     like: tuple[object, ...]
+    above: str
 
 
 class Parts:
@@ -96,13 +98,29 @@ class Parts:
             if net.get("name") in known:
                 self.ports[net.get("name")] = port_MBps(net.get("speed"))
 
+    def related(self, names: Sequence[str]) -> set[str]:
+        """Parts of these names, and those in slots beside theirs, with the switch above."""
+        found = set(names)
+        for slots in self._by_switch().values():
+            if slots & found:
+                found |= slots
+        return found
+
+    def _by_switch(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for slot in (*self.gpus, *self.nics):
+            if slot.above:
+                found.setdefault(slot.above, {slot.above}).add(slot.name)
+        return found
+
 
 def _slot(name: str, slot: Element) -> _Slot:
     beside = tuple(child.tag for child in slot.parent.children) if slot.parent else ()
     MBps = slot_MBps(slot.get("link_speed"), slot.get("link_width"))
     inside = tuple(sorted(child.tag for child in slot.children))
     speeds = tuple(net.get("speed") for net in slot.each("net"))
-    return _Slot(name, slot.get("busid"), MBps, (MBps, beside, inside, speeds))
+    above = slot.parent.get("busid") if slot.parent else ""
+    return _Slot(name, slot.get("busid"), MBps, (MBps, beside, inside, speeds), above)
 
 
 def damages_of(parts: Parts, nics: int | None = None) -> Iterator[list[Damage]]:
