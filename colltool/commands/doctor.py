@@ -41,7 +41,7 @@ def doctor(
     ranks: int | None = None,
     nodes: int | None = None,
     in_place: bool = False,
-    topology: AnyPath | None = None,
+    topology_file: AnyPath | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Diagnosis:
@@ -57,7 +57,7 @@ def doctor(
             0.8.
         primitive: read only this collective; also that of logs that do not state it.
         ranks, nodes, in_place: as :func:`validate`.
-        topology: what NCCL_TOPO_DUMP_FILE wrote of a node: the channels, NICs and types of paths in
+        topology_file: what NCCL_TOPO_DUMP_FILE wrote of a node: the channels, NICs and types of paths in
             NCCL's debug lines are compared with what it allows.
         readings, **parts: as :func:`price`.
 
@@ -97,9 +97,9 @@ def doctor(
     else:
         paths = paths_of(logs, "logs", "logs or traces", "all_reduce.log")
         evidence = evidence_of(paths, read)
-        if topology is not None:
+        if topology_file is not None:
             hosts = count_if(nodes, "nodes", least=1)
-            compared = compared_with_topology(topology, paths, evidence.debug, hosts)
+            compared = compared_with_topology(topology_file, paths, evidence.debug, hosts)
     loaded = None if fabric is None else fabric_with(fabric, overrides)
     return diagnose(
         evidence.only(only),
@@ -127,7 +127,6 @@ def doctor(
             "topology_file",
             "NODE.xml of NCCL_TOPO_DUMP_FILE: compare NCCL's channels in the log with what it allows.",
             flags="--topology",
-            python="topology",
         ),
         "in_place",
         result_options(PLOT, CHART),

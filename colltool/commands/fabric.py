@@ -391,10 +391,10 @@ def channels_command(
     """
     from colltool.libraries.nccl.topology.results import channels_found
 
-    out.emit(channels_found(topology_file, nodes or 1, _release_of(library)))
+    out.emit(channels_found(topology_file, nodes or 1, release_of(library)))
 
 
-def _release_of(library: str | None) -> str:
+def release_of(library: str | None) -> str:
     """The release of ``nccl@RELEASE``; empty for the usual one."""
     name, _, release = (library or "nccl").partition("@")
     if name != "nccl":

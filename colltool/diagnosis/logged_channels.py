@@ -18,6 +18,7 @@ from colltool.base.xml_tree import Element, read_xml
 from colltool.diagnosis.logged_tree import damage_in_tree
 from colltool.diagnosis.sentences import statement
 from colltool.libraries.nccl.topology.damages import Damage, Parts, damages_of, without_nics
+from colltool.libraries.nccl.topology.domains import domains_of
 from colltool.libraries.nccl.topology.graphs import (
     DomainGraphs,
     NodeGraphs,
@@ -25,15 +26,15 @@ from colltool.libraries.nccl.topology.graphs import (
     graphs_of_xml,
 )
 from colltool.libraries.nccl.topology.kinds import DIRECT, KINDS, NVLS, PXB
+from colltool.libraries.nccl.topology.paths import Paths, paths_of
+from colltool.libraries.nccl.topology.rings import NamedChannel, NamedRing, carries, ring_of
 from colltool.libraries.nccl.topology.search import Searched
-from colltool.libraries.nccl.topology.system import FORMAT, bus_number
+from colltool.libraries.nccl.topology.system import FORMAT, bus_number, system_of
 from colltool.libraries.nccl.topology.versions import Version, version_of, with_settings
 from colltool.logs.nccl_graph_lines import GraphLines, LoggedChannel, LoggedGraph, LoggedNode
 
-# visits of GPUs, of all searches for a damage: some seconds; kept for the other parts of groups
-# whose first does not fit; and after one was found that fits
+# visits of GPUs, of all searches for a damage: some seconds; and after one was found that fits
 _VISITS = 8_000_000
-_VISITS_FOR_OTHERS = 3_000_000
 _VISITS_AFTER = 3_000_000
 # what it takes to read a file and find its paths, in visits
 _VISITS_OF_READING = 10_000
@@ -160,6 +161,13 @@ class _Node(NamedTuple):
         if self.kept:
             _drop_gpus(root, self.kept)
         return root
+
+    def paths(self, damage: Damage) -> Paths:
+        """The paths with a damage."""
+        root = self.read()
+        damage.edit(root)
+        version = with_settings(self.version, damage.settings)
+        return paths_of(system_of(root, self.name, version))
 
     def graphs(self, damage: Damage | None = None, wanted: WantedRing | None = None) -> NodeGraphs:
         """The graphs, with a damage; none where the ring is not the ``wanted`` one."""
@@ -350,18 +358,7 @@ def _same_order(
     if not stated.orders or pattern == DIRECT:
         return True
     system = domain.paths.system
-    numbers: dict[int, int]
-    if stated.by_busid:
-        numbers = {bus_number(gpu.name): place for place, gpu in enumerate(system.gpus)}
-    else:
-        places = sorted(range(len(system.gpus)), key=lambda place: system.gpus[place].rank)
-        ranks = sorted({gpu for channel in stated.orders for gpu in channel.gpus})
-        # NVLS names heads alone
-        if len(ranks) < len(places):
-            ranks = [rank - ranks[0] // len(places) * len(places) for rank in ranks]
-            numbers = {gpu.rank: place for place, gpu in enumerate(system.gpus)}
-        else:
-            numbers = dict(zip(ranks, places, strict=False))
+    numbers = gpu_numbers(stated, domain)
     wanted = []
     for channel in result.found.channels:
         names = tuple(system.nets[net].name for net in channel.nets)
@@ -380,6 +377,21 @@ def _same_order(
         if nets and not _same_nics(found, nets, names, nics, present, domain):
             return False
     return True
+
+
+def gpu_numbers(stated: LoggedGraph, domain: DomainGraphs) -> dict[int, int]:
+    """Places of GPUs by what a log calls them: bus ids, or ranks, which count on from host to
+    host."""
+    gpus = domain.paths.system.gpus
+    if stated.by_busid:
+        return {bus_number(gpu.name): place for place, gpu in enumerate(gpus)}
+    ranks = sorted({gpu for channel in stated.orders for gpu in channel.gpus})
+    # NVLS names heads alone
+    if len(ranks) < len(gpus):
+        first = ranks[0] // len(gpus) * len(gpus)
+        return {first + gpu.rank: place for place, gpu in enumerate(gpus)}
+    places = sorted(range(len(gpus)), key=lambda place: gpus[place].rank)
+    return dict(zip(ranks, places, strict=False))
 
 
 def _same_nics(
@@ -405,9 +417,9 @@ def _explained(
 ) -> Explained:
     """Search with each damage that a node may have, those first that the log itself tells of."""
     parts = Parts(node.read(), before)
-    stated = list(damages_stated(parts, logged, lines, env))
-    groups = chain(stated, damages_of(parts, _nics_used(parts, logged, lines)))
-    return _Trials(node, logged, lines, parts).over(groups)
+    stated = damages_stated(parts, logged, lines, env)
+    damages = chain(stated, damages_of(parts, _nics_used(parts, logged, lines)))
+    return _Trials(node, before, logged, lines, parts).over(damages)
 
 
 def _nics_used(parts: Parts, logged: LoggedNode, lines: GraphLines) -> int | None:
@@ -423,7 +435,7 @@ def _nics_used(parts: Parts, logged: LoggedNode, lines: GraphLines) -> int | Non
 
 def damages_stated(
     parts: Parts, logged: LoggedNode, lines: GraphLines, env: Mapping[str, str]
-) -> Iterator[list[Damage]]:
+) -> Iterator[Damage]:
     """The damages that a log tells of: settings, NICs that are not listed, and NCCL's own tree."""
     known = {}
     for name, value in env.items():
@@ -431,10 +443,10 @@ def damages_stated(
             known[name] = value
     if known:
         names = tuple(f"{name}={value}" for name, value in known.items())
-        yield [Damage("setting", names, lambda _root: None, settings=known)]
+        yield Damage("setting", names, lambda _root: None, settings=known)
     missing = [name for name in parts.ports if name not in lines.nics]
     if lines.nics and missing and len(missing) < len(parts.ports):
-        yield [without_nics(missing)]
+        yield without_nics(missing)
     if logged.tree:
         yield from damage_in_tree(parts, logged.tree)
 
@@ -442,8 +454,16 @@ def damages_stated(
 class _Trials:
     """Searches for damages, within a budget of visits."""
 
-    def __init__(self, node: _Node, logged: LoggedNode, lines: GraphLines, parts: Parts) -> None:
+    def __init__(
+        self,
+        node: _Node,
+        before: NodeGraphs,
+        logged: LoggedNode,
+        lines: GraphLines,
+        parts: Parts,
+    ) -> None:
         self.node = node
+        self.before = before
         self.parts = parts
         self.logged = logged
         self.lines = lines
@@ -451,52 +471,80 @@ class _Trials:
         self.tried = 0
         self.found: dict[bool, list[Damage]] = {True: [], False: []}
 
-    def over(self, groups: Iterable[list[Damage]]) -> Explained:
-        """The damages of groups that fit; of a group the others only if the first's ring fits."""
-        later: list[Damage] = []
-        for group in groups:
-            if self.left <= (0 if self.found[True] else _VISITS_FOR_OTHERS):
+    def over(self, damages: Iterable[Damage]) -> Explained:
+        """The damages that fit; after one does, only others of its parts, or beside them."""
+        for damage in damages:
+            if self.left <= 0:
                 break
-            if self.found[True]:
-                for rival in filter(self.is_rival, group):
-                    self.fits(rival)
-                continue
-            first, *others = group
-            if self.fits(first):
-                for damage in others:
-                    self.fits(damage)
-            else:
-                later += others
-        for damage in later:
-            if self.left <= 0 or self.found[True]:
-                break
-            self.fits(damage)
+            if not self.found[True] or self.is_rival(damage):
+                self.take(damage)
         exact = bool(self.found[True])
         return Explained(tuple(self.found[exact]), exact, self.tried)
 
     def is_rival(self, damage: Damage) -> bool:
-        """Whether a damage is of the parts, or beside the parts, of the first that fits."""
+        """Whether a damage is of the parts, or beside the parts, of the first that fits, or the same
+        of other parts."""
         known = self.found[True][0]
+        if (damage.kind, damage.now, damage.all) == (known.kind, known.now, known.all):
+            return True
         if damage.all or known.all:
             return damage.all == known.all
         return set(damage.names) <= self.parts.related(known.names)
 
-    def fits(self, damage: Damage) -> bool:
-        """Whether the ring is the log's with a damage; keeps it if all graphs are."""
+    def take(self, damage: Damage) -> None:
+        """Search with a damage, and keep it if all graphs are the log's."""
         self.tried += 1
+        self.left -= _VISITS_OF_READING
         ring = self.logged.graphs["ring"]
         wanted = WantedRing(ring.channels, ring.inside_MBps, ring.near, ring.far)
         try:
+            if not self.may_fit(damage):
+                return
             node = self.node.graphs(damage, wanted)
         except ColltoolError:  # no NIC is left, say
-            return False
-        self.left -= sum(domain.visits for domain in node.domains) + _VISITS_OF_READING
+            return
+        self.left -= sum(domain.visits for domain in node.domains)
         if not all(domain.graphs for domain in node.domains):
-            return False
+            return
         graphs = compared_graphs(node, self.logged, self.lines.nics)
         if all(set(graph.differs) <= {"order"} for graph in graphs):
             exact = not any(graph.differs for graph in graphs)
             if exact and not self.found[True]:
                 self.left = min(self.left, _VISITS_AFTER)
             self.found[exact].append(damage)
-        return True
+
+    def may_fit(self, damage: Damage) -> bool:
+        """Whether a damaged node carries the log's ring, and not the better one of the whole node;
+        without a search."""
+        paths = self.node.paths(damage)
+        if len(self.before.domains) > 1 or len(domains_of(paths)) > 1:
+            return True
+        before = ring_of(self.before.first)
+        stated = list(self.rings_stated(paths))
+        if stated and not any(carries(paths, ring) for ring in stated):
+            return False
+        total = self.logged.graphs["ring"].channels * self.logged.graphs["ring"].inside_MBps
+        return before.total_MBps <= total or not carries(paths, before)
+
+    def rings_stated(self, paths: Paths) -> Iterator[NamedRing]:
+        """The log's ring on a node, with NICs by the file's numbers, and by those of the NICs that
+        are left."""
+        stated = self.logged.graphs["ring"]
+        system = self.before.system
+        if not stated.orders:
+            return
+        numbers = gpu_numbers(stated, self.before.first)
+        names: list[dict[int, str]] = [dict(enumerate(self.lines.nics))] if self.lines.nics else []
+        names.append({net.dev: net.name for net in system.nets})
+        left = sorted(paths.system.nets, key=lambda net: net.dev)
+        names.append({place: net.name for place, net in enumerate(left)})
+        for named in names:
+            channels = []
+            for channel in stated.orders:
+                places = [numbers.get(gpu, -1) for gpu in channel.gpus]
+                gpus = tuple(bus_number(system.gpus[place].name) for place in places)
+                nets = tuple(named.get(net, "") for net in channel.nets)
+                channels.append(NamedChannel(gpus, nets))
+            yield NamedRing(
+                tuple(channels), stated.inside_MBps, stated.across_MBps, stated.near, stated.far
+            )

@@ -22,7 +22,7 @@ from colltool.logs.nccl_graph_lines import LoggedLink
 _DIGIT_MBps = 60
 
 
-def damage_in_tree(parts: Parts, tree: Sequence[LoggedLink]) -> Iterator[list[Damage]]:
+def damage_in_tree(parts: Parts, tree: Sequence[LoggedLink]) -> Iterator[Damage]:
     """What is worse in a log's tree than in a file, all of it together; nothing where they agree."""
     stated = _Tree(tree)
     found = [
@@ -31,7 +31,7 @@ def damage_in_tree(parts: Parts, tree: Sequence[LoggedLink]) -> Iterator[list[Da
         *_nics(parts, stated),
     ]
     if found:
-        yield [together(found)]
+        yield together(found)
 
 
 class _Tree:

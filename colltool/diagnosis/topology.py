@@ -145,12 +145,14 @@ def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str])
 
 
 def _alike(damages: Sequence[Damage]) -> list[list[Damage]]:
-    """Damages that are the same but for the part."""
+    """Damages that are the same but for the part; of a part at several rates only the first."""
     groups: dict[tuple[object, ...], list[Damage]] = {}
+    known = set()
     for damage in damages:
-        groups.setdefault((damage.kind, damage.now, damage.all, len(damage.together)), []).append(
-            damage
-        )
+        part = (damage.kind, damage.names, damage.all)
+        if part not in known:
+            known.add(part)
+            groups.setdefault((damage.kind, damage.now, damage.all), []).append(damage)
     return list(groups.values())
 
 

@@ -337,6 +337,7 @@ def _stated(main: DiagnosisFinding, result: Diagnosis) -> str:
 
 
 _MOST_STATED = 2  # in the answer
+_MOST_RIVALS = 6  # causes that give the same channels
 _MOST_LINES = 5  # below it
 
 
@@ -375,7 +376,7 @@ def _others(main: DiagnosisFinding) -> str:
     if not names:
         return ""
     if main.causes[0].name == "topology":
-        also = "; or ".join(str(cause.said) for cause in main.causes[1:_MOST_NAMED])
+        also = or_text([str(cause.said) for cause in main.causes[1:_MOST_RIVALS]])
         return f" The same channels would follow if {also}."
     if main.low is None:
         others = len(main.causes) - 1

@@ -1,7 +1,6 @@
 """What may ail a node: its topology file with one thing made worse, as a log's run may have had it.
 
-Damages come in groups, the likeliest first; those of a group are alike but for the part that they
-are of, so that the first tells whether the others are worth a search.
+The likeliest come first.
 """
 
 from __future__ import annotations
@@ -62,13 +61,12 @@ def together(damages: Sequence[Damage]) -> Damage:
 
 
 class _Slot(NamedTuple):
-    """A slot with a GPU, a NIC or a switch: what users call it, what makes two of them alike, and the
-    bus id of the switch ``above``, empty below a CPU."""
+    """A slot with a GPU, a NIC or a switch: what users call it, and the bus id of the switch
+    ``above``, empty below a CPU."""
 
     name: str
     busid: str
     MBps: int
-    like: tuple[object, ...]
     above: str
 
 
@@ -115,16 +113,13 @@ class Parts:
 
 
 def _slot(name: str, slot: Element) -> _Slot:
-    beside = tuple(child.tag for child in slot.parent.children) if slot.parent else ()
     MBps = slot_MBps(slot.get("link_speed"), slot.get("link_width"))
-    inside = tuple(sorted(child.tag for child in slot.children))
-    speeds = tuple(net.get("speed") for net in slot.each("net"))
     above = slot.parent.get("busid") if slot.parent else ""
-    return _Slot(name, slot.get("busid"), MBps, (MBps, beside, inside, speeds), above)
+    return _Slot(name, slot.get("busid"), MBps, above)
 
 
-def damages_of(parts: Parts, nics: int | None = None) -> Iterator[list[Damage]]:
-    """The damages that a node may have, in groups.
+def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
+    """The damages that a node may have.
 
     ``nics``: that NCCL's channels use; None if that is not known. Where they use all, none is
     missing.
@@ -150,20 +145,12 @@ def damages_of(parts: Parts, nics: int | None = None) -> Iterator[list[Damage]]:
         settings += ["NCCL_CROSS_NIC=0", "NCCL_CROSS_NIC=1", "NCCL_PXN_DISABLE=1"]
     for setting in settings:
         name, _, value = setting.partition("=")
-        yield [Damage("setting", (setting,), _unchanged, settings={name: value})]
+        yield Damage("setting", (setting,), _unchanged, settings={name: value})
     yield from _some_links(parts)
 
 
 def _unchanged(_root: Element) -> None:
     pass
-
-
-def _alike(damages: Sequence[Damage], slots: Sequence[_Slot]) -> list[list[Damage]]:
-    """Damages of slots, in groups of slots that are alike."""
-    groups: dict[tuple[object, ...], list[Damage]] = {}
-    for damage, slot in zip(damages, slots, strict=True):
-        groups.setdefault(slot.like, []).append(damage)
-    return list(groups.values())
 
 
 # --- NICs
@@ -180,12 +167,12 @@ def without_nics(names: Sequence[str]) -> Damage:
     return Damage("nic-missing", tuple(names), edit)
 
 
-def _missing_nics(parts: Parts, seen: int | None) -> Iterator[list[Damage]]:
+def _missing_nics(parts: Parts, seen: int | None) -> Iterator[Damage]:
     """A NIC that is missing, or all but as many as channels use."""
     names = list(parts.ports)
     if len(names) > 1 and seen in (None, len(names) - 1):
-        damages = [without_nics(slot.name.split("/")) for slot in parts.nics]
-        yield from _alike(damages, parts.nics)
+        for slot in parts.nics:
+            yield without_nics(slot.name.split("/"))
     if seen is None or not 0 < seen < len(names) - 1:
         return
     subsets: Iterator[tuple[str, ...]] = combinations(names, seen)
@@ -198,10 +185,10 @@ def _missing_nics(parts: Parts, seen: int | None) -> Iterator[list[Damage]]:
         damage = without_nics(missing)
         if len(missing) > len(subset):
             damage = damage._replace(kind="nics-few", names=subset)
-        yield [damage]
+        yield damage
 
 
-def _without_gdr(parts: Parts) -> Iterator[list[Damage]]:
+def _without_gdr(parts: Parts) -> Iterator[Damage]:
     """GPUDirect RDMA off: everywhere, then at each NIC and GPU."""
     system = parts.before.system
     if not any(net.has_gdr for net in system.nets) or not any(gpu.has_gdr for gpu in system.gpus):
@@ -216,17 +203,13 @@ def _without_gdr(parts: Parts) -> Iterator[list[Damage]]:
 
         return edit
 
-    yield [Damage("gdr", (), off((), "net"), all=True)]
+    yield Damage("gdr", (), off((), "net"), all=True)
     if len(parts.ports) > 1:
-        damages = [
-            Damage("gdr-nic", (slot.name,), off(slot.name.split("/"), "net")) for slot in parts.nics
-        ]
-        yield from _alike(damages, parts.nics)
+        for slot in parts.nics:
+            yield Damage("gdr-nic", (slot.name,), off(slot.name.split("/"), "net"))
     if len(parts.gpus) > 1:
-        damages = [
-            Damage("gdr-gpu", (slot.name,), off(slot.name.split("/"), "gpu")) for slot in parts.gpus
-        ]
-        yield from _alike(damages, parts.gpus)
+        for slot in parts.gpus:
+            yield Damage("gdr-gpu", (slot.name,), off(slot.name.split("/"), "gpu"))
 
 
 def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False) -> Damage:
@@ -240,18 +223,16 @@ def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False)
     return Damage("port", tuple(names), edit, MBps, was, all=all)
 
 
-def _slow_ports(parts: Parts, part: int) -> Iterator[list[Damage]]:
+def _slow_ports(parts: Parts, part: int) -> Iterator[Damage]:
     rates = set(parts.ports.values())
     if len(rates) == 1:
         rate = rates.pop()
-        yield [slower_port(list(parts.ports), rate // part, rate, all=True)]
+        yield slower_port(list(parts.ports), rate // part, rate, all=True)
     if len(parts.ports) > 1:
-        damages = []
         for slot in parts.nics:
             names = slot.name.split("/")
             rate = parts.ports.get(names[0], 0)
-            damages.append(slower_port(names, rate // part, rate))
-        yield from _alike(damages, parts.nics)
+            yield slower_port(names, rate // part, rate)
 
 
 def placed(
@@ -271,7 +252,7 @@ def placed(
     return Damage(kind, (name,), edit)
 
 
-def _far_nics(parts: Parts) -> Iterator[list[Damage]]:
+def _far_nics(parts: Parts) -> Iterator[Damage]:
     """NICs behind the other socket, or on their own socket and no GPU's switch."""
 
     def other(root: Element, slot: Element) -> Element | None:
@@ -283,17 +264,12 @@ def _far_nics(parts: Parts) -> Iterator[list[Damage]]:
         return slot.inside("cpu")
 
     if len(parts.before.system.cpus) > 1:
-        damages = [placed("nic-far", slot.name, slot.busid, other) for slot in parts.nics]
-        yield from _alike(damages, parts.nics)
+        for slot in parts.nics:
+            yield placed("nic-far", slot.name, slot.busid, other)
     apart = [placed("nic-apart", slot.name, slot.busid, own) for slot in parts.nics]
-
-    def all_apart(root: Element) -> None:
-        for damage in apart:
-            damage.edit(root)
-
-    if parts.switches:
-        yield [Damage("nic-apart", (), all_apart, all=True)]
-        yield from _alike(apart, parts.nics)
+    if parts.switches and apart:
+        yield together(apart)._replace(names=(), all=True, together=())
+        yield from apart
 
 
 # --- NVLinks
@@ -325,7 +301,7 @@ def fewer_links(
     return Damage("nvlinks", tuple(names), edit, now, was, all=all)
 
 
-def _missing_links(parts: Parts) -> Iterator[list[Damage]]:
+def _missing_links(parts: Parts) -> Iterator[Damage]:
     """No NVLinks; fewer on a GPU, or on all; none, or one less, between two GPUs."""
     slots = slots_with(parts.root, "gpu")
     counts = [_links(slot) for slot in slots]
@@ -334,20 +310,20 @@ def _missing_links(parts: Parts) -> Iterator[list[Damage]]:
         return
     names = [gpu.name for gpu in parts.gpus]
     busids = [gpu.busid for gpu in parts.gpus]
-    yield [fewer_links(names, busids, 0, most, all=True)]
+    yield fewer_links(names, busids, 0, most, all=True)
     targets: dict[tuple[str, str], int] = {}
     for slot in slots:
         for link in slot.each("nvlink"):
             if link.get("tclass").startswith("0x03"):
-                ends = sorted((busid_of(link), link.get("target")))
-                targets[ends[0], ends[1]] = number(link.get("count"))
+                one_end, other_end = sorted((busid_of(link), link.get("target")))
+                targets[one_end, other_end] = number(link.get("count"))
     for kept in (0, 1):
-        pairs = [_unlinked(parts, ends, kept, was) for ends, was in targets.items() if was > kept]
-        for pair in pairs:
-            yield [pair]
+        for ends, was in targets.items():
+            if was > kept:
+                yield _unlinked(parts, ends, kept, was)
 
 
-def _some_links(parts: Parts) -> Iterator[list[Damage]]:
+def _some_links(parts: Parts) -> Iterator[Damage]:
     """Fewer NVLinks to NVSwitches, on a GPU or on all: by halves first, then each number."""
     counts = [parts.links[gpu.busid] for gpu in parts.gpus]
     names = [gpu.name for gpu in parts.gpus]
@@ -359,13 +335,11 @@ def _some_links(parts: Parts) -> Iterator[list[Damage]]:
     for count in dict.fromkeys(order):
         if not 0 < count < most:
             continue
-        group = []
-        for name, busid, was in zip(names, busids, counts, strict=True):
-            if was > count:
-                group.append(fewer_links([name], [busid], count, was))
         if len(names) > 1:
-            yield group
-        yield [fewer_links(names, busids, count, most, all=True)]
+            for name, busid, was in zip(names, busids, counts, strict=True):
+                if was > count:
+                    yield fewer_links([name], [busid], count, was)
+        yield fewer_links(names, busids, count, most, all=True)
 
 
 def _unlinked(parts: Parts, ends: tuple[str, str], kept: int, was: int) -> Damage:
@@ -407,13 +381,14 @@ def slower_slots(kind: str, slots: Sequence[_Slot], part: int, *, all: bool = Fa
     return Damage(kind, names, edit, was // part, was, all=all)
 
 
-def _slow_slots(kind: str, slots: Sequence[_Slot], part: int) -> Iterator[list[Damage]]:
+def _slow_slots(kind: str, slots: Sequence[_Slot], part: int) -> Iterator[Damage]:
     if len(slots) > 1:
-        yield [slower_slots(kind, slots, part, all=True)]
-    yield from _alike([slower_slots(kind, [slot], part) for slot in slots], slots)
+        yield slower_slots(kind, slots, part, all=True)
+    for slot in slots:
+        yield slower_slots(kind, [slot], part)
 
 
-def _lost_places(parts: Parts) -> Iterator[list[Damage]]:
+def _lost_places(parts: Parts) -> Iterator[Damage]:
     """What a container without /sys and a virtual machine hide: speeds, switches and sockets."""
 
     def unknown(root: Element) -> None:
@@ -445,12 +420,12 @@ def _lost_places(parts: Parts) -> Iterator[list[Damage]]:
         one_cpu(root)
         flat_unknown(root)
 
-    yield [Damage("slots-unknown", (), unknown, all=True)]
-    yield [Damage("flat", (), flat_unknown, all=True)]
-    yield [Damage("flat", (), flat, all=True)]
+    yield Damage("slots-unknown", (), unknown, all=True)
+    yield Damage("flat", (), flat_unknown, all=True)
+    yield Damage("flat", (), flat, all=True)
     if len(parts.before.system.cpus) > 1 and len(parts.before.system.hosts) == 1:
-        yield [Damage("flat", (), all_lost, all=True)]
-        yield [Damage("one-cpu", (), one_cpu, all=True)]
+        yield Damage("flat", (), all_lost, all=True)
+        yield Damage("one-cpu", (), one_cpu, all=True)
 
 
 def _is_switch(slot: Element) -> bool:
