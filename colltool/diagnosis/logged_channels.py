@@ -34,7 +34,7 @@ from colltool.libraries.nccl.topology.versions import Version, version_of, with_
 from colltool.logs.nccl_graph_lines import GraphLines, LoggedChannel, LoggedGraph, LoggedNode
 
 # visits of GPUs, of all searches for a damage: some seconds; and after one was found that fits
-_VISITS = 8_000_000
+_VISITS = 10_000_000
 _VISITS_AFTER = 3_000_000
 # what it takes to read a file and find its paths, in visits
 _VISITS_OF_READING = 10_000
@@ -473,10 +473,20 @@ class _Trials:
 
     def over(self, damages: Iterable[Damage]) -> Explained:
         """The damages that fit; after one does, only others of its parts, or beside them."""
+        later: list[Damage] = []
+        # what a GPU's links to NVSwitches do is as a rule the same for each GPU
+        unfit: set[int] = set()
         for damage in damages:
             if self.left <= 0:
                 break
-            if not self.found[True] or self.is_rival(damage):
+            if damage.kind == "nvlinks" and damage.now in unfit and not damage.all:
+                later.append(damage)
+            elif not self.found[True] or self.is_rival(damage):
+                fits = self.take(damage)
+                if not fits and damage.kind == "nvlinks":
+                    unfit.add(damage.now)
+        for damage in later:
+            if self.left > 0 and not self.found[True]:
                 self.take(damage)
         exact = bool(self.found[True])
         return Explained(tuple(self.found[exact]), exact, self.tried)
@@ -487,31 +497,35 @@ class _Trials:
         known = self.found[True][0]
         if (damage.kind, damage.now, damage.all) == (known.kind, known.now, known.all):
             return True
+        if damage.kind.startswith("gdr") and known.kind.startswith("gdr"):
+            return True
         if damage.all or known.all:
             return damage.all == known.all
         return set(damage.names) <= self.parts.related(known.names)
 
-    def take(self, damage: Damage) -> None:
-        """Search with a damage, and keep it if all graphs are the log's."""
+    def take(self, damage: Damage) -> bool:
+        """Search with a damage, and keep it if all graphs are the log's: whether they are."""
         self.tried += 1
         self.left -= _VISITS_OF_READING
         ring = self.logged.graphs["ring"]
         wanted = WantedRing(ring.channels, ring.inside_MBps, ring.near, ring.far)
         try:
             if not self.may_fit(damage):
-                return
+                return False
             node = self.node.graphs(damage, wanted)
         except ColltoolError:  # no NIC is left, say
-            return
+            return False
         self.left -= sum(domain.visits for domain in node.domains)
         if not all(domain.graphs for domain in node.domains):
-            return
+            return False
         graphs = compared_graphs(node, self.logged, self.lines.nics)
-        if all(set(graph.differs) <= {"order"} for graph in graphs):
-            exact = not any(graph.differs for graph in graphs)
-            if exact and not self.found[True]:
-                self.left = min(self.left, _VISITS_AFTER)
-            self.found[exact].append(damage)
+        if any(set(graph.differs) - {"order"} for graph in graphs):
+            return False
+        exact = not any(graph.differs for graph in graphs)
+        if exact and not self.found[True]:
+            self.left = min(self.left, _VISITS_AFTER)
+        self.found[exact].append(damage)
+        return True
 
     def may_fit(self, damage: Damage) -> bool:
         """Whether a damaged node carries the log's ring, and not the better one of the whole node;

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from colltool.base.files import AnyPath
 from colltool.base.statements import NOTHING, Statement
+from colltool.base.xml_tree import read_xml
 from colltool.diagnosis.logged_channels import (
     GRAPH_NAMES,
     NO_OWNERS,
@@ -19,7 +20,10 @@ from colltool.diagnosis.logged_channels import (
 from colltool.diagnosis.results import Cause, DiagnosisFinding
 from colltool.diagnosis.sentences import statement
 from colltool.libraries.nccl.topology.damages import Damage
-from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of
+from colltool.libraries.nccl.topology.domains import domains_of
+from colltool.libraries.nccl.topology.paths import paths_of
+from colltool.libraries.nccl.topology.system import FORMAT, System, system_of
+from colltool.libraries.nccl.topology.versions import version_of
 from colltool.logs.nccl_debug import DebugLines
 from colltool.logs.nccl_graph_lines import GraphLines, graph_lines
 
@@ -46,9 +50,9 @@ def compared_with_topology(
     """
     name = os.fsdecode(path)
     # an unreadable file is said so also where the log has nothing to compare
-    node = graphs_of(path)
+    system = system_of(read_xml(path, FORMAT), name, version_of("2.30.7"))
     lines = graph_lines([os.fsdecode(log) for log in logs])
-    count = nodes or _nodes_of(lines, node)
+    count = nodes or _nodes_of(lines, system)
     compared: list[ComparedNode] = []
     notes = []
     if lines.rccl:
@@ -57,7 +61,7 @@ def compared_with_topology(
         env = {key: value for key, value in debug.env if key != "NCCL_IB_HCA"}
         compared = compared_nodes(path, name, lines, env, count)
         notes += _notes(lines, compared)
-    ports = [net.name for net in node.system.nets]
+    ports = [net.name for net in system.nets]
     missing: tuple[str, ...] = ()
     if lines.nics and set(lines.nics) & set(ports):
         missing = tuple(port for port in ports if port not in lines.nics)
@@ -70,15 +74,15 @@ def compared_with_topology(
     return TopologyCompared(name, lines.release, count, tuple(compared), missing, tuple(notes))
 
 
-def _nodes_of(lines: GraphLines, node: NodeGraphs) -> int:
+def _nodes_of(lines: GraphLines, system: System) -> int:
     """How many nodes ran: as the log says, by its ranks, or two where channels use NICs."""
     nodes = max((logged.nodes for logged in lines.nodes), default=0)
     hosts = len({logged.host for logged in lines.nodes})
     if nodes:
         # NVLink domains and parts of a node count as nodes, too
-        per_file = len(node.domains)
+        per_file = len(domains_of(paths_of(system)))
         return max(nodes // per_file, hosts, 1)
-    by_ranks = -(-lines.ranks // node.system.ranks)
+    by_ranks = -(-lines.ranks // system.ranks)
     across = any(
         channel.nets
         for logged in lines.nodes

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from colltool.base.xml_tree import Element
-from colltool.libraries.nccl.topology.changes import busid_of, slots_with
+from colltool.libraries.nccl.topology.changes import slots_with
 from colltool.libraries.nccl.topology.graphs import NodeGraphs
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
 from colltool.libraries.nccl.topology.system import bus_number
@@ -81,9 +81,15 @@ class Parts:
         self.switches: list[_Slot] = []
         self.ports: dict[str, int] = {}
         self.links: dict[str, int] = {}
+        # NVLinks between two GPUs, by their bus ids
+        self.joined: dict[tuple[str, str], int] = {}
         for slot in slots_with(root, "gpu"):
             ranks = [gpu.get("rank") for gpu in slot.each("gpu")]
             self.links[slot.get("busid")] = _links(slot)
+            for link in slot.each("nvlink"):
+                if link.get("tclass").startswith("0x03"):
+                    one_end, other_end = sorted((slot.get("busid"), link.get("target")))
+                    self.joined[one_end, other_end] = number(link.get("count"))
             self.gpus.append(_slot("/".join(ranks), slot))
         known = {net.name for net in before.system.nets}
         for slot in slots_with(root, "nic"):
@@ -132,6 +138,8 @@ def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
     yield from _missing_links(parts)
     yield from _lost_places(parts)
     for part in _PARTS:
+        if part == _PARTS[1]:
+            yield from _some_links(parts)
         if across:
             yield from _slow_slots("nic-slot", parts.nics, part)
             yield from _slow_ports(parts, part)
@@ -146,7 +154,6 @@ def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
     for setting in settings:
         name, _, value = setting.partition("=")
         yield Damage("setting", (setting,), _unchanged, settings={name: value})
-    yield from _some_links(parts)
 
 
 def _unchanged(_root: Element) -> None:
@@ -302,35 +309,32 @@ def fewer_links(
 
 
 def _missing_links(parts: Parts) -> Iterator[Damage]:
-    """No NVLinks; fewer on a GPU, or on all; none, or one less, between two GPUs."""
-    slots = slots_with(parts.root, "gpu")
-    counts = [_links(slot) for slot in slots]
-    most = max(counts, default=0)
+    """No NVLinks at all; none, or one less, between two GPUs."""
+    most = max(parts.links.values(), default=0)
     if not most:
         return
     names = [gpu.name for gpu in parts.gpus]
     busids = [gpu.busid for gpu in parts.gpus]
     yield fewer_links(names, busids, 0, most, all=True)
-    targets: dict[tuple[str, str], int] = {}
-    for slot in slots:
-        for link in slot.each("nvlink"):
-            if link.get("tclass").startswith("0x03"):
-                one_end, other_end = sorted((busid_of(link), link.get("target")))
-                targets[one_end, other_end] = number(link.get("count"))
-    for kept in (0, 1):
-        for ends, was in targets.items():
-            if was > kept:
-                yield _unlinked(parts, ends, kept, was)
+    for ends, was in parts.joined.items():
+        yield _unlinked(parts, ends, 0, was)
+    for ends, was in parts.joined.items():
+        if was > 1:
+            yield _unlinked(parts, ends, was - 1, was)
 
 
 def _some_links(parts: Parts) -> Iterator[Damage]:
-    """Fewer NVLinks to NVSwitches, on a GPU or on all: by halves first, then each number."""
+    """Fewer NVLinks between two GPUs, or to NVSwitches, of one GPU or of all: by halves first, then
+    each number."""
+    for ends, was in parts.joined.items():
+        for count in range(was - 2, 0, -1):
+            yield _unlinked(parts, ends, count, was)
+    if parts.before.system.nvswitch is None:
+        return
     counts = [parts.links[gpu.busid] for gpu in parts.gpus]
     names = [gpu.name for gpu in parts.gpus]
     busids = [gpu.busid for gpu in parts.gpus]
     most = max(counts, default=0)
-    if parts.before.system.nvswitch is None:
-        return
     order = [most // 2, most * 3 // 4, most // 4, *range(most - 1, 0, -1)]
     for count in dict.fromkeys(order):
         if not 0 < count < most:
@@ -342,13 +346,12 @@ def _some_links(parts: Parts) -> Iterator[Damage]:
         yield fewer_links(names, busids, count, most, all=True)
 
 
-def _unlinked(parts: Parts, ends: tuple[str, str], kept: int, was: int) -> Damage:
-    """Two GPUs with no NVLink between them, or with one less."""
+def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damage:
+    """Two GPUs with so many NVLinks between them."""
     names = []
     for gpu in parts.gpus:
         if bus_number(gpu.busid) in map(bus_number, ends):
             names.append(gpu.name)
-    left = 0 if kept == 0 else was - 1
 
     def edit(root: Element) -> None:
         for busid, target in (ends, ends[::-1]):
