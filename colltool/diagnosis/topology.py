@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from colltool.base.files import AnyPath
 from colltool.base.statements import NOTHING, Statement
 from colltool.base.xml_tree import read_xml
+from colltool.diagnosis.channel_damages import compared_nodes
 from colltool.diagnosis.logged_channels import (
     GRAPH_NAMES,
     NO_OWNERS,
     ComparedNode,
-    GraphDifference,
     TopologyCompared,
-    compared_nodes,
 )
 from colltool.diagnosis.results import Cause, DiagnosisFinding
 from colltool.diagnosis.sentences import statement
-from colltool.libraries.nccl.topology.damages import Damage
+from colltool.libraries.nccl.topology.damages import Damage, without_nics
 from colltool.libraries.nccl.topology.domains import domains_of
 from colltool.libraries.nccl.topology.paths import paths_of
 from colltool.libraries.nccl.topology.system import FORMAT, System, system_of
@@ -36,7 +36,19 @@ _WHAT = {
     "gpu": ("gdr-gpu", "nvlinks", "nvlink-pair", "gpu-slot"),
     "switch": ("switch-slot",),
 }
-KINDS = ("gdr", "slots-unknown", "flat", "one-cpu", "setting", *sum(_WHAT.values(), ()))
+# the sentence for the first figure that differs
+_LEADS = {
+    "channels": "fewer",
+    "inside_Bps": "slower",
+    "across_Bps": "slower-across",
+    "to_nics": "nics",
+    "between_gpus": "gpus",
+}
+LEADS = (*_LEADS.values(), "both", "way", "none")
+"""What may differ first."""
+PARTS = tuple(_WHAT)
+"""What damages are of."""
+KINDS = ("gdr", "slots-unknown", "flat", "one-cpu", "setting", *chain.from_iterable(_WHAT.values()))
 """Kinds of damages, each with a sentence and with what to type."""
 
 
@@ -62,16 +74,20 @@ def compared_with_topology(
         compared = compared_nodes(path, name, lines, env, count)
         notes += _notes(lines, compared)
     ports = [net.name for net in system.nets]
-    missing: tuple[str, ...] = ()
-    if lines.nics and set(lines.nics) & set(ports):
-        missing = tuple(port for port in ports if port not in lines.nics)
+    missing: list[str] = []
+    if set(lines.nics) & set(ports):
+        missing = [port for port in ports if port not in lines.nics]
     elif lines.nics and ports:
-        notes.append(
-            statement(
-                "other-nics", found=lines.nics[:_MOST_NAMED], file=name, ports=ports[:_MOST_NAMED]
-            )
-        )
-    return TopologyCompared(name, lines.release, count, tuple(compared), missing, tuple(notes))
+        own = ports[:_MOST_NAMED]
+        notes.append(statement("other-nics", found=lines.nics[:_MOST_NAMED], file=name, ports=own))
+    return TopologyCompared(
+        file=name,
+        release=lines.release,
+        nodes=count,
+        compared=tuple(compared),
+        missing=tuple(missing),
+        notes=tuple(notes),
+    )
 
 
 def _nodes_of(lines: GraphLines, system: System) -> int:
@@ -83,12 +99,7 @@ def _nodes_of(lines: GraphLines, system: System) -> int:
         per_file = len(domains_of(paths_of(system)))
         return max(nodes // per_file, hosts, 1)
     by_ranks = -(-lines.ranks // system.ranks)
-    across = any(
-        channel.nets
-        for logged in lines.nodes
-        for graph in logged.graphs.values()
-        for channel in graph.orders
-    )
+    across = any(logged.nets for logged in lines.nodes)
     return max(by_ranks, hosts, 2 if across else 1)
 
 
@@ -96,13 +107,13 @@ def _notes(lines: GraphLines, compared: Sequence[ComparedNode]) -> Iterator[Stat
     release = tuple(map(int, lines.release.split(".")[:2])) if lines.release else _OLDEST
     if release < _OLDEST:
         yield statement("old-search", release=lines.release)
-    if any("collnet" in name for node in lines.nodes for name in node.graphs):
+    if any(node.has_collnet for node in lines.nodes):
         yield statement("collnet-graphs")
     if lines.nodes and not compared:
         yield statement("no-ring")
     for node in compared:
         if node.kept:
-            yield statement("some-gpus", count=len(node.kept))
+            yield statement("some-gpus", count=node.kept)
         orders = [graph.graph for graph in node.graphs if graph.differs == ("order",)]
         if orders and not node.differs:
             yield statement("other-order", graphs=[GRAPH_NAMES[name] for name in orders])
@@ -115,9 +126,9 @@ def topology_findings(compared: TopologyCompared, debug: DebugLines) -> Iterator
         if node.differs:
             yield _finding(list(_causes(node, compared, env)))
     if compared.missing and not any(node.differs for node in compared.compared):
-        damage = Damage("nic-missing", compared.missing, lambda _root: None)
+        damage = without_nics(compared.missing)
         said = statement("beside-topology", what=_damage_text(damage), file=compared.file)
-        yield _finding([Cause("topology", said, _todo(damage, env), None, None)])
+        yield _finding([_cause(said, _todo(damage, env))])
 
 
 def _finding(causes: Sequence[Cause]) -> DiagnosisFinding:
@@ -140,12 +151,18 @@ def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str])
     if not damages:
         tried = node.explained.tried if node.explained is not None else 0
         said = statement("differs-unexplained", lead=lead, tried=tried, file=compared.file)
-        yield Cause("topology", said, str(statement("do-unexplained")), None, None)
+        yield _cause(said, str(statement("do-unexplained")))
         return
     for place, alike in enumerate(_alike(damages)):
-        cause = _damage_text(alike[0], [damage.names for damage in alike], node.owners)
-        said = statement("differs", lead=lead, cause=cause) if place == 0 else cause
-        yield Cause("topology", said, _todo(alike[0], env), None, None)
+        names = [damage.names for damage in alike]
+        said = _damage_text(alike[0], names, node.owners)
+        if place == 0:
+            said = statement("differs", lead=lead, cause=said)
+        yield _cause(said, _todo(alike[0], env))
+
+
+def _cause(said: Statement, todo: str) -> Cause:
+    return Cause("topology", said, todo, error=None, error_all=None)
 
 
 def _alike(damages: Sequence[Damage]) -> list[list[Damage]]:
@@ -161,51 +178,40 @@ def _alike(damages: Sequence[Damage]) -> list[list[Damage]]:
 
 
 def _lead(node: ComparedNode) -> Statement:
-    """The first figure that differs, of the ring where it does."""
+    """What differs first: of the ring, where that does."""
     graph = next(graph for graph in node.graphs if graph.differs)
-    on = NOTHING
-    if node.hosts:
-        on = statement("on-hosts", hosts=node.hosts[:_MOST_NAMED])
-    name = GRAPH_NAMES[graph.graph]
     found = graph.found
     allowed = graph.allowed
+    fields: dict[str, object] = {
+        "graph": GRAPH_NAMES[graph.graph],
+        "count": found.channels,
+        "on": _on(node.hosts),
+    }
     if allowed is None:
-        return statement("lead-none", count=found.channels, graph=name, on=on)
-    fewer = found.channels != allowed.channels
-    slower = _rates_differ(graph)
-    if fewer and slower:
-        return statement(
-            "lead-both",
-            count=found.channels,
-            graph=name,
-            rate=found.inside_Bps,
-            allowed=allowed.channels,
-            allowed_rate=allowed.inside_Bps,
-            on=on,
-        )
-    if fewer:
-        return statement(
-            "lead-fewer", count=found.channels, graph=name, allowed=allowed.channels, on=on
-        )
-    if "inside_Bps" in graph.differs:
-        rates = (found.inside_Bps, allowed.inside_Bps)
-        return statement("lead-slower", count=found.channels, graph=name, rates=rates, on=on)
-    if "across_Bps" in graph.differs:
-        rates = (found.across_Bps, allowed.across_Bps)
-        return statement("lead-slower-across", count=found.channels, graph=name, rates=rates, on=on)
-    if "to_nics" in graph.differs:
-        return statement(
-            "lead-nics", graph=name, found=found.to_nics, allowed=allowed.to_nics, on=on
-        )
-    if "between_gpus" in graph.differs:
-        return statement(
-            "lead-gpus", graph=name, found=found.between_gpus, allowed=allowed.between_gpus, on=on
-        )
-    return statement("lead-order", graph=name, on=on)
+        return statement("lead-none", **fields)
+    fields |= {
+        "allowed": allowed.channels,
+        "rate": found.inside_Bps,
+        "allowed_rate": allowed.inside_Bps,
+        "rates": (found.inside_Bps, allowed.inside_Bps),
+        "rates_across": (found.across_Bps, allowed.across_Bps),
+        "ends": (found.between_gpus, allowed.between_gpus),
+        "nics": (found.to_nics, allowed.to_nics),
+    }
+    code = "way"
+    for field, word in _LEADS.items():
+        if field in graph.differs:
+            code = word
+            break
+    if code == "fewer" and ("inside_Bps" in graph.differs or found.channels > allowed.channels):
+        code = "both"
+    return statement(f"lead-{code}", **fields)
 
 
-def _rates_differ(graph: GraphDifference) -> bool:
-    return "inside_Bps" in graph.differs
+def _on(hosts: Sequence[str]) -> Statement:
+    if not hosts:
+        return NOTHING
+    return statement("on-hosts", hosts=hosts[:_MOST_NAMED])
 
 
 def _what(damage: Damage, names: Sequence[Sequence[str]], owners: Mapping[str, int]) -> Statement:
@@ -224,9 +230,12 @@ def _what(damage: Damage, names: Sequence[Sequence[str]], owners: Mapping[str, i
 
 
 def _shortened(names: Sequence[str], last: str) -> str:
-    if len(names) > _MOST_NAMED:
-        return f"{', '.join(names[:_MOST_NAMED])}{last}{len(names) - _MOST_NAMED} more"
-    return last.join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+    """``0, 1 and 2``, or the first of many and how many more."""
+    shown = list(names[:_MOST_NAMED])
+    if len(names) > len(shown):
+        shown.append(f"{len(names) - len(shown)} more")
+    *first, end = shown
+    return last.join(filter(None, [", ".join(first), end]))
 
 
 def _damage_text(

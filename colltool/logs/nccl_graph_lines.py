@@ -19,7 +19,7 @@ _PREFIX = re.compile(r"(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\]")
 _PATTERN = re.compile(
     r"Pattern (?P<pattern>[1-6]), crossNic (?P<cross>\d), nChannels (?P<channels>\d{1,3}),"
     r" (?:bw|speed) (?P<inside>[\d.]{1,16})/(?P<across>[\d.]{1,16}),"
-    r" type (?P<near>\w{3,4})/(?P<far>\w{3,4})(?:, sameChannels (?P<same>\d))?"
+    r" type (?P<near>\w{3,4})/(?P<far>\w{3,4})"
 )
 _CHANNEL = re.compile(r"(?:INFO|\]) +\d{1,3} : (?P<path>(?:(?:NET|GPU)/\S+ ?)+)")
 _COMM = re.compile(
@@ -49,18 +49,23 @@ class LoggedChannel(NamedTuple):
     nets: tuple[int, ...]
 
 
-class LoggedGraph(NamedTuple):
-    """A graph of a host; ``near``, ``far``: the farthest types of path to GPUs and NICs;
-    ``by_busid``: channels name GPUs by bus id."""
+class GraphFigures(NamedTuple):
+    """What NCCL's line says of a graph; ``between_gpus``, ``to_nics``: the farthest types of
+    path."""
 
     pattern: int
-    cross_nic: int
+    cross_nic: bool
     channels: int
-    inside_MBps: int
-    across_MBps: int
-    near: str
-    far: str
-    same: bool | None
+    inside_Bps: float
+    across_Bps: float
+    between_gpus: str
+    to_nics: str
+
+
+class LoggedGraph(NamedTuple):
+    """A graph of a host; ``by_busid``: channels name GPUs by bus id."""
+
+    figures: GraphFigures
     orders: tuple[LoggedChannel, ...] = ()
     by_busid: bool = False
 
@@ -93,6 +98,19 @@ class LoggedNode(NamedTuple):
     tree: tuple[LoggedLink, ...] = ()
     where: str = ""
 
+    @property
+    def nets(self) -> set[int]:
+        """NCCL's numbers of the NICs that channels use."""
+        found: set[int] = set()
+        for graph in self.graphs.values():
+            for channel in graph.orders:
+                found.update(channel.nets)
+        return found
+
+    @property
+    def has_collnet(self) -> bool:
+        return any(name.startswith("collnet") for name in self.graphs)
+
 
 class GraphLines(NamedTuple):
     """What logs say of NCCL's search: a node for each communicator of a rank, in the order of the
@@ -114,7 +132,7 @@ class GraphLines(NamedTuple):
     rccl: bool
 
 
-class _Stream:
+class _RankLines:
     """The lines of one rank so far."""
 
     def __init__(self, host: str) -> None:
@@ -126,11 +144,11 @@ class _Stream:
         self.above: list[tuple[int, tuple[str, int]]] = []
 
 
-class _Reader:
+class _GraphReader:
     def __init__(self) -> None:
         self.file = ""
         self.line = 0
-        self.streams: dict[str, _Stream] = {}
+        self.streams: dict[str, _RankLines] = {}
         self.found: list[LoggedNode] = []
         self.nics: tuple[str, ...] = ()
         self.busids: dict[str, dict[int, None]] = {}
@@ -149,7 +167,7 @@ class _Reader:
         for stream in self.streams.values():
             self.close(stream)
 
-    def close(self, stream: _Stream) -> None:
+    def close(self, stream: _RankLines) -> None:
         if stream.open is not None:
             self.found.append(stream.open)
         stream.open = None
@@ -169,7 +187,7 @@ class _Reader:
         prefix = _PREFIX.search(text)
         key = prefix[0] if prefix else ""
         if key not in self.streams:
-            self.streams[key] = _Stream(prefix["host"] if prefix else "")
+            self.streams[key] = _RankLines(prefix["host"] if prefix else "")
         stream = self.streams[key]
         if "nChannels" in text:
             self.graph(stream, text)
@@ -187,7 +205,7 @@ class _Reader:
         elif "anks " in text:
             self.communicator(stream, text)
 
-    def graph(self, stream: _Stream, text: str) -> None:
+    def graph(self, stream: _RankLines, text: str) -> None:
         match = _PATTERN.search(text)
         if match is None:
             return
@@ -201,18 +219,18 @@ class _Reader:
         if name == "tree" and "tree" in stream.open.graphs:
             name = "collnet_chain"
         stream.graph = name
-        stream.open.graphs[name] = LoggedGraph(
-            pattern,
-            int(match["cross"]),
-            int(match["channels"]),
-            _MBps(match["inside"]),
-            _MBps(match["across"]),
-            match["near"],
-            match["far"],
-            None if match["same"] is None else match["same"] != "0",
+        figures = GraphFigures(
+            pattern=pattern,
+            cross_nic=match["cross"] != "0",
+            channels=int(match["channels"]),
+            inside_Bps=_MBps(match["inside"]) * 1e6,
+            across_Bps=_MBps(match["across"]) * 1e6,
+            between_gpus=match["near"],
+            to_nics=match["far"],
         )
+        stream.open.graphs[name] = LoggedGraph(figures)
 
-    def channel(self, stream: _Stream, text: str) -> None:
+    def channel(self, stream: _RankLines, text: str) -> None:
         match = _CHANNEL.search(text)
         if match is None or stream.open is None or not stream.graph:
             return
@@ -227,7 +245,7 @@ class _Reader:
         by_busid = any("-" in part for part in parts if part.startswith("GPU"))
         stream.open.graphs[stream.graph] = known._replace(orders=orders, by_busid=by_busid)
 
-    def link(self, stream: _Stream, text: str) -> None:
+    def link(self, stream: _RankLines, text: str) -> None:
         match = _LINK.search(text)
         if match is None:
             return
@@ -240,7 +258,7 @@ class _Reader:
             stream.tree.append(LoggedLink(match["kind"], MBps, stream.above[-1][1], below))
         stream.above.append((indent, below))
 
-    def communicator(self, stream: _Stream, text: str) -> None:
+    def communicator(self, stream: _RankLines, text: str) -> None:
         match = _COMM.search(text)
         if match is None:
             return
@@ -276,7 +294,7 @@ def _number(part: str) -> int:
 
 def graph_lines(paths: Sequence[str | os.PathLike[str]]) -> GraphLines:
     """What the lines of these logs state of NCCL's search."""
-    reader = _Reader()
+    reader = _GraphReader()
     left = _LINES
     for path in paths:
         reader.begin(printable(os.fspath(path)))

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from colltool.logs.nccl_graph_lines import GraphLines, LoggedChannel, LoggedLink, graph_lines
+from colltool.logs.nccl_graph_lines import (
+    GraphFigures,
+    GraphLines,
+    LoggedChannel,
+    LoggedLink,
+    graph_lines,
+)
 
 PREFIX = "n1:70:71 [0] NCCL INFO "
 
@@ -68,7 +74,7 @@ def test_speeds_of_the_first_form(tmp_path: Path) -> None:
     # the third pattern is CollNet's chain
     assert list(node.graphs) == ["ring", "tree", "collnet_chain"]
     ring = node.graphs["ring"]
-    assert (ring.channels, ring.inside_MBps, ring.near, ring.far) == (1, 21_000, "NVL", "PIX")
+    assert ring.figures == GraphFigures(4, False, 1, 21e9, 21e9, "NVL", "PIX")
     assert ring.orders == (LoggedChannel((0, 1), ()),)
     assert not ring.by_busid
     assert node.where.endswith("nccl.log:1")
@@ -108,7 +114,7 @@ def test_lines_without_host_or_end(tmp_path: Path) -> None:
     line = "Pattern 4, crossNic 0, nChannels 12, bw 20.000000/20.000000, type NVL/PIX"
     (node,) = read(tmp_path, line, prefix="NCCL INFO ").nodes
     assert node.host == ""
-    assert node.graphs["ring"].same is None
+    assert node.graphs["ring"].figures.channels == 12
 
 
 def test_ranks_are_kept_apart(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from colltool.base.formatting import (
 from colltool.diagnosis.logged_channels import (
     ComparedNode,
     GraphDifference,
-    GraphFigures,
     TopologyCompared,
 )
 from colltool.diagnosis.results import (
@@ -41,6 +40,7 @@ from colltool.diagnosis.results import (
 )
 from colltool.diagnosis.sentences import statement
 from colltool.libraries.nccl.topology.damages import Damage
+from colltool.logs.nccl_graph_lines import GraphFigures
 from colltool.logs.series import Skipped
 from colltool.logs.stated import Kind, StatedLine
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
@@ -830,7 +830,7 @@ class ComparedNodeDocument(Document, of=ComparedNode):
 
     hosts: list[str]
     where: str
-    gpus: list[int] = derived("kept")
+    gpus: int | None = or_null("kept")
     differs: bool
     graphs: list[GraphDifferenceDocument]
     damages: list[DamageDocument] = derived(

@@ -15,7 +15,6 @@ from colltool.base.xml_tree import Element
 from colltool.libraries.nccl.topology.changes import slots_with
 from colltool.libraries.nccl.topology.graphs import NodeGraphs
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
-from colltool.libraries.nccl.topology.system import bus_number
 
 Edit = Callable[[Element], None]
 # what is left of a slot's or a port's rate
@@ -48,6 +47,14 @@ class Damage(NamedTuple):
     together: tuple[Damage, ...] = ()
 
 
+def _unchanged(_root: Element) -> None:
+    pass
+
+
+WHOLE = Damage("", (), _unchanged)
+"""No damage at all."""
+
+
 def together(damages: Sequence[Damage]) -> Damage:
     """Several damages at once."""
     if len(damages) == 1:
@@ -57,17 +64,24 @@ def together(damages: Sequence[Damage]) -> Damage:
         for damage in damages:
             damage.edit(root)
 
-    return damages[0]._replace(edit=edit, together=tuple(damages))
+    settings: dict[str, str] = {}
+    for damage in damages:
+        settings |= damage.settings
+    return damages[0]._replace(edit=edit, settings=settings, together=tuple(damages))
 
 
-class _Slot(NamedTuple):
-    """A slot with a GPU, a NIC or a switch: what users call it, and the bus id of the switch
-    ``above``, empty below a CPU."""
+class PartSlot(NamedTuple):
+    """A slot with GPUs of these ranks, a NIC's ports or a switch of these names; ``above``: the bus id
+    of the switch above, empty below a CPU."""
 
-    name: str
+    names: tuple[str, ...]
     busid: str
     MBps: int
     above: str
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.names)
 
 
 class Parts:
@@ -76,31 +90,36 @@ class Parts:
     def __init__(self, root: Element, before: NodeGraphs) -> None:
         self.root = root
         self.before = before
-        self.gpus: list[_Slot] = []
-        self.nics: list[_Slot] = []
-        self.switches: list[_Slot] = []
+        self.gpus: list[PartSlot] = []
+        self.nics: list[PartSlot] = []
+        self.switches: list[PartSlot] = []
         self.ports: dict[str, int] = {}
         self.links: dict[str, int] = {}
         # NVLinks between two GPUs, by their bus ids
         self.joined: dict[tuple[str, str], int] = {}
         for slot in slots_with(root, "gpu"):
-            ranks = [gpu.get("rank") for gpu in slot.each("gpu")]
-            self.links[slot.get("busid")] = _links(slot)
-            for link in slot.each("nvlink"):
-                if link.get("tclass").startswith("0x03"):
-                    one_end, other_end = sorted((slot.get("busid"), link.get("target")))
-                    self.joined[one_end, other_end] = number(link.get("count"))
-            self.gpus.append(_slot("/".join(ranks), slot))
+            self.gpus.append(_slot(slot, "gpu", "rank"))
+            self._count_links(slot)
         known = {net.name for net in before.system.nets}
         for slot in slots_with(root, "nic"):
-            names = [net.get("name") for net in slot.each("net")]
-            if known.intersection(names):
-                self.nics.append(_slot("/".join(names), slot))
+            card = _slot(slot, "net", "name")
+            if known.intersection(card.names):
+                self.nics.append(card)
         for slot in slots_with(root, "pci"):
-            self.switches.append(_slot(slot.get("busid"), slot))
-        for net in root.each("net"):
-            if net.get("name") in known:
-                self.ports[net.get("name")] = port_MBps(net.get("speed"))
+            switch = _slot(slot, "pci", "busid")
+            self.switches.append(switch._replace(names=(switch.busid,)))
+        for net in _called(root, "net", tuple(known)):
+            self.ports[net.get("name")] = port_MBps(net.get("speed"))
+
+    def _count_links(self, slot: Element) -> None:
+        busid = slot.get("busid")
+        self.links[busid] = 0
+        for link in slot.each("nvlink"):
+            count = number(link.get("count"))
+            self.links[busid] += count
+            if link.get("tclass").startswith("0x03"):
+                one_end, other_end = sorted((busid, link.get("target")))
+                self.joined[one_end, other_end] = count
 
     def related(self, names: Sequence[str]) -> set[str]:
         """Parts of these names, and those in slots beside theirs, with the switch above."""
@@ -118,10 +137,12 @@ class Parts:
         return found
 
 
-def _slot(name: str, slot: Element) -> _Slot:
+def _slot(slot: Element, tag: str, key: str) -> PartSlot:
+    """A slot with the names of what is in it: attributes ``key`` of elements of a tag."""
+    names = tuple(inside.get(key) for inside in slot.each(tag))
     MBps = slot_MBps(slot.get("link_speed"), slot.get("link_width"))
     above = slot.parent.get("busid") if slot.parent else ""
-    return _Slot(name, slot.get("busid"), MBps, above)
+    return PartSlot(names, slot.get("busid"), MBps, above)
 
 
 def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
@@ -153,11 +174,7 @@ def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
         settings += ["NCCL_CROSS_NIC=0", "NCCL_CROSS_NIC=1", "NCCL_PXN_DISABLE=1"]
     for setting in settings:
         name, _, value = setting.partition("=")
-        yield Damage("setting", (setting,), _unchanged, settings={name: value})
-
-
-def _unchanged(_root: Element) -> None:
-    pass
+        yield WHOLE._replace(kind="setting", names=(setting,), settings={name: value})
 
 
 # --- NICs
@@ -167,9 +184,8 @@ def without_nics(names: Sequence[str]) -> Damage:
     """NICs that NCCL does not see."""
 
     def edit(root: Element) -> None:
-        for net in list(root.each("net")):
-            if net.get("name") in names and net.parent is not None:
-                net.parent.children.remove(net)
+        for net in _called(root, "net", names):
+            _cut(net)
 
     return Damage("nic-missing", tuple(names), edit)
 
@@ -179,14 +195,15 @@ def _missing_nics(parts: Parts, seen: int | None) -> Iterator[Damage]:
     names = list(parts.ports)
     if len(names) > 1 and seen in (None, len(names) - 1):
         for slot in parts.nics:
-            yield without_nics(slot.name.split("/"))
+            yield without_nics(slot.names)
     if seen is None or not 0 < seen < len(names) - 1:
         return
     subsets: Iterator[tuple[str, ...]] = combinations(names, seen)
     if comb(len(names), seen) > _MOST_SUBSETS:
         # the NICs of a half, or every other one
         step = len(names) // seen
-        subsets = iter((tuple(names[:seen]), tuple(names[-seen:]), tuple(names[::step][:seen])))
+        some = (names[:seen], names[-seen:], names[::step][:seen])
+        subsets = map(tuple, some)
     for subset in subsets:
         missing = [name for name in names if name not in subset]
         damage = without_nics(missing)
@@ -198,34 +215,34 @@ def _missing_nics(parts: Parts, seen: int | None) -> Iterator[Damage]:
 def _without_gdr(parts: Parts) -> Iterator[Damage]:
     """GPUDirect RDMA off: everywhere, then at each NIC and GPU."""
     system = parts.before.system
-    if not any(net.has_gdr for net in system.nets) or not any(gpu.has_gdr for gpu in system.gpus):
+    if not any(net.has_gdr for net in system.nets):
         return
-
-    def off(names: Sequence[str], tag: str) -> Edit:
-        def edit(root: Element) -> None:
-            for element in root.each(tag):
-                called = element.get("name") if tag == "net" else element.get("rank")
-                if not names or called in names:
-                    element.attributes["gdr"] = "0"
-
-        return edit
-
-    yield Damage("gdr", (), off((), "net"), all=True)
-    if len(parts.ports) > 1:
+    if not any(gpu.has_gdr for gpu in system.gpus):
+        return
+    every = tuple(parts.ports)
+    yield Damage("gdr", (), _off("net", every), all=True)
+    if len(every) > 1:
         for slot in parts.nics:
-            yield Damage("gdr-nic", (slot.name,), off(slot.name.split("/"), "net"))
+            yield Damage("gdr-nic", (slot.name,), _off("net", slot.names))
     if len(parts.gpus) > 1:
         for slot in parts.gpus:
-            yield Damage("gdr-gpu", (slot.name,), off(slot.name.split("/"), "gpu"))
+            yield Damage("gdr-gpu", (slot.name,), _off("gpu", slot.names))
+
+
+def _off(tag: str, names: Sequence[str]) -> Edit:
+    def edit(root: Element) -> None:
+        for element in _called(root, tag, names):
+            element.attributes["gdr"] = "0"
+
+    return edit
 
 
 def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False) -> Damage:
     """Ports at a lower rate."""
 
     def edit(root: Element) -> None:
-        for net in root.each("net"):
-            if net.get("name") in names:
-                net.attributes["speed"] = str(MBps * 8)
+        for net in _called(root, "net", names):
+            net.attributes["speed"] = str(MBps * 8)
 
     return Damage("port", tuple(names), edit, MBps, was, all=all)
 
@@ -237,9 +254,8 @@ def _slow_ports(parts: Parts, part: int) -> Iterator[Damage]:
         yield slower_port(list(parts.ports), rate // part, rate, all=True)
     if len(parts.ports) > 1:
         for slot in parts.nics:
-            names = slot.name.split("/")
-            rate = parts.ports.get(names[0], 0)
-            yield slower_port(names, rate // part, rate)
+            rate = parts.ports.get(slot.names[0], 0)
+            yield slower_port(slot.names, rate // part, rate)
 
 
 def placed(
@@ -248,13 +264,12 @@ def placed(
     """A slot that hangs elsewhere: ``where`` finds it, of the file's root and the slot."""
 
     def edit(root: Element) -> None:
-        slot = _find(root, busid)
-        target = where(root, slot) if slot is not None else None
-        if slot is None or target is None or slot.parent is None:
-            return
-        slot.parent.children.remove(slot)
-        slot.parent = target
-        target.children.append(slot)
+        for slot in _slots_at(root, [busid]):
+            target = where(root, slot)
+            if target is not None:
+                _cut(slot)
+                slot.parent = target
+                target.children.append(slot)
 
     return Damage(kind, (name,), edit)
 
@@ -282,28 +297,18 @@ def _far_nics(parts: Parts) -> Iterator[Damage]:
 # --- NVLinks
 
 
-def _links(slot: Element) -> int:
-    total = 0
-    for link in slot.each("nvlink"):
-        total += number(link.get("count"))
-    return total
-
-
 def fewer_links(
     names: Sequence[str], busids: Sequence[str], now: int, was: int, *, all: bool = False
 ) -> Damage:
     """GPUs with so many NVLinks in all."""
 
     def edit(root: Element) -> None:
-        for busid in busids:
-            slot = _find(root, busid)
+        for slot in _slots_at(root, busids):
             left = now
-            for link in list(slot.each("nvlink")) if slot is not None else ():
+            for link in list(slot.each("nvlink")):
                 kept = min(number(link.get("count")), left)
                 left -= kept
-                link.attributes["count"] = str(kept)
-                if not kept and link.parent is not None:
-                    link.parent.children.remove(link)
+                _recount(link, kept)
 
     return Damage("nvlinks", tuple(names), edit, now, was, all=all)
 
@@ -350,18 +355,14 @@ def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damag
     """Two GPUs with so many NVLinks between them."""
     names = []
     for gpu in parts.gpus:
-        if bus_number(gpu.busid) in map(bus_number, ends):
+        if gpu.busid in ends:
             names.append(gpu.name)
 
     def edit(root: Element) -> None:
-        for busid, target in (ends, ends[::-1]):
-            slot = _find(root, busid)
-            for link in list(slot.each("nvlink")) if slot is not None else ():
-                if bus_number(link.get("target")) != bus_number(target):
-                    continue
-                link.attributes["count"] = str(left)
-                if not left and link.parent is not None:
-                    link.parent.children.remove(link)
+        for slot in _slots_at(root, ends):
+            for link in list(slot.each("nvlink")):
+                if link.get("target") in ends:
+                    _recount(link, left)
 
     return Damage("nvlink-pair", tuple(names), edit, left, was)
 
@@ -369,22 +370,20 @@ def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damag
 # --- slots and places
 
 
-def slower_slots(kind: str, slots: Sequence[_Slot], part: int, *, all: bool = False) -> Damage:
+def slower_slots(kind: str, slots: Sequence[PartSlot], part: int, *, all: bool = False) -> Damage:
     """Slots at a part of their rate."""
 
     def edit(root: Element) -> None:
-        for slot in slots:
-            element = _find(root, slot.busid)
-            if element is not None:
-                width = max(number(element.get("link_width")), 0) or 16
-                element.attributes["link_width"] = str(max(width // part, 1))
+        for slot in _slots_at(root, [slot.busid for slot in slots]):
+            width = max(number(slot.get("link_width")), 0) or 16
+            slot.attributes["link_width"] = str(max(width // part, 1))
 
     names = tuple(slot.name for slot in slots)
     was = slots[0].MBps
     return Damage(kind, names, edit, was // part, was, all=all)
 
 
-def _slow_slots(kind: str, slots: Sequence[_Slot], part: int) -> Iterator[Damage]:
+def _slow_slots(kind: str, slots: Sequence[PartSlot], part: int) -> Iterator[Damage]:
     if len(slots) > 1:
         yield slower_slots(kind, slots, part, all=True)
     for slot in slots:
@@ -435,6 +434,32 @@ def _is_switch(slot: Element) -> bool:
     return any(child.tag == "pci" for child in slot.children)
 
 
-def _find(root: Element, busid: str) -> Element | None:
-    """A slot by bus id."""
-    return next((slot for slot in root.each("pci") if slot.get("busid") == busid), None)
+# --- elements
+
+
+def _slots_at(root: Element, busids: Sequence[str]) -> Iterator[Element]:
+    """Slots by bus id."""
+    for slot in list(root.each("pci")):
+        if slot.get("busid") in busids:
+            yield slot
+
+
+def _called(root: Element, tag: str, names: Sequence[str]) -> Iterator[Element]:
+    """NICs' ports by name, or GPUs by rank."""
+    key = "rank" if tag == "gpu" else "name"
+    for element in list(root.each(tag)):
+        if element.get(key) in names:
+            yield element
+
+
+def _cut(element: Element) -> None:
+    """Take an element out of the one that it is in."""
+    if element.parent is not None:
+        element.parent.children.remove(element)
+
+
+def _recount(link: Element, count: int) -> None:
+    """Set how many NVLinks there are; none at all are no element."""
+    link.attributes["count"] = str(count)
+    if not count:
+        _cut(link)

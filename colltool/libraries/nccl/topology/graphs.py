@@ -33,12 +33,12 @@ class WantedRing(NamedTuple):
     """
 
     channels: int
-    inside_MBps: int
+    inside_MBps: float
     inside: str
     across: str
 
     @property
-    def total_MBps(self) -> int:
+    def total_MBps(self) -> float:
         return self.channels * self.inside_MBps
 
     def fits(self, ring: Searched) -> bool:

@@ -70,7 +70,7 @@ class _Search:
         builder: ChannelBuilder,
         totals: Totals,
         bounds: Bounds,
-        most_MBps: int | None,
+        most_MBps: float | None,
     ) -> None:
         self.builder = builder
         self.totals = totals
@@ -227,7 +227,7 @@ def search(
     totals: Totals,
     request: GraphRequest,
     bounds: Bounds,
-    most_MBps: int | None = None,
+    most_MBps: float | None = None,
 ) -> Searched:
     """The channels that NCCL finds for a request.
 
