@@ -69,7 +69,13 @@ def doctor(
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is
             not known and no fabric.
     """
-    from colltool.commands.reading import count_if, fraction_if, paths_of, primitive_if
+    from colltool.commands.reading import (
+        count_if,
+        fraction_if,
+        path_of,
+        paths_of,
+        primitive_if,
+    )
     from colltool.commands.requests import fabric_with
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
@@ -98,8 +104,9 @@ def doctor(
         paths = paths_of(logs, "logs", "logs or traces", "all_reduce.log")
         evidence = evidence_of(paths, read)
         if topology_file is not None:
+            file = path_of(topology_file, "topology_file", "a topology file", "node.xml")
             hosts = count_if(nodes, "nodes", least=1)
-            compared = compared_with_topology(topology_file, paths, evidence.debug, hosts)
+            compared = compared_with_topology(file, paths, evidence.debug, hosts)
     loaded = None if fabric is None else fabric_with(fabric, overrides)
     return diagnose(
         evidence.only(only),

@@ -294,10 +294,11 @@ def show_channels(topology_file: AnyPath, nodes: int = 1, library: str | None = 
     """The channels that NCCL, or nccl@RELEASE, finds on so many nodes like that of a topology
     file."""
     from colltool.commands.fabric import release_of
-    from colltool.commands.reading import count_of
+    from colltool.commands.reading import count_of, path_of
     from colltool.libraries.nccl.topology.results import channels_found
 
-    return channels_found(topology_file, count_of(nodes, "nodes"), release_of(library))
+    file = path_of(topology_file, "topology_file", "a topology file", "node.xml")
+    return channels_found(file, count_of(nodes, "nodes"), release_of(library))
 
 
 def list_jobs() -> Result:
