@@ -100,7 +100,8 @@ def compared_nodes(
     node = _RunNode(path, name, nodes, version_of(lines.release or "2.30.7"))
     found = []
     for hosts, logged in _distinct(lines):
-        used = node._replace(kept=_gpus_used(node, logged, lines.busids.get(logged.host, ())))
+        busids = lines.busids.get(logged.host, ())
+        used = node._replace(kept=_gpus_used(node, logged, busids))
         before = used.graphs()
         graphs = compared_graphs(before, logged, lines.nics)
         compared = ComparedNode(hosts, logged.where, graphs, len(used.kept))
@@ -137,7 +138,9 @@ def _distinct(lines: GraphLines) -> Iterator[tuple[tuple[str, ...], LoggedNode]]
 
 def _gpus_used(node: _RunNode, logged: LoggedNode, busids: Sequence[int]) -> tuple[int, ...]:
     """The bus ids of the GPUs that a run used, where these are not all of the file."""
-    known = {bus_number(slot.get("busid")) for slot in slots_with(node.read(), "gpu")}
+    known = set()
+    for slot in slots_with(node.read(), "gpu"):
+        known.add(bus_number(slot.get("busid")))
     ring = logged.graphs["ring"]
     used = set(busids)
     if not used and ring.by_busid and logged.nodes * logged.local != logged.ranks:
@@ -156,17 +159,21 @@ def _explained(
 ) -> Explained:
     """Search with each damage that a node may have, those first that the log itself tells of."""
     parts = Parts(node.read(), before)
-    damages = chain(
+    damages: Iterator[Damage] = chain(
         damages_stated(parts, logged, env),
         damages_of(parts, _nics_used(parts, logged, lines)),
     )
+    trials = _Trials(node, before, logged, lines, parts)
     missing = [name for name in parts.ports if name not in lines.nics]
-    if lines.nics and missing and len(missing) < len(parts.ports):
+    if lines.nics and len(missing) < len(parts.ports) and missing:
         # whatever else there is, these are missing
         sure = without_nics(missing)
-        others = (together([sure, damage]) for damage in damages)
-        damages = chain([sure], others)
-    return _Trials(node, before, logged, lines, parts).over(damages)
+        trials.take(sure)
+        if trials.found[True]:
+            return trials.explained
+        damages = (together([sure, damage]) for damage in damages)
+    trials.over(damages)
+    return trials.explained
 
 
 def _nics_used(parts: Parts, logged: LoggedNode, lines: GraphLines) -> int | None:
@@ -211,8 +218,14 @@ class _Trials:
         graphs = compared_graphs(before, logged, lines.nics)
         self.is_order_alone = all(set(graph.differs) <= {"order"} for graph in graphs)
 
-    def over(self, damages: Iterable[Damage]) -> Explained:
-        """The damages that fit; after one does, only others of its parts, or beside them."""
+    @property
+    def explained(self) -> Explained:
+        """The damages that fit; where only an order differs, those that give it."""
+        exact = bool(self.found[True]) or self.is_order_alone
+        return Explained(tuple(self.found[exact]), exact, self.tried)
+
+    def over(self, damages: Iterable[Damage]) -> None:
+        """Try damages; after one fits, only others of its parts, or beside them."""
         later: list[Damage] = []
         # what a GPU's links to NVSwitches do is as a rule the same for each GPU
         unfit: set[int] = set()
@@ -228,14 +241,13 @@ class _Trials:
         for damage in later:
             if self.left > 0 and not self.found[True]:
                 self.take(damage)
-        exact = bool(self.found[True]) or self.is_order_alone
-        return Explained(tuple(self.found[exact]), exact, self.tried)
 
     def is_rival(self, damage: Damage) -> bool:
         """Whether a damage is of the parts, or beside the parts, of the first that fits, or the same
         of other parts."""
         known = self.found[True][0]
-        if (damage.kind, damage.now, damage.all) == (known.kind, known.now, known.all):
+        same_kind = damage.kind == known.kind and damage.now == known.now
+        if same_kind and damage.all == known.all:
             return True
         if damage.kind.startswith("gdr") and known.kind.startswith("gdr"):
             return True
@@ -286,9 +298,9 @@ class _Trials:
         are left."""
         stated = self.logged.graphs["ring"]
         system = self.before.system
-        if not stated.orders:
-            return
         numbers = gpu_numbers(stated, self.before.first)
+        if not stated.orders or not stated.gpus <= numbers.keys():
+            return
         left = sorted(paths.system.nets, key=attrgetter("dev"))
         numberings = [
             dict(enumerate(self.lines.nics)),
@@ -299,12 +311,10 @@ class _Trials:
         for names in filter(None, numberings):
             channels = []
             for channel in stated.orders:
-                gpus = []
-                for gpu in channel.gpus:
-                    place = numbers.get(gpu, 0)
-                    gpus.append(bus_number(system.gpus[place].name))
+                places = [numbers[gpu] for gpu in channel.gpus]
+                gpus = tuple(bus_number(system.gpus[place].name) for place in places)
                 nets = tuple(names.get(net, "") for net in channel.nets)
-                channels.append(NamedChannel(tuple(gpus), nets))
+                channels.append(NamedChannel(gpus, nets))
             yield NamedRing(
                 tuple(channels),
                 inside_MBps=figures.inside_Bps / 1e6,

@@ -220,10 +220,7 @@ def gpu_numbers(stated: LoggedGraph, domain: DomainGraphs) -> dict[int, int]:
     gpus = domain.paths.system.gpus
     if stated.by_busid:
         return {bus_number(gpu.name): place for place, gpu in enumerate(gpus)}
-    named: set[int] = set()
-    for channel in stated.orders:
-        named.update(channel.gpus)
-    ranks = sorted(named)
+    ranks = sorted(stated.gpus)
     # NVLS names heads alone
     if len(ranks) < len(gpus):
         first = ranks[0] // len(gpus) * len(gpus)

@@ -69,6 +69,14 @@ class LoggedGraph(NamedTuple):
     orders: tuple[LoggedChannel, ...] = ()
     by_busid: bool = False
 
+    @property
+    def gpus(self) -> set[int]:
+        """All that channels name."""
+        found: set[int] = set()
+        for channel in self.orders:
+            found.update(channel.gpus)
+        return found
+
 
 class LoggedLink(NamedTuple):
     """A link of the tree that NCCL prints of a node, made of a ``kind``, from one part to another:

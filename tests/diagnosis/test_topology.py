@@ -82,6 +82,12 @@ def test_nics_that_the_log_lists(tmp_path: Path) -> None:
     assert "Next: unset NCCL_IB_HCA (mlx5_0 in the log); ibstat" in said(result)
     assert result.topology is not None
     assert result.topology.missing == ("mlx5_1",)
+    # and something else is broken
+    (tmp_path / "a").mkdir()
+    slow = replaced(ill, nic(0), nic(0, slot=HALF))
+    result = diagnosis(tmp_path / "a", NODE, slow, one)
+    assert "NCCL does not see NIC mlx5_1" in said(result) or "GPU 1's NIC" in said(result)
+    assert "24 GB/s instead of" in said(result)
     # all are listed: none is missing
     both = one.replace(" [RO]", " [1]mlx5_1:1/IB [RO]")
     (tmp_path / "b").mkdir()

@@ -13,7 +13,7 @@ from colltool.libraries.nccl.topology.domains import Totals, domains_of, totals_
 from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, DIRECT, KINDS, NVLS, RING, TREE
 from colltool.libraries.nccl.topology.paths import Paths, paths_of
 from colltool.libraries.nccl.topology.requests import first_request, most_channels
-from colltool.libraries.nccl.topology.search import Searched, search
+from colltool.libraries.nccl.topology.search import EMERGENCY_MBps, Searched, search
 from colltool.libraries.nccl.topology.system import (
     FIX,
     FORMAT,
@@ -47,7 +47,9 @@ class WantedRing(NamedTuple):
         return same_rate and ring.found.channel_count == self.channels
 
     def may_be(self, builder: ChannelBuilder) -> bool:
-        """Whether a node has such paths at all."""
+        """Whether a node has such paths at all; where nothing is found, NCCL says SYS."""
+        if self.inside_MBps <= EMERGENCY_MBps:
+            return True
         between = {KINDS[kind] for kind in builder.kinds_between}
         out = {KINDS[kind] for kind in builder.kinds_out}
         if len(builder.gpus) > 1 and self.inside not in between:
