@@ -15,6 +15,7 @@ from colltool.diagnosis.logged_channels import (
     ComparedNode,
     Explained,
     compared_graphs,
+    domain_of,
     gpu_numbers,
 )
 from colltool.diagnosis.logged_tree import damage_in_tree
@@ -268,7 +269,7 @@ class _Trials:
         except ColltoolError:  # no NIC is left, say
             return False
         self.left -= sum(domain.visits for domain in node.domains)
-        if not all(domain.graphs for domain in node.domains):
+        if not domain_of(node, self.logged).graphs:
             return False
         graphs = compared_graphs(node, self.logged, self.lines.nics)
         if any(set(graph.differs) - {"order"} for graph in graphs):

@@ -122,7 +122,7 @@ def compared_graphs(
 
     CollNet, and NVLS where one of them lacks it, are left out: settings decide these.
     """
-    domain = _domain_of(node, logged)
+    domain = domain_of(node, logged)
     found = []
     for name in GRAPH_NAMES:
         stated = logged.graphs.get(name)
@@ -165,7 +165,7 @@ def _figures_differ(found: GraphFigures, allowed: GraphFigures) -> tuple[str, ..
     return tuple(differs)
 
 
-def _domain_of(node: NodeGraphs, logged: LoggedNode) -> DomainGraphs:
+def domain_of(node: NodeGraphs, logged: LoggedNode) -> DomainGraphs:
     """The GPUs that a log's rank shares a node with: by bus id, else by rank."""
     ring = logged.graphs["ring"]
     if not ring.orders:

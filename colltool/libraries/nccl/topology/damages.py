@@ -157,9 +157,9 @@ def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
             yield from _missing_nics(parts, nics)
         yield from _without_gdr(parts)
     yield from _missing_links(parts)
-    yield from _lost_places(parts)
     for part in _PARTS:
         if part == _PARTS[1]:
+            yield from _lost_places(parts)
             yield from _some_links(parts)
         if across:
             yield from _slow_slots("nic-slot", parts.nics, part)
@@ -193,7 +193,7 @@ def without_nics(names: Sequence[str]) -> Damage:
 def _missing_nics(parts: Parts, seen: int | None) -> Iterator[Damage]:
     """A NIC that is missing, or all but as many as channels use."""
     names = list(parts.ports)
-    if len(names) > 1 and seen in (None, len(names) - 1):
+    if len(names) > 1:
         for slot in parts.nics:
             yield without_nics(slot.names)
     if seen is None or not 0 < seen < len(names) - 1:
