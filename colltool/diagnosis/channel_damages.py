@@ -41,8 +41,10 @@ from colltool.logs.nccl_graph_lines import GraphLines, LoggedNode
 # visits of GPUs, of all searches for a damage: some seconds; and after one was found that fits
 _VISITS = 10_000_000
 _VISITS_AFTER = 3_000_000
-# what it takes to read a file and find its paths, in visits
-_VISITS_OF_READING = 10_000
+# what it takes to find the paths of a node, in visits, by the square of its parts
+_VISITS_OF_PATHS = 4
+# GPUs of most nodes: with more, visits take longer
+_USUAL_GPUS = 8
 _DEFAULT = version_of("2.30.7")
 
 
@@ -252,6 +254,8 @@ class _Trials:
             return True
         if damage.kind.startswith("gdr") and known.kind.startswith("gdr"):
             return True
+        if known.kind == "nics-few":
+            return True
         if damage.all or known.all:
             return damage.all == known.all
         return set(damage.names) <= self.parts.related(known.names)
@@ -259,7 +263,7 @@ class _Trials:
     def take(self, damage: Damage) -> bool:
         """Search with a damage, and keep it if all graphs are the log's: whether they are."""
         self.tried += 1
-        self.left -= _VISITS_OF_READING
+        self.left -= _VISITS_OF_PATHS * len(self.before.system.nodes) ** 2
         ring = self.logged.graphs["ring"].figures
         wanted = WantedRing(ring.channels, ring.inside_Bps / 1e6, ring.between_gpus, ring.to_nics)
         try:
@@ -268,7 +272,8 @@ class _Trials:
             node = self.node.graphs(damage, wanted)
         except ColltoolError:  # no NIC is left, say
             return False
-        self.left -= sum(domain.visits for domain in node.domains)
+        slower = max(len(node.system.gpus) / _USUAL_GPUS, 1)
+        self.left -= round(slower * sum(domain.visits for domain in node.domains))
         if not domain_of(node, self.logged).graphs:
             return False
         graphs = compared_graphs(node, self.logged, self.lines.nics)

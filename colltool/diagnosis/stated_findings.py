@@ -79,7 +79,16 @@ def stated_findings(stated: Sequence[StatedLine], *, judged: bool) -> StatedFind
             causes.append(_cause(found))
     if not causes:
         return StatedFindings()
-    finding = DiagnosisFinding(
+    finding = finding_of(causes)
+    reasons = [found for found in stated if found.kind in _ENDS and not found.follows]
+    if judged and not reasons:
+        return StatedFindings(after=(finding,))
+    return StatedFindings(before=(finding,))
+
+
+def finding_of(causes: Sequence[Cause]) -> DiagnosisFinding:
+    """What lines of the log say is off, without times."""
+    return DiagnosisFinding(
         series=("the log",),
         size="",
         low=None,
@@ -89,10 +98,6 @@ def stated_findings(stated: Sequence[StatedLine], *, judged: bool) -> StatedFind
         experiments=(),
         hints=(),
     )
-    reasons = [found for found in stated if found.kind in _ENDS and not found.follows]
-    if judged and not reasons:
-        return StatedFindings(after=(finding,))
-    return StatedFindings(before=(finding,))
 
 
 def _cause(found: StatedLine) -> Cause:

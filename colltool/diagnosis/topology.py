@@ -19,6 +19,7 @@ from colltool.diagnosis.logged_channels import (
 )
 from colltool.diagnosis.results import Cause, DiagnosisFinding
 from colltool.diagnosis.sentences import statement
+from colltool.diagnosis.stated_findings import finding_of
 from colltool.libraries.nccl.topology.damages import Damage, without_nics
 from colltool.libraries.nccl.topology.domains import domains_of
 from colltool.libraries.nccl.topology.paths import paths_of
@@ -124,24 +125,11 @@ def topology_findings(compared: TopologyCompared, debug: DebugLines) -> Iterator
     env = dict(debug.env)
     for node in compared.compared:
         if node.differs:
-            yield _finding(list(_causes(node, compared, env)))
+            yield finding_of(list(_causes(node, compared, env)))
     if compared.missing and not any(node.differs for node in compared.compared):
         damage = without_nics(compared.missing)
         said = statement("beside-topology", what=_damage_text(damage), file=compared.file)
-        yield _finding([_cause(said, _todo(damage, env))])
-
-
-def _finding(causes: Sequence[Cause]) -> DiagnosisFinding:
-    return DiagnosisFinding(
-        series=("the log",),
-        size="",
-        low=None,
-        high=None,
-        error=None,
-        causes=tuple(causes),
-        experiments=(),
-        hints=(),
-    )
+        yield finding_of([_cause(said, _todo(damage, env))])
 
 
 def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str]) -> Iterator[Cause]:
