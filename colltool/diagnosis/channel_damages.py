@@ -189,12 +189,13 @@ def _nics_used(parts: Parts, logged: LoggedNode, lines: GraphLines) -> int | Non
 def damages_stated(parts: Parts, logged: LoggedNode, env: Mapping[str, str]) -> Iterator[Damage]:
     """The damages that a log tells of: settings, and what NCCL's own tree lacks."""
     known = {}
+    names = []
     for name, value in env.items():
         if with_settings(_DEFAULT, {name: value}) != _DEFAULT:
             known[name] = value
+            names.append(f"{name}={value}")
     if known:
-        names = tuple(f"{name}={value}" for name, value in known.items())
-        yield WHOLE._replace(kind="setting", names=names, settings=known)
+        yield WHOLE._replace(kind="setting", names=tuple(names), settings=known)
     if logged.tree:
         yield from damage_in_tree(parts, logged.tree)
 
@@ -313,12 +314,14 @@ class _Trials:
             {net.dev: net.name for net in system.nets},
             {place: net.name for place, net in enumerate(left)},
         ]
+        busids = {}
+        for gpu, place in numbers.items():
+            busids[gpu] = bus_number(system.gpus[place].name)
         figures = stated.figures
         for names in filter(None, numberings):
             channels = []
             for channel in stated.orders:
-                places = [numbers[gpu] for gpu in channel.gpus]
-                gpus = tuple(bus_number(system.gpus[place].name) for place in places)
+                gpus = tuple(busids[gpu] for gpu in channel.gpus)
                 nets = tuple(names.get(net, "") for net in channel.nets)
                 channels.append(NamedChannel(gpus, nets))
             yield NamedRing(

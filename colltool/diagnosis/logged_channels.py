@@ -42,9 +42,9 @@ class Explained(NamedTuple):
     """The damages that give a log's graphs, the likeliest first; ``exact``: also the order of GPUs
     and NICs. ``tried``: how many were searched."""
 
-    damages: tuple[Damage, ...]
-    exact: bool
-    tried: int
+    damages: tuple[Damage, ...] = ()
+    exact: bool = True
+    tried: int = 0
 
 
 class ComparedNode(NamedTuple):

@@ -15,6 +15,7 @@ from colltool.diagnosis.logged_channels import (
     GRAPH_NAMES,
     NO_OWNERS,
     ComparedNode,
+    Explained,
     TopologyCompared,
 )
 from colltool.diagnosis.results import Cause, DiagnosisFinding
@@ -79,8 +80,9 @@ def compared_with_topology(
     if set(lines.nics) & set(ports):
         missing = [port for port in ports if port not in lines.nics]
     elif lines.nics and ports:
+        listed = lines.nics[:_MOST_NAMED]
         own = ports[:_MOST_NAMED]
-        notes.append(statement("other-nics", found=lines.nics[:_MOST_NAMED], file=name, ports=own))
+        notes.append(statement("other-nics", found=listed, file=name, ports=own))
     return TopologyCompared(
         file=name,
         release=lines.release,
@@ -93,19 +95,25 @@ def compared_with_topology(
 
 def _nodes_of(lines: GraphLines, system: System) -> int:
     """How many nodes ran: as the log says, by its ranks, or two where channels use NICs."""
-    nodes = max((logged.nodes for logged in lines.nodes), default=0)
-    hosts = len({logged.host for logged in lines.nodes})
+    nodes = 0
+    hosts = set()
+    least = 1
+    for logged in lines.nodes:
+        nodes = max(nodes, logged.nodes)
+        hosts.add(logged.host)
+        if logged.nets:
+            least = 2
     if nodes:
         # NVLink domains and parts of a node count as nodes, too
         per_file = len(domains_of(paths_of(system)))
-        return max(nodes // per_file, hosts, 1)
+        return max(nodes // per_file, len(hosts), 1)
     by_ranks = -(-lines.ranks // system.ranks)
-    across = any(logged.nets for logged in lines.nodes)
-    return max(by_ranks, hosts, 2 if across else 1)
+    return max(by_ranks, len(hosts), least)
 
 
 def _notes(lines: GraphLines, compared: Sequence[ComparedNode]) -> Iterator[Statement]:
-    release = tuple(map(int, lines.release.split(".")[:2])) if lines.release else _OLDEST
+    parts = map(int, filter(None, lines.release.split(".")))
+    release = tuple(parts) or _OLDEST
     if release < _OLDEST:
         yield statement("old-search", release=lines.release)
     if any(node.has_collnet for node in lines.nodes):
@@ -115,9 +123,12 @@ def _notes(lines: GraphLines, compared: Sequence[ComparedNode]) -> Iterator[Stat
     for node in compared:
         if node.kept:
             yield statement("some-gpus", count=node.kept)
-        orders = [graph.graph for graph in node.graphs if graph.differs == ("order",)]
+        orders = []
+        for graph in node.graphs:
+            if graph.differs == ("order",):
+                orders.append(GRAPH_NAMES[graph.graph])
         if orders and not node.differs:
-            yield statement("other-order", graphs=[GRAPH_NAMES[name] for name in orders])
+            yield statement("other-order", graphs=orders)
 
 
 def topology_findings(compared: TopologyCompared, debug: DebugLines) -> Iterator[DiagnosisFinding]:
@@ -135,13 +146,13 @@ def topology_findings(compared: TopologyCompared, debug: DebugLines) -> Iterator
 def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str]) -> Iterator[Cause]:
     """What differs, and each damage that explains it."""
     lead = _lead(node)
-    damages = node.explained.damages if node.explained is not None else ()
-    if not damages:
-        tried = node.explained.tried if node.explained is not None else 0
+    explained = node.explained or Explained()
+    if not explained.damages:
+        tried = explained.tried
         said = statement("differs-unexplained", lead=lead, tried=tried, file=compared.file)
         yield _cause(said, str(statement("do-unexplained")))
         return
-    for place, alike in enumerate(_alike(damages)):
+    for place, alike in enumerate(_alike(explained.damages)):
         names = [damage.names for damage in alike]
         said = _damage_text(alike[0], names, node.owners)
         if place == 0:
@@ -211,10 +222,12 @@ def _what(damage: Damage, names: Sequence[Sequence[str]], owners: Mapping[str, i
         options = [" and ".join(named) for named in names]
         return statement(f"some-{kind}", names=_shortened(options, " or "))
     own = damage.names
-    if own and own[0] in owners and len(own) == 1:
-        return statement("owned-nic", gpu=owners[own[0]], name=own[0])
-    code = f"some-{kind}" if len(own) == 1 else f"several-{kind}"
-    return statement(code, names=_shortened(own, " and "))
+    if len(own) > 1:
+        return statement(f"several-{kind}", names=_shortened(own, " and "))
+    (name,) = own
+    if name in owners:
+        return statement("owned-nic", gpu=owners[name], name=name)
+    return statement(f"some-{kind}", names=name)
 
 
 def _shortened(names: Sequence[str], last: str) -> str:
