@@ -110,7 +110,13 @@ def compared_nodes(
         compared = ComparedNode(hosts, logged.where, graphs, len(used.kept))
         if any(graph.differs for graph in graphs):
             explained = _explained(used, before, logged, lines, env)
-            compared = compared._replace(explained=explained, owners=_owners(before))
+            compared = compared._replace(
+                explained=explained,
+                owners=_owners(before),
+            )
+            gpus = len(logged.graphs["ring"].gpus)
+            if not explained.damages and gpus != len(before.system.gpus):
+                compared = compared._replace(unlike=gpus)
         found.append(compared)
     return found
 

@@ -57,6 +57,8 @@ class ComparedNode(NamedTuple):
         kept: how many of the file's GPUs the log's run used; 0 if it used all.
         explained: None where nothing differs.
         owners: ranks of the GPUs that have a NIC of their own, by the NIC's name.
+        unlike: how many GPUs the log's ring has, where the file's node has others and no damage
+            explains that; else 0.
     """
 
     hosts: tuple[str, ...]
@@ -65,10 +67,13 @@ class ComparedNode(NamedTuple):
     kept: int = 0
     explained: Explained | None = None
     owners: Mapping[str, int] = NO_OWNERS
+    unlike: int = 0
 
     @property
     def differs(self) -> bool:
         """Whether a figure differs, or an order that a damage explains."""
+        if self.unlike:
+            return False
         if self.explained is not None and self.explained.damages:
             return True
         return any(set(graph.differs) - {"order"} for graph in self.graphs)
@@ -96,7 +101,9 @@ class TopologyCompared(NamedTuple):
     @property
     def agrees(self) -> bool:
         """Whether there were graphs, and none differs."""
-        return bool(self.compared) and not any(node.differs for node in self.compared)
+        if not self.compared:
+            return False
+        return not any(node.differs or node.unlike for node in self.compared)
 
     @property
     def said(self) -> Statement:
@@ -112,6 +119,9 @@ class TopologyCompared(NamedTuple):
             return statement("channels-agree", file=self.file, graphs=tuple(graphs))
         if not self.compared:
             return statement("no-graph-lines", file=self.file)
+        unlike = max(node.unlike for node in self.compared)
+        if unlike:
+            return statement("other-gpus", count=unlike, file=self.file)
         return NOTHING
 
 
@@ -221,6 +231,8 @@ def gpu_numbers(stated: LoggedGraph, domain: DomainGraphs) -> dict[int, int]:
     if stated.by_busid:
         return {bus_number(gpu.name): place for place, gpu in enumerate(gpus)}
     ranks = sorted(stated.gpus)
+    if not ranks:
+        return {}
     # NVLS names heads alone
     if len(ranks) < len(gpus):
         first = ranks[0] // len(gpus) * len(gpus)

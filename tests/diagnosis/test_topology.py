@@ -15,6 +15,7 @@ from small_nodes import INTEL, TO_SWITCH, gpu, h100, linked, nic
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.xml_tree import read_xml
+from colltool.diagnosis import channel_damages
 from colltool.diagnosis.results import Diagnosis
 from colltool.libraries.nccl.topology.graphs import graphs_of, graphs_of_xml
 from colltool.libraries.nccl.topology.system import FORMAT
@@ -212,6 +213,23 @@ def test_a_run_on_some_gpus(tmp_path: Path) -> None:
     assert result.topology is not None
     assert result.topology.compared[0].kept == 2
     assert "the run used 2 of the file's GPUs: compared with these alone" in result.topology.notes
+
+
+def test_a_run_on_gpus_that_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel_damages, "_VISITS", 50_000)
+    log = log_of(tmp_path, graphs_of(broken(tmp_path, "part", *NODE), 1), nodes=1)
+    result = colltool.doctor(log, topology_file=broken(tmp_path, "whole", *h100(4, 0)))
+    assert result.ok
+    assert said(result).startswith("Not compared: NCCL's channels join 2 GPUs of a node")
+
+
+def test_a_log_without_orders(tmp_path: Path) -> None:
+    """The lines of single channels may be cut."""
+    file = broken(tmp_path, "node", *NODE)
+    log = log_of(tmp_path, graphs_of(broken(tmp_path, "ill", *replaced(NODE, nic(1), "")), 2))
+    lines = [line for line in log.read_text().splitlines() if "GPU/" not in line]
+    log.write_text("\n".join(lines) + "\n")
+    assert ("nic-missing", "mlx5_1") in kinds(colltool.doctor(log, topology_file=file))
 
 
 def test_a_log_without_graphs(tmp_path: Path) -> None:
