@@ -71,6 +71,7 @@ UNITS: dict[str, Callable[[Any], str]] = {
     "or": _joined_by(" or "),
     "or-comma": _joined_by(", or "),
     "list": _joined_by(", "),
+    "instead": _joined_by(" instead of "),
     "clauses": _joined_by("; "),
 }
 

@@ -22,6 +22,7 @@ from colltool.commands.options import (
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
+    from colltool.base.files import AnyPath
     from colltool.commands.logs import Logs
     from colltool.commands.reading import AnyFabric
     from colltool.definitions.reader import Overrides
@@ -40,6 +41,7 @@ def doctor(
     ranks: int | None = None,
     nodes: int | None = None,
     in_place: bool = False,
+    topology_file: AnyPath | None = None,
     readings: ModelOptions | None = None,
     **parts: Any,
 ) -> Diagnosis:
@@ -55,6 +57,8 @@ def doctor(
             0.8.
         primitive: read only this collective; also that of logs that do not state it.
         ranks, nodes, in_place: as :func:`validate`.
+        topology_file: what NCCL_TOPO_DUMP_FILE wrote of a node: the channels, NICs and types of paths in
+            NCCL's debug lines are compared with what it allows.
         readings, **parts: as :func:`price`.
 
     Returns:
@@ -65,11 +69,18 @@ def doctor(
         ColltoolError: logs that cannot be read or hold nothing of ``primitive``, hardware that is
             not known and no fabric.
     """
-    from colltool.commands.reading import fraction_if, paths_of, primitive_if
+    from colltool.commands.reading import (
+        count_if,
+        fraction_if,
+        path_of,
+        paths_of,
+        primitive_if,
+    )
     from colltool.commands.requests import fabric_with
     from colltool.diagnosis.doctor import diagnose
     from colltool.diagnosis.evidence import Evidence
     from colltool.diagnosis.read_evidence import evidence_of
+    from colltool.diagnosis.topology import compared_with_topology
     from colltool.logs.series import Measurements
 
     healthy = fraction_if(expect, "expect")
@@ -85,15 +96,25 @@ def doctor(
             # a log that does not name its collective is taken for the requested one
             return measurements_of(files, ranks, only, nodes, in_place)
 
+    compared = None
     # measurements that were read before
     if isinstance(logs, Measurements):
         evidence = Evidence(logs)
     else:
         paths = paths_of(logs, "logs", "logs or traces", "all_reduce.log")
         evidence = evidence_of(paths, read)
+        if topology_file is not None:
+            file = path_of(topology_file, "topology_file", "a topology file", "node.xml")
+            hosts = count_if(nodes, "nodes", least=1)
+            compared = compared_with_topology(file, paths, evidence.debug, hosts)
     loaded = None if fabric is None else fabric_with(fabric, overrides)
     return diagnose(
-        evidence.only(only), loaded, overrides=overrides, expect=healthy, readings=model
+        evidence.only(only),
+        loaded,
+        overrides=overrides,
+        expect=healthy,
+        readings=model,
+        topology=compared,
     )
 
 
@@ -109,6 +130,11 @@ def doctor(
         option("collective", "Read only this collective."),
         "log_ranks",
         "nodes",
+        option(
+            "topology_file",
+            "NODE.xml of NCCL_TOPO_DUMP_FILE: compare NCCL's channels in the log with what it allows.",
+            flags="--topology",
+        ),
         "in_place",
         result_options(PLOT, CHART),
         READINGS,
@@ -130,6 +156,7 @@ def doctor_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
       colltool doctor all.log --collective ar
       colltool doctor osu_allreduce.txt -f my-cluster.yaml -n 64
       colltool doctor trace/rank*.json.gz
+      colltool doctor nccl.log --topology node.xml
     """
     result = doctor(
         fabric=fabric.name if fabric.names else None, overrides=fabric.overrides, **arguments

@@ -36,7 +36,13 @@ _OTHER_NAMES = {
     "parameter": "vary",
 }
 """Words that people use for an argument, where a function has no argument of that name."""
-_SUFFIXES = {"library_file": ".toml", "matrix": ".csv", "compute": ".csv", "logs": ".log"}
+_SUFFIXES = {
+    "library_file": ".toml",
+    "matrix": ".csv",
+    "compute": ".csv",
+    "logs": ".log",
+    "topology_file": ".xml",
+}
 _FILES = {
     "fabric",
     "fabrics",
@@ -55,6 +61,7 @@ _FILES = {
     "compute",
     "old",
     "new",
+    "topology_file",
 }
 """Arguments that name files; each may be the file's text."""
 _SEVERAL_FABRICS = ("fabric", "fabrics", "against")

@@ -23,6 +23,7 @@ from colltool.commands.tool_arguments import (
 from colltool.estimate.assumptions import checked
 
 if TYPE_CHECKING:
+    from colltool.base.files import AnyPath
     from colltool.base.result import Result
     from colltool.commands.arguments import AnyShape
     from colltool.definitions.reader import Overrides
@@ -183,7 +184,8 @@ TOOLS = {
     "fabric": Tool(
         "Networks. list: the shipped fabrics. show: tiers, diameter, bisection,"
         " switches and cost of one. size: switches and cables for endpoints."
-        " draw: a picture (SVG). expect: what nccl-tests should reach, and a gate's floor.",
+        " draw: a picture (SVG). expect: what nccl-tests should reach, and a gate's floor. channels:"
+        " NCCL's, of topology_file.",
         {
             "list": Kind(f"{THIS_MODULE}:list_fabrics"),
             "show": Kind(f"{THIS_MODULE}:show_fabric", ("fabric",)),
@@ -192,19 +194,22 @@ TOOLS = {
             ),
             "draw": Kind("colltool:draw_fabric"),
             "expect": Kind("colltool:expect", ("test", "share")),
+            "channels": Kind(f"{THIS_MODULE}:show_channels", ("topology_file",)),
         },
-        "what fabric overrides test ranks sizes share endpoints radix oversubscription topology rails prices",
+        "what fabric overrides test ranks sizes share endpoints radix oversubscription topology rails prices"
+        " topology_file",
     ),
     "doctor": Tool(
         "What is wrong with a machine or a run, from logs of nccl-tests, rccl-tests or OSU, or"
-        " profiler traces: expected against measured, and the likely causes. validate: how far off"
-        " the model is. trace: a profiled step against the model.",
+        " profiler traces: expected against measured, and the likely causes (of"
+        " NCCL's channels, too, with topology_file). validate: how far off the model is. trace: a"
+        " profiled step against the model.",
         {
             "doctor": Kind("colltool:doctor"),
             "validate": Kind("colltool:validate", ("max_mape",)),
             "trace": Kind("colltool:trace", ("placed",)),
         },
-        "what logs! fabric ranks nodes primitive expect against overrides readings",
+        "what logs! fabric ranks nodes primitive expect topology_file against overrides readings",
     ),
     "calibrate": Tool(
         "Put the logs of your machine on top of a fabric: machine_text is a machine"
@@ -257,6 +262,7 @@ ALIASES = {
     "show_fabric": ("fabric", "show"),
     "draw_fabric": ("fabric", "draw"),
     "size_fabric": ("fabric", "size"),
+    "show_channels": ("fabric", "channels"),
     "validate": ("doctor", "validate"),
     "trace": ("doctor", "trace"),
     "nccl_tuner": ("report", "nccl_tuner"),
@@ -282,6 +288,17 @@ def show_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Result:
 
     loaded = load_fabric(fabric, overrides)
     return FabricShown(loaded, fabric_facts(loaded))
+
+
+def show_channels(topology_file: AnyPath, nodes: int = 1, library: str | None = None) -> Result:
+    """The channels that NCCL, or nccl@RELEASE, finds on so many nodes like that of a topology
+    file."""
+    from colltool.commands.fabric import release_of
+    from colltool.commands.reading import count_of, path_of
+    from colltool.libraries.nccl.topology.results import channels_found
+
+    file = path_of(topology_file, "topology_file", "a topology file", "node.xml")
+    return channels_found(file, count_of(nodes, "nodes"), release_of(library))
 
 
 def list_jobs() -> Result:
@@ -388,7 +405,7 @@ _RANKS: Schema = {"type": ["integer", "array"], "items": {"type": "integer"}}
 _SIZE: Schema = {"type": ["string", "number"]}
 _SIZES: Schema = {"type": ["string", "number", "array"], "items": {}}
 _SHAPES: dict[str, tuple[Schema, str]] = {
-    "fabric": (_CONFIG, "Name (nvl72, dgx-h100:nodes=16), file, or its text or content."),
+    "fabric": (_CONFIG, "Name (nvl72, dgx-h100:nodes=16), file, its text or content."),
     "fabrics": (_CONFIGS, "One or several, as fabric; the first is the baseline."),
     "serve.fabric": (_CONFIGS, "As in price; several are compared."),
     "report.against": (_CONFIGS, "Fabrics to compare it with."),
@@ -406,9 +423,9 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "algorithm_files": (_CONFIGS, "Your own schedule: MSCCL XML, MSCCL++ JSON or YAML."),
     "library": (_TEXT, "nccl, rccl, mpi, xla, all, or an engine (vllm@0.24.0)."),
     "mode": (_TEXT, "Engines: graph (default) or eager."),
-    "overrides": (_VALUES, 'Values of the fabric: ["ib.bandwidth=50GB/s"] or by key.'),
+    "overrides": (_VALUES, 'Values: ["ib.bandwidth=50GB/s"] or by key.'),
     "job_overrides": (_VALUES, 'Values of the job: ["layout.tp=4"] or by key.'),
-    "readings": (_OBJECT, 'Model options: {"ideal": true} (guide, topic model).'),
+    "readings": (_OBJECT, 'Model options: {"ideal": true} (guide model).'),
     "top": (_COUNT, "Number of rows."),
     "vary": (_TEXTS, 'A key with its values: "ib.bandwidth=25GB/s,50GB/s".'),
     "old": (_CONFIG, "The earlier answer, or a library (nccl@2.30)."),
@@ -441,6 +458,10 @@ _SHAPES: dict[str, tuple[Schema, str]] = {
     "against": (_CONFIGS, "Of trace: traces of an earlier run."),
     "test": (_TEXTS, "all_reduce, alltoall ..., or all."),
     "share": (_NUMBER, "Of healthy machines that pass: 0.95."),
+    "topology_file": (
+        _CONFIG,
+        "XML that NCCL_TOPO_DUMP_FILE wrote.",
+    ),
     "tier": (_TEXT, "The tier to fit."),
     "name": (_TEXT, "Name of the result."),
     "env": (_FLAG, "As NCCL_ALGO instead of a file."),

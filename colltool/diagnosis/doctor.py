@@ -31,6 +31,7 @@ from colltool.diagnosis.hypotheses import (
     hypotheses,
     maker_of,
 )
+from colltool.diagnosis.logged_channels import TopologyCompared
 from colltool.diagnosis.machines import (
     devices_read,
     fabrics_that_fit,
@@ -59,6 +60,7 @@ from colltool.diagnosis.thresholds import (
     HEALTHY_SHARE,
     across_hosts,
 )
+from colltool.diagnosis.topology import dumped_topology, topology_findings
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
@@ -75,8 +77,12 @@ def diagnose(
     overrides: Overrides,
     expect: float | None,
     readings: ModelOptions | None,
+    topology: TopologyCompared | None = None,
 ) -> Diagnosis:
-    """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default."""
+    """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default.
+
+    ``topology``: NCCL's channels in the logs beside those of a topology file.
+    """
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         raise ColltoolError(
             f"must be a share up to 100%, got {expect:g}",
@@ -100,10 +106,16 @@ def diagnose(
     fits = fabrics_that_fit(seen) if whole.too_fast else ()
     fleet = fleet_of(seen, whole.series)
     first, last = stated_findings(stated, judged=bool(whole.series or whole.bounds))
+    if topology is not None:
+        first = (*topology_findings(topology, seen.debug), *first)
+        unread += topology.notes
+    else:
+        unread += dumped_topology(seen.debug)
     return replace(
         whole,
         findings=(*first, *whole.findings, *last),
         notes=(*unread, *whole.notes),
+        topology=topology,
         fleet=fleet,
         fits=fits,
         stated=stated,

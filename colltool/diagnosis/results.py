@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from colltool.base.result import Result, result
 from colltool.base.statements import NOTHING, Statement
+from colltool.diagnosis.logged_channels import TopologyCompared
 from colltool.diagnosis.thresholds import FASTER
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.logs.series import Series, Skipped
@@ -253,6 +254,7 @@ class Diagnosis(Result):
     stated: tuple[StatedLine, ...] = ()
     # why times are not judged, where the logs state something and name no known machine
     unjudged: str = ""
+    topology: TopologyCompared | None = None
 
     @property
     def too_fast(self) -> tuple[SeriesHealth, ...]:

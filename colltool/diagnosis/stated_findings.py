@@ -21,7 +21,7 @@ _ENDS: frozenset[Kind] = frozenset({"failed", "wrong"})
 _RESTRICTS: frozenset[Kind] = frozenset({"cause", "setting"})
 # causes of findings by the kind of what states them
 _NAMES: dict[Kind, str] = {"failed": "failed", "wrong": "wrong-values"}
-STATED_NAMES = (*_NAMES.values(), "cause", "setting", "warning")
+STATED_NAMES = (*_NAMES.values(), "cause", "setting", "warning", "topology")
 """What else than a cause of slowness a finding of the log may be called."""
 
 
@@ -79,7 +79,16 @@ def stated_findings(stated: Sequence[StatedLine], *, judged: bool) -> StatedFind
             causes.append(_cause(found))
     if not causes:
         return StatedFindings()
-    finding = DiagnosisFinding(
+    finding = finding_of(causes)
+    reasons = [found for found in stated if found.kind in _ENDS and not found.follows]
+    if judged and not reasons:
+        return StatedFindings(after=(finding,))
+    return StatedFindings(before=(finding,))
+
+
+def finding_of(causes: Sequence[Cause]) -> DiagnosisFinding:
+    """What lines of the log say is off, without times."""
+    return DiagnosisFinding(
         series=("the log",),
         size="",
         low=None,
@@ -89,10 +98,6 @@ def stated_findings(stated: Sequence[StatedLine], *, judged: bool) -> StatedFind
         experiments=(),
         hints=(),
     )
-    reasons = [found for found in stated if found.kind in _ENDS and not found.follows]
-    if judged and not reasons:
-        return StatedFindings(after=(finding,))
-    return StatedFindings(before=(finding,))
 
 
 def _cause(found: StatedLine) -> Cause:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from logged_graphs import broken, log_of, replaced
 from machine_logs import LARGE, log, time_on
+from small_nodes import h100, nic
 from tracing import call, write
 
 from colltool.commands.doctor import doctor_command
+from colltool.libraries.nccl.topology.graphs import graphs_of
 
 RINGS = {"ar": "ring", "ag": "ring"}
 
@@ -231,3 +234,28 @@ def test_the_examples_are_of_the_command() -> None:
     lines = [line for line in doctor_command.examples.splitlines() if "colltool" in line]
     assert lines
     assert all(line.startswith("  colltool doctor ") for line in lines)
+
+
+def test_channels_against_a_topology_file(tmp_path: Path, run: Any) -> None:
+    node = h100(2, 2)
+    whole = broken(tmp_path, "whole", *node)
+    ill = graphs_of(broken(tmp_path, "ill", *replaced(node, nic(1), "")), 2)
+    file = log_of(tmp_path, ill)
+    done = run("doctor", str(file), "--topology", str(whole))
+    assert done.code == 1
+    assert "NCCL's channels beside what" in done.out
+    document = run("doctor", str(file), "--topology", str(whole), "--format", "json").json
+    (compared,) = document["topology"]["compared"]
+    assert compared["damages"][0] == {
+        "kind": "nic-missing",
+        "names": ["mlx5_1"],
+        "now": 0,
+        "was": 0,
+        "all": False,
+        "together": [],
+    }
+    ring = compared["graphs"][0]
+    assert ring["found"]["channels"] < ring["allowed"]["channels"]
+    assert "channels" in ring["differs"]
+    log_of(tmp_path, graphs_of(whole, 2))
+    assert run("doctor", str(file), "--topology", str(whole)).code == 0

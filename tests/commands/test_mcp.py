@@ -22,10 +22,13 @@ import documents
 import msccl_texts
 import pytest
 from jsonschema import Draft202012Validator
+from logged_graphs import broken, log_of
+from small_nodes import h100
 
 import colltool
 from colltool.commands.app import COMMANDS
 from colltool.commands.tools import ALIASES, TOOLS, find_kind, input_schema
+from colltool.libraries.nccl.topology.graphs import graphs_of
 
 pytest.importorskip("mcp")
 from mcp.client import Client
@@ -648,6 +651,18 @@ def answered(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     assert not found.is_error, found.content[0].text
     assert "/colltool-" not in json.dumps(found.structured_content), "where texts were put"
     return found.structured_content
+
+
+def test_channels_of_a_topology_file(tmp_path: Path) -> None:
+    """The file's text, alone and beside a log."""
+    file = broken(tmp_path, "node", *h100(2, 2))
+    topology = file.read_text(encoding="utf-8")
+    found = answered("fabric", {"topology_file": topology, "nodes": 2})
+    assert (found["schema"], found["nodes"]) == ("colltool.channels/1", 2)
+    assert [graph["graph"] for graph in found["graphs"]] == ["ring", "tree", "nvls"]
+    log = log_of(tmp_path, graphs_of(file, 2)).read_text(encoding="utf-8")
+    found = answered("doctor", {"logs": log, "topology_file": topology})
+    assert found["topology"]["agrees"]
 
 
 def test_the_text_of_a_log_is_taken_for_the_log(folder: Path) -> None:

@@ -16,6 +16,7 @@ from colltool.base.statements import NOTHING, UNITS, sentences
 from colltool.diagnosis.hypotheses import STATED, CauseName, check_of
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.stated_findings import STATED_NAMES
+from colltool.diagnosis.topology import KINDS, LEADS, PARTS
 
 PACKAGES = ("colltool.diagnosis", "colltool.logs")
 # causes that are found without a price, and have a statement of their own
@@ -26,6 +27,12 @@ MADE = {
     "name-": {*get_args(CauseName), *STATED_NAMES},
     "stated-": STATED,
     "floor-": {"overhead", "latency", "software"},
+    "damage-": set(KINDS),
+    "do-": set(KINDS),
+    "lead-": set(LEADS),
+    "some-": set(PARTS),
+    "several-": set(PARTS),
+    "all-": set(PARTS),
 }
 
 

@@ -42,6 +42,7 @@ _CHANGES = {
     "slots": "{names} at {to}",
     "unknown-slots": "a link_speed that NCCL reads ({to}) on {names}",
     "nics": "{names} on the switch of a GPU without a NIC",
+    "new-nics": "a NIC beside GPU {names}",
 }
 _FEW_NAMES = 3
 _FEW_CHANNELS = 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import isclose
 from operator import attrgetter
+from typing import NamedTuple
 
 from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
@@ -18,6 +19,11 @@ from colltool.base.formatting import (
     size_text,
     whole_bytes,
     whole_percent,
+)
+from colltool.diagnosis.logged_channels import (
+    ComparedNode,
+    GraphDifference,
+    TopologyCompared,
 )
 from colltool.diagnosis.results import (
     AssumedFabric,
@@ -33,6 +39,8 @@ from colltool.diagnosis.results import (
     ValidatedPoint,
 )
 from colltool.diagnosis.sentences import statement
+from colltool.libraries.nccl.topology.damages import Damage
+from colltool.logs.nccl_graph_lines import GraphFigures
 from colltool.logs.series import Skipped
 from colltool.logs.stated import Kind, StatedLine
 from colltool.logs.traced_calls import LeftOutKernels, UpperBound
@@ -217,11 +225,14 @@ def diagnosed(result: Diagnosis) -> str:
 def _answer(result: Diagnosis) -> str:
     """What is below expectation, the most likely cause, and how well it explains the times."""
     main = _main(result)
+    channels = _channels_said(result)
     if main is None:
-        return f"{_without_finding(result)}{_also_stated(result)}"
-    fleet = ""
+        if channels and not result.series:
+            return f"{channels}{_also_stated(result)}"
+        return f"{channels}{_without_finding(result)}{_also_stated(result)}"
+    fleet = channels
     if result.fleet and any(host.bad for host in result.fleet.hosts):
-        fleet = f"{_fleet_text(result.fleet)} "
+        fleet += f"{_fleet_text(result.fleet)} "
     also = ""
     ended = _ended(result)
     told = {id(main), id(ended)}
@@ -246,6 +257,12 @@ def _answer(result: Diagnosis) -> str:
     if not main.causes:
         return f"{what} {_UNEXPLAINED}.{also}"
     return f"{what} {_likely(main, result)}{_others(main)}{also}"
+
+
+def _channels_said(result: Diagnosis) -> str:
+    """That NCCL's channels agree with a topology file, or cannot be compared; empty else."""
+    said = "" if result.topology is None else str(result.topology.said)
+    return f"{said}. " if said else ""
 
 
 def _beyond(result: Diagnosis) -> str:
@@ -310,7 +327,7 @@ def _stated(main: DiagnosisFinding, result: Diagnosis) -> str:
     name = sentence(cause_name(first.name))
     text = f"{name}: {first.said}."
     # these names say less than what was stated: few NICs, or NICs that differ
-    if first.name in ("rails", "cause", "setting", "warning"):
+    if first.name in ("rails", "cause", "setting", "warning", "topology"):
         text = f"{sentence(first.said)}."
     if first.look:
         text += f" Next: {first.look}."
@@ -320,6 +337,7 @@ def _stated(main: DiagnosisFinding, result: Diagnosis) -> str:
 
 
 _MOST_STATED = 2  # in the answer
+_MOST_RIVALS = 6  # causes that give the same channels
 _MOST_LINES = 5  # below it
 
 
@@ -357,6 +375,9 @@ def _others(main: DiagnosisFinding) -> str:
     names = list(dict.fromkeys(cause_name(cause.name) for cause in main.causes[1:]))
     if not names:
         return ""
+    if main.causes[0].name == "topology":
+        also = or_text([str(cause.said) for cause in main.causes[1:_MOST_RIVALS]])
+        return f" The same channels would follow if {also}."
     if main.low is None:
         others = len(main.causes) - 1
         return f" The log states {counted(others, 'more thing')}, listed below."
@@ -465,6 +486,7 @@ def _blocks(result: Diagnosis) -> list[Block]:
             out += map(later, _test("to measure these tiers", experiment))
     # a short answer leaves room for the machine and the first notes
     roomy = main is None or not main.causes
+    out += _topology_blocks(result)
     out += _stated_blocks(main, result)
     out += listed("the machine", result.assumed.said, first=None if roomy else 0)
     # a size that stands out is shown beside any answer
@@ -474,6 +496,58 @@ def _blocks(result: Diagnosis) -> list[Block]:
     out += listed(_BOUND, map(_bound, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
     return [*out, *listed(title, _left_out(result), first=0)]
+
+
+class _GraphRow(NamedTuple):
+    """A graph of the hosts of a log beside what a topology file allows."""
+
+    hosts: str
+    graph: GraphDifference
+
+
+_DIFFERS = {
+    "pattern": "pattern",
+    "cross_nic": "crossNic",
+    "channels": "channels",
+    "inside_Bps": "inside",
+    "across_Bps": "across",
+    "between_gpus": "GPUs",
+    "to_nics": "NICs",
+    "order": "order",
+}
+_CHANNELS: Columns[_GraphRow] = (
+    label("hosts"),
+    label("graph", path="graph.graph"),
+    number("channels", path="graph.found.channels"),
+    number("allowed_channels", "allowed", path="graph.allowed.channels"),
+    number("inside_Bps", "inside", format_rate, path="graph.found.inside_Bps"),
+    number("allowed_inside_Bps", "allowed", format_rate, path="graph.allowed.inside_Bps"),
+    number("across_Bps", "across", format_rate, path="graph.found.across_Bps"),
+    number("allowed_across_Bps", "allowed", format_rate, path="graph.allowed.across_Bps"),
+    label("types", "GPUs/NICs", get=lambda row: _types(row.graph.found)),
+    label("allowed_types", "allowed", get=lambda row: _types(row.graph.allowed)),
+    label("differs", get=lambda row: " ".join(_DIFFERS[word] for word in row.graph.differs)),
+)
+
+
+def _types(figures: GraphFigures | None) -> str:
+    return "" if figures is None else f"{figures.between_gpus}/{figures.to_nics}"
+
+
+def _topology_blocks(result: Diagnosis) -> Iterator[Block]:
+    """The graphs of the log beside those of a topology file; without a difference for --all."""
+    topology = result.topology
+    if topology is None:
+        return
+    rows = []
+    for node in topology.compared:
+        rows += [_GraphRow(" ".join(node.hosts), graph) for graph in node.graphs]
+    if rows:
+        title = f"NCCL's channels beside what {topology.file} allows"
+        table = Table(_CHANNELS, tuple(rows), title=title)
+        if not any(row.hosts for row in rows):
+            table = table.without("hosts")
+        yield later(table) if topology.agrees else table
 
 
 def _stated_blocks(main: DiagnosisFinding | None, result: Diagnosis) -> Iterator[Block]:
@@ -731,6 +805,52 @@ class StatedDocument(Document, of=StatedLine):
     do: str | None = or_null("do")
 
 
+class GraphDifferenceDocument(Document, of=GraphDifference):
+    """A graph that a log states, and the one that a topology file allows."""
+
+    graph: str
+    found: GraphFigures
+    allowed: GraphFigures | None
+    differs: list[str]
+
+
+class DamageDocument(Document, of=Damage):
+    """What makes the file's node give the log's channels: of which parts, and links or MB/s."""
+
+    kind: str
+    names: list[str]
+    now: int
+    was: int
+    all: bool
+    together: list[str] = derived(lambda damage: [part.kind for part in damage.together])
+
+
+class ComparedNodeDocument(Document, of=ComparedNode):
+    """Hosts with the same channels."""
+
+    hosts: list[str]
+    where: str
+    gpus: int | None = or_null("kept")
+    differs: bool
+    graphs: list[GraphDifferenceDocument]
+    damages: list[DamageDocument] = derived(
+        lambda node: list(map(DamageDocument.of, node.explained.damages if node.explained else ()))
+    )
+    exact: bool = derived(lambda node: node.explained is None or node.explained.exact)
+
+
+class TopologyDocument(Document, of=TopologyCompared):
+    """A log's channels beside those that a topology file allows."""
+
+    file: str
+    nccl: str | None = or_null("release")
+    nodes: int
+    agrees: bool
+    missing: list[str]
+    compared: list[ComparedNodeDocument]
+    notes: list[str]
+
+
 class DoctorDocument(Document):
     """What a machine is, whether it is healthy, and the causes if not."""
 
@@ -753,6 +873,7 @@ class DoctorDocument(Document):
     fits: list[str] = optional("fits")
     stated: list[StatedDocument] = optional("stated")
     unjudged: str | None = optional("unjudged")
+    topology: TopologyDocument | None = optional("topology")
 
 
 def _chart(result: Diagnosis) -> BusbwChart | None:

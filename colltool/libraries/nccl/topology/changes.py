@@ -1,7 +1,7 @@
 """What would change the channels: the search run again on the file with one thing changed.
 
 Each change mends what is unlike the rest of the node: NVLinks that a GPU lacks, slots slower than
-others of their kind, GPUDirect that is off, NICs on no GPU's switch.
+others of their kind, GPUDirect that is off, NICs on no GPU's switch, and GPUs without a NIC.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from colltool.base.xml_tree import Element
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of_xml
 from colltool.libraries.nccl.topology.kinds import PXB
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
+from colltool.libraries.nccl.topology.system import NicPort, RankedGpu
 
 # Searches of more visits than this are not run again.
 MAX_VISITS = 1_000_000
@@ -25,8 +26,8 @@ class NodeChange(NamedTuple):
     """A change, and what the search finds with it.
 
     Args:
-        kind: nvlinks, gdr, slots, unknown-slots, or nics.
-        names: bus ids of what is changed.
+        kind: nvlinks, gdr, slots, unknown-slots, nics, or new-nics.
+        names: bus ids of what is changed; of new NICs the GPUs' ranks.
         to: what it is changed to, such as a number of links or a slot's speed.
         after: the graphs with it.
     """
@@ -53,7 +54,15 @@ def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> It
     """
     if sum(domain.visits for domain in before.domains) > MAX_VISITS:
         return
-    for editor in (_with_nvlinks, _with_gdr, _with_slots, _with_known_slots, _with_near_nics):
+    editors = (
+        _with_nvlinks,
+        _with_gdr,
+        _with_slots,
+        _with_known_slots,
+        _with_near_nics,
+        _with_new_nics,
+    )
+    for editor in editors:
         root = read()
         edit = editor(root, before)
         if edit is None:
@@ -74,7 +83,7 @@ def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
     return found
 
 
-def _slots(root: Element, inner: str) -> list[Element]:
+def slots_with(root: Element, inner: str) -> list[Element]:
     """The PCI slots that hold such elements."""
     found = []
     for slot in root.each("pci"):
@@ -83,7 +92,7 @@ def _slots(root: Element, inner: str) -> list[Element]:
     return found
 
 
-def _busid(element: Element | None) -> str:
+def busid_of(element: Element | None) -> str:
     """The bus id of the slot that an element is in; empty without."""
     slot = element.inside("pci") if element is not None else None
     return "" if slot is None else slot.get("busid")
@@ -103,7 +112,7 @@ def _rate(slot: Element) -> int:
 def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
     """Give each GPU as many links to NVSwitches as the one with the most has."""
     counts: dict[str, int] = {}
-    slots = _slots(root, "gpu")
+    slots = slots_with(root, "gpu")
     for slot in slots:
         links = [link for link in slot.each("nvlink") if link.get("tclass").startswith("0x068")]
         counts[slot.get("busid")] = sum(number(link.get("count")) for link in links)
@@ -127,7 +136,7 @@ def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
         for element in root.each(tag):
             if number(element.get("gdr")) != 1:
                 element.attributes["gdr"] = "1"
-                names.append(element.get("name") or _busid(element))
+                names.append(element.get("name") or busid_of(element))
     return _edited("gdr", names, "1")
 
 
@@ -136,7 +145,7 @@ def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
     names = []
     to = ""
     for inner in ("gpu", "nic"):
-        slots = _slots(root, inner)
+        slots = slots_with(root, inner)
         if not slots:
             continue
         best = max(slots, key=_rate)
@@ -179,36 +188,95 @@ def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
     return _edited("unknown-slots", names, f"{speed} x16")
 
 
+def _far_nets(before: NodeGraphs) -> list[NicPort]:
+    """NICs that are on no GPU's switch."""
+    system = before.system
+    found = []
+    for net in system.nets:
+        if min(before.paths.get(net, gpu).kind for gpu in system.gpus) > PXB:
+            found.append(net)
+    return found
+
+
+def _lonely_gpus(before: NodeGraphs) -> list[RankedGpu]:
+    """GPUs without a NIC on their switch."""
+    system = before.system
+    found = []
+    for gpu in system.gpus:
+        if min((before.paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
+            found.append(gpu)
+    return found
+
+
 def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
     """NICs that are on no GPU's switch, beside the GPUs that have none."""
-    paths = before.paths
-    system = before.system
-    far_nets = []
-    for net in system.nets:
-        if min(paths.get(net, gpu).kind for gpu in system.gpus) > PXB:
-            far_nets.append(net)
-    lonely = []
-    for gpu in system.gpus:
-        if min((paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
-            lonely.append(gpu)
-    slots = {slot.get("busid"): slot for slot in _slots(root, "nic")}
-    targets = {slot.get("busid"): slot for slot in _slots(root, "gpu")}
+    far_nets = _far_nets(before)
+    lonely = _lonely_gpus(before)
+    slots = {slot.get("busid"): slot for slot in slots_with(root, "nic")}
+    targets = {slot.get("busid"): slot for slot in slots_with(root, "gpu")}
     moved = []
     for net, gpu in zip(far_nets, lonely, strict=False):
-        slot = slots.get(_busid(net.element))
+        slot = slots.get(busid_of(net.element))
         beside = targets.get(gpu.name)
         if slot is None or beside is None or slot.parent is None or beside.parent is None:
             continue
         if slot not in slot.parent.children:
             continue
         slot.parent.children.remove(slot)
-        switch = beside.parent
-        if switch.tag != "pci":
-            switch = _new_switch(beside)
-        slot.parent = switch
-        switch.children.append(slot)
+        _put_beside(slot, beside)
         moved.append(slot.get("busid"))
     return _edited("nics", moved, "")
+
+
+def _put_beside(slot: Element, beside: Element) -> None:
+    """Hang a slot on the switch of another, a new one if that has none."""
+    switch = beside.parent
+    if switch is None or switch.tag != "pci":
+        switch = _new_switch(beside)
+    slot.parent = switch
+    switch.children.append(slot)
+
+
+def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
+    """A NIC more, like the fastest, beside each GPU that has none and no other could move to."""
+    system = before.system
+    lonely = _lonely_gpus(before)[len(_far_nets(before)) :]
+    if not before.across or not lonely:
+        return None
+    cards = [slot for slot in slots_with(root, "nic") if any(slot.each("net"))]
+    targets = {slot.get("busid"): slot for slot in slots_with(root, "gpu")}
+    if not cards:
+        return None
+    card = max(cards, key=_fastest_MBps)
+    number_of_next = 1 + max(net.dev for net in system.nets)
+    names: list[str] = []
+    for gpu in lonely:
+        beside = targets.get(gpu.name)
+        if beside is None:
+            continue
+        slot = _copied(card, None)
+        slot.attributes["busid"] = f"{gpu.name}-nic"
+        for net in slot.each("net"):
+            dev = number_of_next + len(names)
+            net.attributes |= {"dev": str(dev), "name": f"new{dev}", "guid": f"0xffff{dev:04x}"}
+        _put_beside(slot, beside)
+        names.append(str(gpu.rank))
+    return _edited("new-nics", names, "")
+
+
+def _fastest_MBps(slot: Element) -> int:
+    return max(port_MBps(net.get("speed")) for net in slot.each("net"))
+
+
+def _copied(element: Element, parent: Element | None) -> Element:
+    """An element and what is below it, with one NIC port in all: a card of one port."""
+    copy = Element(element.tag, dict(element.attributes), element.line, element.column, parent)
+    ports = 0
+    for child in element.children:
+        ports += child.tag == "net"
+        if child.tag != "net" or ports == 1:
+            copy.children.append(_copied(child, copy))
+    return copy
 
 
 def _new_switch(slot: Element) -> Element:

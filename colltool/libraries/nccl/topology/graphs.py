@@ -10,10 +10,10 @@ from colltool.base.files import AnyPath
 from colltool.base.xml_tree import Element, read_xml
 from colltool.libraries.nccl.topology.channels import ChannelBuilder
 from colltool.libraries.nccl.topology.domains import Totals, domains_of, totals_of, trim
-from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, DIRECT, NVLS, RING, TREE
+from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, DIRECT, KINDS, NVLS, RING, TREE
 from colltool.libraries.nccl.topology.paths import Paths, paths_of
 from colltool.libraries.nccl.topology.requests import first_request, most_channels
-from colltool.libraries.nccl.topology.search import Searched, search
+from colltool.libraries.nccl.topology.search import EMERGENCY_MBps, Searched, search
 from colltool.libraries.nccl.topology.system import (
     FIX,
     FORMAT,
@@ -24,6 +24,37 @@ from colltool.libraries.nccl.topology.system import (
 from colltool.libraries.nccl.topology.versions import Version, version_of
 
 NVLS_LEAST_SM = 90
+
+
+class WantedRing(NamedTuple):
+    """A ring that is looked for: the search ends where it finds another.
+
+    ``inside``, ``across``: the farthest types of path, by name.
+    """
+
+    channels: int
+    inside_MBps: float
+    inside: str
+    across: str
+
+    @property
+    def total_MBps(self) -> float:
+        return self.channels * self.inside_MBps
+
+    def fits(self, ring: Searched) -> bool:
+        """Whether it is this ring."""
+        same_rate = abs(ring.inside_MBps - self.inside_MBps) <= 1
+        return same_rate and ring.found.channel_count == self.channels
+
+    def may_be(self, builder: ChannelBuilder) -> bool:
+        """Whether a node has such paths at all; where nothing is found, NCCL says SYS."""
+        if self.inside_MBps <= EMERGENCY_MBps:
+            return True
+        between = {KINDS[kind] for kind in builder.kinds_between}
+        out = {KINDS[kind] for kind in builder.kinds_out}
+        if len(builder.gpus) > 1 and self.inside not in between:
+            return False
+        return not builder.across or self.across in out
 
 
 class DomainGraphs(NamedTuple):
@@ -81,9 +112,20 @@ def graphs_of(
 
 
 def graphs_of_xml(
-    root: Element, name: str, nodes: int, version: Version, *, collnet: bool = False
+    root: Element,
+    name: str,
+    nodes: int,
+    version: Version,
+    *,
+    collnet: bool = False,
+    wanted: WantedRing | None = None,
 ) -> NodeGraphs:
-    """Compute what :func:`graphs_of` does, of a file's elements; ``name``: the file's, for errors."""
+    """Compute what :func:`graphs_of` does, of a file's elements.
+
+    Args:
+        name: the file's, for errors.
+        wanted: nothing else is searched where the ring is another.
+    """
     system = system_of(root, name, version)
     paths = paths_of(system)
     groups = domains_of(paths)
@@ -102,13 +144,19 @@ def graphs_of_xml(
             own = system_of(root, name, version)
             trim(own, kept)
             own_paths = paths_of(own)
-        domains.append(domain_graphs(own_paths, across=across, collnet=collnet))
+        domains.append(domain_graphs(own_paths, across=across, collnet=collnet, wanted=wanted))
     domains.sort(key=lambda domain: 0 not in domain.ranks)
     return NodeGraphs(system, paths, nodes, tuple(domains))
 
 
-def domain_graphs(paths: Paths, *, across: bool, collnet: bool = False) -> DomainGraphs:
-    """The graphs of the GPUs of a system."""
+def domain_graphs(
+    paths: Paths,
+    *,
+    across: bool,
+    collnet: bool = False,
+    wanted: WantedRing | None = None,
+) -> DomainGraphs:
+    """The graphs of the GPUs of a system; no other, or none at all, if the ring is not ``wanted``."""
     system = paths.system
     totals = totals_of(paths, across)
     builder = ChannelBuilder(paths, across=across)
@@ -117,9 +165,15 @@ def domain_graphs(paths: Paths, *, across: bool, collnet: bool = False) -> Domai
         request, bounds = first_request(
             paths, totals, pattern, least, most, across=across, collnet=collnet
         )
-        return search(builder, totals, request, bounds)
+        most_MBps = wanted.total_MBps if wanted is not None and pattern == RING else None
+        return search(builder, totals, request, bounds, most_MBps)
 
+    ranks = tuple(gpu.rank for gpu in system.gpus)
+    if wanted is not None and not wanted.may_be(builder):
+        return DomainGraphs(ranks, paths, across, totals, {}, 0)
     graphs = {"ring": find(RING, 1, most_channels(RING, len(system.gpus)))}
+    if wanted is not None and not wanted.fits(graphs["ring"]):
+        return DomainGraphs(ranks, paths, across, totals, {}, builder.visits)
     rings = graphs["ring"].found.channel_count
     graphs["tree"] = find(BALANCED_TREE, rings, rings)
     if collnet and across:
@@ -133,7 +187,6 @@ def domain_graphs(paths: Paths, *, across: bool, collnet: bool = False) -> Domai
     for name, result in graphs.items():
         if result.found.channels:
             kept[name] = result
-    ranks = tuple(gpu.rank for gpu in system.gpus)
     return DomainGraphs(ranks, paths, across, totals, kept, builder.visits)
 
 

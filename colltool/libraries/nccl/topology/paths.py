@@ -244,6 +244,8 @@ def _between_gpus(paths: Paths) -> None:
     direct = PXB
     if system.is_amd and len(system.devices) <= _FEW_DEVICES:
         direct = SYS
+    if system.version.peers is not None:
+        direct = system.version.peers
     # NVSwitches over several hosts are one NVLink domain
     one_domain = len(system.hosts) == 1 or system.nvswitch is not None
     # what a GPU reaches on its own switches
@@ -304,7 +306,8 @@ def _to_nics(paths: Paths) -> None:
                 path = _through(paths, gpu, relay, net)
                 paths.put(gpu, net, path._replace(kind=PXN))
                 judged = paths.get(relay, net).kind
-            if paths.get(gpu, net).kind < PHB and not _is_direct(gpu, net, judged):
+            direct = _is_direct(gpu, net, judged, system.version.gdr)
+            if paths.get(gpu, net).kind < PHB and not direct:
                 cpu = paths.cpu_of(gpu)
                 paths.put(gpu, net, _through(paths, gpu, cpu, net))
                 paths.put(net, gpu, _through(paths, net, cpu, gpu))
@@ -312,8 +315,11 @@ def _to_nics(paths: Paths) -> None:
 
 def _gains(paths: Paths, gpu: RankedGpu, relay: RankedGpu, net: NicPort) -> bool:
     """Whether a GPU reaches a NIC better through another that is linked to it and near the NIC."""
+    version = paths.system.version
+    if not version.pxn:
+        return False
     farthest = PXB
-    if paths.system.version.nic_over_c2c:
+    if version.nic_over_c2c:
         farthest = P2C
     near = paths.get(relay, net)
     if near.kind > farthest or not _reads_directly(paths, relay, net):
@@ -324,16 +330,17 @@ def _gains(paths: Paths, gpu: RankedGpu, relay: RankedGpu, net: NicPort) -> bool
     return near.MBps > known.MBps or known.kind > PXN
 
 
-def _is_direct(gpu: RankedGpu, net: NicPort, kind: int) -> bool:
-    """GPUDirect RDMA: a NIC writes to the memory of a GPU."""
-    return net.has_gdr and gpu.has_gdr and kind <= P2C
+def _is_direct(gpu: RankedGpu, net: NicPort, kind: int, farthest: int) -> bool:
+    """GPUDirect RDMA: a NIC writes to the memory of a GPU, as far as ``farthest``."""
+    return net.has_gdr and gpu.has_gdr and kind <= farthest
 
 
 def _reads_directly(paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
     """A NIC also reads there; before Ampere only beside NVLink, or for a GPU alone."""
-    if not _is_direct(gpu, net, paths.get(gpu, net).kind):
+    system = paths.system
+    if not _is_direct(gpu, net, paths.get(gpu, net).kind, system.version.gdr):
         return False
-    gpus = paths.system.gpus
+    gpus = system.gpus
     if gpu.device.sm >= 80 or len(gpus) == 1:
         return True
     return any(paths.get(gpu, other).kind == NVL for other in gpus)

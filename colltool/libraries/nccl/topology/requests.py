@@ -18,7 +18,7 @@ from colltool.libraries.nccl.topology.kinds import (
 )
 from colltool.libraries.nccl.topology.paths import Paths
 
-# NCCL_CROSS_NIC: 2 lets the search decide
+# of NCCL_CROSS_NIC: the search decides
 CROSS_NIC = 2
 MAX_CHANNELS = 32
 MAX_DIRECT_HEADS = 8
@@ -114,7 +114,7 @@ def first_request(
             break
     request = GraphRequest(
         pattern=pattern,
-        cross_nic=0,
+        cross_nic=first_cross_nic(paths, pattern),
         same=pattern != NVLS,
         inside=bounds.inside,
         across=bounds.across,
@@ -129,7 +129,17 @@ def first_request(
 
 def may_cross_nics(paths: Paths, pattern: int) -> bool:
     """Whether channels that leave by other NICs are tried."""
-    return CROSS_NIC == 2 and len(paths.system.nets) > 1 and pattern in _CROSSING
+    system = paths.system
+    decides = system.version.cross_nic == CROSS_NIC
+    return decides and len(system.nets) > 1 and pattern in _CROSSING
+
+
+def first_cross_nic(paths: Paths, pattern: int) -> int:
+    """What the search starts with: 1 where NCCL_CROSS_NIC=1 has channels leave by other NICs."""
+    system = paths.system
+    if system.version.cross_nic == 1 and len(system.nets) > 1 and pattern in _CROSSING:
+        return 1
+    return 0
 
 
 def most_channels(pattern: int, gpus: int) -> int:

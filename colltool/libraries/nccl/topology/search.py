@@ -66,10 +66,17 @@ class Searched(NamedTuple):
 
 
 class _Search:
-    def __init__(self, builder: ChannelBuilder, totals: Totals, bounds: Bounds) -> None:
+    def __init__(
+        self,
+        builder: ChannelBuilder,
+        totals: Totals,
+        bounds: Bounds,
+        most_MBps: float | None,
+    ) -> None:
         self.builder = builder
         self.totals = totals
         self.bounds = bounds
+        self.most_MBps = most_MBps
         self.trials = 0
         self.log: list[Attempt] = []
         self._steps_left: dict[GraphRequest, int] = {}
@@ -94,8 +101,16 @@ class _Search:
             self.log.append(Attempt(self.trials, passed, found.request, found.channel_count))
         return found, left
 
+    def is_beyond(self, best: FoundChannels) -> bool:
+        """Whether channels carry more than what is looked for: further trials find more still."""
+        if self.most_MBps is None:
+            return False
+        return best.channel_count * best.request.inside_MBps > self.most_MBps
+
     def is_enough(self, best: FoundChannels, left: int) -> bool:
-        return left < 0 or best.channel_count * best.request.across_MBps >= self.totals.total_MBps
+        if left < 0 or self.is_beyond(best):
+            return True
+        return best.channel_count * best.request.across_MBps >= self.totals.total_MBps
 
     def first_pass(self, request: GraphRequest) -> FoundChannels:
         best = FoundChannels(request)
@@ -209,16 +224,23 @@ def doubled(found: FoundChannels, sm: int) -> FoundChannels:
 
 
 def search(
-    builder: ChannelBuilder, totals: Totals, request: GraphRequest, bounds: Bounds
+    builder: ChannelBuilder,
+    totals: Totals,
+    request: GraphRequest,
+    bounds: Bounds,
+    most_MBps: float | None = None,
 ) -> Searched:
-    """The channels that NCCL finds for a request."""
+    """The channels that NCCL finds for a request.
+
+    ``most_MBps``: all of them carry in what is looked for; the search ends where it finds more.
+    """
     builder.taken_hops = 0
-    run = _Search(builder, totals, bounds)
+    run = _Search(builder, totals, bounds, most_MBps)
     best = run.first_pass(request)
-    if best.channels:
+    if best.channels and not run.is_beyond(best):
         best = doubled(best, builder.paths.system.least_sm)
         best = run.second_pass(best)
-    elif not request.collnet and request.pattern != NVLS:
+    elif not best.channels and not request.collnet and request.pattern != NVLS:
         return _emergency(builder, request, run.trials)
     found = best.request
     return Searched(

@@ -1,9 +1,12 @@
-"""What versions of NCCL's search do differently: a row each."""
+"""What versions of NCCL's search do differently, a row each, and what its settings change."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from colltool.libraries.nccl.topology.kinds import KINDS, LOC, P2C, PHB, PIX, PXB, SYS
 
 _BEFORE_AMPERE = (40_000, 30_000, 20_000, 18_000, 15_000, 12_000, 10_000, 9_000, 7_000, 6_000)
 _UP_TO_AMPERE_INSIDE = (*_BEFORE_AMPERE, 5_000, 4_000, 3_000)
@@ -36,6 +39,10 @@ class Version(NamedTuple):
         blackwell_link_MBps: one NVLink from compute capability 100 on.
         blackwell_inside, blackwell_across: MB/s a channel that are tried from there on.
         nvls_channels_grow: NVLS's channels become the communicator's if they are more.
+        peers, gdr: the farthest types of path on which GPUs copy to each other, and NICs read and
+            write GPUs; None: NCCL's own choice by the host.
+        pxn: GPUs relay to NICs.
+        cross_nic: NCCL_CROSS_NIC.
     """
 
     since: tuple[int, ...]
@@ -50,6 +57,10 @@ class Version(NamedTuple):
         *_LOW_ACROSS,
     )
     nvls_channels_grow: bool = False
+    peers: int | None = None
+    gdr: int = P2C
+    pxn: bool = True
+    cross_nic: int = 2
 
     def speeds(self, sm: int, *, across: bool) -> tuple[int, ...]:
         """The rates a channel that are tried, falling, in MB/s."""
@@ -98,3 +109,40 @@ def version_of(release: str) -> Version:
         if version.since <= parts:
             return version
     return _VERSIONS[-1]
+
+
+# levels as numbers, as before 2.5
+_LEVELS = {"0": LOC, "1": PIX, "2": PXB, "3": PXB, "4": PHB, "5": SYS}
+SETTINGS = (
+    *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL", "NCCL_PXN_DISABLE"),
+    "NCCL_CROSS_NIC",
+)
+"""The settings that :func:`with_settings` knows."""
+
+
+def with_settings(version: Version, env: Mapping[str, str]) -> Version:
+    """A version's search under NCCL's settings; other variables and values change nothing.
+
+    >>> KINDS[with_settings(version_of("2.30"), {"NCCL_NET_GDR_LEVEL": "PHB"}).gdr]
+    'PHB'
+    """
+    level = _level(env.get("NCCL_P2P_LEVEL", ""))
+    if env.get("NCCL_P2P_DISABLE", "0") != "0":
+        level = LOC
+    if level is not None:
+        version = version._replace(peers=level)
+    level = _level(env.get("NCCL_NET_GDR_LEVEL", ""))
+    if level is not None:
+        version = version._replace(gdr=level)
+    if env.get("NCCL_PXN_DISABLE", "0") != "0":
+        version = version._replace(pxn=False)
+    if env.get("NCCL_CROSS_NIC") in ("0", "1"):
+        version = version._replace(cross_nic=int(env["NCCL_CROSS_NIC"]))
+    return version
+
+
+def _level(text: str) -> int | None:
+    word = text.strip().upper()
+    if word in KINDS:
+        return KINDS.index(word)
+    return _LEVELS.get(word)

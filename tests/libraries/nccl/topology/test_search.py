@@ -231,6 +231,14 @@ def test_nics_of_no_gpu_move_to_the_gpus(tmp_path: Path) -> None:
     assert change(result, "nics")[1] > figures(result.node)[1]
 
 
+def test_gpus_without_a_nic_get_one(tmp_path: Path) -> None:
+    result = found_on(tmp_path, *h100(4, 3), nodes=2)
+    (found,) = [one for one in result.changes if one.kind == "new-nics"]
+    assert found.names == ("3",)
+    assert figures(found.after) == figures(graphs_of(written(tmp_path, *h100(4, 4)), 2))
+    assert not any(one.kind == "new-nics" for one in found_on(tmp_path, *h100(4, 3)).changes)
+
+
 def test_a_long_search_is_not_run_again(tmp_path: Path) -> None:
     file = written(tmp_path, *[part.replace(" PCIe", "") for part in h100()])
     node = graphs_of(file, 2)

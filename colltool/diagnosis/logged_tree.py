@@ -1,0 +1,142 @@
+"""Damages that NCCL's own print of a node tells of: its tree of parts and rates beside a file's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from colltool.base.xml_tree import Element
+from colltool.libraries.nccl.topology.damages import (
+    Damage,
+    Parts,
+    PartSlot,
+    fewer_links,
+    placed,
+    slower_port,
+    slower_slots,
+    together,
+    without_nics,
+)
+from colltool.libraries.nccl.topology.rates import number
+from colltool.libraries.nccl.topology.system import SystemNode, bus_number
+from colltool.logs.nccl_graph_lines import LoggedLink
+
+# a GPU is a DEV from 2.29 on
+_AS_PRINTED = {"DEV": "GPU"}
+# rates are printed with one digit, GB/s
+_DIGIT_MBps = 60
+
+
+def damage_in_tree(parts: Parts, tree: Sequence[LoggedLink]) -> Iterator[Damage]:
+    """What is worse in a log's tree than in a file, all of it together; nothing where they agree."""
+    stated = _StatedTree(tree)
+    found = [
+        *_slots(parts, stated),
+        *_links(parts, stated),
+        *_nics(parts, stated),
+    ]
+    if found:
+        yield together(found)
+
+
+class _StatedTree:
+    """The links of a log's tree by what is below them."""
+
+    def __init__(self, tree: Sequence[LoggedLink]) -> None:
+        self.up: dict[tuple[str, int], LoggedLink] = {}
+        self.nvlinks_MBps: dict[int, int] = {}
+        self.ports: dict[int, int] = {}
+        for link in tree:
+            kind, number = link.below
+            if link.kind == "PCI":
+                self.up[_AS_PRINTED.get(kind, kind), number] = link
+            elif link.kind == "NET":
+                self.ports[link.above[1]] = link.MBps
+            elif link.kind == "NVL":
+                own = link.above[1]
+                self.nvlinks_MBps[own] = self.nvlinks_MBps.get(own, 0) + link.MBps
+
+    def slots_part(self, kind: str, slot: PartSlot) -> int:
+        """How many times slower a slot is than in the file: 1, 2, 4; 1 of what is not printed."""
+        link = self.up.get((kind, bus_number(slot.busid)))
+        if link is None or link.MBps >= slot.MBps - _DIGIT_MBps:
+            return 1
+        return slot.MBps // max(link.MBps, 1)
+
+
+def _slots(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
+    kinds = (
+        ("gpu-slot", "GPU", parts.gpus),
+        ("nic-slot", "NIC", parts.nics),
+        ("switch-slot", "PCI", parts.switches),
+    )
+    for kind, printed, slots in kinds:
+        alike: dict[int, list[PartSlot]] = {}
+        for slot in slots:
+            alike.setdefault(stated.slots_part(printed, slot), []).append(slot)
+        alike.pop(1, None)
+        for part, slower in alike.items():
+            yield slower_slots(kind, slower, part, all=len(slower) == len(slots))
+
+
+def _links(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
+    """GPUs with fewer NVLinks; only where the tree has GPUs at all."""
+    for gpu in parts.before.system.gpus:
+        busid = bus_number(gpu.name)
+        was_MBps = gpu.device.total_MBps("NVL")
+        if ("GPU", busid) not in stated.up or not was_MBps:
+            continue
+        now_MBps = stated.nvlinks_MBps.get(busid, 0)
+        was = parts.links[gpu.name]
+        now = round(was * now_MBps / was_MBps)
+        if now < was:
+            yield fewer_links([str(gpu.rank)], [gpu.name], now, was)
+
+
+def _nics(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
+    """NICs that the tree lacks, or has at another place or rate."""
+    if not stated.ports:
+        return
+    expected = {bus_number(nic.name): nic for nic in parts.before.system.nics}
+    for slot in parts.nics:
+        busid = bus_number(slot.busid)
+        if busid not in stated.ports:
+            yield without_nics(slot.names)
+            continue
+        was = parts.ports.get(slot.names[0], 0)
+        now = stated.ports[busid]
+        if now < was - _DIGIT_MBps:
+            yield slower_port(slot.names, now, was)
+        link = stated.up.get(("NIC", busid))
+        node = expected.get(busid)
+        if link is not None and node is not None and link.above != _place(node.parent):
+            yield _moved(slot.name, slot.busid, link.above, node)
+
+
+def _place(node: SystemNode | None) -> tuple[str, int]:
+    """A part as the tree names it."""
+    if node is None:
+        return "", 0
+    if node.type == "CPU":
+        return "CPU", number(node.name)
+    return node.type, bus_number(node.name)
+
+
+def _moved(name: str, busid: str, above: tuple[str, int], node: SystemNode) -> Damage:
+    """A NIC that hangs at another part."""
+
+    def where(root: Element, _slot: Element) -> Element | None:
+        for element in (*root.each("cpu"), *root.each("pci")):
+            own = ("PCI", bus_number(element.get("busid")))
+            if element.tag == "cpu":
+                own = ("CPU", number(element.get("numaid")))
+            if own == above:
+                return element
+        return None
+
+    cpu = node.parent
+    while cpu is not None and cpu.type != "CPU":
+        cpu = cpu.parent
+    kind = "nic-apart"
+    if above[0] == "CPU" and _place(cpu) != above:
+        kind = "nic-far"
+    return placed(kind, name, busid, where)

@@ -1,0 +1,465 @@
+"""What may ail a node: its topology file with one thing made worse, as a log's run may have had it.
+
+The likeliest come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from types import MappingProxyType
+from typing import NamedTuple
+
+from colltool.base.xml_tree import Element
+from colltool.libraries.nccl.topology.changes import slots_with
+from colltool.libraries.nccl.topology.graphs import NodeGraphs
+from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
+
+Edit = Callable[[Element], None]
+# what is left of a slot's or a port's rate
+_PARTS = (2, 4, 8)
+# ways to choose the NICs that NCCL sees
+_MOST_SUBSETS = 60
+
+
+class Damage(NamedTuple):
+    """A change for the worse.
+
+    Args:
+        kind: nic-missing, nics-few, gdr, nvlinks, nvlink-pair, gpu-slot, nic-slot, switch-slot, port,
+            slots-unknown, nic-far, nic-apart, flat, one-cpu, or setting.
+        names: of what it is of: GPUs by rank, NICs by name, switches by bus id, or settings.
+        now, was: links, or MB/s.
+        edit: makes the change in a file's elements.
+        settings: NCCL's, with the change.
+        all: it is of all parts of the kind.
+        together: several that are there at once; ``kind`` is that of the first.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    edit: Edit
+    now: int = 0
+    was: int = 0
+    settings: Mapping[str, str] = MappingProxyType({})
+    all: bool = False
+    together: tuple[Damage, ...] = ()
+
+
+def _unchanged(_root: Element) -> None:
+    pass
+
+
+WHOLE = Damage("", (), _unchanged)
+"""No damage at all."""
+
+
+def together(damages: Sequence[Damage]) -> Damage:
+    """Several damages at once."""
+    if len(damages) == 1:
+        return damages[0]
+
+    def edit(root: Element) -> None:
+        for damage in damages:
+            damage.edit(root)
+
+    settings: dict[str, str] = {}
+    for damage in damages:
+        settings |= damage.settings
+    return damages[0]._replace(edit=edit, settings=settings, together=tuple(damages))
+
+
+class PartSlot(NamedTuple):
+    """A slot with GPUs of these ranks, a NIC's ports or a switch of these names; ``above``: the bus id
+    of the switch above, empty below a CPU."""
+
+    names: tuple[str, ...]
+    busid: str
+    MBps: int
+    above: str
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.names)
+
+
+class Parts:
+    """The parts of a node, as damages name them."""
+
+    def __init__(self, root: Element, before: NodeGraphs) -> None:
+        self.root = root
+        self.before = before
+        self.gpus: list[PartSlot] = []
+        self.nics: list[PartSlot] = []
+        self.switches: list[PartSlot] = []
+        self.ports: dict[str, int] = {}
+        self.links: dict[str, int] = {}
+        # NVLinks between two GPUs, by their bus ids
+        self.joined: dict[tuple[str, str], int] = {}
+        for slot in slots_with(root, "gpu"):
+            self.gpus.append(_slot(slot, "gpu", "rank"))
+            self._count_links(slot)
+        known = {net.name for net in before.system.nets}
+        for slot in slots_with(root, "nic"):
+            card = _slot(slot, "net", "name")
+            if known.intersection(card.names):
+                self.nics.append(card)
+        for slot in slots_with(root, "pci"):
+            switch = _slot(slot, "pci", "busid")
+            self.switches.append(switch._replace(names=(switch.busid,)))
+        for net in _called(root, "net", tuple(known)):
+            self.ports[net.get("name")] = port_MBps(net.get("speed"))
+
+    def _count_links(self, slot: Element) -> None:
+        busid = slot.get("busid")
+        self.links[busid] = 0
+        for link in slot.each("nvlink"):
+            count = number(link.get("count"))
+            self.links[busid] += count
+            if link.get("tclass").startswith("0x03"):
+                one_end, other_end = sorted((busid, link.get("target")))
+                self.joined[one_end, other_end] = count
+
+    def related(self, names: Sequence[str]) -> set[str]:
+        """Parts of these names, and those in slots beside theirs, with the switch above."""
+        found = set(names)
+        for slots in self._by_switch().values():
+            if slots & found:
+                found |= slots
+        return found
+
+    def _by_switch(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for slot in (*self.gpus, *self.nics):
+            if slot.above:
+                found.setdefault(slot.above, {slot.above}).add(slot.name)
+        return found
+
+
+def _slot(slot: Element, tag: str, key: str) -> PartSlot:
+    """A slot with the names of what is in it: attributes ``key`` of elements of a tag."""
+    names = tuple(inside.get(key) for inside in slot.each(tag))
+    MBps = slot_MBps(slot.get("link_speed"), slot.get("link_width"))
+    above = slot.parent.get("busid") if slot.parent else ""
+    return PartSlot(names, slot.get("busid"), MBps, above)
+
+
+def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
+    """The damages that a node may have.
+
+    ``nics``: that NCCL's channels use; None if that is not known. Where they use all, none is
+    missing.
+    """
+    across = parts.before.across
+    if across:
+        if nics is None or nics < len(parts.ports):
+            yield from _missing_nics(parts, nics)
+        yield from _without_gdr(parts)
+    yield from _missing_links(parts)
+    for part in _PARTS:
+        if part == _PARTS[1]:
+            yield from _lost_places(parts)
+            yield from _some_links(parts)
+        if across:
+            yield from _slow_slots("nic-slot", parts.nics, part)
+            yield from _slow_ports(parts, part)
+        if across or not any(parts.links.values()):
+            yield from _slow_slots("gpu-slot", parts.gpus, part)
+            yield from _slow_slots("switch-slot", parts.switches, part)
+    if across:
+        yield from _far_nics(parts)
+    settings = ["NCCL_P2P_DISABLE=1"]
+    if across:
+        settings += ["NCCL_CROSS_NIC=0", "NCCL_CROSS_NIC=1", "NCCL_PXN_DISABLE=1"]
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        yield WHOLE._replace(kind="setting", names=(setting,), settings={name: value})
+
+
+# --- NICs
+
+
+def without_nics(names: Sequence[str]) -> Damage:
+    """NICs that NCCL does not see."""
+
+    def edit(root: Element) -> None:
+        for net in _called(root, "net", names):
+            _cut(net)
+
+    return Damage("nic-missing", tuple(names), edit)
+
+
+def _missing_nics(parts: Parts, seen: int | None) -> Iterator[Damage]:
+    """A NIC that is missing, or all but as many as channels use."""
+    names = list(parts.ports)
+    if len(names) > 1:
+        for slot in parts.nics:
+            yield without_nics(slot.names)
+    if seen is None or not 0 < seen < len(names) - 1:
+        return
+    subsets: Iterator[tuple[str, ...]] = combinations(names, seen)
+    if comb(len(names), seen) > _MOST_SUBSETS:
+        # the NICs of a half, or every other one
+        step = len(names) // seen
+        some = (names[:seen], names[-seen:], names[::step][:seen])
+        subsets = map(tuple, some)
+    for subset in subsets:
+        missing = [name for name in names if name not in subset]
+        damage = without_nics(missing)
+        if len(missing) > len(subset):
+            damage = damage._replace(kind="nics-few", names=subset)
+        yield damage
+
+
+def _without_gdr(parts: Parts) -> Iterator[Damage]:
+    """GPUDirect RDMA off: everywhere, then at each NIC and GPU."""
+    system = parts.before.system
+    if not any(net.has_gdr for net in system.nets):
+        return
+    if not any(gpu.has_gdr for gpu in system.gpus):
+        return
+    every = tuple(parts.ports)
+    yield Damage("gdr", (), _off("net", every), all=True)
+    if len(every) > 1:
+        for slot in parts.nics:
+            yield Damage("gdr-nic", (slot.name,), _off("net", slot.names))
+    if len(parts.gpus) > 1:
+        for slot in parts.gpus:
+            yield Damage("gdr-gpu", (slot.name,), _off("gpu", slot.names))
+
+
+def _off(tag: str, names: Sequence[str]) -> Edit:
+    def edit(root: Element) -> None:
+        for element in _called(root, tag, names):
+            element.attributes["gdr"] = "0"
+
+    return edit
+
+
+def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False) -> Damage:
+    """Ports at a lower rate."""
+
+    def edit(root: Element) -> None:
+        for net in _called(root, "net", names):
+            net.attributes["speed"] = str(MBps * 8)
+
+    return Damage("port", tuple(names), edit, MBps, was, all=all)
+
+
+def _slow_ports(parts: Parts, part: int) -> Iterator[Damage]:
+    rates = set(parts.ports.values())
+    if len(rates) == 1:
+        rate = rates.pop()
+        yield slower_port(list(parts.ports), rate // part, rate, all=True)
+    if len(parts.ports) > 1:
+        for slot in parts.nics:
+            rate = parts.ports.get(slot.names[0], 0)
+            yield slower_port(slot.names, rate // part, rate)
+
+
+def placed(
+    kind: str, name: str, busid: str, where: Callable[[Element, Element], Element | None]
+) -> Damage:
+    """A slot that hangs elsewhere: ``where`` finds it, of the file's root and the slot."""
+
+    def edit(root: Element) -> None:
+        for slot in _slots_at(root, [busid]):
+            target = where(root, slot)
+            if target is not None:
+                _cut(slot)
+                slot.parent = target
+                target.children.append(slot)
+
+    return Damage(kind, (name,), edit)
+
+
+def _far_nics(parts: Parts) -> Iterator[Damage]:
+    """NICs behind the other socket, or on their own socket and no GPU's switch."""
+
+    def other(root: Element, slot: Element) -> Element | None:
+        own = slot.inside("cpu")
+        cpus = [cpu for cpu in root.each("cpu") if cpu is not own]
+        return cpus[-1] if cpus else None
+
+    def own(_root: Element, slot: Element) -> Element | None:
+        return slot.inside("cpu")
+
+    if len(parts.before.system.cpus) > 1:
+        for slot in parts.nics:
+            yield placed("nic-far", slot.name, slot.busid, other)
+    apart = [placed("nic-apart", slot.name, slot.busid, own) for slot in parts.nics]
+    if parts.switches and apart:
+        yield together(apart)._replace(names=(), all=True, together=())
+        yield from apart
+
+
+# --- NVLinks
+
+
+def fewer_links(
+    names: Sequence[str], busids: Sequence[str], now: int, was: int, *, all: bool = False
+) -> Damage:
+    """GPUs with so many NVLinks in all."""
+
+    def edit(root: Element) -> None:
+        for slot in _slots_at(root, busids):
+            left = now
+            for link in list(slot.each("nvlink")):
+                kept = min(number(link.get("count")), left)
+                left -= kept
+                _recount(link, kept)
+
+    return Damage("nvlinks", tuple(names), edit, now, was, all=all)
+
+
+def _missing_links(parts: Parts) -> Iterator[Damage]:
+    """No NVLinks at all; none, or one less, between two GPUs."""
+    most = max(parts.links.values(), default=0)
+    if not most:
+        return
+    names = [gpu.name for gpu in parts.gpus]
+    busids = [gpu.busid for gpu in parts.gpus]
+    yield fewer_links(names, busids, 0, most, all=True)
+    for ends, was in parts.joined.items():
+        yield _unlinked(parts, ends, 0, was)
+    for ends, was in parts.joined.items():
+        if was > 1:
+            yield _unlinked(parts, ends, was - 1, was)
+
+
+def _some_links(parts: Parts) -> Iterator[Damage]:
+    """Fewer NVLinks between two GPUs, or to NVSwitches, of one GPU or of all: by halves first, then
+    each number."""
+    for ends, was in parts.joined.items():
+        for count in range(was - 2, 0, -1):
+            yield _unlinked(parts, ends, count, was)
+    if parts.before.system.nvswitch is None:
+        return
+    counts = [parts.links[gpu.busid] for gpu in parts.gpus]
+    names = [gpu.name for gpu in parts.gpus]
+    busids = [gpu.busid for gpu in parts.gpus]
+    most = max(counts, default=0)
+    order = [most // 2, most * 3 // 4, most // 4, *range(most - 1, 0, -1)]
+    for count in dict.fromkeys(order):
+        if not 0 < count < most:
+            continue
+        if len(names) > 1:
+            for name, busid, was in zip(names, busids, counts, strict=True):
+                if was > count:
+                    yield fewer_links([name], [busid], count, was)
+        yield fewer_links(names, busids, count, most, all=True)
+
+
+def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damage:
+    """Two GPUs with so many NVLinks between them."""
+    names = []
+    for gpu in parts.gpus:
+        if gpu.busid in ends:
+            names.append(gpu.name)
+
+    def edit(root: Element) -> None:
+        for slot in _slots_at(root, ends):
+            for link in list(slot.each("nvlink")):
+                if link.get("target") in ends:
+                    _recount(link, left)
+
+    return Damage("nvlink-pair", tuple(names), edit, left, was)
+
+
+# --- slots and places
+
+
+def slower_slots(kind: str, slots: Sequence[PartSlot], part: int, *, all: bool = False) -> Damage:
+    """Slots at a part of their rate."""
+
+    def edit(root: Element) -> None:
+        for slot in _slots_at(root, [slot.busid for slot in slots]):
+            width = max(number(slot.get("link_width")), 0) or 16
+            slot.attributes["link_width"] = str(max(width // part, 1))
+
+    names = tuple(slot.name for slot in slots)
+    was = slots[0].MBps
+    return Damage(kind, names, edit, was // part, was, all=all)
+
+
+def _slow_slots(kind: str, slots: Sequence[PartSlot], part: int) -> Iterator[Damage]:
+    if len(slots) > 1:
+        yield slower_slots(kind, slots, part, all=True)
+    for slot in slots:
+        yield slower_slots(kind, [slot], part)
+
+
+def _lost_places(parts: Parts) -> Iterator[Damage]:
+    """What a container without /sys and a virtual machine hide: speeds, switches and sockets."""
+
+    def unknown(root: Element) -> None:
+        for slot in root.each("pci"):
+            slot.attributes["link_speed"] = ""
+            slot.attributes["link_width"] = ""
+
+    def flat(root: Element) -> None:
+        for cpu in root.each("cpu"):
+            found = [slot for slot in cpu.each("pci") if not _is_switch(slot)]
+            others = [child for child in cpu.children if child.tag != "pci"]
+            cpu.children[:] = [*found, *others]
+            for slot in found:
+                slot.parent = cpu
+
+    def one_cpu(root: Element) -> None:
+        cpus = list(root.each("cpu"))
+        for cpu in cpus[1:]:
+            for child in cpu.children:
+                child.parent = cpus[0]
+            cpus[0].children += cpu.children
+            root.children.remove(cpu)
+
+    def flat_unknown(root: Element) -> None:
+        flat(root)
+        unknown(root)
+
+    def all_lost(root: Element) -> None:
+        one_cpu(root)
+        flat_unknown(root)
+
+    yield Damage("slots-unknown", (), unknown, all=True)
+    yield Damage("flat", (), flat_unknown, all=True)
+    yield Damage("flat", (), flat, all=True)
+    if len(parts.before.system.cpus) > 1 and len(parts.before.system.hosts) == 1:
+        yield Damage("flat", (), all_lost, all=True)
+        yield Damage("one-cpu", (), one_cpu, all=True)
+
+
+def _is_switch(slot: Element) -> bool:
+    return any(child.tag == "pci" for child in slot.children)
+
+
+# --- elements
+
+
+def _slots_at(root: Element, busids: Sequence[str]) -> Iterator[Element]:
+    """Slots by bus id."""
+    for slot in list(root.each("pci")):
+        if slot.get("busid") in busids:
+            yield slot
+
+
+def _called(root: Element, tag: str, names: Sequence[str]) -> Iterator[Element]:
+    """NICs' ports by name, or GPUs by rank."""
+    key = "rank" if tag == "gpu" else "name"
+    for element in list(root.each(tag)):
+        if element.get(key) in names:
+            yield element
+
+
+def _cut(element: Element) -> None:
+    """Take an element out of the one that it is in."""
+    if element.parent is not None:
+        element.parent.children.remove(element)
+
+
+def _recount(link: Element, count: int) -> None:
+    """Set how many NVLinks there are; none at all are no element."""
+    link.attributes["count"] = str(count)
+    if not count:
+        _cut(link)

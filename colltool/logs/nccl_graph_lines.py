@@ -1,0 +1,314 @@
+"""The graphs that NCCL's search found, as the lines of NCCL_DEBUG_SUBSYS=GRAPH state them.
+
+Forms of NCCL 2.6 to 2.30: ``bw`` or ``speed``; GPUs by rank (``GPU/3``) or by bus id
+(``GPU/0-1b000``, ``GPU/0-0-1b000``). The lines of ranks are mixed: what stands before a message says
+whose it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from colltool.base.errors import printable
+from colltool.logs.log_file import open_log
+
+_PREFIX = re.compile(r"(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\]")
+_PATTERN = re.compile(
+    r"Pattern (?P<pattern>[1-6]), crossNic (?P<cross>\d), nChannels (?P<channels>\d{1,3}),"
+    r" (?:bw|speed) (?P<inside>[\d.]{1,16})/(?P<across>[\d.]{1,16}),"
+    r" type (?P<near>\w{3,4})/(?P<far>\w{3,4})"
+)
+_CHANNEL = re.compile(r"(?:INFO|\]) +\d{1,3} : (?P<path>(?:(?:NET|GPU)/\S+ ?)+)")
+_COMM = re.compile(
+    r"rank (?P<rank>\d{1,7}) n[Rr]anks (?P<ranks>\d{1,7})"
+    r"(?: nNodes (?P<nodes>\d{1,6}) localRanks (?P<local>\d{1,4}))?"
+    r"(?:.{0,60}? busId (?P<busid>[0-9a-fA-F]{1,16}))?"
+)
+_VERSION = re.compile(r"\bNCCL version (?P<release>\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)")
+_NICS = re.compile(r"NET/[A-Za-z]+ ?: Using (?P<nics>\[0\].{1,2000})")
+_NIC = re.compile(r"\[\d{1,3}\](?P<nic>[^\s:;\[]{1,120})")
+_CPU = re.compile(r"INFO CPU/(?P<id>[0-9A-Fa-f-]{1,40}) \(")
+_LINK = re.compile(
+    r"INFO (?P<indent> *)\+ (?P<kind>[A-Z0-9]{3})\[(?P<GBps>[\d.]{1,10})\] - (?P<type>[A-Z]{3})/"
+    r"(?P<id>[0-9A-Fa-f-]{1,40})"
+)
+_LINES = 1_000_000
+_LONGEST = 4000  # characters of a line that are read
+_TREES = (1, 2, 3)
+_RING = 4
+_NAMES = {_RING: "ring", 5: "nvls", 6: "collnet_direct"}
+
+
+class LoggedChannel(NamedTuple):
+    """A channel: GPUs, each a rank or a bus id, and NCCL's numbers of its NICs."""
+
+    gpus: tuple[int, ...]
+    nets: tuple[int, ...]
+
+
+class GraphFigures(NamedTuple):
+    """What NCCL's line says of a graph; ``between_gpus``, ``to_nics``: the farthest types of
+    path."""
+
+    pattern: int
+    cross_nic: bool
+    channels: int
+    inside_Bps: float
+    across_Bps: float
+    between_gpus: str
+    to_nics: str
+
+
+class LoggedGraph(NamedTuple):
+    """A graph of a host; ``by_busid``: channels name GPUs by bus id."""
+
+    figures: GraphFigures
+    orders: tuple[LoggedChannel, ...] = ()
+    by_busid: bool = False
+
+    @property
+    def gpus(self) -> set[int]:
+        """All that channels name."""
+        found: set[int] = set()
+        for channel in self.orders:
+            found.update(channel.gpus)
+        return found
+
+
+class LoggedLink(NamedTuple):
+    """A link of the tree that NCCL prints of a node, made of a ``kind``, from one part to another:
+    their types (CPU, PCI, DEV, GPU, NIC, NET, NVS) and bus ids or numbers."""
+
+    kind: str
+    MBps: int
+    above: tuple[str, int]
+    below: tuple[str, int]
+
+
+class LoggedNode(NamedTuple):
+    """What a rank says of its host.
+
+    Args:
+        graphs: by name: ring, tree, nvls, collnet_chain, collnet_direct.
+        ranks, nodes, local: of the communicator; 0 if it is not said.
+        tree: the links of the node; empty without.
+        where: file and line of the first graph.
+    """
+
+    host: str
+    graphs: dict[str, LoggedGraph]
+    ranks: int = 0
+    nodes: int = 0
+    local: int = 0
+    tree: tuple[LoggedLink, ...] = ()
+    where: str = ""
+
+    @property
+    def nets(self) -> set[int]:
+        """NCCL's numbers of the NICs that channels use."""
+        found: set[int] = set()
+        for graph in self.graphs.values():
+            for channel in graph.orders:
+                found.update(channel.nets)
+        return found
+
+    @property
+    def has_collnet(self) -> bool:
+        return any(name.startswith("collnet") for name in self.graphs)
+
+
+class GraphLines(NamedTuple):
+    """What logs say of NCCL's search: a node for each communicator of a rank, in the order of the
+    logs.
+
+    Args:
+        nics: names by NCCL's number, of the host that lists most.
+        busids: of the GPUs of each host.
+        ranks: of the largest communicator, 0 if no line says.
+        release: NCCL's; empty if no line says.
+        rccl: lines are AMD's library's.
+    """
+
+    nodes: tuple[LoggedNode, ...]
+    nics: tuple[str, ...]
+    busids: dict[str, tuple[int, ...]]
+    ranks: int
+    release: str
+    rccl: bool
+
+
+class _RankLines:
+    """The lines of one rank so far."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.tree: list[LoggedLink] = []
+        self.open: LoggedNode | None = None
+        self.graph = ""
+        # of the tree: the parts above the next line, each with its indent
+        self.above: list[tuple[int, tuple[str, int]]] = []
+
+
+class _GraphReader:
+    def __init__(self) -> None:
+        self.file = ""
+        self.line = 0
+        self.streams: dict[str, _RankLines] = {}
+        self.found: list[LoggedNode] = []
+        self.nics: tuple[str, ...] = ()
+        self.busids: dict[str, dict[int, None]] = {}
+        self.ranks = 0
+        self.release = ""
+        self.rccl = False
+
+    def begin(self, file: str) -> None:
+        self.finish()
+        self.file = file
+        self.line = 0
+        self.streams = {}
+
+    def finish(self) -> None:
+        """Keep what the ranks of a file have begun."""
+        for stream in self.streams.values():
+            self.close(stream)
+
+    def close(self, stream: _RankLines) -> None:
+        if stream.open is not None:
+            self.found.append(stream.open)
+        stream.open = None
+
+    def take(self, text: str) -> None:
+        self.line += 1
+        self.rccl = self.rccl or "RCCL" in text
+        version = _VERSION.search(text) if not self.release and "NCCL version" in text else None
+        if version:
+            self.release = version["release"]
+        if "Using [0]" in text:
+            nics = _NICS.search(text)
+            if nics:
+                self.nics = max(self.nics, tuple(_NIC.findall(nics["nics"])), key=len)
+        if "NCCL" not in text:
+            return
+        prefix = _PREFIX.search(text)
+        key = prefix[0] if prefix else ""
+        if key not in self.streams:
+            self.streams[key] = _RankLines(prefix["host"] if prefix else "")
+        stream = self.streams[key]
+        if "nChannels" in text:
+            self.graph(stream, text)
+        elif "GPU/" in text and " : " in text:
+            self.channel(stream, text)
+        elif "=== System" in text:
+            self.close(stream)
+            stream.tree = []
+        elif "] - " in text:
+            self.link(stream, text)
+        elif "CPU/" in text and " :" not in text:
+            cpu = _CPU.search(text)
+            if cpu:
+                stream.above = [(-1, ("CPU", int(cpu["id"].rpartition("-")[2], 16)))]
+        elif "anks " in text:
+            self.communicator(stream, text)
+
+    def graph(self, stream: _RankLines, text: str) -> None:
+        match = _PATTERN.search(text)
+        if match is None:
+            return
+        pattern = int(match["pattern"])
+        if pattern == _RING or stream.open is None:
+            self.close(stream)
+            where = f"{self.file}:{self.line}"
+            tree = tuple(stream.tree)
+            stream.open = LoggedNode(stream.host, {}, tree=tree, where=where)
+        name = _NAMES.get(pattern, "tree")
+        if name == "tree" and "tree" in stream.open.graphs:
+            name = "collnet_chain"
+        stream.graph = name
+        figures = GraphFigures(
+            pattern=pattern,
+            cross_nic=match["cross"] != "0",
+            channels=int(match["channels"]),
+            inside_Bps=_MBps(match["inside"]) * 1e6,
+            across_Bps=_MBps(match["across"]) * 1e6,
+            between_gpus=match["near"],
+            to_nics=match["far"],
+        )
+        stream.open.graphs[name] = LoggedGraph(figures)
+
+    def channel(self, stream: _RankLines, text: str) -> None:
+        match = _CHANNEL.search(text)
+        if match is None or stream.open is None or not stream.graph:
+            return
+        known = stream.open.graphs[stream.graph]
+        parts = match["path"].split()
+        try:
+            gpus = [_number(part) for part in parts if part.startswith("GPU")]
+            nets = [_number(part) for part in parts if part.startswith("NET")]
+        except ValueError:  # the line is cut
+            return
+        orders = (*known.orders, LoggedChannel(tuple(gpus), tuple(nets)))
+        by_busid = any("-" in part for part in parts if part.startswith("GPU"))
+        stream.open.graphs[stream.graph] = known._replace(orders=orders, by_busid=by_busid)
+
+    def link(self, stream: _RankLines, text: str) -> None:
+        match = _LINK.search(text)
+        if match is None:
+            return
+        indent = len(match["indent"])
+        while stream.above and stream.above[-1][0] >= indent:
+            stream.above.pop()
+        below = (match["type"], int(match["id"].rpartition("-")[2], 16))
+        if stream.above:
+            MBps = _MBps(match["GBps"])
+            stream.tree.append(LoggedLink(match["kind"], MBps, stream.above[-1][1], below))
+        stream.above.append((indent, below))
+
+    def communicator(self, stream: _RankLines, text: str) -> None:
+        match = _COMM.search(text)
+        if match is None:
+            return
+        ranks = int(match["ranks"])
+        self.ranks = max(self.ranks, ranks)
+        if match["busid"]:
+            self.busids.setdefault(stream.host, {})[int(match["busid"], 16)] = None
+        if stream.open is not None:
+            stream.open = stream.open._replace(
+                ranks=ranks,
+                nodes=int(match["nodes"] or stream.open.nodes),
+                local=int(match["local"] or stream.open.local),
+            )
+
+    def lines(self) -> GraphLines:
+        self.finish()
+        busids = {host: tuple(found) for host, found in self.busids.items()}
+        return GraphLines(tuple(self.found), self.nics, busids, self.ranks, self.release, self.rccl)
+
+
+def _MBps(GBps: str) -> int:
+    try:
+        return round(float(GBps) * 1000)
+    except ValueError:
+        return 0
+
+
+def _number(part: str) -> int:
+    """The number of ``GPU/3``, ``NET/0-b`` or ``GPU/0-0-1b000``: what has dashes is hexadecimal."""
+    *before, last = part.rpartition("/")[2].split("-")
+    return int(last, 16 if before else 10)
+
+
+def graph_lines(paths: Sequence[str | os.PathLike[str]]) -> GraphLines:
+    """What the lines of these logs state of NCCL's search."""
+    reader = _GraphReader()
+    left = _LINES
+    for path in paths:
+        reader.begin(printable(os.fspath(path)))
+        for line in open_log(os.fspath(path)).lines():
+            if left <= 0:
+                break
+            left -= 1
+            reader.take(line[:_LONGEST])
+    return reader.lines()
