@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import zipfile
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,7 @@ from colltool.commands.in_page import answer
 from colltool.fabric.load import load_fabric
 from colltool.fabric.shipped import shipped_fabrics
 from colltool.fabric.topology import routed
+from colltool.render import playground
 from colltool.render.playground import _PYODIDE
 from tests.commands.conftest import run
 
@@ -103,6 +105,10 @@ def address(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
         done = run("guide", "--html", str(folder), "--playground", str(pyodide))
     assert done.code == 0, done.err
     assert 'href="playground/index.html"' in (folder / "index.html").read_text()
+    assert 'href="../playground/index.html"' in (folder / "guides" / "model.html").read_text()
+    for packed in ("colltool.zip", "pyodide/python_stdlib.zip"):
+        names = zipfile.ZipFile(folder / "playground" / packed).namelist()
+        assert {name[-4:] for name in names if ".py" in name} == {".pyc"}
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -178,6 +184,13 @@ def test_it_answers_as_the_command_line(
     assert page.said == []
     assert all(url.startswith(address.removesuffix("playground/")) for url in page.asked)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_without_node_modules_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"playground/colltool.zip": b"zip"}
+    for program in (None, shutil.which("false")):
+        monkeypatch.setattr(playground.shutil, "which", lambda _, found=program: found)
+        assert playground._compiled(files, Path("pyodide")) == files
 
 
 def test_a_folder_without_pyodide_says_what_makes_it_one(tmp_path: Path) -> None:
