@@ -25,7 +25,8 @@ def guide_files(menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
         link = guide_link(topic, title)
         # guides are beside each other
         body = body_of(read_guide(topic), "")
-        yield link.path, page(link, title, body, menu)
+        text = page(link, title, body, menu)
+        yield link.path, text
 
 
 def body_of(markdown: str, up: str = "guides/") -> str:

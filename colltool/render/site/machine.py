@@ -93,7 +93,8 @@ def machine_files(curves: MachineCurves, menu: Sequence[SiteLink]) -> Iterator[t
     name = fabric.name
     file = f"{name}{SUFFIX}"
     path = f"fabrics/{file}"
-    yield machine_link(name).path, machine_page(curves, f"../{path}", menu)
+    text = machine_page(curves, f"../{path}", menu)
+    yield machine_link(name).path, text
     filed = shipped_folder() / file
     yield path, filed.read_text(encoding="utf-8")
     svg = drawing().fabric_svg(fabric)
@@ -114,7 +115,8 @@ def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink] = ME
         title = f"{test_name(primitive)}_perf"
         body += section(test_name(primitive), title, _test(name, primitive, of_test))
     body += section("accuracy", "How accurate it is", _accuracy(fabric))
-    return page(machine_link(name), f"{name}: what it should reach in nccl-tests", body, menu)
+    title = f"{name}: what it should reach in nccl-tests"
+    return page(machine_link(name), title, body, menu)
 
 
 def _about(fabric: Fabric) -> str:
