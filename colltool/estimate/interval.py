@@ -98,6 +98,8 @@ _AMD = ("mi",)
 """How names of AMD's devices begin."""
 _ALIKE = {"nvswitch": "nvlink"}
 """Media whose rows count as another's."""
+_SENDS_TO_EACH = ("nccl", "rccl")
+"""Libraries whose all-to-alls between nodes were measured: a send and a receive for each GPU."""
 
 
 class Interval(NamedTuple):
@@ -245,7 +247,7 @@ def error_model(
     posterior = _machine_sigma(fabric, primitive, placed, readings)
     own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.user_rows
     peers = 0
-    if across and primitive is Primitive.ALL_TO_ALL:
+    if across and primitive is Primitive.ALL_TO_ALL and fabric.library_name in _SENDS_TO_EACH:
         peers = placed.ranks - outer.ranks_inside
     request = ErrorRequest(
         MeasuredPlace(generation_of(fabric), medium_of(fabric, outer), across),

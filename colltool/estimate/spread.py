@@ -29,8 +29,9 @@ FEWEST_IN_A_RACK = 17
 """Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
 MOST_RANKS, MOST_SIZE = 4.0, 6.0
 """Doublings beyond those at which the distance stops growing."""
-MOST_PEERS = 128
-"""Peers of an all-to-all between nodes beyond which its part stops growing: of no more was any published."""
+MOST_PEERS = 32
+"""Peers of an all-to-all between nodes beyond which its part stops growing: small ones were published to
+28."""
 
 SigmaTable = Mapping[str, float]
 
