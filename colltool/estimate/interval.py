@@ -98,6 +98,8 @@ _AMD = ("mi",)
 """How names of AMD's devices begin."""
 _ALIKE = {"nvswitch": "nvlink"}
 """Media whose rows count as another's."""
+_SENDS_TO_EACH = ("nccl", "rccl")
+"""Libraries whose all-to-alls between nodes were measured: a send and a receive for each GPU."""
 
 
 class Interval(NamedTuple):
@@ -242,14 +244,21 @@ def error_model(
     p2p_unknown = False
     if facts is None or facts.p2p is None:
         p2p_unknown = any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
+    posterior = _machine_sigma(fabric, primitive, placed, readings)
+    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.user_rows
+    peers = 0
+    if across and primitive is Primitive.ALL_TO_ALL and fabric.library_name in _SENDS_TO_EACH:
+        peers = placed.ranks - outer.ranks_inside
     request = ErrorRequest(
         MeasuredPlace(generation_of(fabric), medium_of(fabric, outer), across),
         str(primitive),
         placed.ranks,
         size,
         amd=device.startswith(_AMD),
-        # racks joined to racks: two series are all that was published, and they differ
+        # racks joined to racks: few series were published, and they differ
         racks=across and outer.ranks_inside >= FEWEST_IN_A_RACK,
+        peers=peers,
+        own=own_rows > 0,
         foreign=fabric.announced or fabric.hypothetical or p2p_unknown or bool(placed.domains),
     )
     basis: Basis | None = None
@@ -259,8 +268,6 @@ def error_model(
     elif fabric.announced:
         basis = "announced"
     in_a_rack = not across and outer.endpoints >= FEWEST_IN_A_RACK
-    posterior = _machine_sigma(fabric, primitive, placed, readings)
-    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.user_rows
     return ErrorModel(
         request=request,
         basis=basis,
@@ -373,10 +380,12 @@ def _measured(
     known = sigma_table()
     without_dials = _error_without_dials(request, posterior)
     spread = with_dials(without_dials.spread, request.place, moved, known)
-    sigma = spread.sigma
-    high_sigma = sigma
+    sigma = high_sigma = spread.sigma
     parts = spread.parts
+    # an all-to-all between nodes may be slower than priced, and hardly faster
+    low_sigma = sqrt(sum(value**2 for name, value in parts if name != "exchange"))
     if errors.basis == "announced":
+        low_sigma = hypot(low_sigma, known["announced"])
         sigma = high_sigma = hypot(sigma, known["announced"])
         parts = (("announced", known["announced"]), *parts)
     # only the upper end: no box is faster for want of P2P
@@ -389,7 +398,7 @@ def _measured(
         parts = (("ll", late), *parts) if late > sigma else (*parts, ("ll", late))
     rows = errors.own_rows or without_dials.rows
     return Interval(
-        low_s=total_s * exp(-(known["kappa"] * sigma)),
+        low_s=total_s * exp(-(known["kappa"] * low_sigma)),
         high_s=total_s * exp(known["kappa"] * high_sigma),
         share=SHARE,
         rows=rows,
@@ -503,6 +512,7 @@ _WORDS = {
     "launch": "one process drives all GPUs",
     "dials": "numbers changed by you",
     "machine": "its own measurements differ this much",
+    "exchange": "few all-to-alls between nodes were measured, and they differ this much",
     "p2p": "such boxes differ this much by whether P2P over PCIe works",
     "ll": "some versions of NCCL send up to 512 KiB a peer by LL, which takes that much longer",
     "announced": "announced: first measurements may differ this much",

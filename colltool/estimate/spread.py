@@ -29,6 +29,9 @@ FEWEST_IN_A_RACK = 17
 """Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
 MOST_RANKS, MOST_SIZE = 4.0, 6.0
 """Doublings beyond those at which the distance stops growing."""
+MOST_PEERS = 32
+"""Peers of an all-to-all between nodes beyond which its part stops growing: small ones were published to
+28."""
 
 SigmaTable = Mapping[str, float]
 
@@ -47,12 +50,14 @@ class MeasuredPlace(NamedTuple):
 
 
 class MeasuredSeries(NamedTuple):
-    """Rows of one source, collective and rank count; ``sizes``: log2 of bytes, ascending."""
+    """Rows of one source, collective and rank count; ``sizes``: log2 of bytes, ascending;
+    ``racks``: they join racks."""
 
     collective: str
     ranks: int
     sizes: tuple[float, ...]
     source: str
+    racks: bool = False
 
 
 Index = Mapping[MeasuredPlace, tuple[MeasuredSeries, ...]]
@@ -64,6 +69,8 @@ class ErrorRequest(NamedTuple):
     Args:
         amd: RCCL runs it.
         racks: it crosses domains that are racks.
+        peers: GPUs of other domains that each one sends to, of an all-to-all; else 0.
+        own: the machine's factor is from the user's own rows.
         one_process: one process drives all GPUs of a node.
         moved: |ln(price / price without the numbers that the user changed)|.
         foreign: it cannot have been measured: an announced machine, an algorithm that its library
@@ -76,6 +83,8 @@ class ErrorRequest(NamedTuple):
     size: float
     amd: bool = False
     racks: bool = False
+    peers: int = 0
+    own: bool = False
     one_process: bool = False
     moved: float = 0.0
     foreign: bool = False
@@ -90,6 +99,7 @@ class Distance(NamedTuple):
     """How far the nearest measured row is: the parts of its sigma, and the row."""
 
     collective: float
+    exchange: float
     ranks: float
     size: float
     series: MeasuredSeries
@@ -97,7 +107,7 @@ class Distance(NamedTuple):
 
     @property
     def squared(self) -> float:
-        return self.collective**2 + self.ranks**2 + self.size**2
+        return self.collective**2 + self.exchange**2 + self.ranks**2 + self.size**2
 
 
 class PriceSpread(NamedTuple):
@@ -132,11 +142,13 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
     for row in rows:
         if row["source"] in without:
             continue
-        place = MeasuredPlace(row["generation"], row["medium"], row["scope"] == "across")
+        place = MeasuredPlace(row["generation"], row["medium"], row["scope"] != "inside")
         # distances are counted in doublings
         sizes = tuple(sorted(map(log2, map(int, row["bytes"].split()))))
         found.setdefault(place, []).append(
-            MeasuredSeries(row["collective"], int(row["ranks"]), sizes, row["source"])
+            MeasuredSeries(
+                row["collective"], int(row["ranks"]), sizes, row["source"], row["scope"] == "racks"
+            )
         )
     return {place: tuple(several) for place, several in found.items()}
 
@@ -148,7 +160,9 @@ def spread_of(
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
-    say more than rows like it. Inside a rack it always does: few were measured.
+    say more than rows like it. Inside a rack it always does: few were measured. Between racks the
+    factor is the mean of a few clouds, and the spread of clouds, which stands alone where none was
+    measured, falls by the root of their number.
     """
     without_dials = spread_without_dials(request, sigmas, rows_by_place, posterior)
     return with_dials(without_dials, request.place, request.moved, sigmas)
@@ -162,15 +176,22 @@ def spread_without_dials(
     at = log2(request.size)
     nearest = None if request.foreign else nearest_row(request, sigmas, rows_by_place)
     base = by_size(sigmas, f"base_{scope}", at)
-    found: dict[str, float] = {"base": base} | _far(nearest, unmeasured(sigmas, scope, at))
+    far = {
+        "unmeasured": unmeasured(sigmas, scope, at),
+        "exchange": exchange(sigmas, request.peers, at),
+    }
+    found: dict[str, float] = {"base": base} | _far(nearest, far)
     if request.racks and request.place.across:
         found["racks"] = sigmas["racks"]
     if posterior is not None:
-        known = max(base, posterior)
+        known = {"machine" if posterior > base else "base": max(base, posterior)}
+        if request.racks and request.place.across and not request.own:
+            known["racks"] = sigmas["racks"] / sqrt(1 + _clouds(request, rows_by_place))
+        # where no all-to-all was measured the factor has seen none either
+        others = hypot(*(value for name, value in found.items() if name != "exchange"))
         # two clouds' racks are further apart than boxes are, however near the next row
-        if request.in_a_rack or known < hypot(*found.values()):
-            name = "machine" if posterior > base else "base"
-            found = {name: known}
+        if request.in_a_rack or hypot(*known.values()) < others:
+            found = known
     if request.amd and request.place.across:
         found["amd"] = sigmas["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
     if request.one_process:
@@ -205,12 +226,13 @@ def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index)
         if ranks**2 > best_order[0]:
             break
         size = _closest(series.sizes, at)
-        collective = 0.0
+        collective = beyond = 0.0
         if series.collective != request.collective:
             # by the row's size, so that a question that moves away from it comes no nearer
             collective = sigmas["collective"] * _fading(size, _KNOTS["1MB"], _16GB)
+            beyond = exchange(sigmas, request.peers, size)
         off = sigmas["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE)
-        found = Distance(collective, ranks, off, series, size)
+        found = Distance(collective, beyond, ranks, off, series, size)
         # of equals the first in the file
         order = (found.squared, place)
         if order < best_order:
@@ -235,21 +257,48 @@ def _by_ranks(
 def comparable(request: ErrorRequest, rows_by_place: Index) -> int:
     """The measured rows of the same place and collective within :data:`NEAR_RANKS` and
     :data:`NEAR_SIZE` doublings."""
+    return sum(_near_rows(request, series) for series in rows_by_place.get(request.place, ()))
+
+
+def _near_rows(request: ErrorRequest, series: MeasuredSeries) -> int:
+    """The rows of a series that are of the same collective and near."""
+    apart = abs(log2(series.ranks) - log2(request.ranks))
+    if series.collective != request.collective or apart > NEAR_RANKS:
+        return 0
     at = log2(request.size)
-    ranks = log2(request.ranks)
-    rows = 0
-    for series in rows_by_place.get(request.place, ()):
-        near = abs(log2(series.ranks) - ranks) <= NEAR_RANKS
-        if near and series.collective == request.collective:
-            rows += sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
-    return rows
+    return sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
 
 
 def unmeasured(sigmas: SigmaTable, scope: str, at: float) -> float:
     """Sigma where no measured row is comparable: another device, another medium."""
-    low, high = sigmas[f"unmeasured_{scope}_1MB"], sigmas[f"unmeasured_{scope}_1GB"]
+    return _up_to_a_gigabyte(sigmas, f"unmeasured_{scope}", at)
+
+
+def exchange(sigmas: SigmaTable, peers: int, at: float) -> float:
+    """Sigma of an all-to-all between nodes where none was measured: rings and trees, which were,
+    load a path or two of the network, and this one to every peer. By doublings of the peers."""
+    doublings = log2(min(max(peers, 1), MOST_PEERS))
+    return doublings * _up_to_a_gigabyte(sigmas, "exchange", at)
+
+
+def _up_to_a_gigabyte(sigmas: SigmaTable, name: str, at: float) -> float:
+    """A part at a size: its square straight in the logarithm from 1 MiB to 1 GiB."""
+    low, high = sigmas[f"{name}_1MB"], sigmas[f"{name}_1GB"]
     share = min(max((at - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
     return sqrt(low**2 + (high**2 - low**2) * share)
+
+
+def _clouds(request: ErrorRequest, rows_by_place: Index) -> int:
+    """The sources that measured this collective between racks of such GPUs, near it in ranks and
+    size, whatever the network: the machine's factor is of all of them."""
+    found = set()
+    for place, several in rows_by_place.items():
+        if place.generation != request.place.generation or not place.across:
+            continue
+        for series in several:
+            if series.racks and _near_rows(request, series):
+                found.add(series.source)
+    return len(found)
 
 
 def by_size(sigmas: SigmaTable, name: str, at: float, *, signed: bool = False) -> float:
@@ -266,11 +315,16 @@ def by_size(sigmas: SigmaTable, name: str, at: float, *, signed: bool = False) -
     return found if signed else sqrt(found)
 
 
-def _far(nearest: Distance | None, most: float) -> dict[str, float]:
-    """The parts of the distance, or a single one where they would exceed that of the unmeasured."""
-    if nearest is None or nearest.squared >= most**2:
-        return {"unmeasured": most}
-    return {"collective": nearest.collective, "ranks": nearest.ranks, "size": nearest.size}
+def _far(nearest: Distance | None, most: dict[str, float]) -> dict[str, float]:
+    """The parts of the distance, or those of the unmeasured where they would exceed these."""
+    if nearest is None or nearest.squared >= hypot(*most.values()) ** 2:
+        return most
+    return {
+        "collective": nearest.collective,
+        "exchange": nearest.exchange,
+        "ranks": nearest.ranks,
+        "size": nearest.size,
+    }
 
 
 def _closest(sizes: tuple[float, ...], at: float) -> float:

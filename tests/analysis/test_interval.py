@@ -4,7 +4,7 @@ answer carries of it."""
 from __future__ import annotations
 
 import json
-from math import exp, hypot, log, log2
+from math import exp, hypot, log, log2, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ questions = st.builds(
     sizes,
     amd=flags,
     racks=flags,
+    peers=st.sampled_from([0, 8, 64, 1000]),
     one_process=flags,
     moved=st.floats(0, 3),
 )
@@ -136,13 +137,48 @@ def test_a_machine_s_own_posterior_stands_for_racks_and_distance(
         spread_of(asked, sigma_table(), index()),
     )
     distance = {"base", "racks", "ranks", "size", "collective", "unmeasured"}
-    base, far = (
-        dict(without.parts)["base"],
-        hypot(*(value for name, value in without.parts if name in distance)),
-    )
-    kept = hypot(*(value for name, value in found.parts if name in distance | {"machine"}))
+    base = dict(without.parts)["base"]
+    others = hypot(*(value for name, value in without.parts if name in distance))
     of_its_own = max(base, posterior)
-    assert kept == pytest.approx(of_its_own if asked.in_a_rack else min(of_its_own, far))
+    if asked.racks and asked.place.across:
+        clouds = spread._clouds(asked, index())
+        of_its_own = hypot(of_its_own, sigma_table()["racks"] / sqrt(1 + clouds))
+    parts = distance | {"machine", "exchange"}
+    kept = hypot(*(value for name, value in found.parts if name in parts))
+    far = hypot(*(value for name, value in without.parts if name in parts))
+    replaced = asked.in_a_rack or of_its_own < others
+    assert kept == pytest.approx(of_its_own if replaced else far)
+
+
+def test_more_clouds_narrow_a_price_between_racks_by_the_root_of_their_number() -> None:
+    place = MeasuredPlace("blackwell", "roce", across=True)
+    asked = ErrorRequest(place, "all_reduce", 128, 2.0**33, racks=True)
+    row = {"generation": "blackwell", "medium": "ib", "scope": "racks", "bytes": str(2**33)}
+    row |= {"collective": "all_reduce", "ranks": "128"}
+    for clouds in (0, 1, 3):
+        rows = indexed(row | {"source": str(cloud)} for cloud in range(clouds))
+        parts = dict(spread_of(asked, sigma_table(), rows, 0.01).parts)
+        assert parts["racks"] == pytest.approx(sigma_table()["racks"] / sqrt(1 + clouds))
+    # of the machine's own rows only their scatter stays
+    own = spread_of(asked._replace(own=True), sigma_table(), {}, 0.01)
+    assert "racks" not in dict(own.parts)
+
+
+def test_an_all_to_all_between_nodes_is_less_sure_by_its_peers_and_upwards() -> None:
+    """Until one was measured there, to 32 peers; of NCCL and RCCL."""
+    few, more, most, beyond = (
+        interval("aws-p5", count, "8MB", "a2a") for count in (16, 24, 40, 512)
+    )
+    exchange = [dict(one.parts)["exchange"] for one in (few, more, most, beyond)]
+    assert exchange[1] / exchange[0] == pytest.approx(4 / 3)
+    assert exchange[2] == exchange[3] == pytest.approx(exchange[0] * 5 / 3)
+    assert few.reason == "few all-to-alls between nodes were measured, and they differ this much"
+    priced = float(colltool.price("aws-p5", "a2a", ranks=16, size="8MB").best.total_s)
+    low, high = few.around(priced)
+    assert high / (1 + high) > -low
+    assert "exchange" not in dict(interval("dgx-h100", 16, "8GiB", "a2a").parts)
+    assert "exchange" not in dict(interval("aws-p5", 16, "8MB", "ag").parts)
+    assert "exchange" not in dict(interval("mpi-cluster", 16, "8MB", "a2a").parts)
 
 
 def test_every_shipped_device_of_a_generation_is_as_its_file_says() -> None:
@@ -269,7 +305,8 @@ def test_wide_intervals_are_told_as_a_factor(ends: tuple[float, float], words: s
 
 def test_the_reason_is_the_largest_part() -> None:
     assert interval("dgx-h100", 8, "1GB").reason.endswith("comparable measurements")
-    assert interval("gb300-nvl72", 144, "16MB").reason == "its own measurements differ this much"
+    assert interval("nvl72", 144, "4GB").reason == "its own measurements differ this much"
+    assert interval("gb300-nvl72", 144, "16MB").reason.startswith("few racks were measured")
     assert interval("mi355x", 16, "1MB").reason.startswith("AMD clusters differ")
     far = error_model(
         colltool.load_fabric("dgx-a100"),

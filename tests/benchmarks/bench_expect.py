@@ -24,7 +24,7 @@ from statistics import fmean, median
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
-from bench_spread import Verdict, classes, fitted, judged, seen_by_the_law, verdicts  # noqa: E402
+from bench_spread import Verdict, classes, fitted, judged, verdicts  # noqa: E402
 
 from colltool.estimate.expected import SHARE, gate_reach  # noqa: E402
 from colltool.estimate.interval import one_sided  # noqa: E402
@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="price every row anew")
     given = parser.parse_args()
     every = judged(again=given.again)
-    seen = verdicts(seen_by_the_law(every), fitted(every))
+    seen = verdicts(every, fitted(every))
     for title, rows in classes(seen):
         if rows:
             print(line(title, rows, given.share))

@@ -56,8 +56,9 @@ SPREAD, INDEX = (Path(spread.__file__).parent / name for name in ("spread.csv", 
 KEPT = Path(__file__).parent.parent.parent / ".pytest_cache" / "bench_spread.json"
 CPU_ONLY = frozenset({"clariden-osu-a2a", "alcf-polaris-osu"})
 APART = frozenset({"alcf-polaris-nccl"})
-"""Printed apart, and in no fit: four A100 that share two NICs of Slingshot, which no shipped fabric
-with ``--set`` is; an all-to-all of 128 B takes 13 times as long as priced."""
+"""Printed apart, and in no fit but that of all-to-alls between nodes, of which they are a third of what was
+published: four A100 that share two NICs of Slingshot, which no shipped fabric with ``--set`` is; an
+all-to-all of 128 B takes 13 times as long as priced."""
 FEWEST_SOURCES, LEAST_OF_A_CLASS = 8, 0.82
 LEAST_ROWS, LEAST_SOURCES, MOST_ROWS = 0.87, 0.83, 0.95
 
@@ -83,7 +84,7 @@ def index_rows(several: Iterable[Row]) -> list[dict[str, str]]:
     found: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for row in several:
         asked = where_of(row)
-        scope = "across" if asked.place.across else "inside"
+        scope = "racks" if asked.racks else asked.place.scope
         key = (
             asked.place.generation,
             asked.place.medium,
@@ -261,6 +262,9 @@ PRIORS = {
     "dials_inside": 0.15,
     "dials_across": 0.40,
 }
+EXCHANGE = {"exchange_1MB": 0.12, "exchange_1GB": 0.06}
+"""Of an all-to-all between nodes where none was measured, a doubling of the peers: fitted on such rows
+alone after the rest, which few rows would else move."""
 """The middle of each part's lognormal prior, whose standard deviation is :data:`PRIOR_SD`."""
 PRIOR_SD = 0.5
 CHOSEN = {"kappa": 3.0, "nu": 4.0, "p2p": 0.85, "announced": 0.23, "ll": 0.41}
@@ -285,7 +289,7 @@ def weights(found: Sequence[Judged]) -> np.ndarray:
 def terms(one: Judged, law: spread.SigmaTable, index: spread.Index) -> dict[str, float]:
     """What each part's square counts in the row's sigma squared, the nearest row being that of the
     law."""
-    unit = dict.fromkeys((*PRIORS, *CHOSEN), 1.0)
+    unit = dict.fromkeys((*PRIORS, *CHOSEN, *EXCHANGE), 1.0)
     at, asked = log2(one.row.bytes), one.asked
     found = _knots(f"base_{one.scope}", at)
     nearest = None if asked.foreign else spread.nearest_row(asked, law, index)
@@ -294,10 +298,19 @@ def terms(one: Judged, law: spread.SigmaTable, index: spread.Index) -> dict[str,
     if nearest is None or nearest.squared >= spread.unmeasured(law, one.scope, at) ** 2:
         far = {f"unmeasured_{one.scope}_1MB": 1 - share, f"unmeasured_{one.scope}_1GB": share}
     found |= far
+    if nearest is None or nearest.exchange:
+        found |= exchange_terms(one)
     alone = dict(spread.spread_of(asked, unit, {}).parts)
     found |= {name: alone[name] ** 2 for name in ("amd", "racks", "launch") if name in alone}
     found[f"dials_{one.scope}"] = asked.moved**2
     return found
+
+
+def exchange_terms(one: Judged) -> dict[str, float]:
+    """What the squares of the two parts of an all-to-all between nodes count."""
+    unit = {name: dict.fromkeys(EXCHANGE, 0.0) | {name: 1.0} for name in EXCHANGE}
+    at = log2(one.row.bytes)
+    return {name: spread.exchange(law, one.asked.peers, at) ** 2 for name, law in unit.items()}
 
 
 def _unit_distance(nearest: spread.Distance, law: spread.SigmaTable) -> dict[str, float]:
@@ -330,10 +343,15 @@ def fitted_law(
     for _ in range(ROUNDS):
         rows_ = [terms(one, law, indexes(one.group)) for one in found]
         design = np.array([[row.get(name, 0.0) for name in names] for row in rows_])
+        fixed = np.array(
+            [sum(row.get(name, 0.0) * law[name] ** 2 for name in EXCHANGE) for row in rows_]
+        )
 
-        def loss(logs: np.ndarray, design: np.ndarray = design) -> tuple[float, np.ndarray]:
+        def loss(
+            logs: np.ndarray, design: np.ndarray = design, fixed: np.ndarray = fixed
+        ) -> tuple[float, np.ndarray]:
             squares = np.exp(2 * logs)
-            variance = design @ squares
+            variance = design @ squares + fixed
             ratio = residuals**2 / variance / CHOSEN["nu"]
             each = 0.5 * np.log(variance) + 0.5 * (CHOSEN["nu"] + 1) * np.log1p(ratio)
             slope = weight * (0.5 - 0.5 * (CHOSEN["nu"] + 1) * ratio / (1 + ratio)) / variance
@@ -344,6 +362,31 @@ def fitted_law(
         logs = minimize(loss, np.log([law[name] for name in names]), jac=True, method="L-BFGS-B").x
         law |= dict(zip(names, map(float, np.exp(logs)), strict=True))
     return law
+
+
+def fitted_exchange(
+    found: Sequence[Judged], indexes: Callable[[str], spread.Index], law: spread.SigmaTable
+) -> dict[str, float]:
+    """The parts of an all-to-all between nodes that make its left-out rows likeliest, as if none
+    had been measured there."""
+    several = [one for one in found if one.asked.peers]
+    weight, residuals = weights(several), np.array([one.residual for one in several])
+    design = np.array([list(exchange_terms(one).values()) for one in several])
+    without = dict(law) | dict.fromkeys(EXCHANGE, 0.0)
+    others = np.array(
+        [spread.spread_of(one.asked, without, indexes(one.group)).sigma ** 2 for one in several]
+    )
+    middle = np.log(list(EXCHANGE.values()))
+
+    def loss(logs: np.ndarray) -> float:
+        variance = design @ np.exp(2 * logs) + others
+        each = 0.5 * np.log(variance) + 0.5 * (CHOSEN["nu"] + 1) * np.log1p(
+            residuals**2 / variance / CHOSEN["nu"]
+        )
+        return float(weight @ each + 0.5 * (((logs - middle) / PRIOR_SD) ** 2).sum())
+
+    logs = minimize(loss, middle, method="L-BFGS-B").x
+    return dict(zip(EXCHANGE, map(float, np.exp(logs)), strict=True))
 
 
 def fitted_datasheet(found: Sequence[Judged]) -> dict[str, float]:
@@ -381,9 +424,9 @@ def fitted_datasheet(found: Sequence[Judged]) -> dict[str, float]:
 
 def fitted(every: Sequence[Judged]) -> dict[str, float]:
     """The law that ships: of prices with a library's numbers, and of those by datasheets alone."""
-    return fitted_law(seen_by_the_law(every), index_without, CHOSEN | PRIORS) | fitted_datasheet(
-        every
-    )
+    law = fitted_law(seen_by_the_law(every), index_without, CHOSEN | PRIORS | EXCHANGE)
+    law |= fitted_exchange(every, index_without, law)
+    return law | fitted_datasheet(every)
 
 
 def seen_by_the_law(every: Sequence[Judged]) -> list[Judged]:
@@ -416,12 +459,16 @@ class Verdict(NamedTuple):
         return (exp(kappa * self.sigma) - exp(-kappa * self.sigma)) / 2
 
 
-def verdicts(found: Sequence[Judged], law: spread.SigmaTable) -> list[Verdict]:
-    """Each row by the law fitted without its source."""
+def verdicts(every: Sequence[Judged], law: spread.SigmaTable) -> list[Verdict]:
+    """Each row that the law sees by the law fitted without its source."""
     made: list[Verdict] = []
+    found = seen_by_the_law(every)
     for group in dict.fromkeys(one.group for one in found):
         others = [one for one in found if one.group != group]
         without = fitted_law(others, index_without, law)
+        if any(one.asked.peers for one in found if one.group == group):
+            others = [one for one in every if one.group != group]
+            without |= fitted_exchange(others, index_without, without)
         mine = (one for one in found if one.group == group)
         made += [
             Verdict(
@@ -526,7 +573,7 @@ def write_law(law: spread.SigmaTable) -> None:
         file.write("part,value,from\n")
         for name, value in CHOSEN.items():
             file.write(f"{name},{value:g},chosen\n")
-        for name in PRIORS:
+        for name in (*PRIORS, *EXCHANGE):
             file.write(f"{name},{law[name]:.3f},fitted\n")
         for name, value in law.items():
             if name.startswith("datasheet"):
@@ -562,8 +609,8 @@ def main() -> int:
     parser.add_argument("--sources", action="store_true", help="a line for each source")
     given = parser.parse_args()
     every = judged(again=given.again)
-    found, law = seen_by_the_law(every), fitted(every)
-    kappa, seen = law["kappa"], verdicts(found, law)
+    law = fitted(every)
+    kappa, seen = law["kappa"], verdicts(every, law)
     for name, several in classes(seen):
         print(line(name, several, kappa))
     if given.sources:

@@ -15,6 +15,7 @@ from colltool.analysis.machine_curves import machine_curves
 from colltool.base.result import with_progress
 from colltool.fabric.model import Fabric
 from colltool.render.page.lines import chart_style
+from colltool.render.site.frame import MENU, PLAYGROUND
 from colltool.render.site.guide import guide_files
 from colltool.render.site.index import index_page, llms_text
 from colltool.render.site.machine import machine_files
@@ -26,8 +27,9 @@ def site(fabrics: Sequence[Fabric], *, playground: bool = False) -> Iterator[tup
     each shipped fabric its page, drawing and file.
 
     Args:
-        playground: whether the first page leads to that of :mod:`colltool.render.playground`.
+        playground: whether all pages lead to that of :mod:`colltool.render.playground`.
     """
+    menu = (*MENU, PLAYGROUND) if playground else MENU
     own_style = Path(__file__).parent / "site.css"
     style = chart_style()
     style += own_style.read_text(encoding="utf-8")
@@ -36,8 +38,8 @@ def site(fabrics: Sequence[Fabric], *, playground: bool = False) -> Iterator[tup
     for fabric in with_progress(fabrics):
         curves = machine_curves(fabric)
         machines.append(curves)
-        yield from machine_files(curves)
-    yield from guide_files()
-    yield "scoreboard.html", scoreboard_page()
-    yield "index.html", index_page(machines, playground=playground)
+        yield from machine_files(curves, menu)
+    yield from guide_files(menu)
+    yield "scoreboard.html", scoreboard_page(menu)
+    yield "index.html", index_page(machines, menu)
     yield "llms.txt", llms_text(machines)

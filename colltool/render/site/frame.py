@@ -20,8 +20,9 @@ HOME = SiteLink("index.html", "colltool")
 MACHINES = SiteLink("index.html#machines", "Machines")
 SCOREBOARD = SiteLink("scoreboard.html", "Scoreboard")
 GUIDES = SiteLink("index.html#guides", "Guides")
+PLAYGROUND = SiteLink("playground/index.html", "Ask colltool here")
 MENU = (HOME, MACHINES, SCOREBOARD, GUIDES)
-"""The navigation of every page, in its order."""
+"""The navigation of every page, in its order; :data:`PLAYGROUND` follows where the site has one."""
 
 
 def machine_link(name: str) -> SiteLink:
@@ -32,19 +33,19 @@ def guide_link(topic: str, title: str) -> SiteLink:
     return SiteLink(f"guides/{topic}.html", title)
 
 
-def page(link: SiteLink, title: str, body: str) -> str:
+def page(link: SiteLink, title: str, body: str, menu: Sequence[SiteLink] = MENU) -> str:
     """A whole page, with links that work from a folder."""
     up = "../" * link.path.count("/")
-    menu = ""
-    for item in MENU:
+    entries = ""
+    for item in menu:
         mark = ' aria-current="page"' if item.path == link.path else ""
-        menu += f'<a href="{up}{item.path}"{mark}>{html(item.title)}</a>\n'
+        entries += f'<a href="{up}{item.path}"{mark}>{html(item.title)}</a>\n'
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{html(title)}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<link rel="stylesheet" href="{up}style.css">\n</head>\n'
-        f"<body>\n<nav>\n{menu}</nav>\n<main>\n{body}</main>\n</body>\n</html>\n"
+        f"<body>\n<nav>\n{entries}</nav>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from colltool.guides import TOPICS, read_guide
-from colltool.render.site.frame import guide_link, page
+from colltool.render.site.frame import SiteLink, guide_link, page
 
 _HEADING = re.compile(r"<h([2-4])>(.*?)</h\1>")
 _MARKUP = re.compile(r"<[^>]+>|&\w+;|[^\w\s-]")
@@ -18,14 +18,15 @@ def guide_title(topic: str) -> str:
     return first.removeprefix("# ")
 
 
-def guide_files() -> Iterator[tuple[str, str]]:
+def guide_files(menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
     """The path and text of the page of each guide."""
     for topic in TOPICS:
         title = guide_title(topic)
         link = guide_link(topic, title)
         # guides are beside each other
         body = body_of(read_guide(topic), "")
-        yield link.path, page(link, title, body)
+        text = page(link, title, body, menu)
+        yield link.path, text
 
 
 def body_of(markdown: str, up: str = "guides/") -> str:

@@ -17,6 +17,7 @@ from colltool.render.markup import html
 from colltool.render.site.frame import (
     HOME,
     SCOREBOARD,
+    SiteLink,
     anchor,
     guide_link,
     machine_link,
@@ -55,15 +56,13 @@ class IndexEntry(NamedTuple):
     reach: Sequence[str]
 
 
-def index_page(machines: Sequence[MachineCurves], *, playground: bool) -> str:
+def index_page(machines: Sequence[MachineCurves], menu: Sequence[SiteLink]) -> str:
     """What colltool is for, the machines by vendor and kind, how far off it is, and the guides."""
     body = f'<h1>colltool {__version__}</h1>\n<p class="lead">{_PURPOSE}</p>\n'
-    if playground:
-        body += f"<p>{anchor('playground/index.html', 'Ask colltool in this browser')}</p>\n"
     body += section("machines", "Machines", _machines(machines))
     body += section("accuracy", "How accurate is it?", _accuracy())
     body += section("guides", "Guides", _guides())
-    return page(HOME, "colltool", body)
+    return page(HOME, "colltool", body, menu)
 
 
 def vendor_of(fabric: Fabric) -> str:

@@ -41,6 +41,8 @@ from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.lines import ChartDots, ChartLine, ChartPoint, line_chart
 from colltool.render.site.frame import (
+    MENU,
+    SiteLink,
     anchor,
     commands,
     folded,
@@ -85,20 +87,21 @@ _HEADLINE: Columns[HeadlineRow] = (
 )
 
 
-def machine_files(curves: MachineCurves) -> Iterator[tuple[str, str]]:
+def machine_files(curves: MachineCurves, menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
     """The path and text of the page of a machine, of its file and of its drawing."""
     fabric = curves.fabric
     name = fabric.name
     file = f"{name}{SUFFIX}"
     path = f"fabrics/{file}"
-    yield machine_link(name).path, machine_page(curves, f"../{path}")
+    text = machine_page(curves, f"../{path}", menu)
+    yield machine_link(name).path, text
     filed = shipped_folder() / file
     yield path, filed.read_text(encoding="utf-8")
     svg = drawing().fabric_svg(fabric)
     yield f"drawings/{name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'
 
 
-def machine_page(curves: MachineCurves, yaml: str) -> str:
+def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink] = MENU) -> str:
     """The page; ``yaml``: its file from here."""
     fabric = curves.fabric
     name = fabric.name
@@ -112,7 +115,8 @@ def machine_page(curves: MachineCurves, yaml: str) -> str:
         title = f"{test_name(primitive)}_perf"
         body += section(test_name(primitive), title, _test(name, primitive, of_test))
     body += section("accuracy", "How accurate it is", _accuracy(fabric))
-    return page(machine_link(name), f"{name}: what it should reach in nccl-tests", body)
+    title = f"{name}: what it should reach in nccl-tests"
+    return page(machine_link(name), title, body, menu)
 
 
 def _about(fabric: Fabric) -> str:

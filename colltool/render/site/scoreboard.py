@@ -4,7 +4,7 @@ times."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from colltool.calibration.predictors import PREDICTORS
 from colltool.calibration.published import published_sources
@@ -15,6 +15,7 @@ from colltool.render.dispatch import blocks
 from colltool.render.markup import html, unstyled_html
 from colltool.render.site.frame import (
     SCOREBOARD,
+    SiteLink,
     anchor,
     commands,
     page,
@@ -47,14 +48,14 @@ _COMMANDS = (
 )
 
 
-def scoreboard_page() -> str:
+def scoreboard_page(menu: Sequence[SiteLink]) -> str:
     result = score(list(PREDICTORS))
     body = "<h1>Scoreboard of predictors</h1>\n" + "".join(_answer(result))
     for by, title in _TITLES.items():
         body += section(by, title, _rows(result, by))
     body += section("lost", "Where another predictor is nearer", _lost(result))
     body += section("sources", "Sources", _sources())
-    return page(SCOREBOARD, "Scoreboard: predicted against published times", body)
+    return page(SCOREBOARD, "Scoreboard: predicted against published times", body, menu)
 
 
 def _answer(result: Score) -> Iterator[str]:
