@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from colltool.base.errors import ColltoolError, clipped
@@ -95,7 +96,8 @@ def _found(
     if across is not None:
         domains = len(across.domains)
         used = set(_used(across))
-        across_Bps = _carried_Bps(across, _really(of_nvlink, _NIC_IN_SLOT))
+        # what NVLinks carry is another tier's
+        across_Bps = _carried_Bps(across, _really(inf, _NIC_IN_SLOT))
         notes.append(_note("rings-across", across))
         gpudirect = across.first.graphs["ring"].across <= PXN
         if domains > 1:
