@@ -48,7 +48,7 @@ def nccl_topo(
                 lines.append(
                     f'<pci busid="0000:{gpu}9:00.0" class="{nic_class}" vendor="0x15b3"'
                     f' device="0x1021"><nic><net name="mlx5_{gpu}" dev="{gpu}" speed="{mbps}"'
-                    ' port="1" guid="0xa8" gdr="1"/></nic></pci>'
+                    f' port="1" guid="0xa{gpu}" gdr="1"/></nic></pci>'
                 )
             lines.append("</pci>")
         lines.append("</cpu>")

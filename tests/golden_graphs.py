@@ -11,9 +11,19 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import yaml
+
+from colltool.base.errors import ColltoolError, localize
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS
+from colltool.estimate.groups import place
+from colltool.estimate.library_pick import hardware_on, schedule_on
+from colltool.estimate.price import price
+from colltool.fabric.dumps.read import import_dumps
+from colltool.fabric.library_numbers import p2p_unknown, with_p2p
+from colltool.fabric.load import load_fabric
+from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import pick, pieces
 from colltool.libraries.nccl.rules import rules_of
@@ -171,6 +181,78 @@ def judged(row: dict[str, Any], file: Path) -> Iterator[tuple[str, str, bool]]:
             rings = rings_over(node)
             # two are told, also of one ring that is doubled
             yield "rings", side, want["rings"] == (rings * 2)[:2]
+
+
+class ImportedRow(NamedTuple):
+    """A row's file as ``fabric import`` reads it for so many nodes, beside NCCL's own.
+
+    Args:
+        refused: why it was not imported, or has no hardware of NCCL's model.
+        share: busbw of a ring all-reduce of 8 GiB as we price it, of NCCL's channels x bandwidth.
+    """
+
+    name: str
+    nodes: int
+    refused: str = ""
+    same_ring: bool = False
+    same_picks: bool = False
+    nccl_GBps: float = 0.0
+    priced_GBps: float = 0.0
+
+    @property
+    def share(self) -> float:
+        return self.priced_GBps / self.nccl_GBps if self.priced_GBps else 0.0
+
+    @property
+    def line(self) -> str:
+        if self.refused:
+            return f"{self.name} on {self.nodes}: {self.refused}"
+        differs = "" if self.same_ring and self.same_picks else ", DIFFERS"
+        return (
+            f"{self.name} on {self.nodes}: NCCL {self.nccl_GBps:g} GB/s, priced"
+            f" {self.priced_GBps:.1f}{differs}"
+        )
+
+
+def imported(row: dict[str, Any], file: Path) -> Iterator[ImportedRow]:
+    """A file imported for two nodes where it has NICs, and groups of one node and of all."""
+    sizes = [int(nodes) for nodes in row["comm"] if int(nodes) <= 2]
+    try:
+        text = import_dumps(["nccl-topo", str(file)], nodes=max(sizes))
+        fabric = load_fabric(yaml.safe_load(text))
+    except ColltoolError as error:
+        for nodes in sizes:
+            yield ImportedRow(row["id"], nodes, localize(f"{error.what}; {error.fix}"))
+        return
+    if p2p_unknown(fabric):
+        fabric = with_p2p(fabric, True)
+    for nodes in sizes:
+        yield _imported(row, fabric, nodes, fabric.ranks * nodes // max(sizes))
+
+
+def _imported(row: dict[str, Any], fabric: Fabric, nodes: int, ranks: int) -> ImportedRow:
+    want = row["comm"][str(nodes)]
+    across = want["nNodes"] > 1
+    try:
+        hardware = hardware_on(fabric, ranks)
+    except ColltoolError as error:
+        return ImportedRow(row["id"], nodes, localize(f"{error.what}; {error.fix}"))
+    side = row["across" if across and "graphs" in row["across"] else "inside"]
+    ring = side["graphs"]["ring"]
+    rate = ring["bwIntra"]
+    same = near(hardware.ring.inside_GBps, rate) and hardware.ring.channels == ring["nChannels"]
+    if across:
+        rate = min(rate, ring["bwInter"])
+    spec = schedule_on("ring", AR, hardware, place(fabric, ranks))
+    priced = price(fabric, AR, 2.0**33, ranks, only=[spec] if spec else ()).results[0]
+    return ImportedRow(
+        row["id"],
+        nodes,
+        same_ring=same and hardware.nodes == want["nNodes"],
+        same_picks=same_picks(want["picks"], picks_of(hardware)),
+        nccl_GBps=ring["nChannels"] * rate,
+        priced_GBps=float(priced.busbw_Bps) / 1e9,
+    )
 
 
 def path_text(path: TopologyPath) -> str:

@@ -336,8 +336,9 @@ def import_command(
     domain; also files for NCCL_TOPO_FILE), nvidia-smi-topo (topo -m, ideally after the output of
     nvidia-smi -L) or lstopo (the XML of hwloc); of a network, ibnetdiscover (a subnet, which must be a
     Clos) or slurm-topology (topology.conf, topology.yaml, what topograph writes); of both, infragraph
-    (YAML or JSON). A node and a network together give both tiers. Only NICs that serve GPUs count, at
-    the rate of the port, the card and its slot.
+    (YAML or JSON). A node and a network together give both tiers. NCCL's dump gives channels, NICs and
+    bandwidths as its topology search finds them; in others only NICs that serve GPUs count, at the rate
+    of the port, the card and its slot.
 
     Examples:
       colltool fabric import nccl-topo node.xml --nodes 64 -o mine.yaml

@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from math import log2
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from colltool.algorithms.libraries import FROM_HOPPER
 from colltool.base.errors import ColltoolError, localize
 from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
@@ -22,7 +23,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, PickCost, Price, Winner
 from colltool.fabric.dumps.pci import usual_host
-from colltool.fabric.library import LibraryChannels, LibraryFacts, LibraryGraph
+from colltool.fabric.library import GroupChannels, LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
@@ -31,6 +32,7 @@ from colltool.libraries.nccl.graphs import has_one_order, sent_channels
 from colltool.libraries.nccl.hardware import (
     CACHE_CLEARS,
     Constants,
+    Gpu,
     GpuNodes,
     Graph,
     Hardware,
@@ -45,9 +47,12 @@ from colltool.libraries.nccl.model import (
     switch_points,
 )
 from colltool.libraries.nccl.rules import ALGORITHM_NAMES, name_of, rules_of, spec_of
+from colltool.libraries.nccl.topology.kinds import KINDS, NVL, TREE, keeps_order
 
 if TYPE_CHECKING:
     from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
+
+Channels = TypeVar("Channels", bound=LibraryChannels)
 
 MODELLED_LIBRARIES = ("nccl",)
 """Libraries whose cost model is known."""
@@ -106,7 +111,7 @@ def _with_pick(
     assert isinstance(size, float)
     ways = tuple(estimates(on, priced.primitive, size))
     best = cheapest(ways)
-    spec = spec_of(best.algorithm, priced.primitive, on)
+    spec = schedule_on(best.algorithm, priced.primitive, on, place(fabric, group))
     runs: AlgorithmEstimate | None = next((row for row in priced.results if row.spec == spec), None)
     # a list is all that runs
     if runs is None and spec and not library_runs(place(fabric, group), priced.primitive):
@@ -142,19 +147,38 @@ def picked_at(
         on = hardware_on(fabric, group)
     except ColltoolError:
         return None
-    tiers = len(place(fabric, group).spans)
+    placed = place(fabric, group)
+    tiers = len(placed.spans)
     found = []
     known: dict[tuple[str, str], Picked] = {}
     for way in picked_ways(on, primitive, list(map(float, sizes))):
         name = way.algorithm, way.protocol
         if name not in known:
-            spec = spec_of(way.algorithm, primitive, on)
+            spec = schedule_on(way.algorithm, primitive, on, placed)
             # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
             if ":" in spec and spec.count("/") + 1 != tiers:
                 spec = ""
             known[name] = Picked(spec, way.protocol == SIMPLE and on.nodes > 1)
         found.append(known[name])
     return found
+
+
+def schedule_on(algorithm: str, primitive: Primitive, on: Hardware, placed: PlacedGroup) -> str:
+    """:func:`spec_of`, as it runs where no switch joins the GPUs of a node, or several tiers do."""
+    spec = spec_of(algorithm, primitive, on)
+    if algorithm != "ring":
+        return spec
+    joined_by = placed.spans[0].kind.joined_by
+    if on.nodes > 1:
+        # rings over links of a graph and NICs are no schedule of ours
+        return "" if joined_by == "routes" and on.ranks_per_node > 1 else spec
+    if spec != "ring":
+        return spec
+    if len(placed.spans) > 1:
+        return "multi-rail-ring"
+    if on.ranks == 2:
+        return spec
+    return {"pair_links": "multi-link-ring", "routes": "forest"}.get(joined_by, spec)
 
 
 def price_of_pick(
@@ -208,11 +232,12 @@ def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
         on = hardware_on(fabric, found.group.spec)
     except ColltoolError:
         return found
+    placed = place(fabric, found.group.spec)
     points = switch_points(on, found.primitive)
     ends: list[float | None] = [point.from_bytes for point in points[1:]]
     picks = []
     for point, end in zip(points, [*ends, None], strict=True):
-        spec = spec_of(point.algorithm, found.primitive, on)
+        spec = schedule_on(point.algorithm, found.primitive, on, placed)
         name = ALGORITHM_NAMES.get(point.algorithm, point.algorithm)
         picks.append(
             Winner(point.from_bytes, end, point.algorithm, point.protocol, spec, name=name)
@@ -314,13 +339,17 @@ def with_estimates(found: Explanation, fabric: Fabric, *, required: bool) -> Exp
         if required:
             raise
         return found
+    placed = place(fabric, found.group.spec)
     entries = tuple(
-        entry._replace(estimates=tuple(_parts(entry, on, found.bytes))) for entry in found.entries
+        entry._replace(estimates=tuple(_parts(entry, on, found.bytes, placed)))
+        for entry in found.entries
     )
     return replace(found, entries=entries, library=f"NCCL {on.version}")
 
 
-def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[NcclEstimateParts]:
+def _parts(
+    entry: AlgorithmExplanation, on: Hardware, size: float, placed: PlacedGroup
+) -> Iterator[NcclEstimateParts]:
     """NCCL's estimates for an algorithm, protocol by protocol."""
     from colltool.estimate.explain import NcclEstimateParts
 
@@ -331,7 +360,7 @@ def _parts(entry: AlgorithmExplanation, on: Hardware, size: float) -> Iterator[N
     chosen = pick(on, primitive, size)
     spec = entry.row.spec if entry.row else entry.algorithm
     for way in estimates(on, primitive, size):
-        if way.seconds is None or spec_of(way.algorithm, primitive, on) != spec:
+        if way.seconds is None or schedule_on(way.algorithm, primitive, on, placed) != spec:
             continue
         # it runs, and so it has all its numbers
         assert way.latency_s is not None
@@ -394,15 +423,17 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
             are missing.
     """
     fabric = placed.fabric
-    ranks = placed.ranks_per_node
-    _check_nodes(placed)
-    facts = _scaled_to_group(fabric.library_facts or LibraryFacts(name="nccl"), placed)
+    facts = fabric.library_facts or LibraryFacts(name="nccl")
+    _check_nodes(placed, facts)
+    ranks = _ranks_of_node(placed, facts)
+    nodes = placed.ranks // ranks
+    facts = _of_group(facts, placed, ranks)
+    stated = _flat(facts)
     numbers = constants(facts.version or "")
     rules = rules_of(numbers)
-    nodes = placed.ranks // ranks
     across = nodes > 1
     alone = ranks == 1
-    nics, nic_GBps = _nics(placed, facts)
+    nics, nic_GBps = _nics(placed, facts) if across else (0, 0.0)
     staged = across and not has_gpudirect(fabric)
     machine = GpuNodes(
         gpu=facts.gpu or "volta",
@@ -417,18 +448,28 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     _refuse_missing(fabric, facts, numbers, nics, machine)
     # or it would be missing
     assert facts.gpu is not None
-    stated = facts.channels or LibraryChannels()
-    ring = _graph_of(stated.ring) or rules.ring_graph(numbers, machine)
+    ring = _graph_of(stated.ring, facts.gpu) or rules.ring_graph(numbers, machine)
     nvls = collnet = None
     inside = placed.spans[0].kind
     multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
     if facts.nvls is not False and not alone and multicast and machine.from_hopper:
-        nvls = _graph_of(stated.nvls) or rules.nvls_graph(numbers, machine)
+        nvls = _graph_of(stated.nvls, facts.gpu)
+        # a search that found none knows that there is none
+        if nvls is None and not isinstance(stated, GroupChannels):
+            nvls = rules.nvls_graph(numbers, machine)
     if facts.collnet and across:
-        collnet = _graph_of(stated.collnet)
+        collnet = _graph_of(stated.collnet, facts.gpu)
         if collnet is None:
             known = machine.gpu in numbers.search
             collnet = rules.collnet_graph(numbers, machine) if known else ring
+    # in a tray of Grace Blackwell both GPUs of a CPU reach their NICs over it
+    over_cpu = (facts.gpu, facts.cpu) == ("blackwell", "arm")
+    simple_tree = across and (alone or (machine.from_hopper and not over_cpu))
+    if stated.tree is not None and stated.tree.pattern is not None:
+        simple_tree = stated.tree.pattern == TREE
+    same = alone or (not across and has_one_order(ring, ranks))
+    if stated.ring is not None and stated.ring.same is not None:
+        same = stated.ring.same
     return Hardware(
         version=numbers.version,
         gpu=facts.gpu,
@@ -442,15 +483,13 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         nvls=nvls is not None,
         collnet=bool(facts.collnet),
         ring=ring,
-        tree=_graph_of(stated.tree) or rules.tree_graph(numbers, machine),
+        tree=_graph_of(stated.tree, facts.gpu) or rules.tree_graph(numbers, machine),
         nvls_graph=nvls,
         collnet_graph=collnet,
         channels=stated.total or rules.communicator_channels(numbers, machine, ring),
-        # in a tray of Grace Blackwell both GPUs of a CPU reach their NICs over it
-        simple_tree=across
-        and (alone or (machine.from_hopper and (facts.gpu, facts.cpu) != ("blackwell", "arm"))),
+        simple_tree=simple_tree,
         gpudirect=not staged,
-        same_channels=alone or (not across and has_one_order(ring, ranks)),
+        same_channels=same,
     )
 
 
@@ -472,10 +511,23 @@ def channels_of(fabric: Fabric, group: AnyGroup, primitive: Primitive, spec: str
     return on.channels
 
 
+def _ranks_of_node(placed: PlacedGroup, facts: LibraryFacts) -> int:
+    """The group's ranks on a node: in the innermost tier, or in as many as the GPUs of the node that
+    the file gives graphs of are in."""
+    if not isinstance(facts.channels, tuple):
+        return placed.ranks_per_node
+    whole = max(graphs.gpus for graphs in facts.channels)
+    ranks = inside = 1
+    for tier, members in zip(placed.fabric.tiers, placed.placement.per_domain, strict=True):
+        inside *= tier.endpoints
+        if inside > whole:
+            break
+        ranks *= members
+    return ranks
+
+
 def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
-    """NICs of a node, and the rate of each in GB/s; none on one node."""
-    if placed.nodes == 1:
-        return 0, 0.0
+    """NICs of a node, and the rate of each in GB/s, of a group across nodes."""
     tier = placed.spans[0 if placed.ranks_per_node == 1 else 1].tier
     sizing = capabilities_of(tier).sizing
     count = placed.ranks_per_node * tier.ports
@@ -500,31 +552,53 @@ def _has_wide_slots(fabric: Fabric, facts: LibraryFacts) -> bool:
     return facts.gpu == "blackwell" and (slot_Bps is None or slot_Bps > _PCIE_5_BPS)
 
 
-def _scaled_to_group(facts: LibraryFacts, placed: PlacedGroup) -> LibraryFacts:
-    """Scale a node's NICs and channels to the ranks of it that are in the group.
+def _of_group(facts: LibraryFacts, placed: PlacedGroup, present: int) -> LibraryFacts:
+    """The facts for the ``present`` ranks of each node that are in the group.
 
-    NCCL searches anew for the ranks of a communicator, but channels that the user states are for whole
-    nodes.
+    NCCL searches anew for the ranks of a communicator. A file may have the graphs of several numbers of
+    them; of others, and of graphs of whole nodes, the share of the ranks is taken.
     """
     inner = placed.fabric.tiers[0]
-    whole = inner.endpoints
-    present = placed.ranks_per_node
-    in_nodes = capabilities_of(inner).joins == "accelerators"
-    if placed.nodes == 1 or present == whole or not in_nodes:
-        return facts
+    whole = inner.endpoints if capabilities_of(inner).joins == "accelerators" else present
+    several = present < placed.ranks
+    channels = facts.channels
+    nics = facts.nics
+    if isinstance(channels, tuple):
+        node = max(graphs.gpus for graphs in channels)
+        found = None
+        for graphs in channels:
+            fits = graphs.gpus >= present and graphs.nodes == 1 + several
+            if fits and (found is None or graphs.gpus < found.gpus):
+                found = graphs
+        channels = found
+        whole = node
+        if found is not None and several and present < found.gpus:
+            channels = _share_of(found, present, found.gpus)
+    elif channels is not None and several and present < whole:
+        channels = _share_of(channels, present, whole)
+    if nics is not None and several and present < whole:
+        nics = max(1, nics * present // whole)
+    return facts.model_copy(update={"nics": nics, "channels": channels})
+
+
+def _share_of(channels: Channels, present: int, whole: int) -> Channels:
+    """The channels of some ranks of a node."""
 
     def part(count: int | None) -> int | None:
         return None if count is None else max(1, count * present // whole)
 
-    channels = facts.channels
-    if channels is not None:
-        fewer: dict[str, Any] = {"total": part(channels.total)}
-        for algorithm in ("ring", "tree", "nvls", "collnet"):
-            graph: LibraryGraph | None = getattr(channels, algorithm)
-            if graph is not None:
-                fewer[algorithm] = graph.model_copy(update={"channels": part(graph.channels)})
-        channels = channels.model_copy(update=fewer)
-    return facts.model_copy(update={"nics": part(facts.nics), "channels": channels})
+    fewer: dict[str, Any] = {"total": part(channels.total)}
+    for algorithm in ("ring", "tree", "nvls", "collnet"):
+        graph: LibraryGraph | None = getattr(channels, algorithm)
+        if graph is not None:
+            fewer[algorithm] = graph.model_copy(update={"channels": part(graph.channels)})
+    return channels.model_copy(update=fewer)
+
+
+def _flat(facts: LibraryFacts) -> LibraryChannels:
+    """The graphs that the facts of a group state."""
+    assert not isinstance(facts.channels, tuple), "of one group"
+    return facts.channels or LibraryChannels()
 
 
 def check_switched(fabric: Fabric) -> None:
@@ -542,7 +616,7 @@ def check_switched(fabric: Fabric) -> None:
             )
 
 
-def _check_nodes(placed: PlacedGroup) -> None:
+def _check_nodes(placed: PlacedGroup, facts: LibraryFacts) -> None:
     """NCCL's model is known for switched nodes of one size."""
     if placed.domains:
         raise ColltoolError(
@@ -551,7 +625,8 @@ def _check_nodes(placed: PlacedGroup) -> None:
             argument="fabric",
             fix=f"for nodes of one size it is: {even_domains(placed.fabric)}",
         )
-    check_switched(placed.fabric)
+    if not isinstance(facts.channels, tuple):
+        check_switched(placed.fabric)
 
 
 def _refuse_missing(
@@ -594,7 +669,9 @@ def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
     needed = ["ring", "tree"]
     if facts.nvls is not False and machine.from_hopper:
         needed.append("nvls")
-    stated = facts.channels or LibraryChannels()
+    stated = _flat(facts)
+    if isinstance(stated, GroupChannels):
+        return []
     return [name for name in needed if getattr(stated, name) is None]
 
 
@@ -608,8 +685,19 @@ def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: Gp
     return ""
 
 
-def _graph_of(graph: LibraryGraph | None) -> Graph | None:
+def _graph_of(graph: LibraryGraph | None, gpu: Gpu) -> Graph | None:
     if graph is None:
         return None
     across = graph.inside if graph.across is None else graph.across
-    return Graph(graph.channels, graph.inside / 1e9, across / 1e9)
+    rates = graph.inside / 1e9, across / 1e9
+    latency_us = (graph.latency or 0.0) * 1e6
+    if graph.types is None:
+        return Graph(graph.channels, *rates, latency_us)
+    between_gpus, to_nics = map(KINDS.index, graph.types)
+    return Graph(
+        graph.channels,
+        *rates,
+        latency_us,
+        link="nvlink" if between_gpus == NVL else "pci",
+        runs_ll128=keeps_order(between_gpus, to_nics, from_hopper=gpu in FROM_HOPPER),
+    )

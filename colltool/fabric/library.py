@@ -26,12 +26,18 @@ from colltool.definitions.field_types import (
 )
 from colltool.fabric.media import DEVICES
 from colltool.fabric.tier_parts import MeasuredRange, check_algorithm
+from colltool.libraries.nccl.topology.kinds import KINDS
 
 _REACHED = FieldHint("a mapping such as {algorithm: ring, primitives: [all_reduce], share: 0.9}")
 _REACHED_ON = FieldHint("a mapping such as {nodes: 64, share: 0.8}")
 _TOOK = FieldHint("a mapping such as {ranks: 64, size: 16MiB, time: 0.3ms}")
 _MEASURED = FieldHint("a mapping such as {smallest: 512MiB, largest: 16GiB, ranks: [1440]}")
-_CHANNELS = FieldHint("a mapping such as {ring: {channels: 12, inside: 30GB/s}}")
+_CHANNELS = FieldHint(
+    "a mapping such as {ring: {channels: 12, inside: 30GB/s}}, or a list of them with gpus and nodes"
+)
+_GROUP = FieldHint("a mapping such as {gpus: 8, nodes: 1, ring: {channels: 12, inside: 30GB/s}}")
+_TYPES = FieldHint("two types of paths as NCCL prints them, such as NVL/PXN")
+_PATTERN = FieldHint("a number from 1 to 6, as NCCL prints it")
 _GRAPH = FieldHint("a mapping such as {channels: 8, inside: 48GB/s, across: 48GB/s}")
 _EACH = FieldHint(
     "a price such as 600, or with its power such as {price: 600, draws: 12W}", short_for="price"
@@ -52,13 +58,33 @@ Version = Annotated[
 ]
 
 
+_PATH_TYPES = rf"^({'|'.join(KINDS)})/({'|'.join(KINDS)})$"
+
+
 class LibraryGraph(Part):
     """The channels of one pattern, as NCCL prints them: their number and the rate of one inside and
-    between nodes."""
+    between nodes.
+
+    ``type``: of the paths between GPUs and to NICs; ``pattern``: 3 of a tree with all traffic of a NIC
+    through one GPU; ``same``: all channels visit the GPUs in one order; ``latency``: of the NICs, as their
+    plugin tells it. What is left out is as usual for the GPUs.
+    """
 
     channels: ChannelCount
     inside: ft.Bandwidth
     across: ft.Bandwidth | None = None
+    type: Annotated[str, Field(pattern=_PATH_TYPES), _TYPES] | None = None
+    pattern: Annotated[int, Field(ge=1, le=6, strict=True), _PATTERN] | None = None
+    same: ft.Flag | None = None
+    latency: ft.Overhead | None = None
+
+    @property
+    def types(self) -> tuple[str, str] | None:
+        """The types of the paths between GPUs and to NICs."""
+        if self.type is None:
+            return None
+        inside, _, across = self.type.partition("/")
+        return inside, across
 
 
 class LibraryChannels(Part):
@@ -69,6 +95,14 @@ class LibraryChannels(Part):
     nvls: Annotated[LibraryGraph | None, _GRAPH] = None
     collnet: Annotated[LibraryGraph | None, _GRAPH] = None
     total: ChannelCount | None = None
+
+
+class GroupChannels(LibraryChannels):
+    """The graphs of groups with ``gpus`` on each of their nodes: on one node, or, with ``nodes: 2``, on
+    two or more."""
+
+    gpus: ft.Count
+    nodes: Annotated[int, Field(ge=1, le=2, strict=True), FieldHint("1, or 2 for two or more")]
 
 
 class EfficiencyAt(Part):
@@ -203,7 +237,15 @@ class LibraryFacts(Part):
     nvls: ft.Flag | None = None
     gpudirect: ft.Flag | None = None
     p2p: ft.Flag | None = None
-    channels: Annotated[LibraryChannels | None, _CHANNELS] = None
+    channels: Annotated[
+        LibraryChannels
+        | Annotated[
+            tuple[Annotated[GroupChannels, _GROUP], ...],
+            Field(min_length=1, max_length=ft.MAX_LISTED),
+        ]
+        | None,
+        _CHANNELS,
+    ] = None
     reached: Annotated[
         tuple[Annotated[Efficiency, _REACHED], ...],
         Field(max_length=ft.MAX_LISTED),

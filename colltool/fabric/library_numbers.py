@@ -99,6 +99,9 @@ def _known(
     if known is None:
         return None
     if medium in NETWORKS and not has_gpudirect(fabric):
+        # what a search found is of the way through the host's memory already
+        if facts is not None and isinstance(facts.channels, tuple):
+            gpus = ()
         known = _through_host_memory(known, before, gpus)
     return _host_limited(known, before)
 

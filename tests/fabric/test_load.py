@@ -25,6 +25,7 @@ from colltool.fabric.ladder import LadderFile
 from colltool.fabric.library import (
     Efficiency,
     EfficiencyAt,
+    GroupChannels,
     LibraryChannels,
     LibraryFacts,
     LibraryGraph,
@@ -458,7 +459,8 @@ def test_every_tier_is_known_by_its_topology() -> None:
         "dragonfly_plus",
     ]
     assert list(tier.kinds) == wanted
-    library = {LibraryFacts, LibraryChannels, LibraryGraph, Efficiency, EfficiencyAt, MeasuredTime}
+    channels = {LibraryChannels, GroupChannels, LibraryGraph}
+    library = {LibraryFacts, *channels, Efficiency, EfficiencyAt, MeasuredTime}
     prices = {Prices, PartPrice}
     parts = {
         AxisLinks,

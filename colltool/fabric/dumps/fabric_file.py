@@ -19,7 +19,7 @@ from colltool.base.formatting import counted, parse_rate, parse_time
 from colltool.fabric.bundled_for import DeviceMatch, bundled_for
 from colltool.fabric.dumps.assumed import assumed_of_network, assumed_of_node, few_links
 from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel, levels_named
-from colltool.fabric.dumps.node import InnerTier, NodeDump, inner_tiers, odd_links
+from colltool.fabric.dumps.node import InnerTier, NodeDump, NodeSearch, inner_tiers, odd_links
 from colltool.fabric.dumps.rates import (
     INFINIBAND,
     OTHER_MEDIA,
@@ -34,6 +34,8 @@ from colltool.fabric.dumps.usual_machine import PCIE, machine_like
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.media import DEVICES, medium_of
 
+# what holds of a key of ``library`` that is not there
+_USUAL = {"link": "nvlink"}
 _SPINE_S = 6e-6
 """Latency that a further level adds. Source: the shipped dgx-h100."""
 
@@ -84,15 +86,18 @@ def fabric_file(
         # what is wrong with the node is reported before what is wrong with the network
         node = _without_hidden_links(node, like)
         base = machine_like(node, network, like)
-        size = nodes or 1
+        hosts = nodes or 1
         if network is not None:
-            size = _domains(node, network)
+            hosts = _domains(node, network)
+        size = hosts
+        if node.search is not None:
+            size *= node.search.domains
         device = node.model or (load_fabric(base.fabric).device or "").upper()
         dumps = DumpedMachine(node, network, size, device, nic_Bps, like)
         _check_network(node, dumps, base)
         body = _with_node(node, dumps, base, like)
         assumed = assumed_of_node(node, dumps, base, body)
-        description = _description(node, size * node.hosts)
+        description = _description(node, hosts * node.hosts)
     head: Data = {"schema": "colltool.fabric/2", "name": name, "description": description}
     return {**head, "assumed": assumed, **body}, _comments(node, dumps, body)
 
@@ -168,7 +173,27 @@ def _with_node(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: st
     if "launch_overhead" in data:
         body["launch_overhead"] = data["launch_overhead"]
         body["source"] = {"launch_overhead": f"not told; of {base.fabric}"}
+    if node.search is not None:
+        body["library"] = {"name": "nccl"}
+        for key, value in _library(node, node.search).items():
+            if key.startswith("source."):
+                body["library"].setdefault("source", {})[key.removeprefix("source.")] = value
+            else:
+                body["library"][key] = value
     return body
+
+
+def _library(node: NodeDump, search: NodeSearch) -> Data:
+    """The keys of a file's ``library`` that NCCL's search tells."""
+    source = f"NCCL {search.release}'s topology search on {node.file}"
+    found: Data = {"gpu": search.gpu, "cpu": search.cpu, "link": search.link}
+    if node.nics:
+        found["nics"] = len(node.nics)
+    if not node.gpudirect:
+        found["gpudirect"] = False
+    found["channels"] = [dict(group) for group in search.groups]
+    found["source.channels"] = source
+    return found
 
 
 def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
@@ -209,17 +234,30 @@ def _like(
     if rate is not None:
         changes[f"{key}.bandwidth"] = rate.text
         changes[f"{key}.source.bandwidth"] = rate.source
-    library = data.get("library")
-    if isinstance(library, dict) and node.cpu and library.get("cpu", node.cpu) != node.cpu:
-        changes["library.cpu"] = node.cpu
     body: Data = {"like": base.fabric, "set": changes}
-    if isinstance(library, dict) and not node.gpudirect:
-        changes["library.gpudirect"] = False
+    changes |= _library_changes(node, data.get("library"))
     if others:
         changes |= _network_changes(dumps, StandIn(base.fabric, others[-1]))
     elif dumps.has_network:
         body["tiers"] = [_network_tier(dumps, dumps.outer())]
     return body
+
+
+def _library_changes(node: NodeDump, library: Any) -> Data:
+    """The overrides by which a node changes the library of the stand-in."""
+    if not isinstance(library, dict):
+        return {}
+    if node.search is not None and library["name"] == "nccl":
+        told = _library(node, node.search)
+    else:
+        told = {"gpudirect": False} if not node.gpudirect else {}
+        if node.cpu and "cpu" in library:
+            told["cpu"] = node.cpu
+    changes: Data = {}
+    for key, value in told.items():
+        if library.get(key, _USUAL.get(key)) != value:
+            changes[f"library.{key}"] = value
+    return changes
 
 
 def _network_changes(dumps: DumpedMachine, outer: StandIn) -> Data:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median_low
 from typing import NamedTuple
 
@@ -28,9 +29,20 @@ from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.base.files import AnyPath
 from colltool.base.xml_tree import Element, read_xml
 from colltool.fabric.dumps import pci
-from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
-from colltool.fabric.dumps.node import Link, NodeDump, Pair
+from colltool.fabric.dumps.nics import (
+    Nic,
+    NicAt,
+    NicDistance,
+    Serving,
+    is_interface,
+    is_loopback,
+    left_out,
+    serving,
+)
+from colltool.fabric.dumps.node import Link, NodeDump, NodeSearch, Pair
+from colltool.fabric.dumps.searched import search_node
 from colltool.fabric.dumps.sentences import said
+from colltool.libraries.nccl.topology.rates import number
 from colltool.libraries.nccl.topology.system import FIX, FORMAT
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
@@ -65,9 +77,13 @@ class _Gpu(NamedTuple):
     def name(self) -> str:
         return self.slot.get("busid") or f"gpu{self.gpu.get('dev') if self.gpu else ''}"
 
+    def is_in(self, ranks: Collection[int]) -> bool:
+        rank = self.gpu.get("rank") if self.gpu else ""
+        return bool(rank) and number(rank) in ranks
 
-def read_nccl_topo(path: AnyPath) -> NodeDump:
-    """Return a node from a file that NCCL dumped.
+
+def read_nccl_topo(path: AnyPath, nic_Bps: float | None = None) -> NodeDump:
+    """Return a node from a file that NCCL dumped; ``nic_Bps``: of each NIC instead of what it says.
 
     Raises:
         ColltoolError: not XML, another program's, cut off, with a document type, beyond the limits,
@@ -75,6 +91,11 @@ def read_nccl_topo(path: AnyPath) -> NodeDump:
     """
     name = os.fsdecode(path)
     system = read_xml(path, FORMAT)
+    for net in system.each("net"):
+        if is_loopback(net.get("name")):
+            net.attributes["net"] = "0"
+        if nic_Bps is not None:
+            net.attributes["speed"] = str(round(nic_Bps * 8 / 1e6))
     gpus = _gpus(system)
     if not gpus:
         raise ColltoolError("has no accelerators", where=name, fix=FIX)
@@ -84,7 +105,13 @@ def read_nccl_topo(path: AnyPath) -> NodeDump:
             f"has more than {MAX_ACCELERATORS} accelerators or {MAX_NICS} NICs: no node is so large"
         )
         raise ColltoolError(what, where=name, fix=FIX)
-    return _node(system, name, gpus, nics)
+    model, assumed = _model(name, gpus, grace=_cpu(list(system.each("cpu"))) == "arm")
+    search = search_node(system, name, model)
+    if search is not None:
+        assumed += search.assumed
+        gpus = [gpu for gpu in gpus if gpu.is_in(search.ranks)]
+    node = _node(system, name, gpus, nics, search)
+    return replace(node, model=model, assumed=tuple(assumed), no_links=_no_links(gpus, model))
 
 
 def _gpus(system: Element) -> list[_Gpu]:
@@ -101,11 +128,16 @@ def _gpus(system: Element) -> list[_Gpu]:
     return list(found.values())
 
 
-def _node(system: Element, name: str, gpus: list[_Gpu], nics: Sequence[_Placed]) -> NodeDump:
-    """The node of a file; an error if its accelerators differ."""
+def _node(
+    system: Element,
+    name: str,
+    gpus: list[_Gpu],
+    nics: Sequence[_Placed],
+    search: NodeSearch | None,
+) -> NodeDump:
+    """The node of a file, but for the model of its accelerators."""
     cpus = list(system.each("cpu"))
     cpu = _cpu(cpus)
-    model, assumed = _model(name, gpus, grace=cpu == "arm")
     # hosts of one NVLink domain may name their devices alike
     positions = {(_host(gpu.slot), gpu.name): position for position, gpu in enumerate(gpus)}
     links = [list(_links(gpu, positions, name)) for gpu in gpus]
@@ -119,20 +151,25 @@ def _node(system: Element, name: str, gpus: list[_Gpu], nics: Sequence[_Placed])
     if any(slots_Bps):
         pcie_Bps = median_low(filter(None, slots_Bps))
     hosts = {element.get("host_hash") for element in cpus} - {""}
-    served = serving(_with_distances(nics, gpus), linked=bool(pairs) or any(to_switch))
-    gpudirect = _has_gpudirect(gpus, served.nics)
-    notes = [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
+    notes: list[str] = []
+    if search is not None:
+        served = _of_channels(nics, search)
+        gpudirect = search.gpudirect
+        cpu = search.cpu
+        notes += search.notes
+    else:
+        served = serving(_with_distances(nics, gpus), linked=bool(pairs) or any(to_switch))
+        gpudirect = _has_gpudirect(gpus, served.nics)
+    notes += [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
     if not gpudirect:
         notes.append(said("no-gpudirect"))
     return NodeDump(
         file=name,
         tool=TOOL,
         accelerators=tuple(gpu.name for gpu in gpus),
-        model=model,
         link=link,
         to_switch=to_switch,
         pairs=pairs,
-        no_links=_no_links(gpus, model),
         pcie_Bps=pcie_Bps,
         has_slots=next(system.each("c2c"), None) is None,
         nics=served.nics,
@@ -140,8 +177,20 @@ def _node(system: Element, name: str, gpus: list[_Gpu], nics: Sequence[_Placed])
         cpu=cpu,
         hosts=max(1, len(hosts)),
         notes=tuple(notes),
-        assumed=tuple(assumed),
+        search=search,
     )
+
+
+def _of_channels(nics: Sequence[_Placed], search: NodeSearch) -> Serving:
+    """The NICs that NCCL's channels use."""
+    used = []
+    others = []
+    for placed in nics:
+        if search.nics.intersection(placed.nets):
+            used.append(placed.nic)
+        else:
+            others.append(placed.nic.name)
+    return Serving(tuple(used), tuple(left_out(others, "no channel of NCCL's uses them")))
 
 
 def _odd_slots(
@@ -254,10 +303,11 @@ def _pairs(links: list[list[_LinkGroup]]) -> dict[Pair, int]:
 
 
 class _Placed(NamedTuple):
-    """A NIC and the element that holds it: its slot, or the CPU."""
+    """A NIC, the element that holds it (its slot, or the CPU), and the ids of its ``net`` elements."""
 
     nic: Nic
     at: Element
+    nets: tuple[int, ...] = ()
 
 
 def _slot_Bps(slot: Element) -> float | None:
@@ -268,16 +318,17 @@ def _nics(system: Element, name: str) -> list[_Placed]:
     """The NICs of a file that are for collectives, each port once."""
     found: dict[tuple[object, ...], _Placed] = {}
     nets = list(system.each("net"))
-    for number, net in enumerate(nets):
+    for place, net in enumerate(nets):
         if not net.get("dev") or net.get("net") == "0":
             continue
         at = net.inside("pci") or net.inside("cpu") or system
         # two devices of one port share it; sockets have no GUID
         guid = net.get("guid")
         if guid in ("", "0x0"):
-            guid = f"net {number}"
+            guid = f"net {place}"
         same = (id(at), guid, net.get("port"))
-        found.setdefault(same, _Placed(_of_net(net, at, name), at))
+        first = found.get(same) or _Placed(_of_net(net, at, name), at)
+        found[same] = first._replace(nets=(*first.nets, id(net)))
     if nets:
         return list(found.values())
     placed = []

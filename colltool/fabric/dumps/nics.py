@@ -125,12 +125,16 @@ def _without(
     placed: Sequence[NicAt], drop: Callable[[NicAt], bool], notes: list[str], reason: str
 ) -> list[NicAt]:
     """The NICs without some, of which a note is made."""
-    dropped = [at.nic.name for at in placed if drop(at)]
-    if dropped:
-        names = ", ".join(map(clipped, dropped[:_SHOWN])) + " ..." * (len(dropped) > _SHOWN)
-        text = f"{counted(len(dropped), 'NIC')} left out ({names}): {reason}"
-        notes.append(text)
+    notes += left_out([at.nic.name for at in placed if drop(at)], reason)
     return [at for at in placed if not drop(at)]
+
+
+def left_out(dropped: Sequence[str], reason: str) -> list[str]:
+    """A note on NICs that are not counted; none without any."""
+    if not dropped:
+        return []
+    names = ", ".join(map(clipped, dropped[:_SHOWN])) + " ..." * (len(dropped) > _SHOWN)
+    return [f"{counted(len(dropped), 'NIC')} left out ({names}): {reason}"]
 
 
 def _nearest(placed: Sequence[NicAt], *, linked: bool) -> list[NicAt]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import mode
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from colltool.fabric.dumps.nics import Nic
 
@@ -16,6 +16,42 @@ Link = Literal["nvlink", "xgmi", "pcie"]
 
 MOST_LINKS = 18
 """The most NVLinks that a GPU has. Source: NVIDIA H100 and B200 data sheets."""
+NVLINK_BPS = 25e9
+"""One link, one way, of V100 to H200. Source: NVIDIA H100 data sheet (18: 900 GB/s both ways)."""
+NVLINK_5_BPS = 50e9
+"""One link, one way, of Blackwell. Source: NVIDIA B200 data sheet."""
+
+
+class NodeSearch(NamedTuple):
+    """What NCCL's topology search finds on a node.
+
+    Args:
+        release: of NCCL.
+        gpu, cpu, link: as the key ``library`` of a fabric file has them.
+        ranks: of the node.
+        domains: nodes of such ranks that NCCL makes of the file; the network joins them.
+        groups: the graphs of groups, as ``library.channels`` of a fabric file has them.
+        nics: ids of the elements of those that channels use.
+        inside_Bps: what its rings carry from each GPU to the next; None of one GPU.
+        across_Bps: what they carry out of the node; None without NICs.
+        gpudirect: False if no NIC is near enough to a GPU.
+        notes: on the rings.
+        assumed: what the file does not state, as in a fabric file.
+    """
+
+    release: str
+    gpu: str
+    cpu: str
+    link: str
+    ranks: tuple[int, ...]
+    domains: int
+    groups: tuple[Mapping[str, Any], ...]
+    nics: frozenset[int]
+    inside_Bps: float | None
+    across_Bps: float | None
+    gpudirect: bool
+    notes: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +76,7 @@ class NodeDump:
         fits: names of bundled fabrics of such machines, if the model is unknown.
         notes: what is odd or left out.
         assumed: what the dump does not state and was taken as usual, as in a fabric file.
+        search: what NCCL's search finds on it; None where a dump does not let NCCL search.
     """
 
     file: str
@@ -61,6 +98,7 @@ class NodeDump:
     fits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    search: NodeSearch | None = None
 
     @property
     def has_links(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never
 from colltool.base.formatting import counted, parse_rate
 from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.nics import Nic, together_Bps
-from colltool.fabric.dumps.node import InnerTier, NodeDump
+from colltool.fabric.dumps.node import NVLINK_5_BPS, NVLINK_BPS, InnerTier, NodeDump, NodeSearch
 from colltool.fabric.dumps.pci import usual_host
 from colltool.fabric.dumps.sentences import said
 from colltool.fabric.load import fabric_data, load_fabric
@@ -32,10 +32,6 @@ OTHER_MEDIA = {"efa": "efa", "slingshot": "slingshot", "socket": "tcp"}
 _BANDWIDTH_OF = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
 
 _NVLINK_5 = re.compile(r"\bG?B[23]00\b")
-NVLINK_BPS = 25e9
-"""One link, one way, of V100 to H200. Source: NVIDIA H100 data sheet (18: 900 GB/s both ways)."""
-NVLINK_5_BPS = 50e9
-"""One link, one way, of Blackwell. Source: NVIDIA B200 data sheet."""
 
 
 class DumpedRate(NamedTuple):
@@ -138,9 +134,16 @@ class DumpedMachine(NamedTuple):
             return None
         if self.nic_Bps is not None:
             nics = tuple(nic._replace(rate_Bps=self.nic_Bps) for nic in nics)
-        total_Bps = together_Bps(nics, each_Bps)
-        source = f"{counted(len(nics), 'NIC')} of {gbps_text(each_Bps)}"
-        unlimited_Bps = len(nics) * each_Bps
+        rates = [nic.rate_Bps or each_Bps for nic in nics]
+        least = gbps_text(min(rates))
+        most = gbps_text(max(rates))
+        source = f"{counted(len(nics), 'NIC')} of {least}"
+        if most != least:
+            source += f" to {most}"
+        unlimited_Bps = sum(rates)
+        total_Bps = unlimited_Bps
+        if node.search is None:
+            total_Bps = together_Bps(nics, each_Bps)
         if total_Bps < unlimited_Bps:
             source += f" in slots that carry {total_Bps / 1e9:g} GB/s of {unlimited_Bps / 1e9:g}"
         source += f" for {counted(ranks, 'accelerator')}: {node.file}"
@@ -174,7 +177,10 @@ class DumpedMachine(NamedTuple):
         return usual_Bps, _assumed_nics(usual_Bps, around)
 
     def _within_slot(self, node: NodeDump, rate: DumpedRate) -> DumpedRate:
-        """A rank's share of the NICs, no more than the slot of its accelerator carries."""
+        """A rank's share of the NICs, no more than NCCL's rings carry, or where it is not searched for
+        them the slot of the accelerator."""
+        if node.search is not None:
+            return _within_rings(node, node.search, rate)
         slot_Bps = node.pcie_Bps
         whose = ""
         if slot_Bps is None:
@@ -184,6 +190,20 @@ class DumpedMachine(NamedTuple):
             return rate
         source = f"{rate.source}; no more than the PCIe slot{whose}: {slot_Bps / 1e9:g} GB/s"
         return DumpedRate(slot_Bps, source, rate.assumed)
+
+
+def _within_rings(node: NodeDump, search: NodeSearch, rate: DumpedRate) -> DumpedRate:
+    """A rank's share of the NICs, no more than NCCL's rings carry out of the node."""
+    most_Bps = search.across_Bps
+    # NCCL takes 10 Gb/s for a rate that the file does not state
+    if most_Bps is None or rate.assumed:
+        return rate
+    share_Bps = most_Bps / len(node.accelerators)
+    if rate.rate_Bps <= share_Bps:
+        return rate
+    carried = rate_text(most_Bps)
+    source = f"{rate.source}; NCCL's rings carry {carried} of it"
+    return DumpedRate(share_Bps, source)
 
 
 def _assumed_nics(rate_Bps: float, why: str) -> str:
@@ -196,8 +216,18 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
         return DumpedRate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
     if not inner.links or not node.has_link_counts:
         return None
+    carried_Bps = None
+    if node.search is not None:
+        carried_Bps = node.search.inside_Bps
     match inner.link:
         case "pcie":
+            if carried_Bps is not None:
+                # the ranks of an island share what goes to the next one
+                islands = inner.size
+                each = len(node.accelerators) // islands
+                carried = rate_text(carried_Bps)
+                source = f"NCCL's rings carry {carried} from GPU to GPU: {node.file}"
+                return DumpedRate(carried_Bps / each, source)
             if node.pcie_Bps:
                 return DumpedRate(
                     node.pcie_Bps, f"link_speed and link_width of a slot: {node.file}"
@@ -220,7 +250,12 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
         case _:
             assert_never(inner.link)
     source = f"{links}: {node.file}; {rate_text(each_Bps)} each{source}"
-    return DumpedRate(each_Bps * inner.links, source)
+    whole_Bps = each_Bps * inner.links
+    if inner.topology == "star" and carried_Bps is not None and carried_Bps < whole_Bps:
+        whole_Bps = carried_Bps
+        carried = rate_text(carried_Bps)
+        source += f"; NCCL's rings carry {carried} of it"
+    return DumpedRate(whole_Bps, source)
 
 
 def nvlink_Bps(model: str) -> float:

@@ -22,13 +22,14 @@ from colltool.fabric.dumps.slurm_topology import read_slurm_topology
 from colltool.fabric.load import load_fabric
 from colltool.fabric.templates import fabric_text, valid_name
 
-KINDS: dict[str, Callable[[str], tuple[NodeDump | None, ClosNetwork | None]]] = {
-    "nccl-topo": lambda path: (read_nccl_topo(path), None),
-    "nvidia-smi-topo": lambda path: (read_nvidia_smi(path), None),
-    "infragraph": lambda path: extra("interop.infragraph_import").read_infragraph(path),
-    "lstopo": lambda path: (read_hwloc(path), None),
-    "ibnetdiscover": lambda path: (None, read_ibnetdiscover(path)),
-    "slurm-topology": lambda path: (None, read_slurm_topology(path)),
+# readers of a kind: of a file, with the rate of each NIC where the user states it
+KINDS: dict[str, Callable[[str, float | None], tuple[NodeDump | None, ClosNetwork | None]]] = {
+    "nccl-topo": lambda path, nic_Bps: (read_nccl_topo(path, nic_Bps), None),
+    "nvidia-smi-topo": lambda path, _: (read_nvidia_smi(path), None),
+    "infragraph": lambda path, _: extra("interop.infragraph_import").read_infragraph(path),
+    "lstopo": lambda path, _: (read_hwloc(path), None),
+    "ibnetdiscover": lambda path, _: (None, read_ibnetdiscover(path)),
+    "slurm-topology": lambda path, _: (None, read_slurm_topology(path)),
 }
 # How errors describe the argument for one dump.
 _PAIR = "a kind and its file, such as nccl-topo node.xml"
@@ -50,10 +51,11 @@ def import_dumps(
     Raises:
         ColltoolError: an unknown kind, two dumps of the same thing, what the readers refuse.
     """
+    nic_Bps = None if nic is None else _nic_rate(nic)
     node: NodeDump | None = None
     network: ClosNetwork | None = None
     for kind, path in _pairs(dumps):
-        more_node, more_network = KINDS[kind](path)
+        more_node, more_network = KINDS[kind](path, nic_Bps)
         if (more_node and node) or (more_network and network):
             raise ColltoolError(
                 f"{path} tells again what was told",
@@ -63,7 +65,6 @@ def import_dumps(
         node = more_node or node
         network = more_network or network
     name = valid_name(name or PurePath(dumps[1]).stem) or "imported"
-    nic_Bps = None if nic is None else _nic_rate(nic)
     data, comments = fabric_file(node, network, name=name, like=like, nodes=nodes, nic_Bps=nic_Bps)
     # the file must load as any other
     load_fabric(data)

@@ -22,6 +22,12 @@ SENTENCES: dict[str, str] = {
     "one-nic-each": "one NIC for each accelerator; none is listed",
     "usual-slot": "slots of {rate}, as {model} has; the file does not say",
     # notes
+    "rings-inside": "NCCL {release} finds {channels} of {rate} on a node",
+    "rings-across": "NCCL {release} finds {channels} of {rate} across nodes",
+    "domains": (
+        "NCCL makes {count} nodes of {gpus} GPUs of this host, which the network joins: a NIC is nearer to a"
+        " GPU, and faster, than the GPUs of the other"
+    ),
     "few-links": "{model} has {links} NVLinks, and the file lists {most}",
     "odd-slot": "the slot of {name} carries {rate}, those of others {usual}",
     "no-gpudirect": 'no GPUDirect: gdr="0", NICs do not reach the memory of the GPUs',

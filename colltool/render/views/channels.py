@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import and_text, counted, format_bytes, format_rate, sentence
 from colltool.libraries.nccl.rules import ALGORITHM_NAMES, PROTOCOL_NAMES
-from colltool.libraries.nccl.topology.binding import Binding
+from colltool.libraries.nccl.topology.binding import Binding, few_of
 from colltool.libraries.nccl.topology.changes import NodeChange
 from colltool.libraries.nccl.topology.kinds import KINDS, PATTERNS, TREE
 from colltool.libraries.nccl.topology.paths import Paths
@@ -27,15 +27,6 @@ _NAMES = {
     "collnet_chain": "CollNet chain",
     "collnet_direct": "CollNet direct",
 }
-_PARTS = {
-    "nvlink": ("the NVLinks of GPU {}", "the NVLinks of GPUs {}"),
-    "c2c": ("the NVLink-C2C of GPU {}", "the NVLink-C2C of GPUs {}"),
-    "gpu-slot": ("the slot of GPU {}", "the slots of GPUs {}"),
-    "nic-slot": ("the slot of NIC {}", "the slots of NICs {}"),
-    "port": ("NIC {}", "NICs {}"),
-    "switch": ("the uplink of switch {}", "the uplinks of switches {}"),
-    "cpus": ("what joins CPUs {}", "what joins CPUs {}"),
-}
 _CHANGES = {
     "nvlinks": "{to} NVLinks to the switches on {names}",
     "gdr": "GPUDirect RDMA (gdr=1) on {names}",
@@ -44,7 +35,6 @@ _CHANGES = {
     "nics": "{names} on the switch of a GPU without a NIC",
     "new-nics": "a NIC beside GPU {names}",
 }
-_FEW_NAMES = 3
 _FEW_CHANNELS = 8
 _FEW_COLUMNS = 16
 
@@ -93,13 +83,6 @@ def _pattern(found: Searched) -> str:
     return f"{pattern} {PATTERNS[pattern]}"
 
 
-def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more."""
-    if len(names) <= _FEW_NAMES:
-        return and_text(names)
-    return f"{', '.join(names[:_FEW_NAMES])} and {len(names) - _FEW_NAMES} more"
-
-
 def _channels_text(row: GraphFound) -> str:
     """``8 ring channels of 48 GB/s``."""
     channels = counted(row.channels, f"{_NAMES[row.pattern]} channel")
@@ -108,18 +91,6 @@ def _channels_text(row: GraphFound) -> str:
     if across is not None and across != row.inside_Bps:
         text += f" inside and {format_rate(across)} across"
     return text
-
-
-def _binds(binding: Binding) -> str:
-    """``the slots of NICs mlx5_0 and mlx5_1, 48 GB/s of 48 GB/s``."""
-    if binding.part == "path":
-        ends = and_text([f"GPU {name}" for name in binding.names])
-        return f"the path between {ends}, whose {format_rate(binding.of_Bps)} are below what NCCL tries"
-    wording, several = _PARTS[binding.part]
-    if len(binding.names) > 1:
-        wording = several
-    text = wording.format(_some(binding.names))
-    return f"{text}, {format_rate(binding.used_Bps)} of {format_rate(binding.of_Bps)}"
 
 
 def _headline(result: ChannelsFound) -> str:
@@ -133,7 +104,7 @@ def _headline(result: ChannelsFound) -> str:
     )
     ring = result.graphs[0]
     if ring.binding is not None:
-        text += f" What binds the rings: {_binds(ring.binding)}."
+        text += f" What binds the rings: {ring.binding.text}."
     return text
 
 
@@ -221,7 +192,7 @@ def _trial_lines(result: ChannelsFound) -> Iterator[str]:
 def _change_text(change: NodeChange, result: ChannelsFound) -> str:
     """``with 18 NVLinks to the switches on 0000:1b:00.0: 12 ring channels of 30 GB/s instead of 10
     of 25 GB/s``."""
-    what = _CHANGES[change.kind].format(names=_some(change.names), to=change.to)
+    what = _CHANGES[change.kind].format(names=few_of(change.names), to=change.to)
     ring = result.graphs[0].found
     now = change.after.first.graphs["ring"]
     parts = len(change.after.domains)
@@ -252,7 +223,7 @@ def _moved(change: NodeChange, result: ChannelsFound) -> str:
 def _notes(result: ChannelsFound) -> Iterator[str]:
     for row in result.graphs[1:]:
         if row.binding is not None:
-            yield f"{_NAMES[row.pattern]}: {_binds(row.binding)}"
+            yield f"{_NAMES[row.pattern]}: {row.binding.text}"
     domains = result.node.domains
     if len(domains) > 1:
         yield (

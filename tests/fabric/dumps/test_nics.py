@@ -86,7 +86,8 @@ def written(folder: Path, text: str) -> str:
 def imported(folder: Path, text: str, kind: str = "nccl-topo", **options: Any) -> dict[str, Any]:
     made = import_dumps([kind, written(folder, text)], **options)
     data: dict[str, Any] = yaml.safe_load(made)
-    data["notes"] = [line for line in made.splitlines() if line.startswith("# Note: ")]
+    notes = [line for line in made.splitlines() if line.startswith("# Note: ")]
+    data["notes"] = [note for note in notes if "ring channel" not in note]
     data["loaded"] = load_fabric({key: data[key] for key in data if key not in ("notes",)})
     return data
 
@@ -96,60 +97,60 @@ def rate_of(data: dict[str, Any]) -> float:
 
 
 @settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_the_nics_that_serve_gpus_are_counted(data: st.DataObject, tmp_path: Path) -> None:
-    """Those behind the GPUs' switches, the fastest of them; storage and other CPUs' are not."""
-    gpus = data.draw(st.integers(1, 4))
+    """Those behind the GPUs' switches, which all GPUs use; storage and other CPUs' are not."""
+    gpus = data.draw(st.integers(1, 3))
     nics = data.draw(st.integers(1, 2 * gpus))
     speed = data.draw(st.sampled_from([100_000, 200_000, 400_000]))
-    slow = data.draw(st.integers(0, nics - 1))
-    speeds = [speed] * (nics - slow) + [speed // 2] * slow
-    machine = Machine(gpus, speeds, data.draw(st.integers(0, 2)), far=data.draw(st.integers(0, 2)))
+    machine = Machine(
+        gpus, [speed] * nics, data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2))
+    )
     made = imported(tmp_path, machine.text(), nodes=2)
-    fast = nics - slow
-    assert rate_of(made) == pytest.approx(min(64e9, fast * speed * 1e6 / 8 / (2 * gpus)))
-    left_out = slow + 2 * machine.at_cpu + machine.far
+    assert rate_of(made) == pytest.approx(nics * speed * 1e6 / 8 / (2 * gpus))
     said = [int(note.split()[2]) for note in made["notes"]]
-    assert sum(said) == left_out
+    assert sum(said) == 2 * machine.at_cpu + machine.far
 
 
 @pytest.mark.parametrize(
     ("slot", "GBps"),
     [
-        ('link_speed="8.0 GT/s PCIe" link_width="16"', 16),
-        ('link_speed="8 GT/s" link_width="8"', 8),
-        ('link_speed="16.0 GT/s PCIe" link_width="8"', 16),
-        ('link_speed="5.0 GT/s PCIe" link_width="4"', 2.5),
+        ('link_speed="8.0 GT/s PCIe" link_width="16"', 12.5),
+        ('link_speed="8 GT/s" link_width="8"', 6.25),
+        ('link_speed="16.0 GT/s PCIe" link_width="8"', 12.5),
+        ('link_speed="5.0 GT/s PCIe" link_width="4"', 1.5625),
         ('link_speed="32.0 GT/s PCIe" link_width="0"', 50),
-        ('link_speed="Unknown" link_width="63"', 50),
-        ('link_speed="" link_width=""', 50),
-        # a bridge that a virtual machine shows
-        ('link_speed="2.5 GT/s PCIe" link_width="1"', 50),
+        # what NCCL does not know it takes for PCIe 3.0
+        ('link_speed="Unknown" link_width="16"', 12.5),
+        ('link_speed="" link_width=""', 12.5),
+        ('link_speed="32.0 GT/s" link_width="16"', 12.5),
+        # what is not in the file at all NCCL looks up where it runs
+        ("", 50),
     ],
 )
 def test_a_nic_carries_no_more_than_its_slot(slot: str, GBps: float, tmp_path: Path) -> None:
     made = imported(tmp_path, Machine(1, [400_000, 400_000], slot=slot).text(), nodes=2)
     assert rate_of(made) == GBps * 1e9
+    assert any("slots of 64GB/s" in line for line in made["assumed"]) == (slot == "")
 
 
 def test_a_gpu_takes_no_more_than_its_own_slot(tmp_path: Path) -> None:
     """Four NICs of 400 Gb/s for two GPUs in PCIe 5.0 slots."""
     extra = "".join(Machine(1, [0]).nic(50 + at, 400_000, GEN5) for at in range(2))
     text = Machine(1, [400_000, 400_000]).text().replace("</gpu></pci>", f"</gpu></pci>{extra}", 1)
-    made = imported(tmp_path, text, nodes=2)
-    assert rate_of(made) == 64e9
-    assert "no more than the PCIe slot" in made["set"]["ib.source.bandwidth"]
+    assert rate_of(imported(tmp_path, text, nodes=2)) == 50e9
 
 
 def test_two_ports_of_a_card_share_its_slot(tmp_path: Path) -> None:
-    """A card of two ports of 200 Gb/s in a slot of 32 GB/s: .0 and .1 of one device."""
+    """A card of two ports of 200 Gb/s in a slot of 25 GB/s, on the switch of one GPU of two."""
     slot = 'link_speed="16.0 GT/s PCIe" link_width="16"'
-    one, two = (Machine(1, [0]).nic(7, 200_000, slot) for _ in range(2))
-    two = two.replace("07:00.0", "07:00.1").replace("0xa7", "0xa8")
-    text = Machine(1, []).text().replace("</gpu></pci>", f"</gpu></pci>{one}{two}", 1)
-    assert rate_of(imported(tmp_path, text, nodes=2)) == 32e9 / 2
+    one = Machine(1, [0]).nic(7, 200_000, slot)
+    port = '<net name="mlx5_7b" dev="8" speed="200000" port="2" guid="0xa7" gdr="1"/></nic>'
+    text = Machine(1, []).text().replace("</gpu></pci>", f"</gpu></pci>{one}", 1)
+    made = imported(tmp_path, text.replace("</nic>", port), nodes=2)
+    assert rate_of(made) == 12.5e9
 
 
 def test_nics_behind_a_switch_of_their_own_share_its_way(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_nics_behind_a_switch_of_their_own_share_its_way(tmp_path: Path) -> None
     cards = "".join(Machine(1, [0]).nic(at, 200_000, GEN5) for at in (7, 8))
     shared = f'<pci busid="0000:aa:00.0" class="0x060400" {switch}>{cards}</pci>'
     text = Machine(1, []).text().replace("</gpu></pci>", f"</gpu></pci>{shared}", 1)
-    assert rate_of(imported(tmp_path, text, nodes=2)) == 32e9 / 2
+    assert rate_of(imported(tmp_path, text, nodes=2)) == 12.5e9
 
 
 LOOPBACK = '<nic><net name="lo" dev="9" speed="10000" port="0" guid="0x0" gdr="0"/></nic>'
@@ -168,7 +169,7 @@ ETHERNET = '<nic><net name="eth0" dev="9" speed="100000" port="0" guid="0x0" gdr
 def test_sockets_beside_verbs_are_not_counted(extra: str, tmp_path: Path) -> None:
     made = imported(tmp_path, Machine(1, [400_000] * 2, extra=extra).text(), nodes=2)
     assert rate_of(made) == 50e9
-    assert len(made["notes"]) == extra.count("<net")
+    assert len(made["notes"]) == extra.count("eth0")
 
 
 def test_loopback_is_no_network(tmp_path: Path) -> None:
@@ -181,9 +182,10 @@ def test_loopback_is_no_network(tmp_path: Path) -> None:
 
 
 def test_sockets_alone_are_a_network_of_sockets(tmp_path: Path) -> None:
+    """Of 100 Gb/s at one CPU; what joins the CPUs carries half of it."""
     made = imported(tmp_path, Machine(1, [], extra=ETHERNET).text(), nodes=2)
     tier = made["loaded"].tiers[-1]
-    assert (tier.name, tier.medium, tier.bandwidth) == ("tcp", "socket", 6.25e9)
+    assert (tier.name, tier.medium, tier.bandwidth) == ("tcp", "socket", 3.125e9)
 
 
 def test_nets_that_nccl_does_not_use(tmp_path: Path) -> None:
@@ -196,16 +198,6 @@ def test_nets_that_nccl_does_not_use(tmp_path: Path) -> None:
     )
     text = text.replace('guid="0xa0" gdr="1"/></nic>', f'guid="0xa0" gdr="1"/></nic>{more}', 1)
     assert rate_of(imported(tmp_path, text, nodes=2)) == 50e9
-
-
-def test_a_bluefield_beside_other_nics_is_for_storage(tmp_path: Path) -> None:
-    blue = Machine(1, [0]).nic(77, 400_000, GEN5).replace("0x1021", "0xa2dc")
-    text = Machine(1, [400_000] * 2).text().replace("</gpu></pci>", f"</gpu></pci>{blue}", 1)
-    made = imported(tmp_path, text, nodes=2)
-    assert rate_of(made) == 50e9
-    assert "BlueField" in made["notes"][0]
-    only = Machine(1, [400_000] * 2).text().replace("0x1021", "0xa2dc")
-    assert rate_of(imported(tmp_path, only, nodes=2)) == 50e9
 
 
 def test_gdr_is_honoured(tmp_path: Path) -> None:

@@ -131,13 +131,15 @@ def test_pairs_of_bridged_cards(take: Imported) -> None:
     inner, middle, outer = made.tiers
     assert [tier.topology for tier in made.tiers] == ["full_mesh", "star", "clos"]
     assert (inner.endpoints, inner.bandwidth) == (2, 300e9)
-    assert (middle.endpoints, middle.bandwidth) == (4, 32e9 * 2)  # 32 GT/s
+    # two of a pair share what NCCL counts between the CPUs, 3/4 of its transfers
+    assert middle.endpoints == 4
+    assert middle.bandwidth == pytest.approx(40e9 / 0.75 / 2)
     assert outer.bandwidth == 100e9 / 8 / 8
 
 
 def test_cards_on_pcie(take: Imported) -> None:
     made = take("nccl-topo", nccl_topo(8, "", device="0x26b9", sm="89", nics=0))
-    own = colltool.load_fabric("l40s-pcie", ["pcie.bandwidth=64GB/s"])
+    own = colltool.load_fabric("l40s-pcie", ["pcie.bandwidth=53.333333GB/s"])
     assert (made.device, seconds(made)) == ("l40s", seconds(own))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from colltool.base.formatting import and_text, format_rate
 from colltool.libraries.nccl.topology import kinds
 from colltool.libraries.nccl.topology.bills import bill_of
 from colltool.libraries.nccl.topology.graphs import DomainGraphs
@@ -13,12 +14,23 @@ from colltool.libraries.nccl.topology.kinds import NVLS, RING, UNLIMITED_MBps
 from colltool.libraries.nccl.topology.paths import Path
 from colltool.libraries.nccl.topology.requests import Channel
 from colltool.libraries.nccl.topology.search import Searched
-from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu
+from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu, System
 
 # of the fullest part's share: what is so full binds as well
 _AS_FULL = 0.995
-_PARTS = {"NVL": "nvlink", "C2C": "c2c", "SYS": "cpus", "NET": "port"}
+_LINKS = {"NVL": "nvlink", "C2C": "c2c", "SYS": "cpus", "NET": "port"}
 _SLOTS = {"DEV": "gpu-slot", "NIC": "nic-slot", "PCI": "switch"}
+
+_WORDS = {
+    "nvlink": ("the NVLinks of GPU {}", "the NVLinks of GPUs {}"),
+    "c2c": ("the NVLink-C2C of GPU {}", "the NVLink-C2C of GPUs {}"),
+    "gpu-slot": ("the slot of GPU {}", "the slots of GPUs {}"),
+    "nic-slot": ("the slot of NIC {}", "the slots of NICs {}"),
+    "port": ("NIC {}", "NICs {}"),
+    "switch": ("the uplink of switch {}", "the uplinks of switches {}"),
+    "cpus": ("what joins CPUs {}", "what joins CPUs {}"),
+}
+_FEW_NAMES = 3
 
 
 class Binding(NamedTuple):
@@ -44,48 +56,95 @@ class Binding(NamedTuple):
     def of_Bps(self) -> float:
         return self.of_MBps * 1e6
 
+    @property
+    def text(self) -> str:
+        """``the slots of NICs mlx5_0 and mlx5_1, 48 GB/s of 48 GB/s``."""
+        if self.part == "path":
+            ends = and_text([f"GPU {name}" for name in self.names])
+            return f"the path between {ends}, whose {format_rate(self.of_Bps)} are below what NCCL tries"
+        wording, several = _WORDS[self.part]
+        if len(self.names) > 1:
+            wording = several
+        text = wording.format(few_of(self.names))
+        return f"{text}, {format_rate(self.used_Bps)} of {format_rate(self.of_Bps)}"
 
-class _Load(NamedTuple):
-    """What a part carries of what it could."""
 
-    share: float
+def few_of(names: Sequence[str]) -> str:
+    """The first names, and how many more."""
+    if len(names) <= _FEW_NAMES:
+        return and_text(names)
+    return f"{', '.join(names[:_FEW_NAMES])} and {len(names) - _FEW_NAMES} more"
+
+
+class Load(NamedTuple):
+    """What the channels of a graph take of a part of the node, one way."""
+
+    part: str
     name: str
     used_MBps: float
     of_MBps: int
+
+    @property
+    def share(self) -> float:
+        return self.used_MBps / self.of_MBps
 
 
 def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
     """What the channels of a graph fill; None if they take nothing, as those of a GPU alone do."""
     if result.is_emergency:
         return _slowest(domain)
-    shares: dict[str, list[_Load]] = defaultdict(list)
+    loads = loads_of(domain, result)
+    if not loads:
+        return None
+    most = max(loads, key=lambda load: (load.share, load.name))
+    names = []
+    for load in loads:
+        if load.part == most.part and load.share >= most.share * _AS_FULL:
+            names.append(load.name)
+    return Binding(most.part, tuple(dict.fromkeys(names)), most.used_MBps, most.of_MBps)
+
+
+def loads_of(domain: DomainGraphs, result: Searched) -> list[Load]:
+    """What the channels of a graph take of each part that they use."""
     system = domain.paths.system
     taken: dict[int, float] = defaultdict(float)
-    ports: dict[int, float] = defaultdict(float)
+    ports: dict[tuple[int, int], float] = defaultdict(float)
     for path, MBps in taken_paths(domain, result):
         for number, charged in bill_of(path, round(MBps)):
             taken[number] += charged
     for channel in result.found.channels:
-        if channel.nets:
-            ports[channel.nets[0]] += result.across_MBps
+        for side, place in enumerate(channel.nets):
+            ports[_port_of(system, place), side] += result.across_MBps
+    loads = []
     for number, MBps in taken.items():
         link = system.links[number]
-        if link.kind in ("LOC", "NET") or link.MBps >= UNLIMITED_MBps:
-            continue
-        part, name = _name_of(link)
-        shares[part].append(_Load(MBps / link.MBps, name, MBps, link.MBps))
-    for place, MBps in ports.items():
-        net = system.nets[place]
-        shares["port"].append(_Load(MBps / net.MBps, net.name, MBps, net.MBps))
-    if not shares:
-        return None
-    fullest = max(shares, key=lambda part: max(shares[part]))
-    most = max(shares[fullest])
-    names = []
-    for load in shares[fullest]:
-        if load.share >= most.share * _AS_FULL:
-            names.append(load.name)
-    return Binding(fullest, tuple(dict.fromkeys(names)), most.used_MBps, most.of_MBps)
+        if link.kind not in ("LOC", "NET") and link.MBps < UNLIMITED_MBps:
+            loads.append(Load(*_name_of(link), MBps, link.MBps))
+    for (place, _), MBps in ports.items():
+        port = system.nets[place]
+        loads.append(Load("port", port.name, MBps, port.MBps))
+    return loads
+
+
+def carried_MBps(domain: DomainGraphs, result: Searched, really: Callable[[str], float]) -> float:
+    """What the channels of a graph carry together until the first part is full, at equal rates.
+
+    ``really``: what a kind of part carries of the rate that NCCL counts for it.
+    """
+    rate = result.inside_MBps
+    if domain.across:
+        rate = min(rate, result.across_MBps)
+    shares = [load.share / really(load.part) for load in loads_of(domain, result)]
+    return rate * result.found.channel_count / max(shares)
+
+
+def _port_of(system: System, net: int) -> int:
+    """The first of the NICs that share a port."""
+    own = system.nets[net]
+    for place, other in enumerate(system.nets):
+        if own.guid and (own.guid, own.port) == (other.guid, other.port):
+            return place
+    return net
 
 
 def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, float]]:
@@ -160,7 +219,7 @@ def _name_of(link: NodeLink) -> tuple[str, str]:
     if link.kind == "SYS":
         return "cpus", " and ".join(sorted(node.name for node in ends))
     device = next(node for node in ends if node.type == "DEV")
-    return _PARTS[link.kind], _called(device)
+    return _LINKS[link.kind], _called(device)
 
 
 def _called(node: object) -> str:

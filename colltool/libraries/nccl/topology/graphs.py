@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -119,14 +120,16 @@ def graphs_of_xml(
     *,
     collnet: bool = False,
     wanted: WantedRing | None = None,
+    ranks: Collection[int] | None = None,
 ) -> NodeGraphs:
     """Compute what :func:`graphs_of` does, of a file's elements.
 
     Args:
         name: the file's, for errors.
         wanted: nothing else is searched where the ring is another.
+        ranks: of the communicator, all by default.
     """
-    system = system_of(root, name, version)
+    system = system_of(root, name, version, ranks)
     paths = paths_of(system)
     groups = domains_of(paths)
     across = nodes > 1 or len(groups) > 1
@@ -141,7 +144,7 @@ def graphs_of_xml(
         kept = {gpu.rank for gpu in group}
         own_paths = paths
         if len(groups) > 1:
-            own = system_of(root, name, version)
+            own = system_of(root, name, version, ranks)
             trim(own, kept)
             own_paths = paths_of(own)
         domains.append(domain_graphs(own_paths, across=across, collnet=collnet, wanted=wanted))

@@ -25,3 +25,11 @@ TREES = (BALANCED_TREE, SPLIT_TREE, TREE)
 
 UNLIMITED_MBps = 5_000_000
 """What NCCL counts for a link that is none, such as a rank's to its own GPU: 5000 GB/s."""
+
+
+def keeps_order(between_gpus: int, to_nics: int, *, from_hopper: bool) -> bool:
+    """Whether paths of such types keep the order of bytes that LL128 needs."""
+    farthest = PXB
+    if from_hopper:
+        farthest = PXN
+    return between_gpus <= NVB and to_nics <= farthest

@@ -6,6 +6,7 @@ GPU. Links end at DEVs. Nodes are numbered in the order of the file, which decid
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from colltool.base.errors import ColltoolError
@@ -181,13 +182,16 @@ class System:
         return self.cpus[0].is_amd
 
 
-def system_of(root: Element, name: str, version: Version) -> System:
-    """The system of a file's ``system`` element; ``name``: the file's, for errors.
+def system_of(
+    root: Element, name: str, version: Version, ranks: Collection[int] | None = None
+) -> System:
+    """The system of a file's ``system`` element; ``name``: the file's, for errors; ``ranks``: of the
+    communicator, all by default.
 
     Raises:
         ColltoolError: without CPUs or ranks, or larger than a node is.
     """
-    reader = _SystemReader(System(version), name)
+    reader = _SystemReader(System(version), name, ranks)
     for element in root.children:
         if element.tag == "cpu":
             reader.add_cpu(element)
@@ -237,9 +241,10 @@ def hang(node: SystemNode, parent: SystemNode, MBps: int) -> None:
 class _SystemReader:
     """Builds a system from elements; ``places``: DEVs by host and bus id."""
 
-    def __init__(self, system: System, name: str) -> None:
+    def __init__(self, system: System, name: str, ranks: Collection[int] | None) -> None:
         self.system = system
         self.name = name
+        self.ranks = ranks
         self.places: dict[tuple[int, int], SystemNode] = {}
         self.gpu_elements: list[tuple[RankedGpu, Element]] = []
         # NICs without a slot, one a host
@@ -302,7 +307,9 @@ class _SystemReader:
         """A GPU's slot; one without ranks is not there for NCCL."""
         in_use = []
         for child in element.children:
-            if child.tag == "gpu" and child.get("rank"):
+            if child.tag != "gpu" or not child.get("rank"):
+                continue
+            if self.ranks is None or number(child.get("rank")) in self.ranks:
                 in_use.append(child)
         if not in_use:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from colltool.libraries.nccl.hardware import Cpu, Gpu, Graph, Hardware, Link
 from colltool.libraries.nccl.topology.connect import Communicator, Joined
 from colltool.libraries.nccl.topology.graphs import NodeGraphs
-from colltool.libraries.nccl.topology.kinds import NVB, NVL, PXB, PXN, TREE
+from colltool.libraries.nccl.topology.kinds import NVL, TREE, keeps_order
 from colltool.libraries.nccl.topology.system import System
 
 _LL128_LEAST_SM = 70
@@ -81,8 +81,5 @@ def _runs_ll128(joined: Joined, system: System) -> bool:
     kinds = {device.sm for device in system.devices}
     least = min(kinds)
     alike = len(kinds) == 1 or least >= 90
-    farthest = PXB
-    if least >= 90:
-        farthest = PXN
-    near = joined.inside <= NVB and joined.across <= farthest
+    near = keeps_order(joined.inside, joined.across, from_hopper=least >= 90)
     return near and alike and least >= _LL128_LEAST_SM
