@@ -14,7 +14,7 @@ from typing import NamedTuple
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.names import specs_called
-from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
+from colltool.algorithms.registry import algorithms, parse_choice, selectable, usual_algorithms
 from colltool.base.errors import ColltoolError, argument_text, clipped, either, nearest, spell
 from colltool.base.primitives import ceil_div
 from colltool.estimate.algorithm_estimate import bound_by
@@ -109,7 +109,7 @@ def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
         ColltoolError: a name that no algorithm has, or none for this collective.
     """
     name_of = attrgetter("name")
-    all_names = {*map(name_of, every_algorithm()), *map(name_of, every_composition())}
+    all_names = {*map(name_of, usual_algorithms()), *map(name_of, every_composition())}
     primitive = series.primitive
     composed = list(map(name_of, compositions(primitive)))
     known = {*map(name_of, algorithms(primitive)), *composed}

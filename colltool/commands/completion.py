@@ -254,12 +254,10 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
     typed, only its own."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
-    from colltool.algorithms.registry import every_algorithm, on_request
+    from colltool.algorithms.registry import all_algorithms
 
     wanted = _typed_primitive(ctx)
-    rows = [
-        (algorithm.name, algorithm.primitive) for algorithm in (*every_algorithm(), *on_request())
-    ]
+    rows = [(algorithm.name, algorithm.primitive) for algorithm in all_algorithms()]
     rows += [(composition.name, composition.primitive) for composition in every_composition()]
     known = [name for name, primitive in rows if wanted is None or primitive is wanted]
     before, comma, last = incomplete.rpartition(",")

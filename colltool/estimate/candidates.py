@@ -20,10 +20,10 @@ from colltool.algorithms.registry import (
     Algorithm,
     Choice,
     algorithms,
-    every_algorithm,
     find,
     parse_choice,
     row_of,
+    usual_algorithms,
 )
 from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Number, Primitive
@@ -360,7 +360,7 @@ def _offers(composition: TierCompositions, choice: Choice) -> bool:
         return False
     if len(choice.tiers) != len(composition.options):
         return not choice.tiers
-    known = {row.name for row in every_algorithm()}
+    known = {row.name for row in usual_algorithms()}
     for algorithm, options in zip(choice.tiers, composition.options, strict=True):
         if algorithm in known and algorithm not in {option.name for option in options}:
             return False

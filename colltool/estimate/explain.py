@@ -13,9 +13,9 @@ from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import (
     Algorithm,
     Status,
-    every_algorithm,
     on_request,
     parse_choice,
+    usual_algorithms,
 )
 from colltool.base.errors import ColltoolError, clipped, localize, nearest
 from colltool.base.primitives import SIZE_MEANS, Primitive
@@ -282,7 +282,7 @@ class AlgorithmList(Result):
 
 def _everything() -> list[AnyAlgorithm]:
     """Every algorithm and composition, those on request last."""
-    return [*every_algorithm(), *every_composition(), *on_request()]
+    return [*usual_algorithms(), *every_composition(), *on_request()]
 
 
 def list_algorithms(primitive: Primitive | None = None) -> AlgorithmList:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.partners import posting_caveat
-from colltool.algorithms.registry import every_algorithm, row_of
+from colltool.algorithms.registry import row_of, usual_algorithms
 from colltool.base.arrays import first_least, ranked
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.formatting import MAX_SIZE, format_time
@@ -349,7 +349,7 @@ def _leads_on_one_port(
     differing = set(first)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
         posting = {
-            algorithm.name for algorithm in every_algorithm() if algorithm.caveat is posting_caveat
+            algorithm.name for algorithm in usual_algorithms() if algorithm.caveat is posting_caveat
         }
         differing = {
             at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}
