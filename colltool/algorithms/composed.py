@@ -109,6 +109,10 @@ def compositions(primitive: Primitive) -> list[Composition]:
     return [algorithm for algorithm in _ROWS.values() if algorithm.primitive is primitive]
 
 
+def composition_names(primitive: Primitive) -> list[str]:
+    return [composition.name for composition in compositions(primitive)]
+
+
 def every_composition() -> list[Composition]:
     """All compositions, in the order of registration."""
     return list(_ROWS.values())

@@ -44,5 +44,7 @@ def _called_on_a_tier(name: str) -> str:
     if any(row.name == normal for row in all_algorithms()):
         return normal
     # a tier runs no composition, whose specs have a colon
-    flat_specs = [spec for spec in SPECS.get(normal, ()) if ":" not in spec]
-    return flat_specs[0] if flat_specs else name
+    for spec in SPECS.get(normal, ()):
+        if ":" not in spec:
+            return spec
+    return name

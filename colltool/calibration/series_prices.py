@@ -246,7 +246,7 @@ def _library_candidates(placed: PlacedGroup, series: Series, readings: ModelOpti
     default: LibraryName = "all" if series.library else placed.fabric.library_name
     known: LibraryName = log_library(series.library).in_fabrics or default
     under = replace(placed, fabric=under_library(placed.fabric, known))
-    costs = Candidates(under, primitive, readings).all([sizes])
+    costs = Candidates(under, primitive, readings).every_schedule([sizes])
     # class 0 is what the user can run
     found = [cost.choice.spec for cost in costs if cost.rank_class == 0]
     hosts = []

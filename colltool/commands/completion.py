@@ -257,9 +257,10 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
     from colltool.algorithms.registry import all_algorithms
 
     wanted = _typed_primitive(ctx)
-    rows = [(algorithm.name, algorithm.primitive) for algorithm in all_algorithms()]
-    rows += [(composition.name, composition.primitive) for composition in every_composition()]
-    known = [name for name, primitive in rows if wanted is None or primitive is wanted]
+    known = []
+    for row in (*all_algorithms(), *every_composition()):
+        if wanted is None or row.primitive is wanted:
+            known.append(row.name)
     before, comma, last = incomplete.rpartition(",")
     found = words(dict.fromkeys(known))(last)
     # taken in any case: offered in small letters to those who type small letters

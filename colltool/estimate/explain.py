@@ -21,8 +21,9 @@ from colltool.base.errors import ColltoolError, clipped, localize, nearest
 from colltool.base.primitives import SIZE_MEANS, Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.algorithm_specs import CannotRun
 from colltool.estimate.assumptions import USUAL, ModelOptions
-from colltool.estimate.candidates import CannotRun, candidates_for, choice_on
+from colltool.estimate.candidates import candidates_for, choice_on
 from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price

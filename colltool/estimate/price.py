@@ -16,8 +16,9 @@ from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.formatting import MAX_SIZE, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.algorithm_specs import CannotRun
 from colltool.estimate.assumptions import ModelOptions, Phases
-from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
+from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
@@ -76,7 +77,7 @@ def price(
         if named:
             chosen += listed.named(named, probes)
         elif not only:
-            chosen += listed.all(probes)
+            chosen += listed.every_schedule(probes)
         chosen += own
         rows = tuple(rows_at(listed, chosen, size, only))
     found = Price(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from colltool.algorithms.composed import composition_names
 from colltool.algorithms.executor import Outcome
 from colltool.algorithms.program import estimated_messages, maker
 from colltool.algorithms.registry import (
@@ -40,7 +41,6 @@ from colltool.verification.executed import (
     Counts,
     Seconds,
     Verdict,
-    composition_names,
 )
 
 SEGMENTS = 16  # of pipelined algorithms by default
