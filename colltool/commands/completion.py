@@ -258,7 +258,8 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
 
     wanted = _typed_primitive(ctx)
     known = []
-    for row in (*all_algorithms(), *every_composition()):
+    rows: list[Any] = [*all_algorithms(), *every_composition()]
+    for row in rows:
         if wanted is None or row.primitive is wanted:
             known.append(row.name)
     before, comma, last = incomplete.rpartition(",")
