@@ -164,10 +164,10 @@ def _recompute_fields(file: JobFile, stack: Stack | None) -> dict[str, Any]:
     if isinstance(recompute, str):
         return {"recompute": recompute}
     if isinstance(recompute, tuple):
-        return {"recompute": "modules", "again_modules": recompute}
+        return {"recompute": "modules", "recomputed_modules": recompute}
     if recompute.layers is not None:
-        return {"recompute": "layers", "again_layers": recompute.layers}
-    return {"recompute": "modules", "again_modules": recompute.modules}
+        return {"recompute": "layers", "recomputed_layers": recompute.layers}
+    return {"recompute": "modules", "recomputed_modules": recompute.modules}
 
 
 class _MissingKey(NamedTuple):

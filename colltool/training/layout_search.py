@@ -28,15 +28,13 @@ from colltool.training.memory import least_layer_bytes, memory, memory_bytes, st
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.offload import with_offload
 from colltool.training.operations import stage_times
-from colltool.training.parallel_config import (
-    ParallelConfig,
+from colltool.training.parallel_config import ParallelConfig, Shard, value_of
+from colltool.training.pipeline_stages import (
     PipelineStage,
     RankParameters,
-    Shard,
     each_kind,
     pipeline_stages,
     stage_parameters,
-    value_of,
 )
 from colltool.training.plan import check_ranks, rates
 from colltool.training.published import memory_error
@@ -413,7 +411,7 @@ class _FittingLayouts:
         fits_less_shared: set[Recomputed] = set()
         for config in configs:
             # one that gathers no weights takes no more than one that shares less
-            known = config.recompute in fits_less_shared and not config.shard.row.weights
+            known = config.recompute in fits_less_shared and not config.shard.strategy.weights
             if known or self.fits(config):
                 found.append(config)
                 fits_less_shared.add(config.recompute)
@@ -504,7 +502,7 @@ class _LayoutPrices:
         step is longer than the limit."""
         # ZeRO-2 sends what ZeRO-1 sends, and is tried right after it: they share a price
         config = layout.config
-        row = config.shard.row
+        row = config.shard.strategy
         but_shard = config._replace(shard=config.shard._replace(mode="ddp"))
         sent = (row.optimizer, row.weights, row.grouped, but_shard, layout.plain)
         if sent == self._priced:
@@ -578,7 +576,7 @@ def _placed_by(layout: FittingLayout) -> tuple[object, ...]:
     """
     config = layout.config
     sizes = config.layout._replace(virtual=min(config.layout.virtual, 2))
-    return sizes, config.shard.row, layout.plain
+    return sizes, config.shard.strategy, layout.plain
 
 
 class FastestLayout(NamedTuple):
@@ -798,7 +796,7 @@ class _BestFirst:
             for shard in self._space.shards(draft.layout._replace(pp=pp)):
                 state = state_bytes(draft._replace(shard=shard), replicas)
                 size = state.weight
-                if shard.layers and not shard.reshard:
+                if shard.shards_weights and not shard.reshard:
                     size += draft.precision.param_bytes
                 if not draft.lora:
                     size += (1 - draft.offload.optimizer) * state.optimizer

@@ -147,8 +147,8 @@ def sharded_states(current: Situation) -> Changes:
     setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
     label = remark("sharded_states")
     # the job shares gradients or weights too, so that a rank needs more memory with ZeRO-1
-    if shard.row.optimizer:
-        code = "whole_weights" if shard.layers else "whole_gradients"
+    if shard.strategy.optimizer:
+        code = "whole_weights" if shard.shards_weights else "whole_gradients"
         label = remark(code, memory=format_bytes(memory(setup).bytes, 3))
     values = {"shard.mode": "zero1"}
     # a group of hsdp would be one of zero1 as well
@@ -190,7 +190,7 @@ def _expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
 @proposal("time")
 def less_recomputation(current: Situation) -> Changes:
     """Keep more activations, and recompute less."""
-    now = current.config.again
+    now = current.config.recomputation
     for name, row in RECOMPUTATIONS.items():
         if row.whole and row.core + row.layers < now.core + now.layers:
             yield current.change(remark("recompute", recompute=name), {"recompute": name})
@@ -202,11 +202,11 @@ def more_recomputation(current: Situation) -> Changes:
     config = current.config
     selective = {"recompute": "selective"}
     label = remark("recompute", recompute="selective")
-    if not config.again.core and config.stack is not None and not config.stack.flash:
+    if not config.recomputation.core and config.stack is not None and not config.stack.flash:
         yield current.change(label, selective)
         if _copies_tokens(config):
             yield current.change(label, _split_tokens(config) | selective)
-    if not config.again.layers:
+    if not config.recomputation.layers:
         yield current.change(remark("recompute", recompute="full"), FULL)
 
 
@@ -215,7 +215,7 @@ def sharded_weights(current: Situation) -> Changes:
     """Shard weights as well, FSDP, with the defaults of a job file: in a pipeline weights are gathered
     once a step."""
     config = current.config
-    if config.gradient_ranks > 1 and not config.shard.layers:
+    if config.gradient_ranks > 1 and not config.shard.shards_weights:
         shard = config.shard._replace(mode="fsdp", reshard=True, gathers=2)
         if config.layout.pp > 1:
             shard = shard._replace(reshard=False, gathers=1)
@@ -227,7 +227,7 @@ def sharded_weights(current: Situation) -> Changes:
 def shards_inside_a_tier(current: Situation) -> Changes:
     """Gather weights on a faster tier, and sum gradients of the copies across, HSDP."""
     shard, group = current.config.shard, current.config.layout.group("cp", "dp")
-    if current.config.layout.dp == 1 or not shard.layers:
+    if current.config.layout.dp == 1 or not shard.shards_weights:
         return
     inside = 1
     for tier in current.fabric.tiers[:-1]:
@@ -268,7 +268,7 @@ def hidden_calls(current: Situation) -> Changes:
 @proposal("time", parts=_GRADIENTS)
 def other_buckets(current: Situation) -> Changes:
     """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
-    if current.config.shard.layers:
+    if current.config.shard.shards_weights:
         return
     sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
     largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
@@ -607,7 +607,7 @@ def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
     if now.fits is not False and not now.tight:
         return
     tried = [*job_changes(Situation(job, config), "memory")]
-    if not config.again.layers:
+    if not config.recomputation.layers:
         for change in tried[:]:
             if "recompute" not in change.values:
                 values = change.values | FULL

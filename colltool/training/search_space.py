@@ -318,7 +318,7 @@ class Space:
             self.shape.moe is not None and base.layout.expert_dp > 1
         )
         for shard in self.shards(base.layout):
-            row = shard.row
+            row = shard.strategy
             if shard.mode != self.kept.shard and row.optimizer and not replicas:
                 continue
             config = base._replace(shard=shard)
@@ -513,7 +513,7 @@ def values_of(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
     open_keys = []
     if not shard.group:
         open_keys.append("group")
-    if not shard.layers:
+    if not shard.shards_weights:
         open_keys += ["gathers", "reshard"]
     for name in open_keys:
         if getattr(file.shard, name) is not None:

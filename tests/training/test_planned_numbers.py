@@ -33,7 +33,7 @@ from colltool.training.overlap import (
     ratio_of,
     time_to_accuracy,
 )
-from colltool.training.parallel_config import pipeline_stages
+from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 
 RTOL = 0.02  # the documents' own rounding
