@@ -223,11 +223,11 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 
 def complete_keep(incomplete: str) -> list[str]:
     """``KEY=`` of what a search can keep, and ``KEY=WORD`` where the values are words."""
-    from colltool.training.search_space import NAMES, WORDS
+    from colltool.training.layout_constraints import CONSTRAINT_NAMES, CONSTRAINT_WORDS
 
     known = []
-    for name in NAMES:
-        known += [f"{name}={word}" for word in WORDS.get(name, ("",))]
+    for name in CONSTRAINT_NAMES:
+        known += [f"{name}={word}" for word in CONSTRAINT_WORDS.get(name, ("",))]
     return words(known)(incomplete)
 
 

@@ -24,11 +24,19 @@ from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed, Schedule, ShardMode, written
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import on_fabric, refuse_impossible_step
+from colltool.training.layout_constraints import (
+    CHOICE_OF_KEY,
+    Constraints,
+    Keep,
+    constraints_of,
+    with_overrides,
+)
+from colltool.training.layout_keys import pinning_keys
 from colltool.training.memory import least_layer_bytes, memory, memory_bytes, state_bytes
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.offload import with_offload
 from colltool.training.operations import stage_times
-from colltool.training.parallel_config import ParallelConfig, Shard, value_of
+from colltool.training.parallel_config import ParallelConfig, Shard, value_at_key
 from colltool.training.pipeline_stages import (
     PipelineStage,
     RankParameters,
@@ -38,16 +46,7 @@ from colltool.training.pipeline_stages import (
 )
 from colltool.training.plan import check_ranks, rates
 from colltool.training.published import memory_error
-from colltool.training.search_space import (
-    CHOICES,
-    Constraints,
-    Keep,
-    Sizes,
-    Space,
-    constraints_of,
-    kept_of,
-    pins_of,
-)
+from colltool.training.search_space import Sizes, Space
 from colltool.training.step_time import (
     TrainingStep,
     compute_pass,
@@ -177,7 +176,7 @@ class Figures(NamedTuple):
 
     @property
     def choice(self) -> LayoutChoice:
-        values = {name: value_of(self.setup, key) for key, name in CHOICES.items()}
+        values = {name: value_at_key(self.setup, key) for key, name in CHOICE_OF_KEY.items()}
         return LayoutChoice(**values)
 
     def compared_with(self, best: Figures) -> PricedLayout:
@@ -213,7 +212,7 @@ def _search_request(
 ) -> _SearchRequest:
     """Check what a user wants searched; ColltoolError where it cannot be."""
     given, job = constraints_of(keep), on_fabric(job, fabric)
-    kept = kept_of(job, given)
+    kept = with_overrides(job, given)
     kept_by = "keep" if given.values else "job_overrides"
     model, shape = _model_to_search(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
@@ -283,7 +282,7 @@ def search(
         ties=_ties(priced, best),
         layouts=tuple(figures.compared_with(best) for figures in chosen),
         own=_own_layout(request.job, request.ranks, prices.costs, best),
-        values=pins_of(request.job, best.setup),
+        values=pinning_keys(request.job, best.setup),
     )
 
 
@@ -605,7 +604,7 @@ def fastest_layout(
         return FastestLayout(values.best.choice, values.values)
     best = min(priced)
     refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
-    return FastestLayout(best.choice, pins_of(request.job, best.setup))
+    return FastestLayout(best.choice, pinning_keys(request.job, best.setup))
 
 
 class _Shardings(NamedTuple):

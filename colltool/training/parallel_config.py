@@ -349,6 +349,6 @@ def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelCo
     return config
 
 
-def value_of(config: ParallelConfig, key: str) -> Any:
+def value_at_key(config: ParallelConfig, key: str) -> Any:
     """Return the value of a configuration by key, such as ``layout.tp``."""
     return config.micro_batch if key == "batch.micro" else attrgetter(key)(config)

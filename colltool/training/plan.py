@@ -28,6 +28,7 @@ from colltool.training.goodput import Failures, Goodput, goodput
 from colltool.training.job import Job, no_ranks
 from colltool.training.job_links import JobLinks, job_links
 from colltool.training.job_results import on_fabric, refuse_impossible_step
+from colltool.training.layout_constraints import idle_overrides
 from colltool.training.memory import Memory, memory
 from colltool.training.operations import ideal_step_s
 from colltool.training.overlap import (
@@ -39,7 +40,6 @@ from colltool.training.overlap import (
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.proposals import Proposal, proposals
 from colltool.training.published import PublishedError, published_error, with_measured_gemms
-from colltool.training.search_space import idle_overrides
 from colltool.training.sentences import sentence
 from colltool.training.stack_choice import StackStep, other_stacks
 from colltool.training.step_time import (

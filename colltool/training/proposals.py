@@ -26,11 +26,12 @@ from colltool.training.files import ContextMode, written
 from colltool.training.files.job import CallFile
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, shard_of
+from colltool.training.layout_keys import changed_keys, possible_overlap
 from colltool.training.memory import Memory, memory
 from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
 from colltool.training.registry import Use, members, proposal
-from colltool.training.search_space import MIN_TOKENS, chunk_counts, possible_overlap, values_of
+from colltool.training.search_space import MIN_TOKENS, chunk_counts
 from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
@@ -471,7 +472,7 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
     label = remark("other_size", dimension=dimension.upper(), size=size)
     if size == 1:
         label = remark("no_size", dimension=dimension.upper())
-    yield current.change(label, dict(values_of(job, setup)), setup)
+    yield current.change(label, dict(changed_keys(job, setup)), setup)
 
 
 @proposal("time", of="calls")
