@@ -31,15 +31,7 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.base.primitives import (
-    AG,
-    AR,
-    RS,
-    Primitive,
-    Rounds,
-    Schedule,
-    Terms,
-)
+from colltool.base.primitives import AG, AR, RS, Primitive, Rounds, Schedule, Terms
 from colltool.network.arrays import Indices, np
 from colltool.network.group import ANY_TO_ANY, SWITCHED, Group
 

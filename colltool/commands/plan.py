@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.training.job import Job
     from colltool.training.layout_constraints import Keep
-    from colltool.training.layout_search import LayoutSearch, Progress
+    from colltool.training.layout_results import LayoutSearch
     from colltool.training.plan import Plan
+    from colltool.training.search_request import Progress
 
     Found = TypeVar("Found", Plan, LayoutSearch)
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]

@@ -17,13 +17,7 @@ from math import prod
 from operator import attrgetter, contains
 from typing import Any, NamedTuple
 
-from colltool.algorithms.composed import (
-    NATURAL_ORDER,
-    Composition,
-    Order,
-    TierPhase,
-    compositions,
-)
+from colltool.algorithms.composed import NATURAL_ORDER, Composition, Order, TierPhase, compositions
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
 from colltool.algorithms.mixed_sizes import OUTER_ALGORITHMS, SAME_SIZE_COMPOSITIONS
 from colltool.algorithms.registry import (

@@ -17,14 +17,17 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
+from colltool.training.fastest_layout import fastest_layout
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job
 from colltool.training.job_results import on_fabric
 from colltool.training.layout_constraints import CHOICE_OF_KEY, Keep
-from colltool.training.layout_search import LayoutSearch, Progress, fastest_layout, search
+from colltool.training.layout_results import LayoutSearch
+from colltool.training.layout_search import search
 from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.registry import members, proposal
+from colltool.training.search_request import Progress
 from colltool.training.search_space import leaves_nothing_open
 from colltool.training.sentences import Remark, remark, sentence
 

@@ -20,10 +20,7 @@ from colltool.definitions.reader import Overrides, Reading, Shorthand, read, rea
 from colltool.definitions.source import KeyPath
 from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
-from colltool.training.constraint_violations import (
-    constraint_violations,
-    invalid_overlaps,
-)
+from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.files.job import JobFile, RanksFile
 from colltool.training.files.presets import (
     longest_sequence,

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from colltool.training.constraint_violations import (
-    invalid_overlaps,
-)
+from colltool.training.constraint_violations import invalid_overlaps
 from colltool.training.files import written
 from colltool.training.files.job import OverlapFile
 from colltool.training.job import Job
 from colltool.training.job_configuration import default_etp, overlap_of
 from colltool.training.layout_constraints import CHOICE_OF_KEY, stated_choice
-from colltool.training.parallel_config import (
-    Overlap,
-    ParallelConfig,
-    value_at_key,
-)
+from colltool.training.parallel_config import Overlap, ParallelConfig, value_at_key
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
 

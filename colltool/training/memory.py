@@ -14,13 +14,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.training.model import Shape
-from colltool.training.operations import (
-    SCORE_BYTES,
-    LayerCut,
-    Operation,
-    cut_of,
-    layer_operations,
-)
+from colltool.training.operations import SCORE_BYTES, LayerCut, Operation, cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import (
     PipelineStage,

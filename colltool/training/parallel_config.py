@@ -31,13 +31,7 @@ from colltool.training.files import (
     ShardMode,
     TensorOverlap,
 )
-from colltool.training.model import (
-    Accelerator,
-    Moe,
-    Shape,
-    Stack,
-    TransformerModel,
-)
+from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel
 from colltool.training.strategies import (
     OPTIMIZERS,
     RECOMPUTATIONS,

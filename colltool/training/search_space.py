@@ -18,9 +18,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, options_of
 from colltool.base.primitives import ceil_div
-from colltool.training.constraint_violations import (
-    constraint_violations,
-)
+from colltool.training.constraint_violations import constraint_violations
 from colltool.training.files import Recomputed
 from colltool.training.files.job import ShardFile
 from colltool.training.job import Job, PlainCall
@@ -33,11 +31,7 @@ from colltool.training.layout_constraints import (
 )
 from colltool.training.layout_keys import possible_overlap
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import (
-    ParallelConfig,
-    ParallelLayout,
-    Shard,
-)
+from colltool.training.parallel_config import ParallelConfig, ParallelLayout, Shard
 from colltool.training.registry import Registered, members, proposal
 from colltool.training.strategies import RECOMPUTATIONS, SHARDINGS, default_schedule
 from colltool.training.violation import Violation

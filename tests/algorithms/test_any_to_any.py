@@ -20,18 +20,7 @@ from colltool.algorithms.binary_trees import depths, double_tree_arrays, one_roo
 from colltool.algorithms.executor import Network, Outcome, run
 from colltool.algorithms.program import Program, Step, maker, step
 from colltool.algorithms.registry import find, usual_algorithms
-from colltool.base.primitives import (
-    A2A,
-    AG,
-    AR,
-    BC,
-    P2P,
-    REDUCE,
-    RS,
-    Primitive,
-    Route,
-    totals,
-)
+from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, Route, totals
 from colltool.network.group import Axis, Group, Topology
 from tests.wiring import LatticeNetwork, MeshNetwork, Ports
 

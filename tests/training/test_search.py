@@ -13,9 +13,11 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.fastest_layout import fastest_layout
 from colltool.training.layout_constraints import Constraints, constraints_of
 from colltool.training.layout_keys import changed_keys
-from colltool.training.layout_search import TIE, LayoutSearch, fastest_layout, search
+from colltool.training.layout_results import TIE, LayoutSearch
+from colltool.training.layout_search import search
 from colltool.training.memory import memory, memory_bytes
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.search_space import Space, divisors
