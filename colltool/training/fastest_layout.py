@@ -22,9 +22,7 @@ from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.files import Recomputed
 from colltool.training.job import Job
 from colltool.training.job_results import refuse_impossible_step
-from colltool.training.layout_constraints import (
-    Keep,
-)
+from colltool.training.layout_constraints import Keep
 from colltool.training.layout_keys import pinning_keys
 from colltool.training.layout_prices import (
     FittingLayout,
@@ -34,10 +32,7 @@ from colltool.training.layout_prices import (
     usual_headroom,
     without_casts,
 )
-from colltool.training.layout_results import (
-    FastestLayout,
-    LayoutFigures,
-)
+from colltool.training.layout_results import FastestLayout, LayoutFigures
 from colltool.training.layout_search import search
 from colltool.training.memory import least_layer_bytes, state_bytes
 from colltool.training.operations import stage_times
@@ -51,11 +46,7 @@ from colltool.training.pipeline_stages import (
 from colltool.training.plan import rates
 from colltool.training.search_request import Progress, SearchRequest, search_request
 from colltool.training.search_space import Sizes
-from colltool.training.step_time import (
-    compute_pass,
-    fixed_and_jitter,
-    micro_batch_pass,
-)
+from colltool.training.step_time import compute_pass, fixed_and_jitter, micro_batch_pass
 from colltool.training.strategies import PipelinePlace, PipelineSchedule
 
 # above the shardings and recomputations of any layout

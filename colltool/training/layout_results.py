@@ -14,9 +14,7 @@ from typing import ClassVar, NamedTuple
 from colltool.base.result import Result, result
 from colltool.training.files import Recomputed, Schedule, ShardMode
 from colltool.training.job import Job
-from colltool.training.layout_constraints import (
-    CHOICE_OF_KEY,
-)
+from colltool.training.layout_constraints import CHOICE_OF_KEY
 from colltool.training.parallel_config import ParallelConfig, value_at_key
 from colltool.training.plan import rates
 
