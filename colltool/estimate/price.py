@@ -22,12 +22,8 @@ from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
-from colltool.estimate.protocols import (
-    best_protocol,
-    lower_bound_notes,
-    old_form_notes,
-    range_notes,
-)
+from colltool.estimate.protocol_notes import lower_bound_notes, old_form_notes, range_notes
+from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import (
     AssumptionsUsed,
     Breakdown,

@@ -19,6 +19,7 @@ from colltool.base.formatting import format_bytes
 from colltool.base.primitives import AG, AR, RS, ceil_div
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.compression import EXTRA_STEPS
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.dispatchers import faster_dispatchers
 from colltool.training.fabric_changes import Knob
@@ -28,7 +29,6 @@ from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, shard_of
 from colltool.training.layout_keys import changed_keys, possible_overlap
 from colltool.training.memory import Memory, memory
-from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
 from colltool.training.registry import Use, members, proposal
 from colltool.training.search_space import MIN_TOKENS, chunk_counts

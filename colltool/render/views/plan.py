@@ -49,12 +49,13 @@ from colltool.render.shared_documents import (
     whole,
 )
 from colltool.render.views.job import layout_text, memory_parts, numbers_text, to_type
+from colltool.training.compression import GradientCompression
 from colltool.training.goodput import Goodput
 from colltool.training.job import Job
 from colltool.training.job_links import JobLink
 from colltool.training.layout_constraints import CHOICE_OF_KEY
 from colltool.training.memory import Memory, MemoryPart
-from colltool.training.overlap import GradientCompression, PricedCall
+from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelLayout
 from colltool.training.plan import Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
