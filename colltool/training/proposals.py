@@ -1,9 +1,10 @@
 """Proposals that change a job, and what a plan tells of them: the best gain first.
 
-A function under ``@proposal`` yields changes of a job as it is (:class:`Situation`); those that cost
-less time stand first. :func:`proposals` prices the step with each change of the registry that is for
-time, of the fabric too, and keeps those that gain. :func:`cures` are those with which a job fits its
-device.
+:func:`proposals` is the entry: it prices the step with each change of the registry that is for time,
+of the fabric too, and keeps those that gain. :func:`cures` are those with which a job fits its device.
+
+Above it stand the changes of a job: each function under ``@proposal`` yields some for a job as it is
+(:class:`Situation`), those that cost less time first. :func:`job_changes` runs those for a use.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 LEAST_GAIN = 1e-3
 WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
 BLOCK = 128  # elements of a compressed gradient that share a scale
-# of ranks, innermost first: the dimensions with the most traffic have the shortest strides
+# usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
 # dimensions of calls whose groups lie along another dimension of the layout
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
@@ -569,12 +570,12 @@ def proposals(
         step_s = step_seconds(config, costs.changed(faster.fabric, knob.tier))
         if step_s is not None and _gains(config, faster.values, step_s, now):
             found.append(_proposal(label, "fabric", faster.values, config, step_s, now))
-    speed = _speed(job, config)
-    seen: set[ParallelConfig] = set()
+    speed = _speed_as_found(job, config)
+    listed_setups: set[ParallelConfig] = set()
     for change in job_changes(Situation(job, config, costs, now), "time"):
         setup, values = change.setup, change.values | speed
         # another proposal that is listed leads to the same
-        if change.plain is None and setup in seen:
+        if change.plain is None and setup in listed_setups:
             continue
         # what cannot be is left out before it is priced
         if constraint_violations(setup) or invalid_overlaps(setup) or _too_large(setup, config):
@@ -582,7 +583,7 @@ def proposals(
         step_s = step_seconds(setup, listed=change.plain)
         if step_s is not None and _gains(setup, values, step_s, now) and job.accepts(values):
             found.append(_proposal(change.label, "job", values, setup, step_s, now))
-            seen.add(setup)
+            listed_setups.add(setup)
     # what does not fit never leads
     found.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
     if config.model is None:
@@ -626,7 +627,7 @@ def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
         yield from still_tight
 
 
-def _speed(job: Job, config: ParallelConfig) -> dict[str, str]:
+def _speed_as_found(job: Job, config: ParallelConfig) -> dict[str, str]:
     """Return values that replace a measured step by the speed found from it, as the step is that of
     one layout only; empty without a measured step."""
     if config.slower == 1 or job.file.slower is not None:
@@ -643,7 +644,7 @@ def _too_large(other: ParallelConfig, config: ParallelConfig) -> bool:
 
 
 def _gains(setup: ParallelConfig, values: dict[str, str], step_s: float, now: TrainingStep) -> bool:
-    """Whether a change is worth it; extra steps to the same accuracy count against it."""
+    """Whether a change makes the step shorter by enough to be listed; extra steps to the same accuracy count against it."""
     steps_ratio = 1.0
     if setup.compression is not None and "compression.scheme" in values:
         steps_ratio += setup.compression.extra_steps
@@ -651,6 +652,7 @@ def _gains(setup: ParallelConfig, values: dict[str, str], step_s: float, now: Tr
 
 
 def _gain(step_s: float, now: TrainingStep) -> float:
+    """Share of the step that a change saves."""
     return 1 - step_s / now.step_s if now.step_s else 0.0
 
 
