@@ -1,8 +1,8 @@
 """The collectives that a rank of a pipeline stage sends in a step.
 
-A generator each yields the calls of layers, gradients and weights, pipeline borders, and the
-update; :func:`stage_calls` runs them and counts how often a step has each call. Sizes follow from
-the model's shape, with the letters of :mod:`operations`.
+:func:`stage_calls` is the entry: it runs a generator each for the calls of layers, gradients and
+weights, pipeline borders, and the update, and counts how often a step has each :class:`Call`. Sizes
+follow from the model's shape, with the letters of :mod:`operations`.
 """
 
 from __future__ import annotations
