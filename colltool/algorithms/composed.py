@@ -25,16 +25,8 @@ from colltool.algorithms.libraries import (
     SLICES,
     ShippedAs,
 )
-from colltool.algorithms.lines import (
-    Dimension,
-    LineCopies,
-    copy_offsets,
-)
-from colltool.algorithms.program import (
-    Batches,
-    Program,
-    maker,
-)
+from colltool.algorithms.lines import Dimension, LineCopies, copy_offsets
+from colltool.algorithms.program import Batches, Program, maker
 from colltool.algorithms.registry import HAN_PAPER, HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL, find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
@@ -107,6 +99,10 @@ def composition(
 def compositions(primitive: Primitive) -> list[Composition]:
     """The compositions of a primitive, in the order of registration."""
     return [algorithm for algorithm in _ROWS.values() if algorithm.primitive is primitive]
+
+
+def composition_names(primitive: Primitive) -> list[str]:
+    return [composition.name for composition in compositions(primitive)]
 
 
 def every_composition() -> list[Composition]:

@@ -3,7 +3,10 @@
 N' = 2^floor(lg N) ranks take part in the rounds, the other r = N - N' are surplus. MPI folds them:
 of the first 2r ranks every even one sends its vector to the next before the rounds, and receives
 the result after them. The textbook alternative pads the group with ranks of zeros to the next power
-of two.
+of two, N'' = 2 N'.
+
+Each formula stands above the program that verifies it; :class:`_Fold` numbers the ranks of all folded
+programs.
 """
 
 from __future__ import annotations
@@ -28,15 +31,7 @@ from colltool.algorithms.registry import (
     Caveat,
     algorithm,
 )
-from colltool.base.primitives import (
-    AG,
-    AR,
-    RS,
-    Primitive,
-    Rounds,
-    Schedule,
-    Terms,
-)
+from colltool.base.primitives import AG, AR, RS, Primitive, Rounds, Schedule, Terms
 from colltool.network.arrays import Indices, np
 from colltool.network.group import ANY_TO_ANY, SWITCHED, Group
 
@@ -56,6 +51,7 @@ def _kept(ranks: int) -> int:
 def _folded(before: float, after: float, *rounds: Terms) -> Schedule:
     """The rounds, with a message of ``before``·M to the neighbour before them and one of
     ``after``·M back after them."""
+    # a fanout of stride 1: of each pair of neighbours the first sends, all pairs at the same time
     fold = Terms(1, before, Rounds("fanout", ((1, before),)), label="fold")
     unfold = Terms(1, after, Rounds("fanout", ((1, after),)), label="unfold")
     return fold, *rounds, unfold
@@ -70,7 +66,8 @@ class _Fold:
         surplus = n - self.kept
         # The folded ranks, shape (r,); the partner of each is the next rank.
         self.surplus: Indices = 2 * np.arange(surplus, dtype=np.int64)
-        # The ranks that act in the rounds, shape (N',).
+        # The ranks that act in the rounds, shape (N',): first the r that act for two, then those
+        # that act for themselves.
         self.rank_of: Indices = np.concatenate([self.surplus + 1, np.arange(2 * surplus, n)])
 
     def renumbered(self, batches: Batches) -> Batches:
@@ -269,7 +266,8 @@ def _fold_and_gather(n: int) -> Batches:
     yield (step(surplus, surplus + 1, surplus),)
     for (messages,) in fold.renumbered(doubling(fold.kept)):
         acting = messages._replace(chunk=fold.rank_of[messages.chunk])
-        # The chunk of a rank that acts for two goes together with that of its surplus rank.
+        # Chunks have the number of the acting rank k that they come from. Those below r act for two:
+        # their chunk goes together with that of surplus rank k.
         of_two = messages.chunk < len(surplus)
         with_it = step(messages.src[of_two], messages.dst[of_two], surplus[messages.chunk[of_two]])
         yield acting, with_it

@@ -1,8 +1,12 @@
 """Executable schedules: steps of messages, each a chunk that the receiver adds or copies.
 
-A :class:`Program` is a schedule for one group. The decorators :func:`schedule` and :func:`moves`
-register the function that makes it for an algorithm; :func:`maker` finds that function. Formulas
-are verified by executing programs (:mod:`colltool.algorithms.executor`).
+A :class:`Program` is a schedule for one group: batches in order, each a tuple of steps that run at
+the same time, so all messages of a batch read what their senders held before it. Formulas are
+verified by executing programs (:mod:`colltool.algorithms.executor`).
+
+Two decorators register the function that makes an algorithm's program, and :func:`maker` finds it:
+:func:`moves` where the batches of a gather, broadcast or all-to-all follow from N alone, whose
+reductions are then the same backwards; :func:`schedule` for everything else.
 """
 
 from __future__ import annotations
@@ -26,13 +30,15 @@ class Step(NamedTuple):
     add: bool  # the receiver adds the chunk to its own, instead of overwriting it
 
 
-# Steps in order. Those of one tuple, a batch, run at the same time: all of their messages read what
-# the senders held before the batch.
 Batches = Iterator[tuple[Step, ...]]
 
 
 class Program(NamedTuple):
-    """A schedule for one group of N ranks."""
+    """A schedule for one group of N ranks.
+
+    Its ends have numbers below ``nodes``. On 4 ranks with a switch that sums nodes are 5 and places
+    4, since a switch has no port of its own; with 2 servers instead nodes are 6 and places 6.
+    """
 
     primitive: Primitive
     ranks: int
@@ -174,9 +180,10 @@ def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> 
 Maker = Callable[[Group, int], Program]
 _MAKERS: dict[tuple[Primitive, str], Maker] = {}
 _PER_PAIR: dict[tuple[Primitive, str], int | Callable[[int], int]] = {}
-# Chunks per pair of ranks where a schedule does not say; only limits on the work depend on it.
+# Chunks per pair of ranks where a schedule does not say, above what those move: at most 6 at 64
+# ranks. Only limits on the work depend on it.
 _USUAL_PER_PAIR = 16
-AnyMaker = Callable[[Primitive, Group, int], Program]
+AnyMaker = Callable[[Primitive, Group, int], Program]  # before its primitive is chosen
 
 
 def schedule(
@@ -188,13 +195,13 @@ def schedule(
     :func:`estimated_messages`.
     """
 
-    def register(maker: AnyMaker) -> AnyMaker:
+    def register(make: AnyMaker) -> AnyMaker:
         for primitive in primitives:
             if (primitive, name) in _MAKERS:
                 raise ValueError(f"a schedule of {name} is registered twice for {primitive}")
-            _MAKERS[primitive, name] = partial(maker, primitive)
+            _MAKERS[primitive, name] = partial(make, primitive)
             _PER_PAIR[primitive, name] = per_pair
-        return maker
+        return make
 
     return register
 
@@ -211,15 +218,15 @@ def moves(
     ``chunks``: how many there are; by default one for each rank, or in an all-to-all for each pair.
     """
 
-    def register(give: Moves) -> Moves:
+    def register(batches_of: Moves) -> Moves:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:
             ranks = group.ranks
             usual = ranks * ranks if primitive is A2A else ranks
-            batches = gather_or_reverse(primitive, lambda: give(ranks))
+            batches = gather_or_reverse(primitive, lambda: batches_of(ranks))
             return equal_chunks(primitive, ranks, chunks or usual, batches)
 
         schedule(name, *primitives, per_pair=per_pair)(make)
-        return give
+        return batches_of
 
     return register
 

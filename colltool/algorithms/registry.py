@@ -420,7 +420,12 @@ APPROXIMATIONS: dict[
 in bytes/s) -> bytes by formula."""
 
 
-def every_algorithm() -> list[Algorithm]:
+def all_algorithms() -> list[Algorithm]:
+    """Every algorithm, those on request last."""
+    return [*usual_algorithms(), *on_request()]
+
+
+def usual_algorithms() -> list[Algorithm]:
     """All algorithms in the order of registration, without those on request."""
     return [row for row in _ROWS.values() if not row.counts]
 

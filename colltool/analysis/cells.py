@@ -202,7 +202,7 @@ def _listed_rows(question: GridQuestion, sizes: Floats) -> list[ListedRow]:
     only = question.request.only
     costs = []
     listed_at: dict[str, Any] = {}
-    for cost, at in question.candidates().shown(only, [sizes]):
+    for cost, at in question.candidates().with_masks(only, [sizes]):
         costs.append(cost)
         listed_at[cost.title] = listed_at.get(cost.title, False) | at
     leading = may_lead(costs, only) or best_class(costs)

@@ -1,5 +1,13 @@
-"""min, max and argmin for plain numbers and, element by element, for arrays; numpy is imported only
-for arrays."""
+"""Arithmetic and choice of records that take plain numbers and numpy's arrays alike, arrays element
+by element; numpy is imported only for arrays.
+
+``Any`` below is such a number or array. What chooses, and whether rounding errors tie:
+
+    least, largest, first_by, pick    exact; of equals the first
+    first_least, winners, ranked      keys within TIE of each other are equal, and the first is taken
+
+``values_at`` and ``record_at`` then take from records what an index of these says.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +20,9 @@ T = TypeVar("T")
 Record = TypeVar("Record", bound=tuple[Any, ...])
 # Relative difference up to which numbers count as equal: the rounding errors of sums.
 TIE = 1e-12
+# Elements up to which a function is that of single numbers, to the last digit. Numpy's own, which is
+# faster, may end in another digit, by the processor that it runs on.
+_MOST_BY_NUMBER = 1024
 
 
 def is_array(value: object) -> bool:
@@ -37,11 +48,6 @@ def largest(*values: Any) -> Any:
     return reduce(np.maximum, values)
 
 
-# Elements up to which a function is that of single numbers, to the last digit. Numpy's own, which is
-# faster, may end in another digit, by the processor that it runs on.
-_FEW = 1024
-
-
 def exponential(value: Any) -> Any:
     """e to a power, of a number or of each element."""
     return _by_element(exp, "exp", value)
@@ -52,13 +58,14 @@ def logarithm(value: Any) -> Any:
     return _by_element(log2, "log2", value)
 
 
-def _by_element(function: Callable[[float], float], numpys: str, value: Any) -> Any:
+def _by_element(function: Callable[[float], float], numpy_name: str, value: Any) -> Any:
+    """A function of a number or of each element; ``numpy_name``: what numpy calls it."""
     if not is_array(value):
         return function(value)
     import numpy as np
 
-    if value.size > _FEW or not value.shape:
-        return getattr(np, numpys)(value)
+    if value.size > _MOST_BY_NUMBER or not value.shape:
+        return getattr(np, numpy_name)(value)
     return np.array(list(map(function, value.flat))).reshape(value.shape)
 
 
@@ -79,9 +86,11 @@ def first_by(keys: Sequence[Any], *, most: bool) -> Any:
 
 
 def values_at(index: Any, values: Sequence[Any]) -> Any:
-    """Return ``values[index]``, element by element. Texts and flags only label a record and are no
-    arrays: the one at the first element stands for all. Texts and flags are labels that are alike
-    at all elements wherever they are shown, so the value at the first element is taken."""
+    """Return ``values[index]``, element by element.
+
+    Texts and flags are labels that are alike at all elements wherever they are shown, so the one at
+    the first element is taken.
+    """
     if not is_array(index):
         return values[index]
     first = values[0]
@@ -113,16 +122,16 @@ def pick(records: Sequence[Record], keys: Sequence[Any], *, most: bool = False) 
 
 def winners(candidates: Iterable[T], key: Callable[[T], Any]) -> list[tuple[T, Any]]:
     """Return every candidate whose key is the least at some element, with a mask of those elements
-    (True for plain numbers)."""
-    listed = list(candidates)
-    if len(listed) == 1:
-        return [(listed[0], True)]
-    index = first_least(list(map(key, listed)))
+    (True for plain numbers); of keys within :data:`TIE` the first is the least."""
+    contenders = list(candidates)
+    if len(contenders) == 1:
+        return [(contenders[0], True)]
+    index = first_least(list(map(key, contenders)))
     if not is_array(index):
-        return [(listed[index], True)]
+        return [(contenders[index], True)]
     import numpy as np
 
-    return [(listed[number], index == number) for number in np.unique(index).tolist()]
+    return [(contenders[number], index == number) for number in np.unique(index).tolist()]
 
 
 def first_least(keys: Sequence[Any]) -> Any:
@@ -143,10 +152,10 @@ def ranked(keys: Sequence[float]) -> list[int]:
     order."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
     # by index, the least key of those that tie with it
-    heads: dict[int, float] = {}
-    head = -inf
+    least_of_ties: dict[int, float] = {}
+    tied_least = -inf
     for index in order:
-        if not heads or keys[index] > head * (1 + TIE):
-            head = keys[index]
-        heads[index] = head
-    return sorted(order, key=lambda index: (heads[index], index))
+        if not least_of_ties or keys[index] > tied_least * (1 + TIE):
+            tied_least = keys[index]
+        least_of_ties[index] = tied_least
+    return sorted(order, key=lambda index: (least_of_ties[index], index))

@@ -1,4 +1,9 @@
-"""Predictors held to published measurements: errors by size, scope, vendor, machine and collective."""
+"""Predictors held to published measurements: errors by size, scope, vendor, machine and collective.
+
+:func:`score` is the entry. Each predictor answers the rows it can (:func:`_judged`), and each group of
+rows gets a line of its errors (:func:`_score_row`). ``colltool_ratio`` and the like are of colltool's
+own price for a row, beside the predictor's.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from math import log
 from pathlib import Path
 from statistics import median
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 from colltool.base.errors import ColltoolError
 from colltool.base.files import AnyPath
@@ -19,10 +24,10 @@ from colltool.estimate.accuracy import CLASSES, size_class
 
 OWN = "colltool"
 By = Literal["all", "size", "scope", "vendor", "collective", "machine"]
+# The unit that a predictor's times are in, by the factor that they are off when read as microseconds.
 _UNITS = {1e-3: "ms", 1e-6: "s", 1e3: "ns"}
-"""The unit that times are in, by the factor that they are off when read as microseconds."""
-_WITHIN = 3.0
-"""A median that is a factor of a thousand off within this factor is a wrong unit."""
+# A median ratio within this factor of such a one means a wrong unit, not a bad predictor.
+_UNIT_WITHIN = 3.0
 
 
 class Judged(NamedTuple):
@@ -41,15 +46,15 @@ class Judged(NamedTuple):
         return abs(self.ratio - 1)
 
     @property
-    def own_ratio(self) -> float:
-        """That of colltool's price."""
+    def colltool_ratio(self) -> float:
+        """Colltool's price over measured time."""
         return self.row.price_s / self.row.time_s
 
     @property
     def nearer_by(self) -> float:
         """How much nearer it is than colltool's price, as a logarithm, so that half and twice the
         measured time are equally far. Negative where colltool is nearer."""
-        return abs(log(self.own_ratio)) - abs(log(self.ratio))
+        return abs(log(self.colltool_ratio)) - abs(log(self.ratio))
 
 
 class ScoreRow(NamedTuple):
@@ -125,7 +130,7 @@ class Score(Result):
 
 def score(predictions: Sequence[AnyPath]) -> Score:
     """Score files of predictions and predictors by name."""
-    told: list[ScoredPredictor] = []
+    predictors: list[ScoredPredictor] = []
     judged: dict[str, list[Judged]] = {}
     for given in predictions:
         path = os.fsdecode(given)
@@ -136,15 +141,14 @@ def score(predictions: Sequence[AnyPath]) -> Score:
                 argument="predictions",
                 fix="name files of different tools differently",
             )
-        found, scored = _judged(name, path)
-        told.append(scored)
-        judged[name] = found
+        judged[name], scored = _judged(name, path)
+        predictors.append(scored)
     rows: list[ScoreRow] = []
     for by, group in _groups():
         rows += _score_rows(judged, by, group)
     published = published_rows()
     return Score(
-        tuple(told),
+        tuple(predictors),
         tuple(rows),
         tuple(_lost(judged)),
         len(published),
@@ -154,7 +158,7 @@ def score(predictions: Sequence[AnyPath]) -> Score:
 
 
 def _judged(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
-    """The rows that a predictor answers."""
+    """The rows that a predictor answers: one of ours by name, or a file of predictions by path."""
     published = published_rows()
     file = None
     answer = PREDICTORS.get(path)
@@ -178,13 +182,13 @@ def _judged(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
 
 def machine_score(machine: str) -> list[ScoreRow]:
     """colltool's errors on rows of a shipped machine that its numbers have not seen: of all, and by
-    size, scope and collective. None where it has no such rows."""
+    size, scope and collective. Empty where it has no such rows."""
     judged, _ = _judged(OWN, OWN)
-    mine = [entry for entry in judged if entry.row.fabric == machine]
+    on_machine = [entry for entry in judged if entry.row.fabric == machine]
     rows: list[ScoreRow] = []
     for by, group in _groups():
         if by not in ("vendor", "machine"):
-            rows += _score_rows({OWN: mine}, by, group)
+            rows += _score_rows({OWN: on_machine}, by, group)
     return rows
 
 
@@ -193,7 +197,7 @@ def _unit(found: Sequence[Judged]) -> str:
     nothing."""
     middle = median(entry.ratio for entry in found)
     for factor, unit in _UNITS.items():
-        if factor / _WITHIN <= middle <= factor * _WITHIN:
+        if factor / _UNIT_WITHIN <= middle <= factor * _UNIT_WITHIN:
             return unit
     return ""
 
@@ -215,12 +219,9 @@ def _group_of(row: PublishedRow, by: By) -> str:
             return row.fabric
 
 
-_BY: tuple[By, ...] = ("all", "size", "scope", "vendor", "collective", "machine")
-
-
 def _groups() -> Iterator[tuple[By, str]]:
     """All groups; sizes from small to large, others by their first row."""
-    for by in _BY:
+    for by in get_args(By):
         names = (
             CLASSES if by == "size" else [_group_of(measured, by) for measured in published_rows()]
         )
@@ -229,53 +230,55 @@ def _groups() -> Iterator[tuple[By, str]]:
 
 
 def _score_rows(judged: dict[str, list[Judged]], by: By, group: str) -> Iterator[ScoreRow]:
-    for predictor, several in judged.items():
-        mine = [entry for entry in several if _group_of(entry.row, by) == group]
-        if mine:
-            yield _score_row(predictor, by, group, mine)
+    for predictor, answers in judged.items():
+        answers_here = [entry for entry in answers if _group_of(entry.row, by) == group]
+        if answers_here:
+            yield _score_row(predictor, by, group, answers_here)
 
 
-def _score_row(name: str, by: By, group: str, mine: Sequence[Judged]) -> ScoreRow:
-    """A predictor's errors on a group of rows; ``mine`` are its answers there."""
-    unseen = [entry for entry in mine if entry.row.unseen]
-    told = []
-    for entry in mine:
+def _score_row(name: str, by: By, group: str, answers_here: Sequence[Judged]) -> ScoreRow:
+    """A predictor's errors on a group of rows, from its answers there."""
+    unseen = [entry for entry in answers_here if entry.row.unseen]
+    inside_interval = []  # of the answers that have an interval
+    for entry in answers_here:
         inside = entry.predicted.covers(entry.row.time_s)
         if inside is not None:
-            told.append(inside)
-    errors = sorted(entry.error for entry in mine)
-    own_median = nearer = None
+            inside_interval.append(inside)
+    errors = sorted(entry.error for entry in answers_here)
+    colltool_median = nearer = None
     if unseen:
-        own_median = median(abs(entry.own_ratio - 1) for entry in unseen)
+        colltool_median = median(abs(entry.colltool_ratio - 1) for entry in unseen)
     if name != OWN:
         nearer = _share([entry.nearer_by > 0 for entry in unseen])
     return ScoreRow(
         predictor=name,
         by=by,
         name=group,
-        rows=len(mine),
+        rows=len(answers_here),
         median=median(errors),
         # the smallest error that nine of ten do not exceed
         p90=errors[-(-9 * len(errors) // 10) - 1],
-        bias=median(entry.ratio for entry in mine) - 1,
-        covered=_share(told),
-        own_median=own_median,
+        bias=median(entry.ratio for entry in answers_here) - 1,
+        covered=_share(inside_interval),
+        own_median=colltool_median,
         nearer=nearer,
     )
 
 
 def _share(yes: Sequence[bool]) -> float | None:
+    """Share of the answers that are yes; None without any."""
     return sum(yes) / len(yes) if yes else None
 
 
 def _lost(judged: dict[str, list[Judged]]) -> list[LostRow]:
+    """Rows on which another predictor is nearer than colltool, the farthest from colltool first."""
     by_distance = []
-    for predictor, several in judged.items():
-        for entry in several:
+    for predictor, answers in judged.items():
+        for entry in answers:
             if predictor != OWN and entry.row.unseen and entry.nearer_by > 0:
                 by_distance.append((entry.nearer_by, _lost_row(predictor, entry)))
-    by_distance.sort(key=lambda found: -found[0])
-    return [lost for _, lost in by_distance]
+    by_distance.sort(key=lambda pair: -pair[0])
+    return [lost_row for _, lost_row in by_distance]
 
 
 def _lost_row(name: str, entry: Judged) -> LostRow:
@@ -292,5 +295,5 @@ def _lost_row(name: str, entry: Judged) -> LostRow:
         predicted_s=entry.predicted.time_s,
         colltool_s=row.price_s,
         error=entry.ratio - 1,
-        colltool_error=entry.own_ratio - 1,
+        colltool_error=entry.colltool_ratio - 1,
     )

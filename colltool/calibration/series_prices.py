@@ -14,7 +14,7 @@ from typing import NamedTuple
 from colltool.algorithms.composed import compositions, every_composition
 from colltool.algorithms.libraries import LibraryName, Running
 from colltool.algorithms.names import specs_called
-from colltool.algorithms.registry import algorithms, every_algorithm, parse_choice, selectable
+from colltool.algorithms.registry import algorithms, parse_choice, selectable, usual_algorithms
 from colltool.base.errors import ColltoolError, argument_text, clipped, either, nearest, spell
 from colltool.base.primitives import ceil_div
 from colltool.estimate.algorithm_estimate import bound_by
@@ -109,7 +109,7 @@ def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
         ColltoolError: a name that no algorithm has, or none for this collective.
     """
     name_of = attrgetter("name")
-    all_names = {*map(name_of, every_algorithm()), *map(name_of, every_composition())}
+    all_names = {*map(name_of, usual_algorithms()), *map(name_of, every_composition())}
     primitive = series.primitive
     composed = list(map(name_of, compositions(primitive)))
     known = {*map(name_of, algorithms(primitive)), *composed}
@@ -246,7 +246,7 @@ def _library_candidates(placed: PlacedGroup, series: Series, readings: ModelOpti
     default: LibraryName = "all" if series.library else placed.fabric.library_name
     known: LibraryName = log_library(series.library).in_fabrics or default
     under = replace(placed, fabric=under_library(placed.fabric, known))
-    costs = Candidates(under, primitive, readings).all([sizes])
+    costs = Candidates(under, primitive, readings).every_schedule([sizes])
     # class 0 is what the user can run
     found = [cost.choice.spec for cost in costs if cost.rank_class == 0]
     hosts = []

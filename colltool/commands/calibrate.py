@@ -1,4 +1,7 @@
-"""A fabric fitted to measured logs."""
+"""A fabric fitted to measured logs: :func:`calibrate` for programs, :func:`calibrate_command` as typed.
+
+The work is in :mod:`colltool.calibration.calibrate`.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def calibrate(
     """
     from colltool.base.formatting import parse_rate
     from colltool.calibration.calibrate import FitRequest, machine_calibration, with_machine
-    from colltool.calibration.calibrate import calibrate as run
+    from colltool.calibration.calibrate import calibrate as fit
     from colltool.calibration.other_hardware import check_hardware
     from colltool.commands.reading import flag_of, names_of, number_of, text_of, wrong
     from colltool.fabric.load import fabric_data, load_fabric
@@ -91,29 +94,32 @@ def calibrate(
     if not isinstance(fabric, str | os.PathLike | Mapping):
         fix = f"write {argument_text('fabric', 'dgx-h100')}"
         raise wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", fix)
-    only = None if tier is None else text_of(tier, "tier", "ib")
-    names = tuple(names_of(algorithms))
+    tier_name = None if tier is None else text_of(tier, "tier", "ib")
+    algorithm_names = tuple(names_of(algorithms))
     if line_rate is not None and not isinstance(line_rate, str):
         line_rate = number_of(line_rate, "line_rate")
     with error_argument("line_rate"):
-        wanted = FitRequest(only, names, None if line_rate is None else parse_rate(line_rate))
+        line_Bps = None if line_rate is None else parse_rate(line_rate)
+        request = FitRequest(tier_name, algorithm_names, line_Bps)
+    # the fit writes its numbers into the file's data; rows of a machine need the fabric that it makes
     data = fabric_data(fabric, overrides)
-    measured = measurements_of(logs, ranks, primitive, nodes, in_place)
-    called = "" if name is None else _file_name(text_of(name, "name", "measured"))
+    measurements = measurements_of(logs, ranks, primitive, nodes, in_place)
+    new_name = "" if name is None else _file_stem(text_of(name, "name", "measured"))
     loaded = load_fabric(fabric, overrides)
     check_hardware(loaded, devices_of(logs))
     if machine_only is None:
-        sizes = max((len(series.points) for series in measured.series), default=_FEWEST_SIZES)
+        # without any series the fit is tried, which refuses it with the reason
+        sizes = max((len(series.points) for series in measurements.series), default=_FEWEST_SIZES)
         rows_alone = sizes < _FEWEST_SIZES
     else:
         rows_alone = flag_of(machine_only, "machine_only")
     if rows_alone:
-        return machine_calibration(loaded, measured, wanted, called or loaded.name)
-    fitted = run(data, measured, wanted, called or f"{data['name']}-calibrated")
-    return with_machine(fitted, loaded, measured, wanted, called or loaded.name)
+        return machine_calibration(loaded, measurements, request, new_name or loaded.name)
+    fitted = fit(data, measurements, request, new_name or f"{data['name']}-calibrated")
+    return with_machine(fitted, loaded, measurements, request, new_name or loaded.name)
 
 
-def _file_name(text: str) -> str:
+def _file_stem(text: str) -> str:
     """The text as the stem of a file: letters, digits, ``_`` and ``-``."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")
 
@@ -144,7 +150,7 @@ def _file_name(text: str) -> str:
         "everything",
     ],
     public=calibrate,
-    primitive="--collective",
+    primitive="--collective",  # what errors call it; most commands take it without an option
 )
 def calibrate_command(
     fabric: FabricChoice,

@@ -223,11 +223,11 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 
 def complete_keep(incomplete: str) -> list[str]:
     """``KEY=`` of what a search can keep, and ``KEY=WORD`` where the values are words."""
-    from colltool.training.search_space import NAMES, WORDS
+    from colltool.training.layout_constraints import CONSTRAINT_NAMES, CONSTRAINT_WORDS
 
     known = []
-    for name in NAMES:
-        known += [f"{name}={word}" for word in WORDS.get(name, ("",))]
+    for name in CONSTRAINT_NAMES:
+        known += [f"{name}={word}" for word in CONSTRAINT_WORDS.get(name, ("",))]
     return words(known)(incomplete)
 
 
@@ -254,14 +254,14 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
     typed, only its own."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
-    from colltool.algorithms.registry import every_algorithm, on_request
+    from colltool.algorithms.registry import all_algorithms
 
     wanted = _typed_primitive(ctx)
-    rows = [
-        (algorithm.name, algorithm.primitive) for algorithm in (*every_algorithm(), *on_request())
-    ]
-    rows += [(composition.name, composition.primitive) for composition in every_composition()]
-    known = [name for name, primitive in rows if wanted is None or primitive is wanted]
+    known = []
+    rows: list[Any] = [*all_algorithms(), *every_composition()]
+    for row in rows:
+        if wanted is None or row.primitive is wanted:
+            known.append(row.name)
     before, comma, last = incomplete.rpartition(",")
     found = words(dict.fromkeys(known))(last)
     # taken in any case: offered in small letters to those who type small letters

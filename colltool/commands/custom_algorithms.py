@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from colltool.algorithms.composed import every_composition
-from colltool.algorithms.registry import every_algorithm, on_request, parse_choice
+from colltool.algorithms.registry import on_request, parse_choice, usual_algorithms
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.commands.reading import is_nothing, primitive_if, wrong
@@ -76,7 +76,7 @@ def _with_free_names(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule
 
 def _shipped_names() -> set[str]:
     """Names of all shipped algorithms and compositions."""
-    flat = {algorithm.name for algorithm in every_algorithm()}
+    flat = {algorithm.name for algorithm in usual_algorithms()}
     return flat.union(composition.name for composition in every_composition())
 
 

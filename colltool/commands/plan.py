@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
     from colltool.training.job import Job
-    from colltool.training.layout_search import LayoutSearch, Progress
+    from colltool.training.layout_constraints import Keep
+    from colltool.training.layout_results import LayoutSearch
     from colltool.training.plan import Plan
-    from colltool.training.search_space import Keep
+    from colltool.training.search_request import Progress
 
     Found = TypeVar("Found", Plan, LayoutSearch)
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
@@ -525,10 +526,10 @@ def _refuse_outside_search(search_options: dict[str, Any]) -> None:
 
 def _job_set_of(pair: str) -> str:
     """``--job-set layout.tp=8`` for the constraint ``tp=8``."""
-    from colltool.training.search_space import CHOICES
+    from colltool.training.layout_constraints import CHOICE_OF_KEY
 
     name, _, value = pair.partition("=")
-    keys = [key for key, choice in CHOICES.items() if choice == name.strip()]
+    keys = [key for key, choice in CHOICE_OF_KEY.items() if choice == name.strip()]
     return f"--job-set {keys[0] if keys else name}={value.strip()}"
 
 

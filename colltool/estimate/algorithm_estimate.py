@@ -1,4 +1,8 @@
-"""One priced schedule and its phases in SI units; numbers are arrays if the sizes were an array."""
+"""A priced schedule, :class:`AlgorithmEstimate`, and its phases, :class:`PhaseCost`, in SI units.
+
+Numbers are arrays if the sizes were an array. Those that a table of many sizes seldom reads are worked
+out when they are read: fields ``late_`` hold the number, or the function that works it out.
+"""
 
 from __future__ import annotations
 

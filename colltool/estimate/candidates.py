@@ -1,7 +1,16 @@
 """The schedules that can run for a primitive on a group, under every protocol, and why others cannot.
 
-:func:`candidates_for` is the entry. Flat schedules run one algorithm over the whole group;
-compositions (:mod:`colltool.estimate.hierarchical`) run one on each tier.
+:func:`candidates_for` is the entry: it returns :class:`Candidates`, which has
+
+    every_schedule, named   the schedules, all or by name, as cost models
+    with_masks              either of them, each with the sizes at which a table shows it
+    free_compositions       compositions whose algorithms per tier are still to be chosen
+    infeasible              the algorithms that cannot run, with the reason
+    specs                   what names mean here (:mod:`colltool.estimate.algorithm_specs`)
+
+Flat schedules run one algorithm over the whole group; compositions
+(:mod:`colltool.estimate.hierarchical`) run one on each tier. A fabric's tier may list the algorithms
+that its library runs: those of the outermost tier are :attr:`Candidates.runs`.
 """
 
 from __future__ import annotations
@@ -12,21 +21,20 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from colltool.algorithms.aliases import normal_form
-from colltool.algorithms.composed import compositions
+from colltool.algorithms.composed import composition_names
 from colltool.algorithms.libraries import Running
-from colltool.algorithms.names import specs_called
 from colltool.algorithms.registry import (
     Algorithm,
     Choice,
     algorithms,
-    every_algorithm,
     find,
     parse_choice,
     row_of,
+    usual_algorithms,
 )
 from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Number, Primitive
+from colltool.estimate.algorithm_specs import CannotRun, spec_of
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place, running_on
@@ -36,25 +44,16 @@ from colltool.estimate.hierarchical import (
     hierarchical_candidates,
     why_not_composed,
 )
-from colltool.estimate.library_names import spec_of_library_name
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
-from colltool.libraries.nccl.rules import nccl_algorithm
 from colltool.network.group import Group
 
-Compositions = list[TierCompositions]
-"""One composition under each protocol."""
-
-
-# why NCCL has no such algorithm where it has none
-_NOT_HERE = {
-    "tree": "inside a node it is a chain up and down, which is not priced",
-    "pat": "it runs with one rank per node",
-}
+CompositionByProtocol = list[TierCompositions]
+"""The same composition under each protocol."""
 
 
 class UnderProtocol(NamedTuple):
@@ -72,7 +71,7 @@ class Candidates:
     placed: PlacedGroup
     primitive: Primitive
     readings: ModelOptions
-    flat_by_name: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
+    _flat_by_choice: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
 
     @cached_property
     def overrides(self) -> tuple[tuple[str, str], ...]:
@@ -87,122 +86,101 @@ class Candidates:
         """What the outermost tier lists as run by the library on this group; empty: anything."""
         return library_runs(self.placed, self.primitive)
 
-    def all(self, sizes: Sequence[Number]) -> list[CostModel]:
+    def every_schedule(self, sizes: Sequence[Number]) -> list[CostModel]:
         """Every flat schedule, each composition's fastest at any of the sizes, and its textbook
         one; all under every protocol.
 
         Where the fabric lists what its library runs, only that.
         """
-        return [cost_model for cost_model, _ in self.shown((), sizes)]
+        return [cost_model for cost_model, _ in self.with_masks((), sizes)]
 
     def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
-        """Exactly these algorithms; a composition without choices as in :meth:`all`."""
-        return [cost_model for cost_model, _ in self._shown(names, sizes)]
+        """Exactly these algorithms; a composition without choices as in :meth:`every_schedule`."""
+        return [cost_model for cost_model, _ in self._named_with_masks(names, sizes)]
 
-    def shown(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        """The schedules of :meth:`named` (without names, of :meth:`all`), each with a mask of the
-        sizes at which a single price lists it."""
+    def with_masks(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
+        """The schedules of :meth:`named` (without names, of :meth:`every_schedule`), each with the
+        sizes at which the price of that size alone would show it.
+
+        Flat schedules are shown at all sizes; a composition's choice where it is the fastest. An
+        array in ``sizes`` gives a mask of its shape.
+        """
         if names:
-            return self._shown(names, sizes)
-        listed = ""
+            return self._named_with_masks(names, sizes)
+        restriction = ""
         if self.runs:
-            found = self._shown(self._feasible, sizes)
-            listed = f": the fabric's algorithms list only {', '.join(self.runs)}"
+            found = self._named_with_masks(self._possible_runs, sizes)
+            restriction = f": the fabric's algorithms list only {', '.join(self.runs)}"
         else:
-            found = [(cost_model, True) for cost_model in self._flat]
-            for several in self._listed:
-                found += _leading(several, sizes)
+            found = [(cost_model, True) for cost_model in self._flat_schedules]
+            for by_protocol in self._compositions_as_listed:
+                found += _fastest_choices(by_protocol, sizes)
         if not found:
             raise ColltoolError(
-                f"no algorithm for {self.primitive.label} runs on {self.placed.fabric.name}{listed}"
+                f"no algorithm for {self.primitive.label} runs on {self.placed.fabric.name}{restriction}"
             )
         return found
 
     def specs(self, names: Iterable[str]) -> list[str]:
         """The algorithms of any names, as ``--algorithm`` takes them: ours, the library's own
         (``NVLSTree``) and those of documents (``butterfly``)."""
-        return [self._spec(name) for name in names]
+        return [spec_of(name, self.placed, self.primitive, self._can_run) for name in names]
 
-    def _spec(self, name: str) -> str:
-        """The spec that a name means: our own, a library's, or a textbook's where it is not the
-        library's."""
-        choice = parse_choice(name)
-        if choice.base in self._composed or row_of(self.primitive, name):
-            return name if not choice.tiers else self._first_that_runs(name)
-        spec = spec_of_library_name(self.placed, self.primitive, name)
-        if spec:
-            return spec
-        textbook = row_of(self.primitive, normal_form(name))
-        algorithm = nccl_algorithm(name)
-        if self.library is not None and self.library.like_nccl and algorithm and textbook:
-            # a textbook's tree must not stand in for NCCL's
-            reason = _NOT_HERE.get(algorithm, "it has none for these ranks")
-            raise CannotRun(
-                f"{self.library.label}'s {name}", f"{reason}; '{textbook.name}' is the textbook's"
-            )
-        return self._first_that_runs(name)
-
-    def _first_that_runs(self, name: str) -> str:
-        """The first algorithm of a name that can run here, else the first; the name itself where
-        nothing is called so."""
-        meant = specs_called(name, self.primitive, self._composed)
-        able = (spec for spec in meant if self._can_run(parse_choice(spec)))
-        return next(chain(able, meant), name)
-
-    @cached_property
-    def _composed(self) -> list[str]:
-        return [composition.name for composition in compositions(self.primitive)]
-
-    def _shown(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
-        """What the fabric lists as run is selectable, whatever its library is known to run."""
+    def _named_with_masks(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
+        """The schedules of these names, of which those that the fabric lists as run are selectable,
+        whatever its library is known to run."""
         found: list[AtSizes] = []
-        for algorithm in self.specs(names):
-            for cost_model, at in self._named(parse_choice(algorithm), sizes):
-                listed = cost_model.choice.spec in self.runs or cost_model.choice.base in self.runs
-                if cost_model.not_selected_reason and listed:
+        for spec in self.specs(names):
+            for cost_model, mask in self._schedules_of(parse_choice(spec), sizes):
+                choice = cost_model.choice
+                listed_as_run = choice.spec in self.runs or choice.base in self.runs
+                if cost_model.not_selected_reason and listed_as_run:
                     cost_model = replace(cost_model, not_selected_reason=None)
-                found.append((cost_model, at))
+                found.append((cost_model, mask))
         return found
 
-    def compositions(self, names: Collection[str] = ()) -> Compositions:
+    def free_compositions(self, names: Collection[str] = ()) -> list[TierCompositions]:
         """The compositions whose algorithms per tier are free to choose: those named, or run by the
         library."""
-        free = names or self.runs
-        if not free:
-            return list(chain.from_iterable(self._listed))
-        # a name with choices is no free one
-        every = chain.from_iterable(self._unlisted)
-        return [composition for composition in every if composition.definition.name in free]
+        free_names = names or self.runs
+        if not free_names:
+            return list(chain.from_iterable(self._compositions_as_listed))
+        # a name with choices, such as hierarchical:ring/tree, equals no composition's name
+        every = chain.from_iterable(self._compositions)
+        return [composition for composition in every if composition.definition.name in free_names]
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition not ``priced``, with the reason, in registry order."""
-        listing = [span.tier.name for span in self.placed.spans if span.tier.runs(self.primitive)]
-        listed = ""
-        if listing:
+        listing_tiers = [
+            span.tier.name for span in self.placed.spans if span.tier.runs(self.primitive)
+        ]
+        not_listed = ""
+        if listing_tiers:
             anyway = localize(f"{argument_text('algorithms')} prices it anyway")
-            listed = (
-                f"not among the algorithms that {listing[-1]} lists for {self.primitive.label};"
-                f" {anyway}"
+            not_listed = (
+                f"not among the algorithms that {listing_tiers[-1]} lists for"
+                f" {self.primitive.label}; {anyway}"
             )
         found = []
-        for algorithm, why in self._reasons.items():
-            reason = why or listed
+        for algorithm, why_not in self._reasons_not_to_run.items():
+            reason = why_not or not_listed
             if reason and algorithm not in priced:
                 found.append(Infeasible(algorithm, localize(reason)))
         return tuple(found)
 
     @cached_property
-    def _reasons(self) -> dict[str, str | None]:
+    def _reasons_not_to_run(self) -> dict[str, str | None]:
         """Why each algorithm and composition cannot run; None where it can."""
         reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
-        bases = {parse_choice(algorithm).base for algorithm in self.runs}
-        for composition in compositions(self.primitive):
-            tried = len(self.placed.spans) == 1 or not self.runs or composition.name in bases
-            reasons[composition.name] = why_not_composed(self.placed) if tried else None
+        bases_run = {parse_choice(spec).base for spec in self.runs}
+        for name in composition_names(self.primitive):
+            # over several tiers only a composition that is asked for has failed to compose
+            tried = len(self.placed.spans) == 1 or not self.runs or name in bases_run
+            reasons[name] = why_not_composed(self.placed) if tried else None
         return reasons
 
     @cached_property
-    def _groups(self) -> list[UnderProtocol]:
+    def _under_protocols(self) -> list[UnderProtocol]:
         return [
             UnderProtocol(under, *flat_group(under, self.readings))
             for under in under_protocols(self.placed, self.primitive)
@@ -220,99 +198,100 @@ class Candidates:
     @cached_property
     def _distinct_groups(self) -> list[Group]:
         """The groups that flat formulas see; most protocols change none of what these may know."""
-        return list(dict.fromkeys([under.group for under in self._groups]))
+        return list(dict.fromkeys([under.group for under in self._under_protocols]))
 
     @cached_property
-    def _flat(self) -> list[CostModel]:
-        """Every flat schedule; where tiers list algorithms, none of other libraries."""
+    def _flat_schedules(self) -> list[CostModel]:
+        """Every flat schedule, where the outermost tier lists nothing.
+
+        Algorithms that an inner tier lists tell which libraries run here, those that ship them: an
+        algorithm that only other libraries ship is left out.
+        """
         known = algorithms(self.primitive)
-        listed: set[str] = set()
+        listed_names: set[str] = set()
         for span in self.placed.spans:
-            listed.update(span.tier.runs(self.primitive))
+            listed_names.update(span.tier.runs(self.primitive))
         libraries: set[str] = set()
         for algorithm in known:
-            if algorithm.name in listed:
+            if algorithm.name in listed_names:
                 libraries.update(algorithm.shipped_by)
         flat = []
-        for under in self._groups:
+        for under in self._under_protocols:
             for algorithm in known:
-                ships = algorithm.name in listed or libraries.intersection(algorithm.shipped_by)
-                if (ships or not libraries) and algorithm.why_not(under.group) is None:
-                    flat.append(self._on(algorithm, under))
+                runs_here = (
+                    not libraries
+                    or algorithm.name in listed_names
+                    or libraries.intersection(algorithm.shipped_by)
+                )
+                if runs_here and algorithm.why_not(under.group) is None:
+                    flat.append(self._flat_cost(algorithm, under))
         return flat
 
-    def _on(self, algorithm: Algorithm, under: UnderProtocol) -> CostModel:
+    def _flat_cost(self, algorithm: Algorithm, under: UnderProtocol) -> CostModel:
         return cost_flat(algorithm, under.group, under.paths, self.readings, under.placed)
 
     @cached_property
-    def _listed(self) -> list[Compositions]:
-        return self._by_composition(listed=True)
+    def _compositions_as_listed(self) -> list[CompositionByProtocol]:
+        """Every composition, with the algorithms that inner tiers list where they list any."""
+        return self._by_protocol(as_listed=True)
 
     @cached_property
-    def _unlisted(self) -> list[Compositions]:
-        return self._by_composition(listed=False)
+    def _compositions(self) -> list[CompositionByProtocol]:
+        """Every composition, with any algorithm that a tier can run."""
+        return self._by_protocol(as_listed=False)
 
-    def _by_composition(self, *, listed: bool) -> list[Compositions]:
-        found: dict[tuple[str, str], Compositions] = {}
-        for under in self._groups:
+    def _by_protocol(self, *, as_listed: bool) -> list[CompositionByProtocol]:
+        found: dict[tuple[str, str], CompositionByProtocol] = {}
+        for under in self._under_protocols:
             for composition in hierarchical_candidates(
-                under.placed, self.primitive, self.readings, listed=listed
+                under.placed, self.primitive, self.readings, as_listed=as_listed
             ):
                 key = composition.definition.name, composition.phases
                 found.setdefault(key, []).append(composition)
         return list(found.values())
 
     @property
-    def _feasible(self) -> list[str]:
+    def _possible_runs(self) -> list[str]:
         """Those of the library's algorithms that can run on this group."""
-        return [algorithm for algorithm in self.runs if self._can_run(parse_choice(algorithm))]
+        return [spec for spec in self.runs if self._can_run(parse_choice(spec))]
 
     def _can_run(self, choice: Choice) -> bool:
         algorithm = row_of(self.primitive, choice.base)
         # only rows with counts, such as a number of servers, take choices
         if algorithm is not None and (algorithm.counts or not choice.tiers):
             return self._why_not(algorithm) is None
-        every = chain.from_iterable(self._unlisted)
+        every = chain.from_iterable(self._compositions)
         return any(_offers(composition, choice) for composition in every)
 
-    def _named(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
+    def _schedules_of(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
         """The schedules of a choice, each with the sizes at which it is shown; raises CannotRun
         where there is none."""
-        if choice in self.flat_by_name:
-            return self.flat_by_name[choice]
+        if choice in self._flat_by_choice:
+            return self._flat_by_choice[choice]
         found: list[AtSizes] = []
-        if choice.base in self._composed:
-            several = [
-                layout for layout in self._unlisted if layout[0].definition.name == choice.base
-            ]
-            if not several:
-                raise CannotRun(choice.base, why_not_composed(self.placed))
-            for layout in several:
+        composed = composition_names(self.primitive)
+        if choice.base in composed:
+            for by_protocol in self._compositions:
+                if by_protocol[0].definition.name != choice.base:
+                    continue
                 if choice.tiers:
-                    found += [(cost_model, True) for cost_model in _chosen(layout, choice.tiers)]
+                    with_tiers = _with_tiers(by_protocol, choice.tiers)
+                    found += [(cost_model, True) for cost_model in with_tiers]
                 else:
-                    found += _leading(layout, sizes)
+                    found += _fastest_choices(by_protocol, sizes)
+            if not found:
+                raise CannotRun(choice.base, why_not_composed(self.placed))
             return found
-        algorithm = find(self.primitive, choice.base, self._composed)
-        for under in self._groups:
+        algorithm = find(self.primitive, choice.base, composed)
+        for under in self._under_protocols:
             group = algorithm.on(under.group, choice)
             if algorithm.why_not(group) is None:
-                found.append((self._on(algorithm, under._replace(group=group)), True))
+                found.append((self._flat_cost(algorithm, under._replace(group=group)), True))
         if not found:
             raise CannotRun(choice.base, self._why_not(algorithm) or "")
         # flat schedules are the same at any size, unlike the fastest choices of a composition
-        self.flat_by_name[choice] = found
+        self._flat_by_choice[choice] = found
         return found
-
-
-class CannotRun(ColltoolError):
-    def __init__(self, name: str, reason: str) -> None:
-        self.reason = reason
-        super().__init__(
-            f"{name} cannot run here: {reason}",
-            argument="algorithms",
-            fix=f"price without {argument_text('algorithms')} lists all",
-        )
 
 
 def on_layers(fabric: Fabric, readings: ModelOptions) -> Fabric:
@@ -326,6 +305,7 @@ def on_layers(fabric: Fabric, readings: ModelOptions) -> Fabric:
 def candidates_for(
     fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: ModelOptions
 ) -> Candidates:
+    """Return the schedules of a primitive on a group of a fabric, worked out once."""
     placed = place(on_layers(fabric, readings), group)
     return placed.once(
         ("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings)
@@ -348,6 +328,7 @@ def choice_on(
 
 
 def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
+    """Each schedule under all of its protocols, by what it is called in tables."""
     grouped: dict[str, list[CostModel]] = {}
     for cost_model in candidates:
         grouped.setdefault(cost_model.title, []).append(cost_model)
@@ -360,45 +341,48 @@ def _offers(composition: TierCompositions, choice: Choice) -> bool:
         return False
     if len(choice.tiers) != len(composition.options):
         return not choice.tiers
-    known = {row.name for row in every_algorithm()}
+    known = {row.name for row in usual_algorithms()}
     for algorithm, options in zip(choice.tiers, composition.options, strict=True):
         if algorithm in known and algorithm not in {option.name for option in options}:
             return False
     return True
 
 
-def _leading(several: Compositions, sizes: Sequence[Number]) -> list[AtSizes]:
+def _fastest_choices(by_protocol: CompositionByProtocol, sizes: Sequence[Number]) -> list[AtSizes]:
     """The fastest choices of a composition at any of the sizes, those that may lead first, then the
     textbook one.
 
     Each under every protocol, and in every way in which the user's library runs it.
     """
     found: list[AtSizes] = []
-    for composition in several:
+    for composition in by_protocol:
         for size in sizes:
             found += composition.fastest_selectable(size)
-    for composition in several:
+    for composition in by_protocol:
         for size in sizes:
             found += composition.fastest_of_any_status(size)
-    found += [(composition.usual(), True) for composition in several]
+    found += [(composition.usual(), True) for composition in by_protocol]
+    # a choice that several found is shown wherever any of them is
     distinct: dict[Choice, AtSizes] = {}
-    for cost_model, at in found:
+    for cost_model, mask in found:
         if cost_model.choice in distinct:
-            at = at | distinct[cost_model.choice][1]
-        distinct[cost_model.choice] = (cost_model, at)
-    if len(several) == 1:
+            mask = mask | distinct[cost_model.choice][1]
+        distinct[cost_model.choice] = (cost_model, mask)
+    if len(by_protocol) == 1:
         return list(distinct.values())
     under_each: list[AtSizes] = []
-    for choice, (_, at) in distinct.items():
-        under_each += [(cost_model, at) for cost_model in _chosen(several, choice.tiers)]
+    for choice, (_, mask) in distinct.items():
+        with_tiers = _with_tiers(by_protocol, choice.tiers)
+        under_each += [(cost_model, mask) for cost_model in with_tiers]
     return under_each
 
 
-def _chosen(several: Compositions, tiers: Sequence[str]) -> list[CostModel]:
-    """A composition with these algorithms under each protocol that can run them."""
+def _with_tiers(by_protocol: CompositionByProtocol, tiers: Sequence[str]) -> list[CostModel]:
+    """A composition with these algorithms under each protocol that can run them; the error of the
+    first protocol where none can."""
     found = []
     refused = []
-    for composition in several:
+    for composition in by_protocol:
         try:
             found.append(composition.named(tiers))
         except ColltoolError as error:

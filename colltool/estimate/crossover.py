@@ -230,7 +230,7 @@ def _contenders(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
         probes = _GRID
     if names:
         return listed.named(names, probes)
-    return listed.all(probes)
+    return listed.every_schedule(probes)
 
 
 def _winners_of(
@@ -247,7 +247,7 @@ def _winners_of(
     usual = min(best.values())
     if listed.readings.pipelining == "optimal":
         return _as_winners(_sampled(known), known)
-    compositions = listed.compositions(names)
+    compositions = listed.free_compositions(names)
     while True:
         found = _as_winners(_envelope(known), known)
         new = {}

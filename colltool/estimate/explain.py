@@ -13,16 +13,17 @@ from colltool.algorithms.partners import most_partners
 from colltool.algorithms.registry import (
     Algorithm,
     Status,
-    every_algorithm,
     on_request,
     parse_choice,
+    usual_algorithms,
 )
 from colltool.base.errors import ColltoolError, clipped, localize, nearest
 from colltool.base.primitives import SIZE_MEANS, Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.algorithm_specs import CannotRun
 from colltool.estimate.assumptions import USUAL, ModelOptions
-from colltool.estimate.candidates import CannotRun, candidates_for, choice_on
+from colltool.estimate.candidates import candidates_for, choice_on
 from colltool.estimate.groups import PlacedGroup, flat_group, place, tier_group
 from colltool.estimate.placement import AnyGroup, GroupPlacement
 from colltool.estimate.price import mode, price
@@ -282,7 +283,7 @@ class AlgorithmList(Result):
 
 def _everything() -> list[AnyAlgorithm]:
     """Every algorithm and composition, those on request last."""
-    return [*every_algorithm(), *every_composition(), *on_request()]
+    return [*usual_algorithms(), *every_composition(), *on_request()]
 
 
 def list_algorithms(primitive: Primitive | None = None) -> AlgorithmList:

@@ -171,13 +171,14 @@ def place(
     a spec with the rest."""
     spec = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     if type(spec.stride) is int and type(spec.ranks) in (int, type(None)):
-        return _kept(SameFabric(fabric), spec)
+        return _placed_once(SameFabric(fabric), spec)
     # other types cannot be cache keys, and are refused in words
     return _placed(fabric, spec)
 
 
+# cached, as every price on a fabric places its group anew
 @lru_cache(maxsize=64)
-def _kept(where: SameFabric, spec: GroupSpec) -> PlacedGroup:
+def _placed_once(where: SameFabric, spec: GroupSpec) -> PlacedGroup:
     return _placed(where.fabric, spec)
 
 
@@ -318,7 +319,7 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
         pairs = pairs_at_once(positions, placed.ranks)
     group = Group(
         ranks=placed.ranks,
-        topology=_over(placed),
+        topology=_topology_over_tiers(placed),
         hops=max(1, diameter_of(axes)),
         tree_beta=readings.tree_beta,
         posts_cost=all(span.tier.post is not None for span in placed.spans),
@@ -333,7 +334,7 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
     return group, flat_paths(positions, placed.ranks, readings, placed.domains)
 
 
-def _over(placed: PlacedGroup) -> Topology:
+def _topology_over_tiers(placed: PlacedGroup) -> Topology:
     tiers = [span.tier for span in placed.spans]
     if placed.domains:
         return "uneven_tiers"
@@ -392,10 +393,10 @@ def machine_factor(
     machine = placed.fabric.machine
     if machine is None or readings.ideal or readings.numbers != "measured":
         return None
-    return placed.once(("machine", primitive), lambda: _factor(machine, placed, primitive))
+    return placed.once(("machine", primitive), lambda: _factor_by_size(machine, placed, primitive))
 
 
-def _factor(
+def _factor_by_size(
     machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive
 ) -> Callable[[Number], Number] | None:
     """The measured machine's time over the price, by size. None where nothing was measured there."""

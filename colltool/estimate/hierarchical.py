@@ -17,13 +17,7 @@ from math import prod
 from operator import attrgetter, contains
 from typing import Any, NamedTuple
 
-from colltool.algorithms.composed import (
-    NATURAL_ORDER,
-    Composition,
-    Order,
-    TierPhase,
-    compositions,
-)
+from colltool.algorithms.composed import NATURAL_ORDER, Composition, Order, TierPhase, compositions
 from colltool.algorithms.libraries import Feature, NotRun, Running, ShippedAs, ships
 from colltool.algorithms.mixed_sizes import OUTER_ALGORITHMS, SAME_SIZE_COMPOSITIONS
 from colltool.algorithms.registry import (
@@ -222,7 +216,7 @@ class TierCompositions:
                 order,
                 readings,
             ),
-            lambda: _on_group(origin, self.definition, readings, self.phases, listed=False),
+            lambda: _on_group(origin, self.definition, readings, self.phases, as_listed=False),
         )
         # what runs under a protocol runs on the wires
         assert composition is not None
@@ -338,7 +332,7 @@ class TierCompositions:
             yield from self._winning(tiers, size)
 
     def fastest_of_any_status(self, size: Number) -> list[AtSizes]:
-        """Like :meth:`leading_shown`, but of any status, including references and hypothetical
+        """Like :meth:`fastest_selectable`, but of any status, including references and hypothetical
         ones."""
         return self._winning(self.options, size)
 
@@ -518,23 +512,23 @@ def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> fro
 
 
 def hierarchical_candidates(
-    placed: PlacedGroup, primitive: Primitive, readings: ModelOptions, *, listed: bool = False
+    placed: PlacedGroup, primitive: Primitive, readings: ModelOptions, *, as_listed: bool = False
 ) -> list[TierCompositions]:
     """Every composition of a primitive on a group over several tiers; with phases ``pipelined``,
     sequential ones come both ways.
 
-    ``listed``: if an inner tier lists what its library runs, its phases run only that.
+    ``as_listed``: if an inner tier lists what its library runs, its phases run only that.
     """
     found: list[TierCompositions | None] = []
     for row in compositions(primitive) if len(placed.spans) > 1 else ():
         if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
             continue
         if readings.phases == "auto":
-            found.append(_on_group(placed, row, readings, row.phases, listed))
+            found.append(_on_group(placed, row, readings, row.phases, as_listed))
             continue
         if readings.phases == "pipelined" and row.phases == "sequential":
-            found.append(_on_group(placed, row, readings, "sequential", listed))
-        found.append(_on_group(placed, row, readings, readings.phases, listed))
+            found.append(_on_group(placed, row, readings, "sequential", as_listed))
+        found.append(_on_group(placed, row, readings, readings.phases, as_listed))
     return [composition for composition in found if composition is not None]
 
 
@@ -564,7 +558,7 @@ def _on_group(
     composition: Composition,
     readings: ModelOptions,
     phases: Phases,
-    listed: bool,
+    as_listed: bool,
 ) -> TierCompositions | None:
     """A composition on a group. None if a tier has no algorithm for its phases."""
     natural = NATURAL_ORDER.get(composition.primitive)
@@ -576,7 +570,7 @@ def _on_group(
     )
     options = []
     for tier, known in enumerate(every):
-        if listed:
+        if as_listed:
             first = next(step.step for step in steps if step.step.tier == tier)
             only = _runs(placed, composition.primitive, first)
             known = tuple([option for option in known if not only or option.name in only])

@@ -1,6 +1,12 @@
-"""What NCCL would run for a call by its own cost model, and our price of it; the parts of its
-estimates; and the hardware of a group that the model needs, with errors that name missing facts and
-how to state them.
+"""What NCCL would run for a call by its own cost model, and our price of it.
+
+Three parts, of which the first two need the last:
+
+    picks      with_library_choice of prices, with_library_picks and with_pick_cost of a crossover,
+               picked_at for many sizes, price_of_pick for a job
+    estimates  with_estimates: the parts of NCCL's estimate, for an explanation
+    hardware   hardware_on: what the model needs to know of a group; errors name missing facts and how
+               to state them
 """
 
 from __future__ import annotations
@@ -39,13 +45,7 @@ from colltool.libraries.nccl.hardware import (
     constants,
     tuned,
 )
-from colltool.libraries.nccl.model import (
-    cheapest,
-    estimates,
-    pick,
-    picked_ways,
-    switch_points,
-)
+from colltool.libraries.nccl.model import cheapest, estimates, pick, picked_ways, switch_points
 from colltool.libraries.nccl.rules import ALGORITHM_NAMES, name_of, rules_of, spec_of
 from colltool.libraries.nccl.topology.kinds import KINDS, NVL, TREE, keeps_order
 

@@ -124,20 +124,20 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
         return routed_costs(terms, paths.wired, readings)
 
     def run_in(level: PathClass, flows: Flows) -> LinkCost:
-        return _at(level, terms.n_alpha, terms.n_beta, paths, flows)
+        return _within_class(level, terms.n_alpha, terms.n_beta, paths, flows)
 
     match terms.route:
         case Ring(via="outermost" | "innermost") as route:
             return [run_in(_edge_level(paths, route.via), everybody)]
         case Ring() as route:
             worst = readings.ring_alpha == "worst"
-            return [_walk(paths.hops, terms, paths, route, readings, worst=worst)]
+            return [_along_hops(paths.hops, terms, paths, route, readings, worst=worst)]
         case Chain() as route:
             # an open ring: of the farthest class it crosses one edge less than a closed one
             *near, (far, hops) = paths.hops
             if hops > 1:
                 near.append((far, hops - 1))
-            return [_walk(near, terms, paths, route, readings)]
+            return [_along_hops(near, terms, paths, route, readings)]
         case Trees() as route:
             return [_tree(route, terms, paths)]
         case Rounds() as route:
@@ -165,7 +165,7 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
 _CROSSES = attrgetter("crosses")
 
 
-def _at(
+def _within_class(
     level: PathClass, n_alpha: float, n_beta: float, paths: PathClasses, flows: Flows
 ) -> LinkCost:
     """Messages within one class, ``flows(g)`` of them leaving a domain of g at once (all if
@@ -178,7 +178,7 @@ def _at(
     if level.thinned:
         share = level.share(everybody if paths.scattered else flows)
         beta = least(beta, share)
-    return _cost(level, n_alpha, n_beta, level.alpha_s, beta=beta, share=share)
+    return _link_cost(level, n_alpha, n_beta, level.alpha_s, beta=beta, share=share)
 
 
 def _slowest(
@@ -187,8 +187,8 @@ def _slowest(
     """One message of pairs that meet in several classes at once: the longest α, the lowest
     bandwidth."""
     if len(classes) == 1:
-        return _at(classes[0], 1, load, paths, flows)
-    costs = [_at(level, 1, load, paths, flows) for level in classes]
+        return _within_class(classes[0], 1, load, paths, flows)
+    costs = [_within_class(level, 1, load, paths, flows) for level in classes]
     slowest = pick(costs, [cost.effective_Bps for cost in costs])
     return _latest(costs, slowest)._replace(crosses=any(map(_CROSSES, costs)))
 
@@ -199,7 +199,7 @@ def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
     return carrying._replace(alpha_s=latest.alpha_s, eta_alpha=latest.eta_alpha)
 
 
-def _cost(
+def _link_cost(
     level: PathClass, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float
 ) -> LinkCost:
     """``alpha_s`` is before contention."""
@@ -243,7 +243,7 @@ def _blend(
     return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weights / without_eta_s)
 
 
-def _walk(
+def _along_hops(
     hops: Sequence[tuple[PathClass, int]],
     terms: Terms,
     paths: PathClasses,
@@ -264,7 +264,7 @@ def _walk(
         nics = max(level.span for level in paths.levels if level.tier == inner)
     lanes: list[tuple[LinkCost, float]] = []
     for level, count in hops:
-        lane = _at(level, 0, n_beta=0, paths=paths, flows=at_most(nics))
+        lane = _within_class(level, 0, n_beta=0, paths=paths, flows=at_most(nics))
         if level.tier != inner or (level.dedicated and readings.ports == "all"):
             lane = lane._replace(bandwidth_Bps=lane.bandwidth_Bps * nics)
         lanes.append((lane, count))
@@ -304,7 +304,7 @@ def _switch(route: Switch, terms: Terms, paths: PathClasses) -> LinkCost:
     assert hardware is not None
     share = top.share(everybody)
     beta = least(hardware.switch_eta_beta.get(route.does, top.eta_beta), share)
-    return _cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
+    return _link_cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
 
 
 def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
@@ -314,7 +314,7 @@ def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
             case "xor":
                 # folded pairs are twice as far apart
                 flows = at_most(2 * stride) if route.folded else everybody
-                classes = paths.classes_between(stride, _block(stride, route, paths))
+                classes = paths.classes_between(stride, _class_of_round(stride, route, paths))
                 yield _slowest(classes, load, paths, flows)
             case "shift":
                 apart = min(stride, paths.ranks - stride)
@@ -323,13 +323,13 @@ def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
                 yield cost._replace(energy=_shift_energy(apart, paths))
             case "fanout":
                 # one in every block of 2·stride ranks sends
-                classes = paths.classes_between(stride, _block(stride, route, paths))
+                classes = paths.classes_between(stride, _class_of_round(stride, route, paths))
                 yield _slowest(classes, load, paths, one_alone).by_sender(1 / (2 * stride))
             case _:
                 assert_never(route.partner)
 
 
-def _block(stride: int, route: Rounds, paths: PathClasses) -> PathClass:
+def _class_of_round(stride: int, route: Rounds, paths: PathClasses) -> PathClass:
     """The class in which pairs of a round meet; folded pairs are twice as far apart, and shift the
     blocks of all others."""
     if route.folded % (2 * stride):
@@ -363,14 +363,16 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
     uplinks take longest."""
     if route.via != "packed":
         edge = _edge_level(paths, route.via)
-        return [_at(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
+        return [_within_class(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
     views: list[dict[tuple[str, str], LinkCost]] = []
     classes: dict[tuple[str, str], LinkCost] = {}
     carried_s = []
     waited_s = []
     for peers, flows in paths.views:
-        runs = [_at(level, count, count * per_peer, paths, flows) for level, count in peers]
+        runs = [
+            _within_class(level, count, count * per_peer, paths, flows) for level, count in peers
+        ]
         carried_s.append(sum(run.per_byte_s for run in runs))
         waited_s.append(sum(run.waited_s for run in runs))
         views.append({(run.tier, run.level): run for run in runs})
@@ -404,7 +406,7 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
             if not level.dedicated:
                 messages = sum(more for other, more in peers[index:] if other.tier == level.tier)
             load = route.per_peer * messages
-            lanes.append(_at(level.at_once(messages), terms.n_alpha, load, paths, flows))
+            lanes.append(_within_class(level.at_once(messages), terms.n_alpha, load, paths, flows))
             nearer += count
     busiest = pick(lanes, [lane.per_byte_s for lane in lanes], most=True)
     waited = _latest(lanes, busiest)

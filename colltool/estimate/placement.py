@@ -1,6 +1,10 @@
 """The members of a group, and where they sit: tier by tier outwards its stride is used up, then its
 ranks fill whole domains.
 
+:class:`GroupSpec` is a group as requested; :func:`fill_tiers` is the entry and gives a
+:class:`TierShare` for each tier; :class:`GroupPlacement` is what results print of it. :func:`fits`,
+:func:`whole_groups` and :func:`every_stride` find groups that have a place.
+
 If a tier's size divides the remaining stride, each domain holds one member and the rest of the
 stride goes on; if the stride divides the size, the domain holds every so many-th endpoint and
 consecutive domains follow (source: mixed-radix numbering of ranks, as launchers form groups in

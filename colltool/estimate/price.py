@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING
 
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.partners import posting_caveat
-from colltool.algorithms.registry import every_algorithm, row_of
+from colltool.algorithms.registry import row_of, usual_algorithms
 from colltool.base.arrays import first_least, ranked
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.formatting import MAX_SIZE, format_time
 from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.algorithm_specs import CannotRun
 from colltool.estimate.assumptions import ModelOptions, Phases
-from colltool.estimate.candidates import Candidates, CannotRun, by_title, candidates_for
+from colltool.estimate.candidates import Candidates, by_title, candidates_for
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.leading import may_lead
 from colltool.estimate.placement import AnyGroup
-from colltool.estimate.protocols import (
-    best_protocol,
-    lower_bound_notes,
-    old_form_notes,
-    range_notes,
-)
+from colltool.estimate.protocol_notes import lower_bound_notes, old_form_notes, range_notes
+from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import (
     AssumptionsUsed,
     Breakdown,
@@ -76,7 +73,7 @@ def price(
         if named:
             chosen += listed.named(named, probes)
         elif not only:
-            chosen += listed.all(probes)
+            chosen += listed.every_schedule(probes)
         chosen += own
         rows = tuple(rows_at(listed, chosen, size, only))
     found = Price(
@@ -349,7 +346,7 @@ def _leads_on_one_port(
     differing = set(first)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
         posting = {
-            algorithm.name for algorithm in every_algorithm() if algorithm.caveat is posting_caveat
+            algorithm.name for algorithm in usual_algorithms() if algorithm.caveat is posting_caveat
         }
         differing = {
             at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}

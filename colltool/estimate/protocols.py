@@ -1,5 +1,10 @@
-"""Protocols: a group under each, the fastest of a schedule's rows at each size, and notes where
-nothing was measured."""
+"""A group under each protocol of its library, and the fastest of a schedule's rows under them.
+
+:func:`under_protocols` gives the groups, one for each protocol that all tiers with a list have; what
+a library adds to a tier is :func:`tier_under`. A schedule is priced on each of them, and
+:func:`best_protocol` takes the fastest row at each size. Notes on what was not measured are in
+:mod:`colltool.estimate.protocol_notes`.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +13,21 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
-from math import inf, nan, sqrt
 from typing import Any
 
-from colltool.base.arrays import anywhere, is_array, largest
+from colltool.base.arrays import is_array, largest
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import format_bytes
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, PhaseCost
-from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup
-from colltool.estimate.software_time import Curve, ends
 from colltool.fabric.model import Tier
 from colltool.fabric.tier_parts import Eta, InNetwork
 from colltool.fabric.topology import capabilities_of
-from colltool.libraries.numbers import MeasuredAt, ProtocolNumbers, SwitchNumbers
+from colltool.libraries.numbers import ProtocolNumbers, SwitchNumbers
 
+# fields of a row that differ between protocols, and the property that has the value
 _ROW = {field: name for field, name in LATE.items() if field not in ("late_factor", "late_total")}
-"""Fields of a row that differ between protocols, and the property that has the value."""
+# fields of a phase that do
 _PHASE = (
     "n_alpha",
     "n_beta",
@@ -37,12 +39,8 @@ _PHASE = (
     "share",
     "energy_J",
 )
-_BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 # seconds of a step where a library's own time takes nearly all of a wire's α away
 _LEAST_STEP_S = 1e-10
-LAUNCH_S = 10e-6
-"""A library's launch time: measured 5 to 12 us, and 25 to 50 us with its framework."""
-
 Chosen = Callable[[Sequence[Any]], Any]
 
 
@@ -108,6 +106,7 @@ class _FastestAtEachSize:
         return self.chosen([getattr(row, name) for row in self.rows])
 
     def chosen(self, values: Sequence[Any]) -> Any:
+        """The value of the fastest row at each size, from the values of all rows."""
         import numpy as np
 
         first = values[0]
@@ -125,19 +124,20 @@ def _equal_numbers(value: Any, other: Any) -> bool:
 
 def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> Iterator[PhaseCost]:
     """The phases of all rows, each with the numbers of the row that is chosen at each size."""
-    found = [_by_place(row.phases) for row in rows]
+    phases_by_row = [_by_place(row.phases) for row in rows]
     everywhere: dict[Hashable, PhaseCost] = {}
-    last_at: dict[Hashable, int] = {}
-    for phases in reversed(found):
+    # phases stand in the order of the row in which they come latest
+    last_number: dict[Hashable, int] = {}
+    for phases in reversed(phases_by_row):
         everywhere |= phases
-        for at, place in enumerate(phases):
-            last_at[place] = max(at, last_at.get(place, 0))
-    for place in sorted(everywhere, key=last_at.__getitem__):
+        for number, place in enumerate(phases):
+            last_number[place] = max(number, last_number.get(place, 0))
+    for place in sorted(everywhere, key=last_number.__getitem__):
         absent = _without_time(everywhere[place])
-        same = [phases.get(place, absent) for phases in found]
+        alternatives = [phases.get(place, absent) for phases in phases_by_row]
         numbers = {}
         for name in _PHASE:
-            numbers[name] = chosen([getattr(phase, name) for phase in same])
+            numbers[name] = chosen([getattr(phase, name) for phase in alternatives])
         yield absent._replace(**numbers)
 
 
@@ -254,149 +254,3 @@ def switch_under(switch: InNetwork, added: SwitchNumbers, tier: Tier) -> InNetwo
     return switch.model_copy(
         update={"alpha_switch": switch.alpha_switch + added.step_s, "eta_beta": eta_beta or None}
     )
-
-
-def range_notes(
-    rows: Sequence[AlgorithmEstimate], placed: PlacedGroup, primitive: Primitive
-) -> list[AlgorithmEstimate]:
-    """Add notes where a size, rank count or primitive was not measured under the protocol.
-
-    A call over several tiers is measured as a whole, on the outermost one that lists protocols.
-    """
-    for span in reversed(placed.spans):
-        library = span.tier.library
-        if library is not None and library.protocols:
-            break
-    else:
-        return list(rows)
-    protocols = span.tier.protocols_for(primitive)
-    if not protocols and any(numbers.measured for numbers in library.protocols):
-        note = (
-            f"{primitive.label} was not measured on {span.tier.name}: priced with the tier's own"
-            " numbers"
-        )
-        return [replace(row, notes=(*row.notes, note)) for row in rows]
-    ranges = {
-        protocol: numbers.measured
-        for protocol, numbers in protocols.items()
-        if numbers.measured is not None
-    }
-    if not ranges:
-        return list(rows)
-    ranks = _ranks_note(ranges, placed.ranks)
-    return [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *ranks)) for row in rows]
-
-
-def _ranks_note(ranges: Mapping[str, MeasuredAt], ranks: int) -> list[str]:
-    known: set[int] = set()
-    for measured in ranges.values():
-        known.update(measured.ranks or ())
-    if not known or ranks in known:
-        return []
-    how = "interpolated" if min(known) < ranks < max(known) else "extrapolated"
-    return [f"measured on {', '.join(map(str, sorted(known)))} ranks, not on {ranks}: {how}"]
-
-
-def _size_notes(estimate: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> Iterator[str]:
-    """Notes on sizes outside what was measured under the protocol that is fastest there."""
-    least, most = ends(estimate.bytes)
-    if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
-        return
-    below = []
-    above = []
-    for name, known in ranges.items():
-        sizes = _sizes_under(estimate, name)
-        if anywhere(sizes < known.smallest):
-            below.append(known.smallest)
-        if anywhere(sizes > known.largest):
-            above.append(known.largest)
-    if below:
-        yield f"below the smallest measured size of {_text(min(below))}: extrapolated"
-    if above:
-        yield f"above the largest measured size of {_text(max(above))}: extrapolated"
-
-
-def _sizes_under(estimate: AlgorithmEstimate, protocol: str) -> Any:
-    """The sizes at which a row's fastest protocol is this one; NaN, which compares with nothing, if
-    there is none."""
-    sizes: Any = estimate.bytes
-    fastest = estimate.protocol == protocol
-    if is_array(fastest):
-        return sizes[fastest]
-    return sizes if fastest else nan
-
-
-def _text(size: float) -> str:
-    """Shortest exact form: ``32 MiB`` or ``16 MB``."""
-    texts = [format_bytes(size)]
-    for unit, factor in _BINARY.items():
-        if size % factor == 0:
-            texts.append(f"{size / factor:.10g} {unit}")
-    return min(texts, key=len)
-
-
-def lower_bound_notes(
-    rows: Sequence[AlgorithmEstimate],
-    candidates: Sequence[CostModel],
-    placed: PlacedGroup,
-    primitive: Primitive,
-) -> list[AlgorithmEstimate]:
-    """Note on the fastest row (for arrays on all) where a launch of 10 us would be half or more of
-    its price.
-
-    Only if no launch overhead is stated (0 counts as stated) and the hardware is real.
-    """
-    if not rows or placed.fabric.hypothetical or launch_is_known(placed, primitive):
-        return list(rows)
-    compared = [cost_model for cost_model in candidates if cost_model.rank_class == 0] or candidates
-    least = 0.0
-    for cost_model in compared:
-        least = max(least, _reaches(cost_model.pieces[0][1], LAUNCH_S))
-    if ends(rows[0].bytes)[0] >= least:
-        return list(rows)
-    note = (
-        f"the fabric gives no launch overhead: below {format_bytes(least)} this is a lower bound"
-        " (a 10 us launch would be half of it)"
-    )
-    noted = 1 if isinstance(rows[0].bytes, float) else len(rows)
-    return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
-
-
-def old_form_notes(
-    rows: Sequence[AlgorithmEstimate], placed: PlacedGroup
-) -> list[AlgorithmEstimate]:
-    """Note on the first row where a tier of the file lists protocols itself."""
-    listed = [span.tier.name for span in placed.spans if span.tier.protocols]
-    if not rows or not listed:
-        return list(rows)
-    note = (
-        f"protocols of {listed[0]} as the file lists them, a form that is read for one more version"
-        " (colltool.fabric/1)"
-    )
-    return [replace(rows[0], notes=(*rows[0].notes, note)), *rows[1:]]
-
-
-def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
-    """Whether the fabric or a protocol states a launch overhead."""
-
-    def known() -> bool:
-        if "launch_overhead" in placed.fabric.model_fields_set:
-            return True
-        for span in placed.spans:
-            for protocol in span.tier.protocols_for(primitive).values():
-                if protocol.launch_s is not None:
-                    return True
-        return False
-
-    return placed.once(("launch", primitive), known)
-
-
-def _reaches(curve: Curve, seconds: float) -> float:
-    """The size in bytes at which a price reaches ``seconds``; 0 if it always takes longer."""
-    left = seconds - curve.a
-    if left <= 0:
-        return 0.0
-    if not curve.b:
-        return (left / curve.c) ** 2 if curve.c else inf
-    root = (sqrt(curve.c * curve.c + 4 * curve.b * left) - curve.c) / (2 * curve.b)
-    return root * root

@@ -24,7 +24,7 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
     its choices behind a colon."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
-    from colltool.algorithms.registry import every_algorithm, find, on_request
+    from colltool.algorithms.registry import find, on_request, usual_algorithms
 
     composed = [composition.name for composition in compositions(primitive)]
     base, colon, choice = name.partition(":")
@@ -36,7 +36,7 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
                 f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
             )
         return
-    known = sorted({algorithm.name for algorithm in every_algorithm()})
+    known = sorted({algorithm.name for algorithm in usual_algorithms()})
     for part in choice.split("/") if colon else ():
         if part not in known:
             fix = nearest(part, known) or f"known: {', '.join(known)}"

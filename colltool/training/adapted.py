@@ -17,14 +17,18 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
+from colltool.training.fastest_layout import fastest_layout
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job
 from colltool.training.job_results import on_fabric
-from colltool.training.layout_search import LayoutSearch, Progress, fastest_layout, search
+from colltool.training.layout_constraints import CHOICE_OF_KEY, Keep
+from colltool.training.layout_results import LayoutSearch
+from colltool.training.layout_search import search
 from colltool.training.memory import memory
 from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.registry import members, proposal
-from colltool.training.search_space import CHOICES, Keep, is_pinned
+from colltool.training.search_request import Progress
+from colltool.training.search_space import leaves_nothing_open
 from colltool.training.sentences import Remark, remark, sentence
 
 # stacks to try, in this order, for a device that a job's stack has no efficiency for
@@ -104,8 +108,8 @@ def _on_device(now: FittedJob) -> FittedJob:
 def _keeps_layout(now: FittedJob) -> bool:
     """Whether a job runs in its own layout: where a user says it, or where it fits."""
     if now.job.drafted:
-        return is_pinned(now.job)
-    sections = {key.partition(".")[0] for key in CHOICES}
+        return leaves_nothing_open(now.job)
+    sections = {key.partition(".")[0] for key in CHOICE_OF_KEY}
     if any(key.partition(".")[0] in sections for key, _ in now.job.overrides):
         return True
     return _fits(now.job, now.fabric, now.ranks or now.fabric.ranks)

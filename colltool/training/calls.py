@@ -1,8 +1,8 @@
 """The collectives that a rank of a pipeline stage sends in a step.
 
-A generator each yields the calls of layers, gradients and weights, pipeline borders, and the
-update; :func:`stage_calls` runs them and counts how often a step has each call. Sizes follow from
-the model's shape, with the letters of :mod:`operations`.
+:func:`stage_calls` is the entry: it runs a generator each for the calls of layers, gradients and
+weights, pipeline borders, and the update, and counts how often a step has each :class:`Call`. Sizes
+follow from the model's shape, with the letters of :mod:`operations`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from colltool.training.dispatchers import DISPATCHERS, GSHARD, copies, dispatche
 from colltool.training.files import BYTES
 from colltool.training.model import Shape
 from colltool.training.operations import Operation, Phase, cut_of, heads_of, layer_operations
-from colltool.training.parallel_config import (
-    ParallelConfig,
+from colltool.training.parallel_config import ParallelConfig, RankGroup, split_group
+from colltool.training.pipeline_stages import (
     PipelineStage,
-    RankGroup,
     RankParameters,
     ends_parameters,
     layer_parameters_of,
-    split_group,
 )
 from colltool.training.updates import trained_layer_parameters, trained_parameters
 
@@ -97,7 +95,7 @@ Calls = Iterator[Call]
 def _phases(config: ParallelConfig, operation: str, *, core: bool = False) -> tuple[Phase, ...]:
     """The phases in which an operation runs; ``core``: it also runs again where only attention's
     core is recomputed."""
-    if config.again.operation(operation) or (core and config.again.core):
+    if config.recomputation.operation(operation) or (core and config.recomputation.core):
         return "forward", "again", "backward"
     return "forward", "backward"
 
@@ -318,10 +316,10 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     """
     if config.model is None:
         return
-    if config.shard.layers:
+    if config.shard.shards_weights:
         yield from _fully_sharded_calls(config, stage)
         return
-    shard, row, grads = config.shard, config.shard.row, config.shard.grad_bytes
+    shard, row, grads = config.shard, config.shard.strategy, config.shard.grad_bytes
     for name, group, parameters in _by_replicas(config, trained_parameters(config, stage)):
         bucket = shard.bucket
         if bucket is None:
@@ -357,7 +355,7 @@ def _gradient_steps(
     across the others (``outer``).
     """
     grads, weights = config.shard.grad_bytes, config.precision.param_bytes
-    if not config.shard.row.optimizer:
+    if not config.shard.strategy.optimizer:
         yield AR, inner, "backward", grads, 1
         return
     if inner.ranks > 1:
@@ -411,7 +409,7 @@ def _unit_calls(
 ) -> Calls:
     """Yield the gathers of one layer's parameters, or of the ends', and the scatters of those that
     are trained."""
-    shard, source = config.shard, config.shard.row.source
+    shard, source = config.shard, config.shard.strategy.source
     passes: tuple[Phase, ...] = ("forward", "backward")
     if shard.gathers == 1:
         passes = ("forward",)
@@ -482,7 +480,7 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         ends = RankGroup(((2, (layout.pp - 1) * layout.group("pp").stride),))
         size = shape.vocab * shape.hidden / layout.tp * config.shard.grad_bytes
         yield call("embedding", AR, ends, size, source=TIED)
-    if config.update.orthogonal and config.shard.row.optimizer and shape is not None:
+    if config.optimizer_row.orthogonal and config.shard.strategy.optimizer and shape is not None:
         for name, group, parameters in _by_replicas(config, trained_parameters(config, stage)):
             inner, _ = _split_replicas(config, group)
             yield call(name, AG, inner, 2.0 * parameters, source=MOONLIGHT)
@@ -513,7 +511,7 @@ def stage_calls(
         "border": config.chunks * m,
         "step": 1,
     }
-    recomputed_share = config.again.share(stage.layers)
+    recomputed_share = config.recomputation.share(stage.layers)
     found: dict[tuple[object, ...], Call] = {}
     for call in chain.from_iterable(row(config, stage) for row in rows):
         share = recomputed_share if call.phase == "again" else 1.0

@@ -15,15 +15,8 @@ from colltool.base.errors import ColltoolError
 from colltool.definitions.source import KeyPath
 from colltool.training.calls import stage_calls
 from colltool.training.model import Shape, TransformerModel
-from colltool.training.parallel_config import (
-    ParallelConfig,
-    ParallelLayout,
-    ends_as_layers,
-    layers_of_stages,
-    pipeline_stages,
-    split_group,
-    strides,
-)
+from colltool.training.parallel_config import ParallelConfig, ParallelLayout, split_group, strides
+from colltool.training.pipeline_stages import ends_as_layers, layers_of_stages, pipeline_stages
 from colltool.training.violation import Violation
 
 _MAX_LISTED = 12  # divisors that a fix lists
@@ -272,7 +265,7 @@ def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterat
             what = f"{device.name} gives no rate to the memory of its host"
             fix = "device: {..., host: 55GB/s}, or leave offload out"
             yield Violation(("offload", key), what, fix)
-    for key, asked in (("lora", config.lora), ("optimizer", config.update.orthogonal)):
+    for key, asked in (("lora", config.lora), ("optimizer", config.optimizer_row.orthogonal)):
         if asked and shape is None:
             what = "the model has no shape: its matrices are not known"
             yield Violation((key,), what, "give hidden, heads, ffn and vocab")
@@ -395,7 +388,7 @@ def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
     under_layers: list[str] = [name for name in ("tp", "cp") if name in overlap.asked]
     if overlap.ep:
         under_layers.append("ep")
-    if "dp" in overlap.asked and config.shard.layers and config.shard.reshard:
+    if "dp" in overlap.asked and config.shard.shards_weights and config.shard.reshard:
         under_layers.append("dp")
     for name in under_layers:
         what = f"{name} hides under single layers, but compute gives times of a whole step"

@@ -20,10 +20,7 @@ from colltool.definitions.reader import Overrides, Reading, Shorthand, read, rea
 from colltool.definitions.source import KeyPath
 from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
-from colltool.training.constraint_violations import (
-    constraint_violations,
-    invalid_overlaps,
-)
+from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.files.job import JobFile, RanksFile
 from colltool.training.files.presets import (
     longest_sequence,
@@ -32,7 +29,7 @@ from colltool.training.files.presets import (
     preset_names,
     stem_of,
 )
-from colltool.training.job_configuration import configuration, lacks_keys
+from colltool.training.job_configuration import configuration, refuse_incomplete_job
 from colltool.training.parallel_config import ParallelConfig, RankGroup
 from colltool.training.stack_words import WORDS, chosen_stack
 from colltool.training.violation import Violation
@@ -358,7 +355,7 @@ def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         if reading.model.device is not None:
             overridden = any(key.split(".")[0] == "device" for key, _ in reading.overrides)
             device_from = "default" if shipped and not overridden else "job"
-        if found is not None and not lacks_keys(reading, reading.model):
+        if found is not None and not refuse_incomplete_job(reading, reading.model):
             checked = found if device_from == "job" else found._replace(device=None)
             for violation in constraint_violations(checked) or invalid_overlaps(checked):
                 reading.refuse(violation.path, violation.what, violation.fix)

@@ -1,5 +1,9 @@
 """The :class:`ParallelConfig` of a job file: files that it names are read, and defaults that follow
-from other keys are filled in."""
+from other keys are filled in.
+
+:func:`configuration` is the entry; :func:`refuse_incomplete_job` then adds errors for what the job
+lacks. :func:`shard_of`, :func:`overlap_of` and :func:`default_etp` serve a search of layouts too.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +47,16 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
 
     None where a named file cannot be read; its errors are then in the reading.
     """
-    failed: list[str] = []
-    named_part = partial(_named_part, reading, folder, failed)
+    unread_keys: list[str] = []
+    named_part = partial(_named_part, reading, folder, unread_keys)
     model = named_part("model", file.model, read_file=read_model, convert=transformer_of)
     device = named_part("device", file.device, read_file=read_device, convert=accelerator_of)
-    named = file.stack
-    if isinstance(named, str):
-        named = stack_of_job(file, device)
-    stack = named_part("stack", named, read_file=read_stack, convert=stack_of)
+    stack_file = file.stack
+    if isinstance(stack_file, str):
+        stack_file = stack_of_job(file, device)
+    stack = named_part("stack", stack_file, read_file=read_stack, convert=stack_of)
     # every named file is read first, so that all errors are in one report
-    if failed:
+    if unread_keys:
         return None
     layout, batch = _layout(file, model), file.batch
     schedule = file.schedule or default_schedule(layout.virtual)
@@ -68,6 +72,7 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
         optimizer=file.optimizer,
         offload=Offload(file.offload.optimizer, file.offload.activations),
         lora=file.lora.rank if file.lora else 0,
+        # fields of both have the same names
         precision=Precision(*(getattr(file.precision, name) for name in Precision._fields)),
         device=device,
         stack=stack,
@@ -81,7 +86,7 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
 def _named_part(
     reading: Reading[JobFile],
     folder: Path,
-    failed: list[str],
+    unread_keys: list[str],
     key: str,
     value: str | File | None,
     *,
@@ -90,7 +95,7 @@ def _named_part(
 ) -> Any:
     """Return a model, device or stack that a job names or writes out.
 
-    None where it has none, or where the file cannot be read; ``failed`` then gets its key.
+    None where it has none, or where the file cannot be read; ``unread_keys`` then gets its key.
     """
     if value is None:
         return None
@@ -99,7 +104,7 @@ def _named_part(
     try:
         return convert(read_file(value, folder), Path(value).stem)
     except ColltoolError as error:
-        failed.append(key)
+        unread_keys.append(key)
         for problem in problems_of(error):
             if problem.where:
                 reading.add_error((key,), problem)
@@ -109,8 +114,10 @@ def _named_part(
 
 
 def stack_of_job(file: JobFile, device: Accelerator | None) -> str:
-    """The shipped stack that a job's name of one and its words mean on a device; None: not known
-    yet."""
+    """Return the shipped stack that a job means by the name of one and its words.
+
+    ``device``: what it runs on, which decides some words; None where it is not known yet.
+    """
     assert isinstance(file.stack, str)
     named = chosen_stack(file.stack, _words(file))
     if device is None:
@@ -157,13 +164,13 @@ def _recompute_fields(file: JobFile, stack: Stack | None) -> dict[str, Any]:
     if isinstance(recompute, str):
         return {"recompute": recompute}
     if isinstance(recompute, tuple):
-        return {"recompute": "modules", "again_modules": recompute}
+        return {"recompute": "modules", "recomputed_modules": recompute}
     if recompute.layers is not None:
-        return {"recompute": "layers", "again_layers": recompute.layers}
-    return {"recompute": "modules", "again_modules": recompute.modules}
+        return {"recompute": "layers", "recomputed_layers": recompute.layers}
+    return {"recompute": "modules", "recomputed_modules": recompute.modules}
 
 
-class _Lack(NamedTuple):
+class _MissingKey(NamedTuple):
     """A key that a job needs, why, and what to write."""
 
     key: str
@@ -171,47 +178,49 @@ class _Lack(NamedTuple):
     fix: str
 
 
-def lacks_keys(reading: Reading[JobFile], file: JobFile) -> bool:
-    """Whether a job lacks keys that it needs; each gets an error in the reading."""
-    found = False
+def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
+    """Add an error for each key that a job lacks, and for words and compression that have nothing to
+    act on; return whether there is any."""
+    refused = False
     idle = idle_word(file.stack, _words(file))
     if idle is not None:
-        found = True
+        refused = True
         word, fix = idle
         what = f"{word} chooses among the shipped stacks of a family, and the job's is another"
         reading.refuse((word,), what, fix, about_key=True)
-    for lack in _lacking(file):
-        found = True
-        key = (lack.key,) if lack.key in reading.data else ()
-        reading.refuse(key, lack.what, lack.fix, about_key=True)
+    for missing in _missing_keys(file):
+        refused = True
+        # an error stands at its key where the file has it, else at the top
+        key = (missing.key,) if missing.key in reading.data else ()
+        reading.refuse(key, missing.what, missing.fix, about_key=True)
     if file.compression is not None and _is_alone(file, file.compression.on):
-        found = True
+        refused = True
         what = f"{file.compression.on} is 1: there is nothing to compress"
         reading.refuse(("compression", "on"), what, "on: dp")
-    return found
+    return refused
 
 
-def _lacking(file: JobFile) -> Iterator[_Lack]:
+def _missing_keys(file: JobFile) -> Iterator[_MissingKey]:
     """The keys that a job lacks."""
     model, compute = file.model, file.compute
     if model is None and compute is None and not file.calls:
         what = "a job has a model, given times or plain calls"
-        yield _Lack("model", what, "model: llama3-70b")
+        yield _MissingKey("model", what, "model: llama3-70b")
     if model is not None and file.sequence is None:
-        yield _Lack("sequence", "a job with a model needs 'sequence'", "sequence: 8192")
+        yield _MissingKey("sequence", "a job with a model needs 'sequence'", "sequence: 8192")
     if model is not None and file.batch is None:
         what = "a job with a model needs 'batch'"
-        yield _Lack("batch", what, "batch: {global: 1024, micro: 1}")
+        yield _MissingKey("batch", what, "batch: {global: 1024, micro: 1}")
     # the device may be the fabric's
     if model is not None and compute is None and file.stack is None:
         what = "no 'stack' says how fast it computes"
-        yield _Lack("stack", what, "stack: megatron, or compute: {...}")
+        yield _MissingKey("stack", what, "stack: megatron, or compute: {...}")
     if file.slower is not None and file.stack is None:
         what = "slower scales a stack, and there is none"
-        yield _Lack("slower", what, "stack: megatron, or leave slower out")
+        yield _MissingKey("slower", what, "stack: megatron, or leave slower out")
     if model is None and compute is not None and compute.forward_per_layer is not None:
         what = "times of a layer need the number of layers"
-        yield _Lack("compute", what, "model: {parameters: 7.0e+9, layers: 32}")
+        yield _MissingKey("compute", what, "model: {parameters: 7.0e+9, layers: 32}")
 
 
 def _is_alone(file: JobFile, dimension: str) -> bool:
@@ -253,16 +262,17 @@ def shard_of(file: ShardFile, layout: ParallelLayout, grads: str) -> Shard:
     """Return the sharding of a layout; in a pipeline FSDP does not ``reshard`` by default."""
     reshard = layout.pp == 1 if file.reshard is None else file.reshard
     return Shard(
-        file.mode,
-        file.group or 0,
-        file.gathers or (2 if reshard else 1),
-        reshard,
-        file.bucket,
-        file.grad_bytes or (4 if grads == "fp32" else 2),
+        mode=file.mode,
+        group=file.group or 0,
+        # a layer that is resharded is gathered again for its backward pass
+        gathers=file.gathers or (2 if reshard else 1),
+        reshard=reshard,
+        bucket=file.bucket,
+        grad_bytes=file.grad_bytes or (4 if grads == "fp32" else 2),
     )
 
 
-# the overlap of a key's value; a value that is not here has the default
+# the overlap of a key's value; None, where a job leaves the key out, is not here and gets the default
 TENSOR_OVERLAP: dict[bool | str | None, TensorOverlap] = {
     True: "split",
     False: "none",
@@ -275,9 +285,10 @@ def overlap_of(
     file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None
 ) -> Overlap:
     """Return what hides; by default ep is as the schedule has it, and tp as the stack."""
-    asked = [
-        name for name in ("tp", "cp", "ep", "dp", "pp") if getattr(file, name) in (True, "bulk")
-    ]
+    asked = []
+    for name in ("tp", "cp", "ep", "dp", "pp"):
+        if getattr(file, name) in (True, "bulk"):
+            asked.append(name)
     if file.sm_share:
         asked.append("sm_share")
     default_ep = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""

@@ -14,15 +14,9 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.training.model import Shape
-from colltool.training.operations import (
-    SCORE_BYTES,
-    LayerCut,
-    Operation,
-    cut_of,
-    layer_operations,
-)
-from colltool.training.parallel_config import (
-    ParallelConfig,
+from colltool.training.operations import SCORE_BYTES, LayerCut, Operation, cut_of, layer_operations
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import (
     PipelineStage,
     each_kind,
     ends_parameters,
@@ -151,7 +145,7 @@ def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[
     with_gradients = {"weights": states["weights"], "gradients": gradients}
     with_gradients["optimizer"] = states["optimizer"]
     passing: dict[str, float] = {}
-    if config.shard.layers:
+    if config.shard.shards_weights:
         passing["gathered layers"] = gathered_bytes(config, stage)
     elif casts := cast_bytes(config, stage):
         passing["cast weights"] = casts
@@ -162,7 +156,7 @@ def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[
         return
     kept, layer = _activations(config, config.shape, stage)
     recomputed: dict[str, float] = {}
-    if config.again.layers and stage.layers:
+    if config.recomputation.layers and stage.layers:
         recomputed["layer computed again"] = layer
     backward = always | passing | {"activations": kept}
     if stage.head:
@@ -222,9 +216,9 @@ def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
     if config.layout.pp > 1:
         copies = config.pipeline.weight_copies
     states = trained.dense * dense.optimizer + trained.experts * experts.optimizer
-    if config.update.orthogonal:
+    if config.optimizer_row.orthogonal:
         extra = extra_state_bytes(config, stage)
-        if config.shard.row.optimizer:
+        if config.shard.strategy.optimizer:
             extra /= config.shard.group or config.gradient_ranks
         states += extra
     return {
@@ -237,7 +231,7 @@ def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
 def _activations(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> tuple[float, float]:
     """Bytes that a stage keeps for its backward passes, and those of its largest layer: while it is
     recomputed, or until its backward pass."""
-    share = config.again.share(stage.layers)
+    share = config.recomputation.share(stage.layers)
     stored = largest_layer = working = 0.0
     for experts, layers in stage.layers_by_kind:
         kept, while_computing = layer_activations(config, shape, experts=experts, share=share)
@@ -274,8 +268,8 @@ def layer_activations(
     scores, recomputed modules all but what they store themselves.
     """
     cut, flash = cut_of(config), config.stack is None or config.stack.flash
-    kept, working = _layer_bytes(shape, cut, config.again, flash, experts)
-    if config.again.layers:
+    kept, working = _layer_bytes(shape, cut, config.recomputation, flash, experts)
+    if config.recomputation.layers:
         kept = share * cut.width * cut.outside * shape.hidden + (1 - share) * working
     return kept, working
 
@@ -353,18 +347,18 @@ def state_bytes(config: ParallelConfig, replicas: int) -> StateBytes:
     In bf16 with fp32 gradients DDP 2 + 4 + 12, ZeRO-1 6 + 12/D, ZeRO-2 2 + 16/D; FSDP 16/N, its
     fp32 weight is the master weight. Without master weights the optimizer updates those in bf16.
     """
-    shard, weight, states = config.shard, config.precision.param_bytes, config.update.states
+    shard, weight, states = config.shard, config.precision.param_bytes, config.optimizer_row.states
     gradient = float(shard.grad_bytes)
     parts = shard.group or replicas
     has_master = config.precision.master != "none"
-    if shard.row.weights:
+    if shard.strategy.weights:
         whole = MASTER if has_master and not config.lora else weight
         return StateBytes(whole / parts, gradient / parts, states / parts)
     if has_master and weight != MASTER:
         states += MASTER
-    if shard.row.gradients:
+    if shard.strategy.gradients:
         gradient /= parts
-    if shard.row.optimizer:
+    if shard.strategy.optimizer:
         states /= parts
     return StateBytes(weight, gradient, states)
 

@@ -1,8 +1,10 @@
 """A transformer and its parameter counts; a device, a software stack, and times of kernels.
 
-:class:`TransformerModel`, :class:`Accelerator` and :class:`Stack` are made from the files of a job.
-Kernel times (:func:`gemm_s`, :func:`core_s`, :func:`moved_s`) follow a roofline: FLOPs at the share
-of a device's peak that a stack reaches, or bytes at a share of its memory bandwidth.
+In this order: :class:`TransformerModel` with its :class:`Shape`, and :func:`layer_parameters`;
+:class:`Accelerator` and :class:`Stack`; kernels. The first three are made from the files of a job, by
+:func:`transformer_of`, :func:`accelerator_of` and :func:`stack_of`. Kernel times (:func:`gemm_s`,
+:func:`core_s`, :func:`moved_s`) follow a roofline: FLOPs at the share of a device's peak that a stack
+reaches, or bytes at a share of its memory bandwidth.
 """
 
 from __future__ import annotations
@@ -550,6 +552,7 @@ class Roofline(NamedTuple):
 
 TILE = 128 * 256  # elements of a result that a multiprocessor computes at once (cuBLAS, CUTLASS)
 BLOCK = 128  # queries of a block of fused attention
+NEIGHBOURS = 3  # measured GEMMs by which one of another shape is scaled
 # share of a layer's time in GEMMs below which an H100 keeps its clock, and from which it is at the
 # clock of GEMMs without pause (700 W): clocks of steps on one H100 SXM, 2026-11
 COOL, HOT = 0.65, 0.85
@@ -561,9 +564,6 @@ def waves(tiles: float, device: Accelerator, half: float) -> float:
     if not device.units:
         return 1.0
     return tiles / (tiles + half * device.units)
-
-
-NEIGHBOURS = 3  # measured GEMMs by which one of another shape is scaled
 
 
 @lru_cache(maxsize=16384)

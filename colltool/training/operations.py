@@ -30,9 +30,8 @@ from colltool.training.model import (
     moved_s,
     power_limited,
 )
-from colltool.training.parallel_config import (
-    GivenTimes,
-    ParallelConfig,
+from colltool.training.parallel_config import GivenTimes, ParallelConfig
+from colltool.training.pipeline_stages import (
     PipelineStage,
     RankParameters,
     ends_parameters,
@@ -353,7 +352,7 @@ def hardware_flops(config: ParallelConfig, *, halved: bool = True) -> float:
 
     The head is never recomputed: 96 B s L h^2 (1 + s/6h + V/16Lh) has 3 of its forward passes.
     """
-    model, shape, recompute = config.model, config.shape, config.again
+    model, shape, recompute = config.model, config.shape, config.recomputation
     assert model is not None
     assert shape is not None
     tokens = float(config.global_batch * config.sequence)
@@ -480,7 +479,7 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
 
 def _stage_from_layers(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     """Return a stage with the modelled times of its layers and ends."""
-    share = config.again.share(stage.layers)
+    share = config.recomputation.share(stage.layers)
     ends = total = _end_times(config, stage)
     dense = moe = None
     if stage.dense_layers:
@@ -501,8 +500,8 @@ def _stage_from_given_times(
     given_once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
     if not given.per_layer:
         return StageTimes(stage, None, None, Times(), given_once.times(1 / config.micro_batches))
-    if config.again.layers:
-        share = config.again.share(stage.layers)
+    if config.recomputation.layers:
+        share = config.recomputation.share(stage.layers)
         given_once = given_once.plus(Times(again_s=share * given.forward_s))
     layer = LayerTimes(given_once, Times(), Times())
     moe = layer if stage.moe_layers else None
@@ -513,7 +512,9 @@ def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     """A layer's compute in a micro-batch."""
     assert config.shape is not None
     roofline = _roofline_of(config)
-    times = _layer_times(config.shape, cut_of(config), roofline, config.again, experts, config.lora)
+    times = _layer_times(
+        config.shape, cut_of(config), roofline, config.recomputation, experts, config.lora
+    )
     casts = _casts(config, layer_parameters_of(config, experts=experts), roofline)
     if casts.total_s:
         times = times._replace(elementwise=times.elementwise.plus(casts))
@@ -532,8 +533,8 @@ def _host_waits(config: ParallelConfig, stage: PipelineStage, kernels: Times) ->
     if config.stack is None:
         return Times()
     host_s = config.stack.host_s * stage.dense_layers + config.stack.host_moe_s * stage.moe_layers
-    if config.again.layers:
-        host_s *= 1 + HOST_FORWARD * config.again.share(stage.layers)
+    if config.recomputation.layers:
+        host_s *= 1 + HOST_FORWARD * config.recomputation.share(stage.layers)
     waits_s = max(0.0, host_s - kernels.total_s)
     return Times(HOST_FORWARD * waits_s, (1 - HOST_FORWARD) * waits_s)
 
@@ -545,15 +546,15 @@ def _casts(config: ParallelConfig, parameters: RankParameters, roofline: Rooflin
     over micro-batches they are read and written once more.
     """
     moved = roofline.stack.cast_bytes
-    if not moved or (not config.shard.layers and config.precision.params != "fp32"):
+    if not moved or (not config.shard.shards_weights and config.precision.params != "fp32"):
         return Times()
     # FSDP casts the shard that a rank sends and gets
     own = parameters.total / (
-        (config.shard.group or config.layout.dp) if config.shard.layers else 1
+        (config.shard.group or config.layout.dp) if config.shard.shards_weights else 1
     )
     way_s = moved_s(moved / 2 * own, roofline)
     accumulated_s = 2 * way_s if config.micro_batches > 1 else 0.0
-    repeated_s = way_s if config.again.layers else 0.0
+    repeated_s = way_s if config.recomputation.layers else 0.0
     return Times(way_s, way_s + accumulated_s, repeated_s)
 
 

@@ -1,9 +1,10 @@
-"""How long a step waits for its collectives: compression, and overlap with compute.
+"""How long a step waits for its collectives: what of them is hidden under compute.
 
-:func:`priced` puts a price on a call, compressed where the job asks for that. :class:`OverlapModel`
-hides the calls of a micro-batch under parts of its layers, :class:`PassBuckets` hides gradients and
-weights under a whole pass, and :func:`borders` hides messages between stages. The energy of calls
-and the gain of compression are here as well.
+:func:`priced` puts a price on a call, compressed where the job asks for that
+(:mod:`colltool.training.compression`). :class:`OverlapModel` hides the calls of a micro-batch under
+parts of its layers, :class:`PassBuckets` hides gradients and weights under a whole pass,
+:func:`under_all_compute` messages that wait for nothing but the step before, and :func:`borders`
+messages between stages. :func:`energy_J` is what calls of one kind spend.
 """
 
 from __future__ import annotations
@@ -12,25 +13,22 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, P2P
 from colltool.training.calls import Call
 from colltool.training.collective_cost import CollectiveCost
+from colltool.training.compression import compressed, is_compressed, times_fewer
 from colltool.training.operations import LayerTimes, StageTimes, cut_of, layer_operations
-from colltool.training.parallel_config import Compression, ParallelConfig
+from colltool.training.parallel_config import ParallelConfig
 
 if TYPE_CHECKING:
-    from colltool.training.step_time import TrainingStep
+    pass
 
 # exposed share of a reduce-scatter under a GEMM in pieces: the last of Transformer Engine's four
 SPLIT_LEFT = 0.25
-REGIONS = (
-    2  # tensor parallel regions of a layer: attention and FFN, each with a gather and a scatter
-)
+# tensor parallel regions of a layer: attention and FFN, each with a gather and a scatter
+REGIONS = 2
 MOST_BUCKETS = 4096  # of a pass; more are merged, which changes no printed digit
 ROUNDING = 1e-12  # share of a time that a sum of thousands of terms may be off
-# lowest and highest share of extra steps to the same accuracy, by scheme
-EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 
 
 class PricedCall(NamedTuple):
@@ -66,7 +64,8 @@ class OverlapModel:
     """Hides the calls of a stage's micro-batches under parts of its layers."""
 
     def __init__(self, config: ParallelConfig, times: StageTimes) -> None:
-        self.config, self.times = config, times
+        self.config = config
+        self.times = times
 
     def exposed(self, sent: Sequence[PricedCall]) -> list[PricedCall]:
         """Return the calls of every micro-batch with their exposed seconds.
@@ -91,9 +90,11 @@ class OverlapModel:
         overhead_s = 2 * self.config.overlap.overhead_s
         if not overhead_s:
             return calls
-        return [
-            call._replace(exposed_s=call.exposed_s + overhead_s * call.call.calls) for call in calls
-        ]
+        with_overhead = []
+        for call in calls:
+            exposed_s = call.exposed_s + overhead_s * call.call.calls
+            with_overhead.append(call._replace(exposed_s=exposed_s))
+        return with_overhead
 
     def _layer(self, call: Call) -> LayerTimes | None:
         """The compute of the kind of layer that sends a call; None where times are of a step."""
@@ -119,7 +120,8 @@ class OverlapModel:
 
     def _under_own_layer(self, priced: PricedCall) -> float:
         """Exposed seconds of one call, which hides under a part of its own layer."""
-        call, layer = priced.call, self._layer(priced.call)
+        call = priced.call
+        layer = self._layer(call)
         if layer is None:
             return priced.each_s
         cover_s = 0.0
@@ -132,7 +134,8 @@ class OverlapModel:
                 cover_s = layer.gemms.weight_s / REGIONS
             case "attention block":
                 # messages a block, times blocks
-                blocks = self.config.layout.cp * call.each / max(1, self.config.layout.cp - 1)
+                cp = self.config.layout.cp
+                blocks = cp * call.each / max(1, cp - 1)
                 cover_s = layer.core.of(call.phase) / blocks
             case "shared expert":
                 cover_s = self._shared_expert_s(call, layer) / REGIONS
@@ -156,7 +159,8 @@ class OverlapModel:
         flops = {}
         for operation in layer_operations(shape, cut_of(self.config), experts=True):
             flops[operation.name] = operation.flops - operation.causal
-        share = flops["shared expert"] / (flops["shared expert"] + flops["attention"])
+        shared = flops["shared expert"]
+        share = shared / (shared + flops["attention"])
         return share * layer.gemms.of(call.phase)
 
     def _under_neighbour_layer(
@@ -199,11 +203,13 @@ class OverlapModel:
         load_s = _load_s(calls)
         if not load_s:
             return list(calls)
-        first, m = calls[0], self.config.micro_batches
+        first = calls[0]
+        m = self.config.micro_batches
         layer = self._layer(first.call)
         cover_s = 0.0
         if layer is not None:
-            cover_s = layer.all.backward_s + layer.all.again_s if backward else layer.all.forward_s
+            times = layer.all
+            cover_s = times.backward_s + times.again_s if backward else times.forward_s
         # layers of this kind on the stage
         layers = first.call.calls / first.call.each / m
         passes = max(1, self.times.stage.layers) * m
@@ -212,7 +218,8 @@ class OverlapModel:
         cover_s += sum(call.exposed_s / passes for call in others if call.cost.wire != wire)
         cover_s -= sum(call.hidden_s / passes for call in others if call.cost.wire == wire)
         covered_s = max(0.0, cover_s)
-        overflow_s = left_s = max(0.0, load_s - covered_s) * layers
+        overflow_s = max(0.0, load_s - covered_s) * layers
+        left_s = overflow_s
         if outermost:  # nothing is before the first gather, nothing behind the last scatter
             edge_s = load_s
             if backward:
@@ -224,7 +231,8 @@ class OverlapModel:
 
 def _exposed(call: PricedCall, share: float, overflow: float) -> PricedCall:
     """A call of which a share is exposed, and ``overflow`` of it for lack of compute."""
-    return call._replace(exposed_s=share * call.total_s, overflow_s=overflow * call.total_s)
+    total_s = call.total_s
+    return call._replace(exposed_s=share * total_s, overflow_s=overflow * total_s)
 
 
 def _load_s(calls: Sequence[PricedCall]) -> float:
@@ -265,7 +273,8 @@ def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
     shrink = max(1.0, sum(call.call.calls for call in sent) / MOST_BUCKETS)
     for call in sent:
         count = max(1, round(call.call.calls / shrink))
-        ready += [((index + 1) / count, call.total_s / count) for index in range(count)]
+        each_s = call.total_s / count
+        ready += [((index + 1) / count, each_s) for index in range(count)]
     ready.sort(key=itemgetter(0))
     return PassBuckets(
         tuple(sent),
@@ -341,7 +350,8 @@ def queued(takes_s: Sequence[float]) -> Buckets:
     The last end is the maximum over k of ready_k + t_k + t_(k+1) + ...: lines in the length of the
     pass, so only their upper envelope counts. Equal buckets have two, however many there are.
     """
-    count, rest = len(takes_s), 0.0
+    count = len(takes_s)
+    rest = 0.0
     corners: list[tuple[float, float]] = []
     # from the last bucket to the first: the rest is what each and all behind it take
     for index in range(count - 1, -1, -1):
@@ -380,7 +390,8 @@ def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
     """
     if sent.cost.energy_J is None:
         return None
-    call, share = sent.call, 1.0
+    call = sent.call
+    share = 1.0
     if call.per == "border":
         share = borders_crossed(config) / (config.layout.pp * config.chunks)
     elif call.primitive is P2P and not call.closed:
@@ -391,166 +402,12 @@ def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
     return sent.cost.energy_J * senders * call.calls * share
 
 
-def ratio(
-    scheme: str, *, block: int | None = None, keep: float | None = None, warmup: float | None = None
-) -> float:
-    """Compression ratio of 4-byte elements; it divides the bandwidth term only.
-
-    fp16 2; int8 4, with a scale per block of b 4b/(b+4); 1-bit 32; top-k with 4-byte indices 1/(2
-    keep); 1-bit Adam with a share w of uncompressed steps 1/(w + (1-w)/32).
-
-    >>> ratio("int8", block=128), ratio("topk", keep=0.001)
-    (3.878787878787879, 500.0)
-    """
-    if scheme == "int8" and block is not None:
-        return 4 * block / (block + 4)
-    if scheme == "topk":
-        return 1 / (2 * (keep or 1.0))
-    if scheme == "1bit-adam":
-        uncompressed = warmup or 0.0
-        return 1 / (uncompressed + (1 - uncompressed) / 32)
-    return RATIOS[scheme]
-
-
-# compression ratios of 4-byte elements, for schemes without options
-RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
-
-
-def ratio_of(given: Compression) -> float:
-    """The realised ratio where a job gives it, else that of the scheme's format."""
-    if given.realised is not None:
-        return given.realised
-    return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
-
-
-def times_fewer(config: ParallelConfig) -> float:
-    """How many times fewer bytes a job sends: the ratio for the width of its elements, at least 1,
-    or the realised one."""
-    given = config.compression
-    assert given is not None
-    if given.realised is not None:
-        return given.realised
-    # schemes give their ratio for elements of 4 bytes
-    width: float = config.precision.activation_bytes
-    if given.on == "dp":
-        width = config.shard.grad_bytes
-    return max(1.0, ratio_of(given) * width / 4)
-
-
-def is_compressed(given: Compression, call: Call) -> bool:
-    """Whether a call is compressed: on dp only gradients, not the gathered weights; on other
-    dimensions everything."""
-    if given.on == "dp":
-        return call.dimension in ("dp", "expert dp") and call.primitive is not AG
-    return call.dimension == given.on
-
-
 def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
     """Return a call with the price of one of them, compressed where the job asks for that."""
-    given, overhead_s = config.compression, 2 * config.overlap.overhead_s
+    given = config.compression
+    overhead_s = 2 * config.overlap.overhead_s
     if given is None or not is_compressed(given, call):
         return PricedCall(call, cost, cost.each_s, overhead_s=overhead_s)
     ratio = times_fewer(config)
     compressed_s, _ = compressed(cost.each_s, ratio, given.overhead_s, fixed_s=cost.latency_s)
     return PricedCall(call, cost.scaled(1 / ratio), compressed_s, overhead_s=overhead_s)
-
-
-def compressed(
-    collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0
-) -> tuple[float, float]:
-    """Seconds of a compressed collective, fixed + (t - fixed)/r + overhead, and the overhead above
-    which compression does not pay.
-
-    ``fixed_s``: the part of t that is not bandwidth, such as latency and launch.
-    """
-    bandwidth_s = collective_s - fixed_s
-    return fixed_s + bandwidth_s / ratio + overhead_s, bandwidth_s * (1 - 1 / ratio)
-
-
-def time_to_accuracy(
-    steps: float, compute_s: float, collective_s: float, extra_steps: float = 0.0
-) -> float:
-    """Seconds to an accuracy: S (1 + x)(T_c + t), with a share x of extra steps."""
-    return steps * (1 + extra_steps) * (compute_s + collective_s)
-
-
-def break_even_extra_steps(compute_s: float, before_s: float, after_s: float) -> float:
-    """The share of extra steps at which compression gains nothing: (T_c + t)/(T_c + t') - 1.
-
-    >>> round(break_even_extra_steps(0.3, 0.2, 0.05), 4)
-    0.4286
-    """
-    return (compute_s + before_s) / (compute_s + after_s) - 1
-
-
-class GradientCompression(NamedTuple):
-    """What compression does to a step and to its longest compressed call."""
-
-    given: Compression
-    ratio: float  # of 4-byte elements
-    times_fewer: float  # for the element width that is sent
-    each_s: float  # of the longest call
-    plain_each_s: float  # the same uncompressed
-    largest_overhead_s: float  # a larger one makes that call slower than uncompressed
-    step_s: float
-    plain_step_s: float
-    control_s: float
-    break_even_extra_steps: float  # share of extra steps at which a run gains nothing
-
-    @property
-    def pays(self) -> bool:
-        return self.given.overhead_s < self.largest_overhead_s
-
-    @property
-    def gains(self) -> bool:
-        return self.given.extra_steps < self.break_even_extra_steps
-
-    def run_s(self, steps: int) -> float:
-        """Seconds to the accuracy of ``steps`` uncompressed steps, extra steps included."""
-        return time_to_accuracy(
-            steps, self.control_s, self.step_s - self.control_s, self.given.extra_steps
-        )
-
-    def plain_run_s(self, steps: int) -> float:
-        return time_to_accuracy(steps, self.control_s, self.plain_step_s - self.control_s)
-
-
-def gradient_compression(
-    config: ParallelConfig, step: TrainingStep, plain_step: TrainingStep
-) -> GradientCompression | None:
-    """Compare a step with the same step uncompressed; None without compression.
-
-    Raises:
-        ColltoolError: the compressed dimension sends nothing.
-    """
-    given = config.compression
-    if given is None:
-        return None
-    calls = [call for stage in plain_step.stages for call in stage.sent]
-    compressed_calls = [call for call in calls if is_compressed(given, call.call)]
-    if not compressed_calls:
-        raise ColltoolError(
-            f"compression is on {given.on}, and no collective of the job is of it",
-            fix="another dimension of compression.on, or no compression",
-        )
-    longest = max(compressed_calls, key=lambda call: call.each_s)
-    sent_ratio = times_fewer(config)
-    each_s, largest_s = compressed(
-        longest.each_s, sent_ratio, given.overhead_s, fixed_s=longest.cost.latency_s
-    )
-    break_even = 0.0
-    if step.step_s:
-        network_s = plain_step.step_s - plain_step.control_s, step.step_s - step.control_s
-        break_even = break_even_extra_steps(step.control_s, *network_s)
-    return GradientCompression(
-        given=given,
-        ratio=ratio_of(given),
-        times_fewer=sent_ratio,
-        each_s=each_s,
-        plain_each_s=longest.each_s,
-        largest_overhead_s=largest_s,
-        step_s=step.step_s,
-        plain_step_s=plain_step.step_s,
-        control_s=step.control_s,
-        break_even_extra_steps=break_even,
-    )

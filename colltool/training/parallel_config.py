@@ -1,5 +1,9 @@
-"""A job resolved for a number of ranks: :class:`ParallelConfig`, the groups that its dimensions
-form, and its pipeline stages with their parameters.
+"""A job resolved for a number of ranks: :class:`ParallelConfig`, and the groups of ranks that its
+dimensions form (:meth:`ParallelLayout.group`). Its stages are in
+:mod:`colltool.training.pipeline_stages`.
+
+Letters in docstrings: of sizes of dimensions t tp, c cp, e ep, t_e etp (the tp of an expert), p pp, v
+virtual and D dp; m micro-batches of a step, each of b sequences of s tokens.
 
 Ranks are numbered with the first dimension of ``order`` fastest, so a dimension's stride is the
 product of the sizes inside it.
@@ -10,13 +14,12 @@ dp and pp for the experts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from colltool.base.primitives import ceil_div
 from colltool.training.files import (
     BYTES,
     ContextMode,
@@ -28,16 +31,7 @@ from colltool.training.files import (
     ShardMode,
     TensorOverlap,
 )
-from colltool.training.model import (
-    Accelerator,
-    Moe,
-    Shape,
-    Stack,
-    TransformerModel,
-    dense_before,
-    ends_of,
-    layer_parameters,
-)
+from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel
 from colltool.training.strategies import (
     OPTIMIZERS,
     RECOMPUTATIONS,
@@ -176,20 +170,20 @@ class Shard(NamedTuple):
     """How replicas share weights, gradients and optimizer states."""
 
     mode: ShardMode = "ddp"
-    group: int = 0  # ranks that share states where not all replicas do
+    group: int = 0  # number of ranks that share states, where not all replicas do
     gathers: int = 2  # of an FSDP layer a micro-batch
     reshard: bool = True  # False: gathered once a step
     bucket: float | None = None  # bytes of gradients; None: the library's
     grad_bytes: int = 4  # of a gradient when it is summed
 
     @property
-    def row(self) -> Sharding:
+    def strategy(self) -> Sharding:
         return SHARDINGS[self.mode]
 
     @property
-    def layers(self) -> bool:
+    def shards_weights(self) -> bool:
         """Whether weights are sharded too, so that layers are gathered."""
-        return self.row.weights
+        return self.strategy.weights
 
 
 class Precision(NamedTuple):
@@ -265,8 +259,8 @@ class ParallelConfig(NamedTuple):
     shard: Shard = Shard()
     schedule: Schedule = "1f1b"
     recompute: Recomputed = "none"
-    again_layers: int = 0  # of a stage, where recompute is "layers"
-    again_modules: tuple[Module, ...] = ()  # where it is "modules"
+    recomputed_layers: int = 0  # of a stage, where recompute is "layers"
+    recomputed_modules: tuple[Module, ...] = ()  # where it is "modules"
     precision: Precision = Precision()
     optimizer: OptimizerName = "adam"
     offload: Offload = Offload()
@@ -296,18 +290,18 @@ class ParallelConfig(NamedTuple):
         return SCHEDULES[self.schedule]
 
     @property
-    def again(self) -> Recomputation:
+    def recomputation(self) -> Recomputation:
         """What the backward pass computes again."""
         row = RECOMPUTATIONS[self.recompute]
         if row.whole:
             return row
         if self.recompute == "layers":
-            return row._replace(max_layers=self.again_layers)
-        core = not {"core_attn", "attention"}.isdisjoint(self.again_modules)
-        return row._replace(core=core, modules=self.again_modules)
+            return row._replace(max_layers=self.recomputed_layers)
+        core = not {"core_attn", "attention"}.isdisjoint(self.recomputed_modules)
+        return row._replace(core=core, modules=self.recomputed_modules)
 
     @property
-    def update(self) -> Optimizer:
+    def optimizer_row(self) -> Optimizer:
         return OPTIMIZERS[self.optimizer]
 
     @property
@@ -349,179 +343,6 @@ def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelCo
     return config
 
 
-def value_of(config: ParallelConfig, key: str) -> Any:
+def value_at_key(config: ParallelConfig, key: str) -> Any:
     """Return the value of a configuration by key, such as ``layout.tp``."""
     return config.micro_batch if key == "batch.micro" else attrgetter(key)(config)
-
-
-class PipelineStage(NamedTuple):
-    """The part of a model that a rank of the pipeline has."""
-
-    number: int
-    dense_layers: int
-    moe_layers: int
-    embedding: bool
-    head: bool
-
-    @property
-    def layers(self) -> int:
-        return self.dense_layers + self.moe_layers
-
-    @property
-    def layers_by_kind(self) -> list[tuple[bool, int]]:
-        """(Whether layers have experts, number of such layers), without empty kinds."""
-        kinds = ((False, self.dense_layers), (True, self.moe_layers))
-        return [(experts, layers) for experts, layers in kinds if layers]
-
-    @property
-    def kind(self) -> tuple[int, int, bool, bool]:
-        """What a stage's compute and calls depend on, equal for stages of one kind."""
-        return self.dense_layers, self.moe_layers, self.embedding, self.head
-
-
-def each_kind(stages: Iterable[PipelineStage]) -> list[PipelineStage]:
-    """The last stage of each kind."""
-    return list({stage.kind: stage for stage in stages}.values())
-
-
-def ends_as_layers(config: ParallelConfig) -> bool:
-    """Whether the embedding and the head each take the place of a layer: where p x v divides the
-    layers only with them.
-
-    Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split:
-    the 126 layers of Llama 3.1 405B on 8 stages of 8 chunks.
-    """
-    model, layout = config.model, config.layout
-    if model is None or layout.stages or layout.pp == 1 or not config.pipeline.ends_as_layers:
-        return False
-    chunks, places = layout.pp * layout.virtual, model.layers + 2
-    return model.layers % chunks > 0 and places % chunks == 0 and places > layout.pp
-
-
-def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple[int, ...]:
-    """Layers of each stage, as even as possible: the stages with the embedding and the head are the
-    last to get one more.
-
-    >>> layers_of_stages(61, 4), layers_of_stages(126, 8)
-    ((15, 16, 15, 15), (15, 16, 16, 16, 16, 16, 16, 15))
-    """
-    each, odd = divmod(layers, stages)
-    ends = [0] if folded else [0, stages - 1]
-    longer = [*(stage for stage in range(stages) if stage not in ends), *ends][:odd]
-    return tuple(each + (stage in longer) for stage in range(stages))
-
-
-def even_chunks(config: ParallelConfig) -> float:
-    """Chunks v by which the bubble is shorter: fewer where chunks differ by a layer.
-
-    A bubble is as long as the longest chunk: of 20 layers in three chunks 7.
-    """
-    model, v = config.model, config.layout.virtual
-    if v == 1 or model is None or config.folded or ends_as_layers(config):
-        return v
-    longest = max(config.layout.stages or layers_of_stages(model.layers, config.layout.pp))
-    return longest / ceil_div(longest, v)
-
-
-def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
-    """Return the pipeline stages of a model.
-
-    Its dense layers come first, unless spread; with virtual stages a stage holds every p-th chunk of the model.
-    """
-    model, layout = config.model, config.layout
-    assert model is not None
-    return _stages(
-        model.layers,
-        model.dense_layers,
-        layout.pp,
-        config.chunks,
-        layout.stages,
-        folded=config.folded,
-        ends=ends_as_layers(config),
-        spread=model.spread,
-    )
-
-
-# cached, as layouts of a search share a few hundred pipelines
-@lru_cache(maxsize=4096)
-def _stages(
-    layers: int,
-    dense_layers: int,
-    p: int,
-    v: int,
-    counts: tuple[int, ...],
-    *,
-    folded: bool,
-    ends: bool,
-    spread: bool,
-) -> tuple[PipelineStage, ...]:
-    """Return the stages of p stages with v chunks; ``counts``: layers of stages that a job lists."""
-    chunk_layers = []  # by stage and chunk
-    for count in counts or layers_of_stages(layers, p, folded=folded):
-        layers_each, odd = divmod(count, v)
-        chunk_layers.append([layers_each + (chunk < odd) for chunk in range(v)])
-    if ends:
-        chunk_layers = [[(layers + 2) // (p * v)] * v for _ in range(p)]
-        chunk_layers[0][0] -= 1
-        chunk_layers[-1][-1] -= 1
-    dense = [0] * p
-    position = 0  # layers before a chunk, which are in order: chunk by chunk, stage by stage
-    for chunk in range(v):
-        upwards = folded and chunk % 2
-        for stage in reversed(range(p)) if upwards else range(p):
-            end = position + chunk_layers[stage][chunk]
-            before = dense_before(position, layers, dense_layers, spread=spread)
-            dense[stage] += dense_before(end, layers, dense_layers, spread=spread) - before
-            position = end
-    # ZB-V: the head is on the stage of the embedding (arXiv:2401.10241 section 6)
-    last = 0 if folded else p - 1
-    return tuple(
-        PipelineStage(
-            stage,
-            dense[stage],
-            sum(chunk_layers[stage]) - dense[stage],
-            embedding=stage == 0,
-            head=stage == last,
-        )
-        for stage in range(p)
-    )
-
-
-class RankParameters(NamedTuple):
-    """Parameters of a rank, by their replicas: D c of dense ones, fewer of those of its experts."""
-
-    dense: float
-    experts: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return self.dense + self.experts
-
-
-def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParameters:
-    """Parameters of one layer on a rank; without a shape an equal part of all parameters."""
-    model, layout = config.model, config.layout
-    assert model is not None
-    if model.shape is None:
-        return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))
-    layer = layer_parameters(model.shape, experts=experts)
-    return RankParameters(*layer.on(layout.tp, layout.ep, layout.etp))
-
-
-def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Parameters of a stage's embedding and head on a rank; with p > 1 the last stage has its own
-    copy of a tied head."""
-    if config.shape is None:
-        return 0.0
-    return ends_of(config.shape, config.layout.tp, embedding=stage.embedding, head=stage.head)
-
-
-def stage_parameters(config: ParallelConfig, stage: PipelineStage) -> RankParameters:
-    """Parameters of a stage on a rank."""
-    dense = ends_parameters(config, stage)
-    experts = 0.0
-    for with_experts, layers in stage.layers_by_kind:
-        layer = layer_parameters_of(config, experts=with_experts)
-        dense += layers * layer.dense
-        experts += layers * layer.experts
-    return RankParameters(dense, experts)

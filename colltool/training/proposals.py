@@ -1,9 +1,10 @@
 """Proposals that change a job, and what a plan tells of them: the best gain first.
 
-A function under ``@proposal`` yields changes of a job as it is (:class:`Situation`); those that cost
-less time stand first. :func:`proposals` prices the step with each change of the registry that is for
-time, of the fabric too, and keeps those that gain. :func:`cures` are those with which a job fits its
-device.
+:func:`proposals` is the entry: it prices the step with each change of the registry that is for time,
+of the fabric too, and keeps those that gain. :func:`cures` are those with which a job fits its device.
+
+Above it stand the changes of a job: each function under ``@proposal`` yields some for a job as it is
+(:class:`Situation`), those that cost less time first. :func:`job_changes` runs those for a use.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from colltool.base.formatting import format_bytes
 from colltool.base.primitives import AG, AR, RS, ceil_div
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.compression import EXTRA_STEPS
 from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
 from colltool.training.dispatchers import faster_dispatchers
 from colltool.training.fabric_changes import Knob
@@ -26,11 +28,11 @@ from colltool.training.files import ContextMode, written
 from colltool.training.files.job import CallFile
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, shard_of
+from colltool.training.layout_keys import changed_keys, possible_overlap
 from colltool.training.memory import Memory, memory
-from colltool.training.overlap import EXTRA_STEPS
 from colltool.training.parallel_config import Compression, ParallelConfig, with_values
 from colltool.training.registry import Use, members, proposal
-from colltool.training.search_space import MIN_TOKENS, chunk_counts, possible_overlap, values_of
+from colltool.training.search_space import MIN_TOKENS, chunk_counts
 from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep, step_time
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
@@ -39,7 +41,7 @@ from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 LEAST_GAIN = 1e-3
 WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
 BLOCK = 128  # elements of a compressed gradient that share a scale
-# of ranks, innermost first: the dimensions with the most traffic have the shortest strides
+# usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
 # dimensions of calls whose groups lie along another dimension of the layout
 _PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
@@ -147,8 +149,8 @@ def sharded_states(current: Situation) -> Changes:
     setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
     label = remark("sharded_states")
     # the job shares gradients or weights too, so that a rank needs more memory with ZeRO-1
-    if shard.row.optimizer:
-        code = "whole_weights" if shard.layers else "whole_gradients"
+    if shard.strategy.optimizer:
+        code = "whole_weights" if shard.shards_weights else "whole_gradients"
         label = remark(code, memory=format_bytes(memory(setup).bytes, 3))
     values = {"shard.mode": "zero1"}
     # a group of hsdp would be one of zero1 as well
@@ -190,7 +192,7 @@ def _expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
 @proposal("time")
 def less_recomputation(current: Situation) -> Changes:
     """Keep more activations, and recompute less."""
-    now = current.config.again
+    now = current.config.recomputation
     for name, row in RECOMPUTATIONS.items():
         if row.whole and row.core + row.layers < now.core + now.layers:
             yield current.change(remark("recompute", recompute=name), {"recompute": name})
@@ -202,11 +204,11 @@ def more_recomputation(current: Situation) -> Changes:
     config = current.config
     selective = {"recompute": "selective"}
     label = remark("recompute", recompute="selective")
-    if not config.again.core and config.stack is not None and not config.stack.flash:
+    if not config.recomputation.core and config.stack is not None and not config.stack.flash:
         yield current.change(label, selective)
         if _copies_tokens(config):
             yield current.change(label, _split_tokens(config) | selective)
-    if not config.again.layers:
+    if not config.recomputation.layers:
         yield current.change(remark("recompute", recompute="full"), FULL)
 
 
@@ -215,7 +217,7 @@ def sharded_weights(current: Situation) -> Changes:
     """Shard weights as well, FSDP, with the defaults of a job file: in a pipeline weights are gathered
     once a step."""
     config = current.config
-    if config.gradient_ranks > 1 and not config.shard.layers:
+    if config.gradient_ranks > 1 and not config.shard.shards_weights:
         shard = config.shard._replace(mode="fsdp", reshard=True, gathers=2)
         if config.layout.pp > 1:
             shard = shard._replace(reshard=False, gathers=1)
@@ -227,7 +229,7 @@ def sharded_weights(current: Situation) -> Changes:
 def shards_inside_a_tier(current: Situation) -> Changes:
     """Gather weights on a faster tier, and sum gradients of the copies across, HSDP."""
     shard, group = current.config.shard, current.config.layout.group("cp", "dp")
-    if current.config.layout.dp == 1 or not shard.layers:
+    if current.config.layout.dp == 1 or not shard.shards_weights:
         return
     inside = 1
     for tier in current.fabric.tiers[:-1]:
@@ -268,7 +270,7 @@ def hidden_calls(current: Situation) -> Changes:
 @proposal("time", parts=_GRADIENTS)
 def other_buckets(current: Situation) -> Changes:
     """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
-    if current.config.shard.layers:
+    if current.config.shard.shards_weights:
         return
     sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
     largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
@@ -471,7 +473,7 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
     label = remark("other_size", dimension=dimension.upper(), size=size)
     if size == 1:
         label = remark("no_size", dimension=dimension.upper())
-    yield current.change(label, dict(values_of(job, setup)), setup)
+    yield current.change(label, dict(changed_keys(job, setup)), setup)
 
 
 @proposal("time", of="calls")
@@ -568,12 +570,12 @@ def proposals(
         step_s = step_seconds(config, costs.changed(faster.fabric, knob.tier))
         if step_s is not None and _gains(config, faster.values, step_s, now):
             found.append(_proposal(label, "fabric", faster.values, config, step_s, now))
-    speed = _speed(job, config)
-    seen: set[ParallelConfig] = set()
+    speed = _speed_as_found(job, config)
+    listed_setups: set[ParallelConfig] = set()
     for change in job_changes(Situation(job, config, costs, now), "time"):
         setup, values = change.setup, change.values | speed
         # another proposal that is listed leads to the same
-        if change.plain is None and setup in seen:
+        if change.plain is None and setup in listed_setups:
             continue
         # what cannot be is left out before it is priced
         if constraint_violations(setup) or invalid_overlaps(setup) or _too_large(setup, config):
@@ -581,7 +583,7 @@ def proposals(
         step_s = step_seconds(setup, listed=change.plain)
         if step_s is not None and _gains(setup, values, step_s, now) and job.accepts(values):
             found.append(_proposal(change.label, "job", values, setup, step_s, now))
-            seen.add(setup)
+            listed_setups.add(setup)
     # what does not fit never leads
     found.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
     if config.model is None:
@@ -607,7 +609,7 @@ def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
     if now.fits is not False and not now.tight:
         return
     tried = [*job_changes(Situation(job, config), "memory")]
-    if not config.again.layers:
+    if not config.recomputation.layers:
         for change in tried[:]:
             if "recompute" not in change.values:
                 values = change.values | FULL
@@ -625,7 +627,7 @@ def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
         yield from still_tight
 
 
-def _speed(job: Job, config: ParallelConfig) -> dict[str, str]:
+def _speed_as_found(job: Job, config: ParallelConfig) -> dict[str, str]:
     """Return values that replace a measured step by the speed found from it, as the step is that of
     one layout only; empty without a measured step."""
     if config.slower == 1 or job.file.slower is not None:
@@ -642,7 +644,7 @@ def _too_large(other: ParallelConfig, config: ParallelConfig) -> bool:
 
 
 def _gains(setup: ParallelConfig, values: dict[str, str], step_s: float, now: TrainingStep) -> bool:
-    """Whether a change is worth it; extra steps to the same accuracy count against it."""
+    """Whether a change makes the step shorter by enough to be listed; extra steps to the same accuracy count against it."""
     steps_ratio = 1.0
     if setup.compression is not None and "compression.scheme" in values:
         steps_ratio += setup.compression.extra_steps
@@ -650,6 +652,7 @@ def _gains(setup: ParallelConfig, values: dict[str, str], step_s: float, now: Tr
 
 
 def _gain(step_s: float, now: TrainingStep) -> float:
+    """Share of the step that a change saves."""
     return 1 - step_s / now.step_s if now.step_s else 0.0
 
 

@@ -1,4 +1,4 @@
-"""A job's step under the other stacks of its family."""
+"""A job's step under the other stacks of its family, such as with CUDA graphs and without."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from colltool.training.parallel_config import ParallelConfig
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep, step_time
 
-TURNS = 0.02  # of a step: what other stacks differ by, where they are worth a line
+LEAST_DIFFERENCE = 0.02  # share of a step below which another stack is not worth a line
 
 
 class StackStep(NamedTuple):
@@ -21,7 +21,7 @@ class StackStep(NamedTuple):
 
     name: str
     step_s: float
-    asked_by: str  # the words of a job that choose it
+    asked_by: str  # what a job says to have it, as users read it: "cuda_graphs: true"
 
 
 def other_stacks(
@@ -30,29 +30,33 @@ def other_stacks(
     plain: tuple[PlainCall, ...],
     step: TrainingStep,
 ) -> tuple[StackStep, ...]:
-    """The step under each other stack of the family of a shipped one, where one of them differs.
+    """Return the step under each other stack of its family, if the job's stack is a shipped one;
+    nothing where all of them take as long.
 
-    Words of a job that a stack sets by default, such as what runs again, stay as they are.
+    Words of a job that a stack sets by default, such as what is recomputed, stay as they are.
     """
     stack = config.stack
+    # given times hold for the stack that they were measured under, and so does a factor on them
     if stack is None or config.compute is not None or config.slower != 1:
         return ()
-    name = family_of(stack.name)
-    family = FAMILIES.get(name)
-    if family is None or stack != _shipped(stack.name)._replace(measured=stack.measured):
+    family = FAMILIES.get(family_of(stack.name))
+    # a stack that a user changed has no other of its kind, whatever its name
+    if family is None or stack != _shipped_like(stack, stack.name):
         return ()
-    asked = {family.off: f"{family.word}: false", family.on: f"{family.word}: true"}
-    found = []
-    for other, words in asked.items():
-        if other == stack.name:
+    asked_by = {family.off: f"{family.word}: false", family.on: f"{family.word}: true"}
+    others = []
+    for name, words in asked_by.items():
+        if name == stack.name:
             continue
-        changed = _shipped(other)._replace(measured=stack.measured)
-        seconds = step_time(config._replace(stack=changed), costs, plain).step_s
-        found.append(StackStep(other, seconds, words))
-    if all(abs(other.step_s / step.step_s - 1) < TURNS for other in found):
+        other = config._replace(stack=_shipped_like(stack, name))
+        others.append(StackStep(name, step_time(other, costs, plain).step_s, words))
+    if all(abs(other.step_s / step.step_s - 1) < LEAST_DIFFERENCE for other in others):
         return ()
-    return tuple(found)
+    return tuple(others)
 
 
-def _shipped(name: str) -> Stack:
-    return stack_of(read_stack(name, Path()), name)
+def _shipped_like(stack: Stack, name: str) -> Stack:
+    """Return the shipped stack of a name, with the user's measured GEMMs of this one."""
+    # no folder: a shipped name is not a file of the user's
+    shipped = stack_of(read_stack(name, Path()), name)
+    return shipped._replace(measured=stack.measured)

@@ -46,14 +46,8 @@ from colltool.training.overlap import (
     under_all_compute,
 )
 from colltool.training.overlap_slowdown import slowed_s
-from colltool.training.parallel_config import (
-    ParallelConfig,
-    PipelineStage,
-    Shard,
-    each_kind,
-    even_chunks,
-    pipeline_stages,
-)
+from colltool.training.parallel_config import ParallelConfig, Shard
+from colltool.training.pipeline_stages import PipelineStage, each_kind, even_chunks, pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
 from colltool.training.violation import Violation
@@ -277,7 +271,7 @@ def _micro_batch_view(config: ParallelConfig) -> ParallelConfig:
     wait for messages.
     """
     view = config
-    if not (config.shard.layers and config.shard.reshard):
+    if not (config.shard.shards_weights and config.shard.reshard):
         view = view._replace(shard=Shard())
     if config.overlap.pp:
         whole = config.layout._replace(virtual=1, stages=())

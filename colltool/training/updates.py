@@ -6,8 +6,8 @@ from __future__ import annotations
 from colltool.training.files import BYTES
 from colltool.training.model import BYTES_OF_ADAM
 from colltool.training.operations import adapters, cut_of, layer_operations
-from colltool.training.parallel_config import (
-    ParallelConfig,
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import (
     PipelineStage,
     RankParameters,
     ends_parameters,
@@ -55,9 +55,9 @@ def extra_state_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
     Muon leaves both to Adam, which also keeps a second moment (Liu 2025, Muon is scalable,
     arXiv:2502.16982, section 2.2).
     """
-    if not config.update.orthogonal or config.lora:
+    if not config.optimizer_row.orthogonal or config.lora:
         return 0.0
-    return (BYTES_OF_ADAM - config.update.states) * ends_parameters(config, stage)
+    return (BYTES_OF_ADAM - config.optimizer_row.states) * ends_parameters(config, stage)
 
 
 def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
@@ -68,21 +68,21 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     parameters = trained_parameters(config, stage)
     # ranks that share the states of a parameter
     dense_ranks = expert_ranks = config.shard.group or 1
-    if config.shard.row.optimizer and not config.shard.group:
+    if config.shard.strategy.optimizer and not config.shard.group:
         dense_ranks, expert_ranks = config.gradient_ranks, config.layout.expert_dp
     own_parameters = parameters.dense / dense_ranks + parameters.experts / expert_ranks
     offloaded = config.offload.optimizer
     bytes_per_parameter = config.stack.optimizer_bytes * _moved(config) / MOVED_BY_ADAM
     rate_Bps = config.stack.memory_optimizer * config.device.bandwidth_Bps
     device_s = (1 - offloaded) * own_parameters * bytes_per_parameter / rate_Bps
-    if config.update.orthogonal:
+    if config.optimizer_row.orthogonal:
         device_s += _orthogonal_s(config, stage, dense_ranks)
     return config.slower * device_s + _host_s(config, offloaded * own_parameters)
 
 
 def _moved(config: ParallelConfig) -> float:
     """Bytes of a parameter that an update reads and writes."""
-    states = 2 * config.update.states
+    states = 2 * config.optimizer_row.states
     if config.precision.master == "none":
         moved = states + 3 * config.precision.param_bytes
         return moved / HALVES if config.precision.param_bytes < BYTES["fp32"] else moved

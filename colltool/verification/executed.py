@@ -7,7 +7,7 @@ links of a fabric; :func:`judge_time` compares the seconds that follow with the 
 
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.composed import NATURAL_ORDER, compose, compositions
+from colltool.algorithms.composed import NATURAL_ORDER, compose
 from colltool.algorithms.executor import (
     Network,
     Outcome,
@@ -19,7 +19,7 @@ from colltool.algorithms.executor import (
 from colltool.algorithms.program import Program, Step, maker
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
-from colltool.base.primitives import A2A, Pipeline, Primitive, Terms
+from colltool.base.primitives import A2A, Pipeline, Terms
 from colltool.custom.schedule import CustomSchedule
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel
@@ -112,11 +112,6 @@ def model_options(segments: int, *, ideal: bool) -> ModelOptions:
     """The model options of prices that are compared with executions, where every step waits for its
     slowest pair."""
     return ModelOptions(ideal=ideal, pipelining=segments, ring_alpha="worst", phases="sequential")
-
-
-def composition_names(primitive: Primitive) -> list[str]:
-    """The names of a primitive's compositions."""
-    return [composition.name for composition in compositions(primitive)]
 
 
 class Execution(NamedTuple):

@@ -4,6 +4,7 @@ simulators."""
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from colltool.algorithms.composed import composition_names
 from colltool.algorithms.executor import concatenated
 from colltool.algorithms.program import Program
 from colltool.algorithms.registry import find
@@ -112,7 +113,7 @@ def scheduled(
             except ValueError as error:
                 raise _refused(str(error), cost_model.title) from error
             return Scheduled(placed, cost_model, program)
-    names = executed.composition_names(primitive)
+    names = composition_names(primitive)
     if choice.base in names:
         raise _refused(why_not_composed(placed), name)
     # one algorithm over all tiers

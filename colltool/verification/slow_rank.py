@@ -17,7 +17,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
-from colltool.algorithms.composed import NATURAL_ORDER, find_composition
+from colltool.algorithms.composed import NATURAL_ORDER, composition_names, find_composition
 from colltool.algorithms.executor import concatenated
 from colltool.algorithms.program import estimated_messages, maker
 from colltool.algorithms.registry import Algorithm, find
@@ -36,7 +36,7 @@ from colltool.estimate.protocols import under_protocols
 from colltool.fabric.model import Fabric
 from colltool.network.arrays import Floats, np
 from colltool.network.group import Group
-from colltool.verification.executed import composition_names, network_for
+from colltool.verification.executed import network_for
 
 SEGMENTS = 16  # of pipelined algorithms
 MOST_WORK = 20_000_000  # messages of the largest schedule that is executed: seconds of work

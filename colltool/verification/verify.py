@@ -8,15 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from colltool.algorithms.composed import composition_names
 from colltool.algorithms.executor import Outcome
 from colltool.algorithms.program import estimated_messages, maker
-from colltool.algorithms.registry import (
-    Algorithm,
-    Choice,
-    algorithms,
-    find,
-    on_request,
-)
+from colltool.algorithms.registry import Algorithm, Choice, algorithms, find, on_request
 from colltool.algorithms.trace import Trace, Vectors
 from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Primitive
@@ -35,13 +30,7 @@ from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 from colltool.verification import executed
 from colltool.verification.custom_cost import check_ranks, custom_cost
-from colltool.verification.executed import (
-    VERDICTS,
-    Counts,
-    Seconds,
-    Verdict,
-    composition_names,
-)
+from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
 
 SEGMENTS = 16  # of pipelined algorithms by default
 TRACED_SEGMENTS = 2  # in a trace, short enough to be read

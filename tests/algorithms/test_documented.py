@@ -15,12 +15,12 @@ from swept import swept
 import colltool
 from colltool.algorithms import registry
 from colltool.algorithms.composed import Composition, every_composition
-from colltool.algorithms.registry import Algorithm, every_algorithm, on_request
+from colltool.algorithms.registry import Algorithm, on_request, usual_algorithms
 from colltool.base.primitives import totals
 from colltool.estimate.explain import explain
 
 PACKAGE = Path(colltool.__file__).parent
-ROWS: list[Algorithm | Composition] = [*every_algorithm(), *every_composition(), *on_request()]
+ROWS: list[Algorithm | Composition] = [*usual_algorithms(), *every_composition(), *on_request()]
 NAMES = {
     name: text for name, text in vars(registry).items() if name.isupper() and isinstance(text, str)
 }

@@ -15,7 +15,7 @@ from swept import swept
 import colltool.algorithms as filled
 from colltool.algorithms.composed import every_composition
 from colltool.algorithms.lattice import busiest_link
-from colltool.algorithms.registry import algorithms, every_algorithm, find
+from colltool.algorithms.registry import algorithms, find, usual_algorithms
 from colltool.base.primitives import (
     A2A,
     AG,
@@ -199,7 +199,7 @@ def test_flat_over_several_tiers_has_the_same_counts(key: tuple[Primitive, str])
 @pytest.mark.parametrize("c", [1.0, 1.5, 2.0])
 def test_tree_beta_is_the_load_of_the_double_tree_and_of_nothing_else(c: float) -> None:
     assert counts(AR, "double-binary-tree", on("star", 72, tree_beta=c)) == (14, c)
-    for row in every_algorithm():
+    for row in usual_algorithms():
         group = on("star", 64, tree_beta=c)
         if row.name != "double-binary-tree" and row.why_not(group) is None:
             assert row.schedule(group) == row.schedule(on("star", 64)), row.name
@@ -263,7 +263,7 @@ def test_bruck_slot_by_slot(n: int) -> None:
 @swept("n", [2, 3, 5, 6, 7, 9, 12, 64, 72, 100, 513])
 def test_the_bytes_of_the_rounds_add_up_to_n_beta(n: int) -> None:
     """A table entry and the round-by-round schedule that the engine charges must be the same."""
-    for row in every_algorithm():
+    for row in usual_algorithms():
         for topology in ("star", "tiers"):
             group = on(topology, n)  # type: ignore[arg-type]
             if row.why_not(group) is not None:
@@ -657,7 +657,7 @@ AT_ONCE = {"one-shot", "two-shot", "direct", "in-network", "send"}
 """These post several messages for one α, or leave the work to the switches: no lg N rounds."""
 
 
-@swept("row", every_algorithm())
+@swept("row", usual_algorithms())
 def test_no_schedule_beats_the_lower_bounds(row: object) -> None:
     """n_β on all ports of a rank together; n_α of schedules that exchange with one rank at a
     time."""
@@ -760,11 +760,11 @@ def test_every_row_of_the_tables_is_tested_above() -> None:
         | {"shortest-path", "dim-by-dim", "rabenseifner-padded"}
     )
     assert {
-        (row.primitive, row.name) for row in every_algorithm() if row.name not in others
+        (row.primitive, row.name) for row in usual_algorithms() if row.name not in others
     } == checked
 
 
-@swept("row", every_algorithm())
+@swept("row", usual_algorithms())
 def test_every_row_is_documented(row: object) -> None:
     assert row.source  # type: ignore[attr-defined]
     assert row.formula.__doc__  # type: ignore[attr-defined]
@@ -800,7 +800,7 @@ def test_flat_rings_over_tiers(passes: tuple[Primitive, int], n: int) -> None:
 
 
 def test_all_terms_are_positive_and_finite() -> None:
-    for row in every_algorithm():
+    for row in usual_algorithms():
         for group in GROUPS:
             if row.why_not(group) is None:
                 for terms in row.schedule(group):

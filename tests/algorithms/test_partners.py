@@ -15,7 +15,7 @@ import colltool.algorithms
 from colltool.algorithms.executor import concatenated
 from colltool.algorithms.partners import most_partners
 from colltool.algorithms.program import maker
-from colltool.algorithms.registry import Algorithm, every_algorithm, find
+from colltool.algorithms.registry import Algorithm, find, usual_algorithms
 from colltool.base.primitives import AR, BC, Primitive, Rounds
 from colltool.estimate.routed_cost import _rounds
 from colltool.network.group import Axis, Group
@@ -41,7 +41,7 @@ def executed(primitive: Primitive, name: str, group: Group) -> int:
 def test_routes_meet_as_many_as_the_schedules_do(ranks: int) -> None:
     """A small double tree meets fewer, where ranks are parent and child in both trees."""
     group = Group(ranks, "star", scale_out=True, switch=EVERYTHING)
-    for row in every_algorithm():
+    for row in usual_algorithms():
         if row.why_not(group) is None and maker(row.primitive, row.name) is not None:
             found, real = (
                 most_partners(row.schedule(group), group),
@@ -96,7 +96,7 @@ def messages(src: Any, dst: Any) -> frozenset[tuple[int, int]]:
 
 IN_ROUNDS = [
     row
-    for row in every_algorithm()
+    for row in usual_algorithms()
     if "star" in row.topologies
     and row.why_not(Group(8, "star", scale_out=True)) is None
     and any(isinstance(terms.route, Rounds) for terms in row.schedule(Group(8, "star")))

@@ -29,7 +29,8 @@ from colltool.training.operations import (
     routing_times,
     stage_times,
 )
-from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.published import published_error
 from colltool.training.updates import optimizer_s
 

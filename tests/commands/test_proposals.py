@@ -13,7 +13,7 @@ from planning import dense, thin
 
 import colltool.training
 from colltool.training import adapted, proposals, registry, search_space, targets
-from colltool.training.layout_search import LayoutChoice
+from colltool.training.layout_results import LayoutChoice
 
 MEMBERS = (adapted, proposals, search_space, targets)  # imported: they register
 SHAPE = {"layers": 8, "hidden": 4096, "heads": 32, "kv_heads": 32, "ffn": 11008, "vocab": 32000}

@@ -13,7 +13,7 @@ from swept import swept
 import colltool
 from colltool.algorithms.composed import every_composition
 from colltool.algorithms.libraries import LIBRARIES, NotRun, ships
-from colltool.algorithms.registry import every_algorithm
+from colltool.algorithms.registry import usual_algorithms
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 
@@ -204,7 +204,7 @@ def test_what_the_fabric_lists_is_run_whatever_is_known() -> None:
 
 def test_every_vendor_of_a_library_ships_something() -> None:
     everything = [
-        name for row in (*every_algorithm(), *every_composition()) for name in row.shipped_by
+        name for row in (*usual_algorithms(), *every_composition()) for name in row.shipped_by
     ]
     for library, known in LIBRARIES.items():
         assert any(ships(library, (name,)) for name in everything), library

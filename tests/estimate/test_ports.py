@@ -10,7 +10,7 @@ from swept import swept
 import colltool
 from colltool.algorithms.executor import run
 from colltool.algorithms.program import maker
-from colltool.algorithms.registry import every_algorithm, find
+from colltool.algorithms.registry import find, usual_algorithms
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.load import load_fabric
@@ -82,7 +82,7 @@ def test_what_needs_several_links_is_not_there() -> None:
     mesh = Group(8, "full_mesh", one_port=True)
     refused = {
         row.name
-        for row in every_algorithm()
+        for row in usual_algorithms()
         for group in (torus, mesh)
         if "several links" in (row.why_not(group) or "")
     }

@@ -9,7 +9,7 @@ import pytest
 
 from colltool.training.model import Gemm, gemm_s, power_limited
 from colltool.training.operations import stage_times
-from colltool.training.parallel_config import pipeline_stages
+from colltool.training.pipeline_stages import pipeline_stages
 
 ROWS = bench_card.gemm_rows(bench_card.FOLDER)
 STEPS = [bench_card.planned(row) for row in bench_card.step_rows(bench_card.FOLDER)]

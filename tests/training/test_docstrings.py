@@ -8,7 +8,7 @@ from importlib import import_module
 import closed_forms
 import pytest
 
-MODULES = {"overlap": 2, "calls": 2, "dispatchers": 2}
+MODULES = {"compression": 2, "calls": 2, "dispatchers": 2}
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -38,7 +38,8 @@ from colltool.training.operations import (
     model_flops,
     stage_times,
 )
-from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.updates import optimizer_s
 
 GPT3 = Shape(hidden=12288, heads=96, kv_heads=96, head_dim=128, ffn=49152, matrices=2, vocab=51200)

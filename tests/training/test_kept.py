@@ -19,7 +19,8 @@ from colltool.training.memory import (
 )
 from colltool.training.model import Shape
 from colltool.training.operations import evenly_loaded
-from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.proposals import Change, cures
 
 S, B, H, A, V = 2048, 4, 6144, 64, 51200
@@ -219,7 +220,7 @@ def test_modules_are_named_as_megatron_names_them(said: str) -> None:
     run = load_job("deepseek-v3", [f"recompute={said}"]).setup(2048)
     none = load_job("deepseek-v3", ["recompute=none"]).setup(2048)
     full = load_job("deepseek-v3", ["recompute=full"]).setup(2048)
-    assert (run.recompute, run.again_modules) == ("modules", ("mla_up_proj", "mlp"))
+    assert (run.recompute, run.recomputed_modules) == ("modules", ("mla_up_proj", "mlp"))
     assert memory(full).bytes < memory(run).bytes < memory(none).bytes
 
 

@@ -30,7 +30,7 @@ from colltool.training.model import (
     transformer_of,
 )
 from colltool.training.operations import forward_flops
-from colltool.training.parallel_config import pipeline_stages, stage_parameters
+from colltool.training.pipeline_stages import pipeline_stages, stage_parameters
 
 Config = dict[str, Any]
 _DATA = Path(__file__).parents[1] / "data" / "configs"

@@ -22,8 +22,8 @@ from colltool.training.model import (
     parameters,
     transformer_of,
 )
-from colltool.training.parallel_config import (
-    ParallelConfig,
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import (
     RankParameters,
     layer_parameters_of,
     pipeline_stages,

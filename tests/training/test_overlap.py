@@ -10,13 +10,8 @@ from colltool.training.collective_cost import CollectiveCost
 from colltool.training.job import load_job
 from colltool.training.operations import LayerTimes, StageTimes, Times
 from colltool.training.overlap import OverlapModel, PricedCall
-from colltool.training.parallel_config import (
-    ParallelConfig,
-    ParallelLayout,
-    PipelineStage,
-    RankGroup,
-    pipeline_stages,
-)
+from colltool.training.parallel_config import ParallelConfig, ParallelLayout, RankGroup
+from colltool.training.pipeline_stages import PipelineStage, pipeline_stages
 
 LAYERS = 10
 LAYER = LayerTimes(gemms=Times(10.0, 20.0, weight_s=8.0), core=Times(), elementwise=Times())

@@ -26,7 +26,8 @@ from colltool.training.job import load_job
 from colltool.training.operations import LayerTimes, StageTimes, Times
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import Kernels, slowdown, slowed_s
-from colltool.training.parallel_config import PipelineStage, RankGroup
+from colltool.training.parallel_config import RankGroup
+from colltool.training.pipeline_stages import PipelineStage
 
 ROWS = Path(__file__).parents[1] / "data" / "overlap_h100.csv"
 STACKS = Path(colltool.__file__).parent / "training" / "data" / "stacks"

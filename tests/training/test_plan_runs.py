@@ -10,7 +10,7 @@ from planning import adds_up, dense, part, shown, star, two_tiers
 from swept import swept
 
 import colltool
-from colltool.training.overlap import GradientCompression
+from colltool.training.compression import GradientCompression
 from colltool.training.plan import Plan
 
 RTOL = 0.02  # the documents' own rounding

@@ -21,19 +21,17 @@ from hypothesis import strategies as st
 from swept import swept
 
 from colltool.training.calls import stage_calls, tensor_buckets
-from colltool.training.job import load_job
-from colltool.training.overlap import (
+from colltool.training.compression import (
     EXTRA_STEPS,
-    behind_pass,
     break_even_extra_steps,
     compressed,
-    logp,
-    queued,
     ratio,
     ratio_of,
     time_to_accuracy,
 )
-from colltool.training.parallel_config import pipeline_stages
+from colltool.training.job import load_job
+from colltool.training.overlap import behind_pass, logp, queued
+from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 
 RTOL = 0.02  # the documents' own rounding

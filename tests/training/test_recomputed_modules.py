@@ -23,7 +23,8 @@ from colltool.training.operations import (
     model_flops,
     routing_times,
 )
-from colltool.training.parallel_config import ParallelConfig, pipeline_stages
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import pipeline_stages
 
 MODULES: tuple[str, ...] = get_args(Module)
 # operations of a layer whose GEMMs a module repeats

@@ -13,10 +13,14 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.layout_search import TIE, LayoutSearch, fastest_layout, search
+from colltool.training.fastest_layout import fastest_layout
+from colltool.training.layout_constraints import Constraints, constraints_of
+from colltool.training.layout_keys import changed_keys
+from colltool.training.layout_results import TIE, LayoutSearch
+from colltool.training.layout_search import search
 from colltool.training.memory import memory, memory_bytes
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.search_space import Constraints, Space, constraints_of, divisors, values_of
+from colltool.training.search_space import Space, divisors
 from colltool.training.step_time import step_time
 from colltool.training.strategies import SHARDINGS
 
@@ -189,7 +193,7 @@ def test_the_values_of_every_layout_make_it(job: dict[str, Any]) -> None:
     loaded, setups = colltool.load_job(job), every_setup(job)
     assert len(setups) > 100
     for setup in setups[::9]:
-        values = [f"{key}={value}" for key, value in values_of(loaded, setup)]
+        values = [f"{key}={value}" for key, value in changed_keys(loaded, setup)]
         assert colltool.load_job(job, values).setup(RANKS) == setup, values
         assert memory_bytes(setup) == memory(setup).bytes
 

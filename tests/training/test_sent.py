@@ -11,12 +11,8 @@ from colltool.training.calls import Call, Hiding, buckets, stage_calls
 from colltool.training.dispatchers import rank_copies
 from colltool.training.job import load_job
 from colltool.training.model import Moe
-from colltool.training.parallel_config import (
-    ParallelConfig,
-    PipelineStage,
-    RankGroup,
-    pipeline_stages,
-)
+from colltool.training.parallel_config import ParallelConfig, RankGroup
+from colltool.training.pipeline_stages import PipelineStage, pipeline_stages
 
 H, HEADS, KV, D, FFN, VOCAB, LAYERS, SEQ = 1024, 16, 4, 64, 4096, 32000, 8, 2048
 MODEL = {"layers": LAYERS, "hidden": H, "heads": HEADS, "kv_heads": KV, "ffn": FFN, "vocab": VOCAB}

@@ -9,7 +9,8 @@ import pytest
 
 from colltool.render.views.job import layout_text
 from colltool.training.job import load_job
-from colltool.training.parallel_config import ParallelConfig, ends_as_layers, pipeline_stages
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import ends_as_layers, pipeline_stages
 
 SMALL = {"layers": 14, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 1024}
 

@@ -16,7 +16,7 @@ from swept import swept
 
 import colltool
 from colltool.algorithms.program import maker
-from colltool.algorithms.registry import Algorithm, every_algorithm, find
+from colltool.algorithms.registry import Algorithm, find, usual_algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, BC, REDUCE, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
@@ -106,7 +106,7 @@ def walked(row: Algorithm, group: Group, share: float, *, streamed: bool) -> lis
 
 ON_PORTS = [
     row
-    for row in every_algorithm()
+    for row in usual_algorithms()
     if maker(row.primitive, row.name)
     and row.why_not(Group(8, "star", switch=frozenset(CAN))) is None
 ]

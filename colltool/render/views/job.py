@@ -36,13 +36,8 @@ from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobS
 from colltool.training.memory import MemoryPart
 from colltool.training.model import TransformerModel, active_parameters
 from colltool.training.operations import StageTimes, hardware_flops
-from colltool.training.parallel_config import (
-    Axes,
-    ParallelConfig,
-    ParallelLayout,
-    PipelineStage,
-    ends_as_layers,
-)
+from colltool.training.parallel_config import Axes, ParallelConfig, ParallelLayout
+from colltool.training.pipeline_stages import PipelineStage, ends_as_layers
 from colltool.training.sentences import tokens_text
 
 

@@ -49,16 +49,17 @@ from colltool.render.shared_documents import (
     whole,
 )
 from colltool.render.views.job import layout_text, memory_parts, numbers_text, to_type
+from colltool.training.compression import GradientCompression
 from colltool.training.goodput import Goodput
 from colltool.training.job import Job
 from colltool.training.job_links import JobLink
+from colltool.training.layout_constraints import CHOICE_OF_KEY
 from colltool.training.memory import Memory, MemoryPart
-from colltool.training.overlap import GradientCompression, PricedCall
+from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelLayout
 from colltool.training.plan import Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
 from colltool.training.published import PublishedError, memory_error, published_error
-from colltool.training.search_space import CHOICES
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
 from colltool.training.stack_choice import StackStep
 from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
@@ -186,7 +187,7 @@ def plan_title(result: Plan) -> str:
 
 def asked_of(job: Job) -> Pairs:
     """The values of a job to name in its title: not those that the line of its layout repeats."""
-    return tuple(pair for pair in job.overrides if pair[0] not in CHOICES)
+    return tuple(pair for pair in job.overrides if pair[0] not in CHOICE_OF_KEY)
 
 
 def slow_tier(result: Plan) -> str | None:

@@ -37,7 +37,7 @@ from colltool.render.views.plan import PlannedDocument, asked_of, pinned_command
 from colltool.render.views.sensitivity import quantity
 from colltool.render.views.trace import signed_time
 from colltool.training.files import written
-from colltool.training.layout_search import TIE, LayoutSearch, PricedLayout
+from colltool.training.layout_results import TIE, LayoutSearch, PricedLayout
 from colltool.training.plan import Plan
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
 from colltool.training.step_time import StepPart

@@ -1,0 +1,175 @@
+"""Compression of a job's collectives: bytes saved, time gained, and the extra steps that it costs.
+
+:func:`times_fewer` says how many times fewer bytes a job sends, :func:`compressed` what a collective
+then takes. :func:`gradient_compression` compares a whole step with the same step uncompressed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import AG
+from colltool.training.calls import Call
+from colltool.training.parallel_config import Compression, ParallelConfig
+
+if TYPE_CHECKING:
+    from colltool.training.step_time import TrainingStep
+
+# lowest and highest share of extra steps to the same accuracy, by scheme
+EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
+
+
+def ratio(
+    scheme: str, *, block: int | None = None, keep: float | None = None, warmup: float | None = None
+) -> float:
+    """Compression ratio of 4-byte elements; it divides the bandwidth term only.
+
+    fp16 2; int8 4, with a scale per block of b 4b/(b+4); 1-bit 32; top-k with 4-byte indices 1/(2
+    keep); 1-bit Adam with a share w of uncompressed steps 1/(w + (1-w)/32).
+
+    >>> ratio("int8", block=128), ratio("topk", keep=0.001)
+    (3.878787878787879, 500.0)
+    """
+    if scheme == "int8" and block is not None:
+        return 4 * block / (block + 4)
+    if scheme == "topk":
+        return 1 / (2 * (keep or 1.0))
+    if scheme == "1bit-adam":
+        uncompressed = warmup or 0.0
+        return 1 / (uncompressed + (1 - uncompressed) / 32)
+    return RATIOS[scheme]
+
+
+# compression ratios of 4-byte elements, for schemes without options
+RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
+
+
+def ratio_of(given: Compression) -> float:
+    """The realised ratio where a job gives it, else that of the scheme's format."""
+    if given.realised is not None:
+        return given.realised
+    return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
+
+
+def times_fewer(config: ParallelConfig) -> float:
+    """How many times fewer bytes a job sends: the ratio for the width of its elements, at least 1,
+    or the realised one."""
+    given = config.compression
+    assert given is not None
+    if given.realised is not None:
+        return given.realised
+    # schemes give their ratio for elements of 4 bytes
+    width: float = config.precision.activation_bytes
+    if given.on == "dp":
+        width = config.shard.grad_bytes
+    return max(1.0, ratio_of(given) * width / 4)
+
+
+def is_compressed(given: Compression, call: Call) -> bool:
+    """Whether a call is compressed: on dp only gradients, not the gathered weights; on other
+    dimensions everything."""
+    if given.on == "dp":
+        return call.dimension in ("dp", "expert dp") and call.primitive is not AG
+    return call.dimension == given.on
+
+
+def compressed(
+    collective_s: float, ratio: float, overhead_s: float, fixed_s: float = 0.0
+) -> tuple[float, float]:
+    """Seconds of a compressed collective, fixed + (t - fixed)/r + overhead, and the overhead above
+    which compression does not pay.
+
+    ``fixed_s``: the part of t that is not bandwidth, such as latency and launch.
+    """
+    bandwidth_s = collective_s - fixed_s
+    return fixed_s + bandwidth_s / ratio + overhead_s, bandwidth_s * (1 - 1 / ratio)
+
+
+def time_to_accuracy(
+    steps: float, compute_s: float, collective_s: float, extra_steps: float = 0.0
+) -> float:
+    """Seconds to an accuracy: S (1 + x)(T_c + t), with a share x of extra steps."""
+    return steps * (1 + extra_steps) * (compute_s + collective_s)
+
+
+def break_even_extra_steps(compute_s: float, before_s: float, after_s: float) -> float:
+    """The share of extra steps at which compression gains nothing: (T_c + t)/(T_c + t') - 1.
+
+    >>> round(break_even_extra_steps(0.3, 0.2, 0.05), 4)
+    0.4286
+    """
+    return (compute_s + before_s) / (compute_s + after_s) - 1
+
+
+class GradientCompression(NamedTuple):
+    """What compression does to a step and to its longest compressed call."""
+
+    given: Compression
+    ratio: float  # of 4-byte elements
+    times_fewer: float  # for the element width that is sent
+    each_s: float  # of the longest call
+    plain_each_s: float  # the same uncompressed
+    largest_overhead_s: float  # a larger one makes that call slower than uncompressed
+    step_s: float
+    plain_step_s: float
+    control_s: float
+    break_even_extra_steps: float  # share of extra steps at which a run gains nothing
+
+    @property
+    def pays(self) -> bool:
+        return self.given.overhead_s < self.largest_overhead_s
+
+    @property
+    def gains(self) -> bool:
+        return self.given.extra_steps < self.break_even_extra_steps
+
+    def run_s(self, steps: int) -> float:
+        """Seconds to the accuracy of ``steps`` uncompressed steps, extra steps included."""
+        return time_to_accuracy(
+            steps, self.control_s, self.step_s - self.control_s, self.given.extra_steps
+        )
+
+    def plain_run_s(self, steps: int) -> float:
+        return time_to_accuracy(steps, self.control_s, self.plain_step_s - self.control_s)
+
+
+def gradient_compression(
+    config: ParallelConfig, step: TrainingStep, plain_step: TrainingStep
+) -> GradientCompression | None:
+    """Compare a step with the same step uncompressed; None without compression.
+
+    Raises:
+        ColltoolError: the compressed dimension sends nothing.
+    """
+    given = config.compression
+    if given is None:
+        return None
+    calls = [call for stage in plain_step.stages for call in stage.sent]
+    compressed_calls = [call for call in calls if is_compressed(given, call.call)]
+    if not compressed_calls:
+        raise ColltoolError(
+            f"compression is on {given.on}, and no collective of the job is of it",
+            fix="another dimension of compression.on, or no compression",
+        )
+    longest = max(compressed_calls, key=lambda call: call.each_s)
+    sent_ratio = times_fewer(config)
+    each_s, largest_s = compressed(
+        longest.each_s, sent_ratio, given.overhead_s, fixed_s=longest.cost.latency_s
+    )
+    break_even = 0.0
+    if step.step_s:
+        network_s = plain_step.step_s - plain_step.control_s, step.step_s - step.control_s
+        break_even = break_even_extra_steps(step.control_s, *network_s)
+    return GradientCompression(
+        given=given,
+        ratio=ratio_of(given),
+        times_fewer=sent_ratio,
+        each_s=each_s,
+        plain_each_s=longest.each_s,
+        largest_overhead_s=largest_s,
+        step_s=step.step_s,
+        plain_step_s=plain_step.step_s,
+        control_s=step.control_s,
+        break_even_extra_steps=break_even,
+    )

@@ -1,0 +1,275 @@
+"""The fastest layout of a job alone, found sooner than by pricing all: :func:`fastest_layout`.
+
+_LayerSplit   layouts that split a layer alike, with one recomputation
+_Shardings    of these, layouts of the same sizes, which differ in sharding only
+_Unexplored   either of them, with a lower bound of its steps
+_BestFirst    the search, which takes apart what has the least bound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.base.result import running_watch
+from colltool.estimate.assumptions import ModelOptions
+from colltool.fabric.model import Fabric
+from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.files import Recomputed
+from colltool.training.job import Job
+from colltool.training.job_results import refuse_impossible_step
+from colltool.training.layout_constraints import Keep
+from colltool.training.layout_keys import pinning_keys
+from colltool.training.layout_prices import (
+    FittingLayout,
+    FittingLayouts,
+    LayoutPrices,
+    StepLimit,
+    usual_headroom,
+    without_casts,
+)
+from colltool.training.layout_results import FastestLayout, LayoutFigures
+from colltool.training.layout_search import search
+from colltool.training.memory import least_layer_bytes, state_bytes
+from colltool.training.operations import stage_times
+from colltool.training.parallel_config import ParallelConfig
+from colltool.training.pipeline_stages import (
+    PipelineStage,
+    RankParameters,
+    pipeline_stages,
+    stage_parameters,
+)
+from colltool.training.plan import rates
+from colltool.training.search_request import Progress, SearchRequest, search_request
+from colltool.training.search_space import Sizes
+from colltool.training.step_time import compute_pass, fixed_and_jitter, micro_batch_pass
+from colltool.training.strategies import PipelinePlace, PipelineSchedule
+
+# above the shardings and recomputations of any layout
+MOST_VARIANTS = 1024
+
+
+def fastest_layout(
+    job: Job,
+    fabric: Fabric,
+    ranks: int | None,
+    keep: Keep | None = None,
+    *,
+    readings: ModelOptions | None = None,
+) -> FastestLayout:
+    """Return the best layout of :func:`search`, sooner: nothing is counted, and no ties are
+    priced."""
+    request = search_request(job, fabric, ranks, keep)
+    prices = LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
+    priced = _BestFirst(request, prices).priced(running_watch())
+    if not priced:
+        # it refuses, with all reasons
+        values = search(job, fabric, ranks, keep, top=1, readings=readings)
+        return FastestLayout(values.best.choice, values.values)
+    best = min(priced)
+    refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
+    return FastestLayout(best.choice, pinning_keys(request.job, best.setup))
+
+
+class _Shardings(NamedTuple):
+    """Layouts that differ in sharding only."""
+
+    number: int  # of their sizes, in the order of the search
+    sizes: Sizes
+    recompute: Recomputed
+
+
+class _LayerSplit(NamedTuple):
+    """Layouts that split a layer alike, with one recomputation."""
+
+    whole: ParallelConfig  # on a single stage
+    alternatives: list[_Shardings]
+
+
+class _Unexplored(NamedTuple):
+    """What may hold the fastest layout, with a lower bound of its steps; the least bound compares as
+    smaller."""
+
+    least_s: float
+    order: int  # decides between equal bounds, as layouts do not compare
+    layouts: _LayerSplit | _Shardings
+
+
+class _BestFirst:
+    """Search for the fastest layout alone, which looks closer only where it may be.
+
+    Of all that is left, what has the least bound comes next (:meth:`priced`). A split of a layer,
+    whose bound is from the compute of all layers, becomes sizes with a bound from the calls of these
+    layers too; the shardings of sizes that fit are priced. The fastest is known once the next bound
+    is above it.
+    """
+
+    def __init__(self, request: SearchRequest, prices: LayoutPrices) -> None:
+        self._request, self._space, self._prices = request, request.space, prices
+        self._fitting = FittingLayouts(request, usual_headroom())
+        draft, overlap = request.job.draft, request.job.file.overlap
+        on_ranks = draft.layout._replace(tp=1, cp=1, pp=1, dp=request.ranks)
+        self._fixed_s, self._jitter = fixed_and_jitter(draft._replace(layout=on_ranks))
+        # whether calls of a layer take as long on a single stage: groups are the same, and nothing
+        # hides in some layouts only
+        asked = overlap.tp or overlap.cp or overlap.ep or overlap.dp or overlap.pp
+        self._same_calls = (
+            draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not asked
+        )
+        self._first_stages: dict[tuple[int, int], tuple[PipelineSchedule, PipelineStage]] = {}
+        self._parameters: dict[tuple[int, int, PipelineStage], RankParameters] = {}
+        self._least_states: dict[tuple[int, int, bool], float] = {}
+
+    def priced(self, watch: Progress | None) -> list[LayoutFigures]:
+        """Return the layouts that are as fast as any other, and those priced before them."""
+        splits = self._splits()
+        order = count()
+        left: list[_Unexplored] = []
+        for split in splits:
+            compute_s = self._compute_s(split.whole)
+            least_s = min(
+                self._least_s(shardings.sizes, compute_s) for shardings in split.alternatives
+            )
+            heappush(left, _Unexplored(least_s, next(order), split))
+        limit, opened = StepLimit(1, tie=0.0), 0
+        priced: list[LayoutFigures] = []
+        while left and left[0].least_s <= limit.step_s:
+            layouts = heappop(left).layouts
+            if isinstance(layouts, _Shardings):
+                priced += self._priced_shardings(layouts, limit)
+                continue
+            if watch is not None:
+                watch(opened, len(splits))
+            opened += 1
+            with_calls_s = self._with_calls_s(layouts.whole)
+            for shardings in layouts.alternatives:
+                least_s = self._least_s(shardings.sizes, with_calls_s)
+                heappush(left, _Unexplored(least_s, next(order), shardings))
+        return priced
+
+    def _priced_shardings(self, shardings: _Shardings, limit: StepLimit) -> Iterator[LayoutFigures]:
+        """Yield the layouts of sizes that fit, unless they take longer than the limit."""
+        base_layout = self._space.base_layout(shardings.sizes)
+        if base_layout is None:
+            return
+        base, plain = base_layout
+        for place, config in enumerate(self._space.variants(base)):
+            if config.recompute == shardings.recompute and self._fitting.fits(config):
+                layout = FittingLayout(shardings.number * MOST_VARIANTS + place, config, plain)
+                step = self._prices.step(layout, limit.step_s)
+                if step is not None:
+                    limit.add(step.step_s)
+                    yield layout.priced(step)
+
+    def _splits(self) -> list[_LayerSplit]:
+        """Sort all sizes that may fit by how they split a layer."""
+        by_split: dict[Sizes, list[tuple[int, Sizes]]] = {}
+        for number, sizes in enumerate(self._request.sizes):
+            whole = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
+            by_split.setdefault(whole, []).append((number, sizes))
+        found = []
+        for whole, alike in by_split.items():
+            unsharded = without_casts(self._space.config(whole))
+            for recompute in self._space.recomputes:
+                config = unsharded._replace(recompute=recompute)
+                layer_bytes = least_layer_bytes(config)
+                alternatives = []
+                for number, sizes in alike:
+                    if self._may_fit(config, sizes, layer_bytes):
+                        alternatives.append(_Shardings(number, sizes, recompute))
+                if alternatives:
+                    found.append(_LayerSplit(config, alternatives))
+        return found
+
+    def _least_s(self, sizes: Sizes, whole_s: float) -> float:
+        """The lower bound of a step whose stages all take the mean of what the whole model takes
+        for a micro-batch, W: m W/p + (W - W/p)/v, with what is fixed and jitters on top.
+
+        The slowest stage of any split takes the mean or more, and what it takes more counts m times
+        in the passes and at most once less in the bubble of the others.
+        """
+        draft = self._request.job.draft
+        mean_s = whole_s / sizes.pp
+        passes_s = mean_s * self._micro_batches(sizes)
+        if draft.pipeline.from_layout:
+            passes_s += (whole_s - mean_s) / sizes.virtual
+        return (1 + self._jitter) * (passes_s + self._fixed_s)
+
+    def _compute_s(self, whole: ParallelConfig) -> float:
+        """Compute of a micro-batch on a single stage."""
+        (stage,) = pipeline_stages(whole)
+        try:
+            return compute_pass(stage_times(whole, stage)).total_s
+        except ColltoolError:
+            return 0.0  # what the device cannot do is refused as a layout
+
+    def _with_calls_s(self, whole: ParallelConfig) -> float:
+        """A micro-batch on a single stage with the calls of its layers, where other stages have the
+        same."""
+        if self._same_calls:
+            (stage,) = pipeline_stages(whole)
+            try:
+                return micro_batch_pass(whole, stage, self._prices.costs).total_s
+            except ColltoolError:
+                pass  # what cannot be placed is refused as a layout
+        return self._compute_s(whole)
+
+    def _may_fit(
+        self, whole: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
+    ) -> bool:
+        """Whether what the first stage keeps and its states fit, in the sharding with the fewest.
+
+        Both are there at once, whatever else is; no layout takes less than its first stage.
+        """
+        schedule, stage = self._first_stage(sizes)
+        m = self._micro_batches(sizes)
+        in_flight = 1.0
+        if sizes.pp > 1:
+            in_flight = schedule.in_flight(PipelinePlace(m, sizes.pp, sizes.virtual, sizes.pp))
+        dense, experts = layer_bytes
+        least = in_flight * (stage.dense_layers * dense + stage.moe_layers * experts)
+        if least > self._fitting.room:
+            return False
+        key = sizes.tp, sizes.ep, stage
+        if key not in self._parameters:
+            self._parameters[key] = stage_parameters(whole, stage)
+        parameters, layout = self._parameters[key], whole.layout
+        least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
+        if parameters.experts:
+            replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))
+            least += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
+        return least <= self._fitting.room
+
+    def _micro_batches(self, sizes: Sizes) -> int:
+        return max(1, self._request.job.draft.global_batch // (sizes.dp * sizes.micro))
+
+    def _first_stage(self, sizes: Sizes) -> tuple[PipelineSchedule, PipelineStage]:
+        """Return the first stage, which keeps the most micro-batches, and its schedule."""
+        key = sizes.pp, sizes.virtual
+        if key not in self._first_stages:
+            config = self._space.config(sizes)
+            self._first_stages[key] = config.pipeline, pipeline_stages(config)[0]
+        return self._first_stages[key]
+
+    def _state_bytes(self, replicas: int, pp: int, micro_batches: int) -> float:
+        """Bytes a parameter in the sharding with the fewest; gradients of a single micro-batch may
+        come once activations are gone, and adapters have states of their own."""
+        draft, pp, gradients = self._request.job.draft, min(pp, 2), micro_batches > 1
+        key = replicas, pp, gradients
+        if key not in self._least_states:
+            least = inf
+            for shard in self._space.shards(draft.layout._replace(pp=pp)):
+                state = state_bytes(draft._replace(shard=shard), replicas)
+                size = state.weight
+                if shard.shards_weights and not shard.reshard:
+                    size += draft.precision.param_bytes
+                if not draft.lora:
+                    size += (1 - draft.offload.optimizer) * state.optimizer
+                    size += state.gradient if gradients else 0.0
+                least = min(least, size)
+            self._least_states[key] = least
+        return self._least_states[key]
