@@ -35,7 +35,8 @@ class MeasuredCurve(NamedTuple):
         return text
 
     def dots(self, line: int | None) -> ChartDots:
-        """What a chart shows of it, in the colour of a line."""
+        """The dots of its bus bandwidth in a chart. ``line``: number of the line whose colour they take;
+        None: of no line."""
         points = []
         for measured in self.rows:
             points.append(ChartPoint(measured.bytes, self.busbw_Bps(measured)))
@@ -44,7 +45,7 @@ class MeasuredCurve(NamedTuple):
         return ChartDots(points, line, title, source.url)
 
     def item(self, machine: str) -> str:
-        """A line of the list, with all its values."""
+        """A line of the list as HTML (``<li>``), all its values folded in. ``machine``: whose page it is."""
         source = self.source
         values = []
         for measured in self.rows:
