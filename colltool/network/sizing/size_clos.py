@@ -443,9 +443,8 @@ def _hop(typed: object, radix: int) -> Hop:
         if ports:
             return _split(ports, clipped(text), radix)
         terms = _RATIO.fullmatch(text)
-        if terms is None:
-            raise _refused(f"'{clipped(text)}' is not an oversubscription")
-        down, up = terms.groups(default="1")
+        # What is no ratio is refused like one over 0.
+        down, up = terms.groups(default="1") if terms else ("", "0")
         if not float(up):
             raise _refused(f"'{clipped(text)}' is not an oversubscription")
         ratio = float(down) / float(up)

@@ -4,6 +4,7 @@ sources."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_rate, title_size
@@ -74,10 +75,6 @@ def measured_curves(machine: str, primitive: Primitive) -> list[MeasuredCurve]:
             series.setdefault((measured.source, measured.ranks), []).append(measured)
     found = []
     for (source, ranks), rows in series.items():
-        rows.sort(key=_size)
+        rows.sort(key=attrgetter("bytes"))
         found.append(MeasuredCurve(source, ranks, primitive, rows))
     return found
-
-
-def _size(measured: PublishedRow) -> int:
-    return measured.bytes

@@ -1,4 +1,9 @@
-"""Prices by kernels of engines and experts, their crossovers, and library files."""
+"""Prices by kernels of engines and experts, their crossovers, and library files.
+
+Read from :data:`VIEWS`, at the end: prices of kernels, their crossovers (``_cross_*``), the list
+of libraries (``_library_*``), a library file (``_file_*``) and the difference of two (``_diff_*``)
+follow each other.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 """``price`` and ``breakdown``: every algorithm at one or several sizes, the winner at each size,
-and the phases of one."""
+and the phases of one.
+
+Read from :data:`VIEWS`, which names the parts of each result: one size (``_price_*``), several
+(``_list_*``), or one algorithm (``_breakdown_*``). All begin with a headline (:func:`_answer`,
+:func:`_winners_answer`); tables of all rows come from :func:`_all_blocks`, documents stand last.
+"""
 
 from __future__ import annotations
 
