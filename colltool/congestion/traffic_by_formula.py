@@ -92,20 +92,19 @@ def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
         if reason:
             raise ColltoolError(f"{name} {reason}", argument="algorithm")
     schedule = algorithm.schedule(star)
-    members_in_order = np.arange(n)
     match schedule[0].route:
         case routes.Ring():
             return ring_traffic(n, schedule[0].n_beta)._replace(neighbours=True)
-        case routes.Chain():  # member 0 is the root
-            src, dst = members_in_order[:-1], members_in_order[1:]
-            if primitive is not BC:
+        case routes.Pair() if n != 2:
+            what = f"p2p joins 2 ranks, got a group of {n}"
+            raise ColltoolError(what, argument="algorithm", fix="groups of 2")
+        case routes.Chain() | routes.Pair():
+            # Each member to the next; a reduction goes back to the root, member 0.
+            src = np.arange(n - 1)
+            dst = src + 1
+            if primitive is REDUCE:
                 src, dst = dst, src
             return Traffic(src, dst, np.ones(n - 1), neighbours=True)
-        case routes.Pair():
-            if n != 2:
-                what = f"p2p joins 2 ranks, got a group of {n}"
-                raise ColltoolError(what, argument="algorithm", fix="groups of 2")
-            return Traffic(members_in_order[:1], members_in_order[1:], np.ones(1), neighbours=True)
         case _:
             return _among_peers(schedule, n)
 
