@@ -38,7 +38,10 @@ def command_line(
         changed["ideal"] = True
     all_options = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **changed}
     words = ["colltool", *command.split()]
-    words += [f"./{file}" if file.startswith("-") else file for file in arguments]
+    for word in arguments:
+        if word.startswith("-"):  # a file, which would be read as an option
+            word = f"./{word}"
+        words.append(word)
     for argument, value in all_options.items():
         flag = options_of(argument)[-1]
         if value is None:

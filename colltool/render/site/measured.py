@@ -74,7 +74,8 @@ def measured_curves(machine: str, primitive: Primitive) -> list[MeasuredCurve]:
         if measured.fabric == machine and measured.collective == primitive:
             series.setdefault((measured.source, measured.ranks), []).append(measured)
     found = []
+    by_size = attrgetter("bytes")
     for (source, ranks), rows in series.items():
-        rows.sort(key=attrgetter("bytes"))
+        rows.sort(key=by_size)
         found.append(MeasuredCurve(source, ranks, primitive, rows))
     return found
