@@ -252,8 +252,10 @@ ON_ARRAYS = {
     "colltool.network.twisted_links",
     *(
         f"colltool.congestion.{name}"
-        for name in ("contention", "jobs", "loads", "patterns", "skew", "traffic")
+        for name in ("contention", "jobs", "loads", "patterns", "skew", "tier_positions", "traffic")
     ),
+    "colltool.congestion.traffic_by_formula",
+    "colltool.congestion.traffic_by_schedule",
     "colltool.calibration",
     *(
         f"colltool.analysis.{name}"

@@ -3,7 +3,8 @@ becomes an exit code.
 
 :func:`main` is what the console script calls; it owns the process (signals, garbage collector).
 :func:`run` runs a command within somebody else's process. The module imports next to nothing, so
-that an interrupt is handled from a moment after the interpreter starts.
+that an interrupt is handled from a moment after the interpreter starts. :data:`GROUPS` lists the
+commands as the help screen does.
 """
 
 # ruff: noqa: E402 - signals are handled before the imports below, which an interrupt may cut short
@@ -13,6 +14,7 @@ import _signal  # type: ignore[import-not-found]  # the C part of signal: withou
 import os
 import sys
 
+# As typing has it, which is not imported for the sake of the start; checkers know the name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -192,7 +194,9 @@ def _exit_code_of(error: Exception) -> int:
 
     if isinstance(error, CheckFailed):
         return EXIT_CHECK_FAILED
-    show = getattr(error, "show", None)  # a usage error of typer's own click
+    # Errors of usage are click's UsageError and NoArgsIsHelpError, of the click within typer: known by
+    # what they have, as that module may move and another click may be installed.
+    show = getattr(error, "show", None)
     if show is not None:
         completes = "_COLLTOOL_COMPLETE" in os.environ
         if type(error).__name__ == "NoArgsIsHelpError" and not completes:
@@ -218,10 +222,8 @@ def _as_typer_takes(words: list[str]) -> list[str]:
 
 
 def _with_example_values(words: list[str]) -> list[str]:
-    """The command line with a bare ``--values`` as ``--values=example``.
-
-    typer has no option whose value may be left out.
-    """
+    """The command line of ``verify`` with a bare ``--values`` as ``--values=example``: typer has no
+    option whose value may be left out, and no other command has such an option."""
     if words[:1] != ["verify"]:
         return words
     rewritten: list[str] = []

@@ -3,24 +3,20 @@
 Public functions check Python values against a row of :data:`ARGUMENTS` with
 :mod:`colltool.commands.reading`; commands make an option of the same row
 (:mod:`colltool.commands.options`) and read its text with :mod:`colltool.commands.option_text`.
-:class:`Options` are the keyword arguments that most public functions share; :func:`command_line`
-writes a call as a shell command.
+
+A row's key is the name of the public function's parameter, which need not be the flag (``placed`` is
+``--map``, ``kind`` is ``--pattern``). Where commands word one parameter differently it is
+CONTEXT_NAME, and ``python`` says the name: ``job_ranks`` and ``page_ranks`` are both ``ranks``.
+
+Importing this module fills :data:`colltool.base.errors.OPTIONS`, so that errors name options.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, Literal, NamedTuple
 
-from colltool.base.errors import OPTIONS, options_of
-from colltool.estimate.assumptions import ModelOptions
+from colltool.base.errors import OPTIONS
 
-if TYPE_CHECKING:
-    from colltool.base.primitives import Pipelining
-    from colltool.fabric.custom_machine import CustomMachine
-
-AnyShape = str | Sequence[int]
 Kind = Literal[
     "text",
     "flag",
@@ -39,7 +35,6 @@ Kind = Literal[
 """How an option's text is read. The last four kinds split at commas: ``single`` refuses several
 items; ``texts``, ``names`` (each once) and ``counts`` (numbers and ranges of ranks) are lists."""
 File = Literal["", "read", "written"]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 MAX_COUNT = 10**18
 """Bound of every count without a bound of its own; the fabric checks how many ranks it has."""
@@ -325,8 +320,8 @@ ARGUMENTS = {
         "--slow-rank",
         "SHARE",
         "Also price the case that one rank has only this share of its bandwidth: 0.8 or 80%.",
-        "share",
-        ABOVE_ZERO,
+        kind="share",
+        least=ABOVE_ZERO,
         most=1,
         hint="80% or 0.8",
     ),
@@ -396,7 +391,7 @@ ARGUMENTS = {
         "--rtol",
         "SHARE",
         "Largest relative change to ignore: 1% or 0.01. [default: 1e-6]",
-        "share",
+        kind="share",
         least=0,
         hint="1% or 0.01",
     ),
@@ -434,8 +429,8 @@ ARGUMENTS = {
         "--expect",
         "SHARE",
         "Pass mark: share of the expected rate, 95% or 0.95. [default: 80%, less for small groups]",
-        "share",
-        ABOVE_ZERO,
+        kind="share",
+        least=ABOVE_ZERO,
         hint="95% or 0.95",
     ),
     "test": Argument(
@@ -450,16 +445,16 @@ ARGUMENTS = {
         "--share",
         "SHARE",
         "Share of healthy machines that keep the gate. [default: 95%]",
-        "share",
-        ABOVE_ZERO,
+        kind="share",
+        least=ABOVE_ZERO,
         hint="95% or 0.95",
     ),
     "max_mape": Argument(
         "--max-mape",
         "SHARE",
         "Exit 1 if the mean error of a series exceeds this: 15% or 0.15.",
-        "share",
-        ABOVE_ZERO,
+        kind="share",
+        least=ABOVE_ZERO,
         hint="15% or 0.15",
     ),
     "tier": Argument(
@@ -555,7 +550,7 @@ ARGUMENTS = {
         "SHARE",
         "With --search: memory that every layout leaves free, such as 10%. [default: what 90% of"
         " published runs needed]",
-        "share",
+        kind="share",
         least=0,
         most=0.99,
         hint="10% or 0.1",
@@ -686,7 +681,7 @@ ARGUMENTS = {
         "Ranks of the whole deployment (requires --search).",
         python="ranks",
     ),
-    "cuts": Argument(
+    "serve_search": Argument(
         "--search",
         help="Try every layout of the ranks (tp, pp, dp and ep), best first.",
         kind="flag",
@@ -839,6 +834,7 @@ ARGUMENTS = {
         " for it, for five sizes or more]",
         kind="flag",
     ),
+    # each command has its own help of them
     "files": Argument("", "FILE...", many=True, file="read"),
     "folder": Argument(
         "--folder",
@@ -895,6 +891,7 @@ ARGUMENTS = {
         "--no-pager", help="Print long chapters at once instead of opening $PAGER.", kind="flag"
     ),
 }
+# Parameters that the option of another row gives: several fabrics, and the members behind hot's @.
 ARGUMENTS |= {"fabrics": ARGUMENTS["fabric"], "hot_members": ARGUMENTS["hot"]}
 # error texts name an argument by its flag; a positional argument by its metavar
 OPTIONS.update(
@@ -904,105 +901,3 @@ OPTIONS.update(
         for key, row in ARGUMENTS.items()
     }
 )
-
-
-class Options(TypedDict, total=False):
-    """Keyword arguments of most public functions: the group, the library, and model options.
-
-    See :func:`colltool.price` for the first five, :class:`colltool.Readings` for the others.
-    """
-
-    stride: int
-    alone: bool
-    shape: AnyShape | None
-    library: str | None
-    machine: CustomMachine | None
-    readings: ModelOptions | None
-    ideal: bool
-    pipelining: Pipelining
-    phases: Literal["auto", "sequential", "pipelined"]
-    placement: Literal["packed", "scattered"]
-    ring_alpha: Literal["mean", "worst"]
-    tree_beta: float
-    ports: Literal["all", "one"]
-    order: Literal["auto", "outer-first", "inner-first"]
-
-
-class ExpertOptions(TypedDict, total=False):
-    """Keyword arguments that describe a call of dispatch or combine."""
-
-    tokens: int | None
-    top_k: int | None
-    hidden: int | None
-    experts: int | None
-    dtype: str | None
-    sms: int | None
-    groups: int | None
-    skew: float | None
-
-
-class PriceOptions(ExpertOptions, Options, total=False):
-    """Keyword arguments of a price: those of experts, and those of most public functions."""
-
-
-OPTION_DEFAULTS = {"stride": 1, "alone": False, **ModelOptions._field_defaults}
-"""Defaults of :class:`PriceOptions`; all others default to None."""
-
-
-def with_options(function: Function) -> Function:
-    """Replace ``**options`` in the function's signature, as ``inspect`` and ``help`` show it, with
-    the keys of :class:`Options` or :class:`PriceOptions`."""
-    from inspect import Parameter, signature
-
-    declared = signature(function)
-    *parameters, collected = declared.parameters.values()
-    keys: Any = PriceOptions if "PriceOptions" in str(collected.annotation) else Options
-    for option, annotation in keys.__annotations__.items():
-        parameter = Parameter(
-            option,
-            Parameter.KEYWORD_ONLY,
-            default=OPTION_DEFAULTS.get(option),
-            annotation=annotation.__forward_arg__,
-        )
-        parameters.append(parameter)
-    function.__signature__ = declared.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return function
-
-
-def command_line(
-    command: str,
-    *arguments: str,
-    fabrics: Sequence[str] = (),
-    sets: Sequence[str] = (),
-    readings: ModelOptions | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> str:
-    """The call of a command, quoted for a shell.
-
-    Args:
-        command: ``price``, ``fabric show``.
-        arguments: positional arguments: a primitive, files.
-        fabrics: files or names, as the user wrote them.
-        sets: ``KEY=VALUE`` of the fabric.
-        readings: model options; only those that differ from the defaults are written.
-        options: further options by the argument's name in Python; a list repeats the option, None
-            leaves it out.
-
-    >>> command_line("price", "ar", fabrics=["my cluster.yaml"], options={"ranks": 64, "size": None})
-    "colltool price ar -f 'my cluster.yaml' -n 64"
-    """
-    changed = (readings or ModelOptions()).unlike(ModelOptions())
-    if readings is not None and readings.ideal:
-        changed["ideal"] = True
-    all_options = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **changed}
-    words = ["colltool", *command.split()]
-    words += [f"./{file}" if file.startswith("-") else file for file in arguments]
-    for argument, value in all_options.items():
-        flag = options_of(argument)[-1]
-        if value is None:
-            continue
-        for item in value if isinstance(value, list | tuple) else [value]:
-            words.append(flag)
-            if item is not True:
-                words.append(str(item))
-    return shlex.join(words)

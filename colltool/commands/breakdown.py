@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from colltool.base.errors import rename_arguments
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
     DRAWN_RESULT,
@@ -18,6 +17,7 @@ from colltool.commands.options import (
     Out,
     option,
 )
+from colltool.commands.public_options import Options, with_options
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric

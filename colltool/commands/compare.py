@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import COUNTS, Options, with_options
+from colltool.commands.arguments import COUNTS
 from colltool.commands.command import command
 from colltool.commands.options import (
     CHART,
@@ -21,6 +21,7 @@ from colltool.commands.options import (
     option,
     result_options,
 )
+from colltool.commands.public_options import Options, with_options
 
 if TYPE_CHECKING:
     from colltool.analysis.compare import Comparison

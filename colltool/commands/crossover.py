@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from colltool.base.primitives import AR, Primitive
-from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
     DRAWN_RESULT,
@@ -17,6 +16,7 @@ from colltool.commands.options import (
     fabric_options,
     option,
 )
+from colltool.commands.public_options import Options, with_options
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath

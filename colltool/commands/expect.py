@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from colltool.base.errors import ColltoolError, clipped, nearest, rename_arguments
 from colltool.base.files import remembering
 from colltool.base.primitives import AR, NCCL_TESTS, Primitive, parse_primitive
-from colltool.commands.arguments import FORMATS, Options, command_line, with_options
+from colltool.commands.arguments import FORMATS
 from colltool.commands.command import command, failed
 from colltool.commands.logs import devices_of, measurements_of
 from colltool.commands.options import (
@@ -27,6 +27,8 @@ from colltool.commands.options import (
     sizes_options,
 )
 from colltool.commands.output import write
+from colltool.commands.public_options import Options, with_options
+from colltool.commands.shell import command_line
 from colltool.estimate.expected import (
     SHARE,
     SIZES,

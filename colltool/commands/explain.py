@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
     GROUP,
@@ -19,6 +18,7 @@ from colltool.commands.options import (
     option,
 )
 from colltool.commands.price import remaining_share
+from colltool.commands.public_options import Options, with_options
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric

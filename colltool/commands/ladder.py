@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.commands.arguments import command_line
 from colltool.commands.command import command
 from colltool.commands.diff import DEFAULT_RTOL, diff, emit_difference
 from colltool.commands.options import RESULT, Out, option, readings_options, schema_option
 from colltool.commands.output import chosen_format, say
+from colltool.commands.shell import command_line
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:

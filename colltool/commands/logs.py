@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
     Logs = Measurements | AnyPath | Sequence[AnyPath]
 
-MAX_COUNT = 10**9
-"""Bound of ranks and nodes given for a log; the reader of the log checks them against its rows."""
+MAX_LOG_COUNT = 10**9
+"""Bound of ranks and nodes given for a log, either way: negative ones too are left to the reader of the
+log, whose errors name it."""
 
 
 def measurements_of(
@@ -29,27 +30,33 @@ def measurements_of(
         ranks, primitive, nodes: for logs that do not say them.
         in_place: whether to take the in-place half of nccl-tests' tables.
     """
-    from colltool.commands.reading import count_if, flag_of, paths_of, primitive_if
+    from colltool.commands.reading import count_if, flag_of, primitive_if
     from colltool.logs.read import read_logs
     from colltool.logs.series import Measurements
 
+    # Before anything else: what is given wrong is refused whether it is needed or not.
     hints: dict[str, Any] = {
         "primitive": primitive_if(primitive),
-        "ranks": count_if(ranks, "ranks", -MAX_COUNT, MAX_COUNT),
-        "nodes": count_if(nodes, "nodes", -MAX_COUNT, MAX_COUNT),
+        "ranks": count_if(ranks, "ranks", -MAX_LOG_COUNT, MAX_LOG_COUNT),
+        "nodes": count_if(nodes, "nodes", -MAX_LOG_COUNT, MAX_LOG_COUNT),
         "in_place": flag_of(in_place, "in_place"),
     }
     if isinstance(logs, Measurements):
         return logs
-    return read_logs(paths_of(logs, "logs", "logs", "all_reduce.log"), **hints)
+    return read_logs(_log_paths(logs), **hints)
 
 
 def devices_of(logs: Any) -> tuple[str, ...]:
     """The devices that logs name; none where they were read before."""
-    from colltool.commands.reading import paths_of
     from colltool.logs.hardware_in_log import logged_hardware
     from colltool.logs.series import Measurements
 
     if isinstance(logs, Measurements):
         return ()
-    return logged_hardware(paths_of(logs, "logs", "logs", "all_reduce.log")).devices
+    return logged_hardware(_log_paths(logs)).devices
+
+
+def _log_paths(logs: Any) -> Sequence[AnyPath]:
+    from colltool.commands.reading import paths_of
+
+    return paths_of(logs, "logs", "logs", "all_reduce.log")

@@ -17,10 +17,10 @@ from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.files import remembering
 from colltool.base.reach import within_reach
 from colltool.base.result import progress_to
-from colltool.commands.arguments import command_line
 from colltool.commands.command import command
 from colltool.commands.options import DRAWN_RESULT, FABRIC, READINGS, FabricChoice, Out, option
 from colltool.commands.output import ProgressLine
+from colltool.commands.shell import command_line
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:

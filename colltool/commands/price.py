@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from colltool.base.errors import ColltoolError, argument_text, rename_arguments
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import PriceOptions, with_options
 from colltool.commands.command import command
 from colltool.commands.options import (
     CHART,
@@ -21,6 +20,7 @@ from colltool.commands.options import (
     result_options,
     sizes_options,
 )
+from colltool.commands.public_options import PriceOptions, with_options
 
 if TYPE_CHECKING:
     from colltool.commands.custom_algorithms import AnyAlgorithms

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from colltool.commands.arguments import AnyShape
+    from colltool.commands.public_options import AnyShape
 
     Sizes = str | float | Sequence[str | float] | NDArray[np.float64]
 

@@ -12,10 +12,10 @@ from colltool.base.errors import ColltoolError, argument_text, rename_arguments,
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
 from colltool.base.result import with_progress
-from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
 from colltool.commands.output import announce, chosen_format, enable_garbage_collection
+from colltool.commands.public_options import AnyShape
 from colltool.commands.report_prices import page_prices
 from colltool.commands.report_sections import (
     Page,

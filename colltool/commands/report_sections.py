@@ -22,7 +22,7 @@ from colltool.base.errors import (
 )
 from colltool.base.formatting import Shape, format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
-from colltool.commands.arguments import command_line
+from colltool.commands.shell import command_line
 
 if TYPE_CHECKING:
     from colltool.analysis.report import ReportEntry, ReportSection

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class ModelRequest(NamedTuple):
-    """The checked :class:`colltool.commands.arguments.Options`, and the group."""
+    """The checked :class:`colltool.commands.public_options.Options`, and the group."""
 
     group: GroupSpec
     library: str | None

@@ -33,11 +33,11 @@ def score(predictions: AnyPath | Sequence[AnyPath] = ("colltool",)) -> Score:
     Raises:
         ColltoolError: a file that cannot be read, or that answers nothing; says the line.
     """
-    from colltool.calibration.score import score as run
+    from colltool.calibration.score import score as score_predictions
     from colltool.commands.reading import paths_of
 
     given = paths_of(predictions, "predictions", "files or names of predictors", "aic.csv")
-    return run(given)
+    return score_predictions(given)
 
 
 @command(
@@ -64,13 +64,14 @@ def score_command(out: Out, predictions: list[str] | None = None, template: bool
     if not template:
         out.emit(score(predictions or ["colltool"]))
         return
-    from colltool.calibration.predictions import template as questions
+    from colltool.calibration.predictions import template as template_csv
 
     if predictions:
         what = "writes the questions and scores nothing"
         raise ColltoolError(what, argument="template", fix="leave the files out")
+    # A terminal or a .csv file; whoever asks for another format is refused.
     form = chosen_format(out.form, out.path)
     if form != "csv" and (out.form is not None or out.path is not None):
         fix = f"{argument_text('form', 'csv')}, or -o questions.csv"
         raise ColltoolError("the questions are CSV", argument="template", fix=fix)
-    write(questions(), out.path)
+    write(template_csv(), out.path)

@@ -441,7 +441,7 @@ def _kv_library(library: Any) -> LibraryFile:
         "two_batch_overlap",
         "mode",
         "sms",
-        "cuts",
+        "serve_search",
         "serve_ranks",
         option("vary", _VARY),
         RESULT,

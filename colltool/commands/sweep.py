@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from colltool.base.files import remembering
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import Options, with_options
 from colltool.commands.command import command
 from colltool.commands.compare import listed_sizes
 from colltool.commands.options import (
@@ -21,6 +20,7 @@ from colltool.commands.options import (
     plot_views,
     result_options,
 )
+from colltool.commands.public_options import Options, with_options
 
 if TYPE_CHECKING:
     from colltool.analysis.sweep import Sweep

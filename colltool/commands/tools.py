@@ -25,7 +25,7 @@ from colltool.estimate.assumptions import checked
 if TYPE_CHECKING:
     from colltool.base.files import AnyPath
     from colltool.base.result import Result
-    from colltool.commands.arguments import AnyShape
+    from colltool.commands.public_options import AnyShape
     from colltool.definitions.reader import Overrides
     from colltool.fabric.load import FabricSource
 

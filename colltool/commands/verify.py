@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.extras import extra
 from colltool.base.primitives import Primitive
-from colltool.commands.arguments import AnyShape
 from colltool.commands.command import command, failed
 from colltool.commands.options import RESULT, Out, option
+from colltool.commands.public_options import AnyShape
 
 if TYPE_CHECKING:
     from colltool.algorithms.trace import Vectors

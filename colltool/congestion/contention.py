@@ -12,6 +12,10 @@
 
 Loads are sums over all steps, flows spread evenly over parallel uplinks, lattices route by
 dimension order.
+
+:func:`contention` is the entry: groups and their traffic (:mod:`colltool.congestion.jobs`), loads
+of links (:mod:`colltool.congestion.loads`), the ideal of each group (:func:`_ideals`), then costs
+class by class (:class:`_GroupPeaks`). :func:`etas` puts them into numbers of a fabric file.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from colltool.congestion.traffic import (
     SubLattice,
     Traffic,
     TrafficRow,
-    default_of,
     messages_of,
-    traffic_row,
 )
+from colltool.congestion.traffic_by_formula import default_of
+from colltool.congestion.traffic_rows import traffic_row
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats, Indices
@@ -269,7 +269,7 @@ def _traffic(
     job: GroupJob, row: TrafficRow, members: Members, skew: Skew
 ) -> tuple[Traffic, Floats]:
     """The traffic of one group, and the sizes of the uniform traffic to compare it with."""
-    plain = row.maker(members)
+    plain = row.make_traffic(members)
     if job.primitive is not A2A or not skew.is_set:
         return plain, plain.size
     if not row.dense:

@@ -9,6 +9,9 @@
 ``pattern`` in place of ``groups`` lays out the whole file; ``primitive``, ``algorithm`` and
 ``size`` at the top hold for every group that does not give its own. Read with the strictness of a
 fabric file: all errors at once, each with its place.
+
+:func:`load_layout` is the entry: pydantic checks each value (:class:`LayoutFile`), :class:`_Groups`
+then checks ranks against the fabric and each other.
 """
 
 from __future__ import annotations
@@ -55,12 +58,13 @@ from colltool.fabric.uneven import check_even
 MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
 
 
-def _few_wrong(listed: object) -> object:
-    """Refuse items that are no whole numbers, but only as many as are printed."""
-    if not isinstance(listed, list):
-        return listed
+def _whole_numbers(items: object) -> object:
+    """Refuse items that are no whole numbers, but only as many as are printed: pydantic would list
+    every one of a million."""
+    if not isinstance(items, list):
+        return items  # pydantic says what it expects instead
     wrong = []
-    for index, item in enumerate(listed):
+    for index, item in enumerate(items):
         # Not isinstance: true and false are no numbers of ranks.
         if type(item) is not int:
             wrong.append(FieldError(f"expected a whole number, got {quote(item)}", at=(index,)))
@@ -68,7 +72,7 @@ def _few_wrong(listed: object) -> object:
                 break
     if wrong:
         raise FieldErrors(*wrong)
-    return listed
+    return items
 
 
 Positive = Annotated[
@@ -80,7 +84,7 @@ Seed = Annotated[
     int, Field(ge=-(2**63), lt=2**63, strict=True), FieldHint("a whole number, such as 1")
 ]
 # A rank or an endpoint; whether the fabric has it only the reader knows.
-Number = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
+RankNumber = Annotated[int, Field(strict=True, json_schema_extra={"minimum": 0})]
 
 
 class PatternFile(Part):
@@ -124,7 +128,7 @@ class MapFile(Part):
     seed: Seed = 0
 
 
-_PATTERN = FieldHint("a mapping such as {kind: block, group: 8, count: 8}")
+_PATTERN_HINT = FieldHint("a mapping such as {kind: block, group: 8, count: 8}")
 
 
 class JobFields(Part):
@@ -141,14 +145,14 @@ class GroupFile(JobFields):
     name: Label = ""
     ranks: (
         Annotated[
-            tuple[Number, ...],
+            tuple[RankNumber, ...],
             Field(min_length=2),
-            BeforeValidator(_few_wrong),
+            BeforeValidator(_whole_numbers),
             FieldHint("a list of at least 2 ranks, such as [0, 1, 2, 3]"),
         ]
         | None
     ) = None
-    pattern: Annotated[PatternFile | None, _PATTERN] = None
+    pattern: Annotated[PatternFile | None, _PATTERN_HINT] = None
 
 
 class LayoutFile(JobFields):
@@ -168,9 +172,9 @@ class LayoutFile(JobFields):
         ]
         | None
     ) = None
-    pattern: Annotated[PatternFile | None, _PATTERN] = None
+    pattern: Annotated[PatternFile | None, _PATTERN_HINT] = None
     map: Annotated[
-        Annotated[tuple[Number, ...], Field(min_length=1), BeforeValidator(_few_wrong)]
+        Annotated[tuple[RankNumber, ...], Field(min_length=1), BeforeValidator(_whole_numbers)]
         | MapFile
         | None,
         FieldHint("a list of endpoints, one for each rank, or a mapping such as {kind: rotate}"),
@@ -178,9 +182,9 @@ class LayoutFile(JobFields):
     overlap: Flag = False
 
 
-# How the values of :class:`JobFields` are read; the model has checked them.
-_JOB: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": parse_size}
-_SHORT = Shorthand("groups", "group", "size=16MB")
+# The values of :class:`JobFields` to what a group runs; the model has checked their texts.
+_PARSERS: dict[str, Any] = {"primitive": parse_primitive, "algorithm": str, "size": parse_size}
+_SHORTHAND = Shorthand("groups", "group", "size=16MB")
 
 
 def load_layout(
@@ -189,12 +193,12 @@ def load_layout(
     """A layout from a file, or a mapping of the same content; all that is wrong with it comes at
     once, each with its place."""
     if isinstance(layout, Mapping):
-        return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORT), fabric)
+        return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORTHAND), fabric)
     return read_layout(read_text(layout, "definition"), os.fsdecode(layout), fabric, overrides)
 
 
 def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ()) -> Layout:
-    return _checked(read(LayoutFile, text, name, overrides, _SHORT), fabric)
+    return _checked(read(LayoutFile, text, name, overrides, _SHORTHAND), fabric)
 
 
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
@@ -247,20 +251,17 @@ class _Groups:
         self.reading = reading
         self.fabric = fabric
         self.data = reading.data
-        self.refuse = reading.refuse
-        self.sound = reading.is_valid
-        self.where = reading.source.where
-        # The group of each rank and the name of each group, with the place where it was read.
+        # The group of each rank and the name of each group, with the path where it was read.
         self.group_of_rank: dict[int, tuple[str, KeyPath]] = {}
         self.names: dict[str, KeyPath] = {}
         self.endpoints = self._endpoints()
 
     def layout(self) -> Layout:
         data = self.data
-        job = self._job(data, ())
+        job = self._job_of(data, ())
         groups: list[GroupLayout] = []
         what = "expected either 'groups' or 'pattern', and not both"
-        if self._has_either("groups", data, (), what, "pattern: {kind: block, group: 8}"):
+        if self._has_exactly_one("groups", data, (), what, "pattern: {kind: block, group: 8}"):
             if data.get("pattern") is not None:
                 groups += self._from_pattern(data["pattern"], ("pattern",), "g", job)
             elif isinstance(data["groups"], list):
@@ -268,92 +269,98 @@ class _Groups:
                     groups += self._group(group, ("groups", index), job)
         return Layout(str(data.get("name") or "layout"), tuple(groups), self.reading.overrides)
 
-    def _has_either(
+    def _has_exactly_one(
         self, key: str, data: dict[str, Any], path: KeyPath, what: str, fix: str
     ) -> bool:
-        """Whether the key or a pattern is there; refused where both are, or none that is sound."""
-        either = (data.get(key) is None) != (data.get("pattern") is None)
-        if not either and self.sound((*path, key)) and self.sound((*path, "pattern")):
-            self.refuse(path, what, fix)
-        return either
+        """Whether either the key or a pattern is there, refused where not. Where one of the two was
+        refused before, a second error would only repeat it."""
+        exactly_one = (data.get(key) is None) != (data.get("pattern") is None)
+        is_valid = self.reading.is_valid
+        if not exactly_one and is_valid((*path, key)) and is_valid((*path, "pattern")):
+            self.reading.refuse(path, what, fix)
+        return exactly_one
 
     def _endpoints(self) -> Ranks:
-        """The endpoint of each rank; in order where the file has no map that is sound."""
+        """The endpoint of each rank; in order where the file has no map, or one that is refused: so
+        errors of the groups come as well."""
         value = self.data.get("map")
         in_order = tuple(range(self.fabric.ranks))
-        if value is None or not self.sound(("map",)):
+        if value is None or not self.reading.is_valid(("map",)):
             return in_order
         if isinstance(value, dict):
             try:
-                return expand_map(MapPattern(**_fields(value, MapPattern._fields)), self.fabric)
+                return expand_map(MapPattern(**_given(value, MapPattern._fields)), self.fabric)
             except PatternError as error:
-                self.refuse(("map", error.key), error.what, error.fix)
+                self.reading.refuse(("map", error.key), error.what, error.fix)
             return in_order
         rank_on: dict[int, int] = {}
         for rank, endpoint in enumerate(value):
-            place = ("map", rank)
+            path = ("map", rank)
             if self.reading.has_enough_errors:
                 return in_order
-            if not self._is_inside(endpoint, place, "endpoint", self.fabric.ranks):
+            if not self._is_inside(endpoint, path, "endpoint", self.fabric.ranks):
                 continue
             first = rank_on.setdefault(endpoint, rank)
             if first != rank:
                 what = f"endpoint {endpoint} is given to rank {rank} and to rank {first}"
-                self.refuse(place, what, "one rank each")
+                self.reading.refuse(path, what, "one rank each")
         return tuple(value) if len(rank_on) == len(value) else in_order
 
     def _group(self, group: Any, path: KeyPath, default: dict[str, Any]) -> Iterator[GroupLayout]:
         if not isinstance(group, dict) or self.reading.has_enough_errors:
             return
         name = self._name(group, path)
-        job = default | self._job(group, path)
+        job = default | self._job_of(group, path)
         what = f"group {quote(name)} needs either 'ranks' or 'pattern', and not both"
         fix = "ranks: [0, 1, 2, 3], or pattern: {kind: block, group: 8}"
-        if not self._has_either("ranks", group, path, what, fix):
+        if not self._has_exactly_one("ranks", group, path, what, fix):
             return
         if group.get("pattern") is not None:
             yield from self._from_pattern(group["pattern"], (*path, "pattern"), f"{name}.", job)
         elif ranks := self._ranks(group["ranks"], (*path, "ranks"), name):
-            yield self._placed(name, ranks, path, job)
+            yield self._group_layout(name, ranks, path, job)
 
     def _name(self, group: dict[str, Any], path: KeyPath) -> str:
         """A group's name, which no other may have; without one its number."""
         place = (*path, "name")
         name = f"g{path[-1]}"
-        if self.sound(place):
+        if self.reading.is_valid(place):
             name = str(group.get("name") or name)
         first = self.names.setdefault(name, place)
         if first != place:
-            what = f"two groups are called {quote(name)}, the first at {self.where(first)}"
-            self.refuse(place, what, "a name of its own for each")
+            what = f"two groups are called {quote(name)}, the first at {self.reading.source.where(first)}"
+            self.reading.refuse(place, what, "a name of its own for each")
         return name
 
-    def _placed(self, name: str, ranks: Ranks, path: KeyPath, job: dict[str, Any]) -> GroupLayout:
+    def _group_layout(
+        self, name: str, ranks: Ranks, path: KeyPath, job: dict[str, Any]
+    ) -> GroupLayout:
         endpoints = tuple(self.endpoints[rank] for rank in ranks)
-        return GroupLayout(name, ranks, endpoints, **job, where=self.where(path))
+        return GroupLayout(name, ranks, endpoints, **job, where=self.reading.source.where(path))
 
     def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
         """The ranks of a group; none where one of them is refused."""
-        good = self.sound(path)
+        all_valid = self.reading.is_valid(path)
         for index, rank in enumerate(value if isinstance(value, list) else ()):
             if self.reading.has_enough_errors:
                 return ()
             if type(rank) is int:
                 place = (*path, index)
                 inside = self._is_inside(rank, place, "rank", len(self.endpoints))
-                good &= inside and self._take(rank, place, name)
-        return tuple(value) if good else ()
+                all_valid &= inside and self._claim_rank(rank, place, name)
+        return tuple(value) if all_valid else ()
 
     def _is_inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
         if 0 <= value < total:
             return True
         there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
         outside = f"{what} {quote(value)} is outside the fabric"
-        self.refuse(path, outside, f"{there} {what}s 0 .. {total - 1}")
+        self.reading.refuse(path, outside, f"{there} {what}s 0 .. {total - 1}")
         return False
 
-    def _take(self, rank: int, path: KeyPath, name: str) -> bool:
-        """Note the group of a rank; it may have several where their collectives overlap."""
+    def _claim_rank(self, rank: int, path: KeyPath, name: str) -> bool:
+        """Note the group of a rank, refused where another has it; with ``overlap: true`` it may have
+        several, whose collectives then run at the same time."""
         owner, first = self.group_of_rank.setdefault(rank, (name, path))
         if first == path:
             return True
@@ -369,38 +376,40 @@ class _Groups:
                 "one group each; or overlap: true at the top, where its collectives run at the same"
                 " time"
             )
-        self.refuse(path, f"{what} {self.where(first)}", fix)
+        self.reading.refuse(path, f"{what} {self.reading.source.where(first)}", fix)
         return False
 
     def _from_pattern(
         self, value: Any, path: KeyPath, name: str, job: dict[str, Any]
     ) -> Iterator[GroupLayout]:
         """The groups of a pattern, with errors at the keys of the file."""
-        if not self.sound(path):
+        if not self.reading.is_valid(path):
             return
-        fields = _fields(value, Pattern._fields)
+        fields = _given(value, Pattern._fields)
         fields["shape"] = tuple(fields.get("shape", ()))
         try:
             groups = expand(Pattern(**fields), self.fabric, len(self.endpoints))
         except PatternError as error:
-            self.refuse((*path, error.key), error.what, error.fix)
+            self.reading.refuse((*path, error.key), error.what, error.fix)
             return
         for number, ranks in enumerate(groups):
             for rank in ranks:
-                if not self._take(rank, (*path, number), f"{name}{number}"):
+                # No file has this path: errors look up the nearest one above it, the pattern's.
+                if not self._claim_rank(rank, (*path, number), f"{name}{number}"):
                     return  # one error per pattern is enough
         for number, ranks in enumerate(groups):
-            yield self._placed(f"{name}{number}", ranks, path, job)
+            yield self._group_layout(f"{name}{number}", ranks, path, job)
 
-    def _job(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+    def _job_of(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
         """What a group is to run, as far as the file says so."""
         job = {}
-        for key, parse in _JOB.items():
+        for key, parse in _PARSERS.items():
             value = data.get(key)
-            if value is not None and self.sound((*path, key)):
+            if value is not None and self.reading.is_valid((*path, key)):
                 job[key] = parse(value)
         return job
 
 
-def _fields(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _given(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """The values that a mapping of the file gives, to make a record of; None is as good as absent."""
     return {key: data[key] for key in known if data.get(key) is not None}

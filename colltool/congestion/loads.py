@@ -38,6 +38,7 @@ class Messages(NamedTuple):
     group: Indices  # number of the group
 
     def some(self, chosen: Indices) -> Messages:
+        """The messages with these numbers; all of them are no copy."""
         if len(chosen) == len(self.src):
             return self
         return Messages(self.src[chosen], self.dst[chosen], self.size[chosen], self.group[chosen])
@@ -350,7 +351,7 @@ class Heat:
         return tuple(sorted(self._links, key=seconds, reverse=True)[:HOTTEST])
 
     def every(self) -> tuple[LinkLoad, ...]:
-        """Every loaded resource in the order of the wiring. None without ``per_link``."""
+        """Every loaded resource in the order of the wiring; empty without ``per_link``."""
         return tuple(self._links) if self.per_link else ()
 
     def lines(self) -> tuple[LinkClassLoad, ...]:

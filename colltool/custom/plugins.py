@@ -48,6 +48,7 @@ def _read(made: object, name: str, primitive: Primitive, ranks: int) -> CustomSc
     """The schedule that a plugin returned for a group."""
     if not isinstance(made, str | Mapping):
         raise ColltoolError(f"it returned {quote(made)}, not a mapping or a text", where=name)
+    # A mapping has no lines: its errors name key paths, the name is put in front below.
     schedule = custom_schedule(made, name if isinstance(made, str) else "")
     # It may have answered for another group.
     if (schedule.primitive, schedule.ranks) != (primitive, ranks):

@@ -171,7 +171,7 @@ def read_value(text: str, where: str, key: str = "") -> Any:
     """Return one value as a file would have it after ``key``: ``4``, ``1us``, ``[8, 8, 4]``."""
     from colltool.definitions.yaml_text import YamlReader
 
-    reader = YamlReader(where, place=False, key=key)
+    reader = YamlReader(where, with_lines=False, key=key)
     value = reader.document(text)
     if reader.problems:
         raise reader.problems[0].error

@@ -74,13 +74,13 @@ class YamlReader:
 
     Args:
         name: of the file, for errors.
-        place: whether errors have a line and column.
+        with_lines: whether errors have a line and column.
         key: the key whose value the whole document is, if any.
     """
 
-    def __init__(self, name: str, *, place: bool = True, key: str = "") -> None:
+    def __init__(self, name: str, *, with_lines: bool = True, key: str = "") -> None:
         self.name = name
-        self.place = place
+        self.with_lines = with_lines
         self.key = key
         self.positions: dict[KeyPath, Position] = {}
         self.keys: dict[KeyPath, Position] = {}
@@ -163,6 +163,7 @@ class YamlReader:
                 break
             key = self._key(event, path)
             if key is None:
+                # Its value is read all the same, for the errors in it and to reach the next key.
                 self._value(next(self.events), (*path, ""))
                 continue
             child = (*path, key)
@@ -174,7 +175,7 @@ class YamlReader:
 
     def _refuse_repeated(self, path: KeyPath, place: Position) -> None:
         first = ""
-        if self.place:
+        if self.with_lines:
             first = f", first given at {place_text(self.name, self.keys[path])}"
         self._refuse(
             path, place, f"key {quote(path[-1])} is repeated{first}", "keep one of the two"
@@ -186,6 +187,7 @@ class YamlReader:
         if not isinstance(event, yaml.ScalarEvent):
             if not isinstance(event, yaml.AliasEvent):
                 self._refuse(path, place, "a list or mapping cannot be a key", "a key is text")
+            # No path of a file has "": what stands below a refused key is never looked up.
             self._value(event, (*path, ""))
             return None
         if self._refuse_extras(event, (*path, event.value)):
@@ -259,7 +261,7 @@ class YamlReader:
 
     def error(self, place: Position, what: str, fix: str = "") -> ColltoolError:
         """Return an error at a place of this text."""
-        where = place_text(self.name, place) if self.place else self.name
+        where = place_text(self.name, place) if self.with_lines else self.name
         return ColltoolError(what, where=where, fix=fix)
 
     def _syntax_error(self, error: yaml.MarkedYAMLError, text: str) -> ColltoolError:
@@ -278,7 +280,8 @@ class YamlReader:
 
 def _resolve(text: str) -> Any:
     """Return the value of a plain scalar by the YAML 1.2 core schema; infinity for every number
-    that is not finite: ``.inf``, ``.nan``, ``1e999``."""
+    that is not finite (``.inf``, ``.nan``, ``1e999``) or has too many digits: the caller refuses
+    them alike."""
     if text.isdecimal() and text.isascii() and len(text) < MAX_DIGITS:
         return int(text)  # nearly all of a long list
     if text in _WORDS:

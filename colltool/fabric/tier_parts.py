@@ -1,6 +1,7 @@
 """Parts of a tier as pydantic models: contention, switches that compute, levels, protocols, sizing.
 
-Numbers are SI once validated. Class docstrings go into the JSON Schema.
+Numbers are SI once validated. Class docstrings go into the JSON Schema. First the parts, then what
+tiers check of them.
 """
 
 from __future__ import annotations
@@ -18,49 +19,7 @@ from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import FieldError, FieldErrors, FieldHint, Part, model_check
 from colltool.network.twisted import TWISTED_SHAPES, twisted_axes
 
-
-def check_algorithm(primitive: Primitive, name: str) -> None:
-    """Raise an error unless ``--algorithm`` takes this name for a primitive; a composition may have
-    its choices behind a colon."""
-    import colltool.algorithms  # noqa: F401 - fills the registry
-    from colltool.algorithms.composed import compositions
-    from colltool.algorithms.registry import find, on_request, usual_algorithms
-
-    composed = [composition.name for composition in compositions(primitive)]
-    base, colon, choice = name.partition(":")
-    if base not in composed:
-        takes_number = any(row.name == base for row in on_request())
-        row = find(primitive, base if takes_number else name, composed)
-        if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
-            raise ColltoolError(
-                f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
-            )
-        return
-    known = sorted({algorithm.name for algorithm in usual_algorithms()})
-    for part in choice.split("/") if colon else ():
-        if part not in known:
-            fix = nearest(part, known) or f"known: {', '.join(known)}"
-            raise ColltoolError(f"no algorithm '{part}' in '{name}'", fix=fix)
-
-
-def check_named_once(keys: Sequence[str]) -> None:
-    """Raise an error if a mapping by primitive has two keys for the same one: ``ar`` and
-    ``all_reduce``."""
-    by_name = {short: primitive for primitive, short in SHORT.items()}
-    by_name |= {str(primitive): primitive for primitive in SHORT}
-    names = [by_name.get(key.lower().replace("-", "_")) for key in keys]
-    for name in names:
-        if name is not None and names.count(name) > 1:
-            what = f"gives {name} twice, under two of its names"
-            raise FieldErrors(FieldError(what, "keep one of the two"))
-
-
-def first_repeated(names: Sequence[str]) -> int | None:
-    """Return the index of the first name that has already occurred; None if all differ."""
-    return next((index for index, name in enumerate(names) if name in names[:index]), None)
-
-
-# What errors expect in place of a wrong value.
+# What errors expect in place of a wrong value; tiers use those without an underscore too.
 ETA = FieldHint("a mapping such as {alpha: 1.2, beta: 0.8}")
 
 _OWN_ETA = FieldHint(
@@ -286,7 +245,7 @@ class MeasuredRange(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> MeasuredRange:
-        if self.smallest > self.largest:
+        if self.smallest > self.largest:  # no key of its own to blame: the whole range
             raise ValueError("smallest is above largest")
         return self
 
@@ -321,9 +280,53 @@ class Sizing(Part):
     radix: ft.Count
 
 
+def check_algorithm(primitive: Primitive, name: str) -> None:
+    """Raise an error unless ``--algorithm`` takes this name for a primitive; a composition may have
+    its choices behind a colon."""
+    import colltool.algorithms  # noqa: F401 - fills the registry
+    from colltool.algorithms.composed import compositions
+    from colltool.algorithms.registry import find, on_request, usual_algorithms
+
+    composed = [composition.name for composition in compositions(primitive)]
+    base, colon, choice = name.partition(":")
+    if base not in composed:
+        takes_number = any(row.name == base for row in on_request())
+        row = find(primitive, base if takes_number else name, composed)
+        # Of a long number its first digits say whether it is 0; int() would refuse thousands of them.
+        if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
+            raise ColltoolError(
+                f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
+            )
+        return
+    known = sorted({algorithm.name for algorithm in usual_algorithms()})
+    for part in choice.split("/") if colon else ():
+        if part not in known:
+            fix = nearest(part, known) or f"known: {', '.join(known)}"
+            raise ColltoolError(f"no algorithm '{part}' in '{name}'", fix=fix)
+
+
+def check_named_once(keys: Sequence[str]) -> None:
+    """Raise an error if a mapping by primitive has two keys for the same one: ``ar`` and
+    ``all_reduce``."""
+    by_name = {short: primitive for primitive, short in SHORT.items()}
+    by_name |= {str(primitive): primitive for primitive in SHORT}
+    names = [by_name.get(key.lower().replace("-", "_")) for key in keys]
+    for name in names:
+        if name is not None and names.count(name) > 1:
+            what = f"gives {name} twice, under two of its names"
+            raise FieldErrors(FieldError(what, "keep one of the two"))
+
+
+def first_repeated(names: Sequence[str]) -> int | None:
+    """Return the index of the first name that has already occurred; None if all differ."""
+    return next((index for index, name in enumerate(names) if name in names[:index]), None)
+
+
 def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
     """Yield the oversubscription of each boundary against all endpoints below it: ``{uplinks: s}``
     multiplies, a plain number is the total.
+
+    Of levels with 2 and then ``{uplinks: 2}`` it is 2 and 4; with 2 and 2 it stays 2.
 
     Source: Collectives Explainer Series part 03 §1, where s is that of one switch.
     """

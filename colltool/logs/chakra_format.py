@@ -3,7 +3,8 @@ length, the metadata first.
 
 Field numbers are those of mlcommons/chakra, schema/protobuf/et_def.proto; the wire format is that
 of protobuf's encoding guide. It is read by hand because every length here is bounded before
-anything is made of it: no message, list or graph grows past the limits below.
+anything is made of it: no message, list or graph grows past the limits below. :func:`encoded` and
+:func:`decoded` are the entries; below each stand its parts, named ``_encode`` and ``_decode``.
 
 Three schemas stand in files of the wild. That of today (proto3, since the end of 2023) has a
 version in its metadata from 0.0.4 on, before that only attributes there, whose field is 1 instead
@@ -58,11 +59,23 @@ COLLECTIVES = (
 # The collectives of 2023, by number.
 _COLLECTIVES_2023 = ("ALL_REDUCE", "ALL_TO_ALL", "ALL_GATHER", "REDUCE_SCATTER", "BROADCAST")
 # Kinds of a field on the wire.
-_VARINT = 0
-_FIXED64 = 1
-_BYTES = 2
-_FIXED32 = 5
-# Fields of an attribute: one for each type of its value.
+_VARINT_KIND = 0
+_FIXED64_KIND = 1
+_BYTES_KIND = 2
+_FIXED32_KIND = 5
+# Fields of a node; in 2023 field 4 has its parents, 5 to 10 texts of tensors, 11 its attributes.
+_ID = 1
+_NODE_NAME = 2
+_TYPE = 3
+_CTRL_DEPS = 4
+_DATA_DEPS = 5
+_START = 6
+_DURATION = 7
+_INPUTS = 8
+_ATTRIBUTES = 10
+_ATTRIBUTES_2023 = 11
+# Fields of an attribute: its name, then one for each type of its value.
+_ATTRIBUTE_NAME = 1
 _DOUBLE = 3
 _FLOAT = 5
 _INT32 = 7
@@ -79,8 +92,7 @@ _FLOAT_2023 = 5
 _WHOLE_2023 = (6, 7)
 _STRING_2023 = 8
 _FLAGS_2023 = (9, 12)  # involved_dim: booleans, in some files numbers
-_ATTRIBUTE_2023 = 11
-_NAME = b"\x0a"  # an attribute begins with its name
+_ATTRIBUTE_START = b"\x0a"  # the key of its name, with which an attribute begins
 # Names whose numbers are written as int32, all others as int64: Chakra's first feeder looks at one
 # kind of integer for each name.
 _INT32_NAMES = ("comm_src", "comm_dst", "comm_tag", "comm_priority")
@@ -115,19 +127,19 @@ class Malformed(Exception):
 
 def encoded(nodes: Iterable[ChakraNode], metadata: Mapping[str, Value] | None = None) -> bytes:
     """The bytes of a file of one rank."""
-    head = _text(1, VERSION)
+    head = _encode_text(1, VERSION)
     for attribute, value in (metadata or {}).items():
-        head += _sized(2, _attribute(attribute, value))
-    out = bytearray(_varint(len(head)) + head)
+        head += _encode_sized(2, _encode_attribute(attribute, value))
+    out = bytearray(_encode_varint(len(head)) + head)
     for node in nodes:
-        message = _node(node)
-        out += _varint(len(message)) + message
+        message = _encode_node(node)
+        out += _encode_varint(len(message)) + message
     return bytes(out)
 
 
 # The nodes of a trace repeat each other: bytes of what was written before are kept.
 @lru_cache(_KEPT)
-def _varint(value: int) -> bytes:
+def _encode_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -137,55 +149,56 @@ def _varint(value: int) -> bytes:
 
 
 @lru_cache
-def _key(number: int, kind: int) -> bytes:
-    return _varint(number << 3 | kind)
+def _encode_key(number: int, kind: int) -> bytes:
+    return _encode_varint(number << 3 | kind)
 
 
-def _sized(number: int, content: bytes) -> bytes:
-    return _key(number, _BYTES) + _varint(len(content)) + content
+def _encode_sized(number: int, content: bytes) -> bytes:
+    return _encode_key(number, _BYTES_KIND) + _encode_varint(len(content)) + content
 
 
 @lru_cache(_KEPT)
-def _text(number: int, text: str) -> bytes:
-    return _sized(number, text.encode())
+def _encode_text(number: int, text: str) -> bytes:
+    return _encode_sized(number, text.encode())
 
 
 # Typed, because True and 1 are equal but written differently.
 @lru_cache(_KEPT, typed=True)
-def _attribute(name: str, value: Value) -> bytes:
+def _encode_attribute(name: str, value: Value) -> bytes:
+    head = _encode_text(_ATTRIBUTE_NAME, name)
     match value:
         case bool():
-            return _text(1, name) + _key(_BOOL, _VARINT) + _varint(int(value))
+            return head + _encode_key(_BOOL, _VARINT_KIND) + _encode_varint(int(value))
         case int():
             kind = _INT32 if name in _INT32_NAMES else _INT64
-            return _text(1, name) + _key(kind, _VARINT) + _varint(value)
+            return head + _encode_key(kind, _VARINT_KIND) + _encode_varint(value)
         case float():
-            return _text(1, name) + _key(_DOUBLE, _FIXED64) + struct.pack("<d", value)
+            return head + _encode_key(_DOUBLE, _FIXED64_KIND) + struct.pack("<d", value)
         case str():
-            return _text(1, name) + _text(_STRING, value)
+            return head + _encode_text(_STRING, value)
 
 
-def _node(node: ChakraNode) -> bytes:
+def _encode_node(node: ChakraNode) -> bytes:
     """A node as protobuf writes it."""
     numbers = (
-        (1, node.id),
-        (3, NODE_TYPES.index(node.type)),
-        (6, node.start_us),
-        (7, node.duration_us),
+        (_ID, node.id),
+        (_TYPE, NODE_TYPES.index(node.type)),
+        (_START, node.start_us),
+        (_DURATION, node.duration_us),
     )
     out = bytearray()
     # Zeros and empty lists are left out, as protobuf does.
     for number, value in numbers:
         if value:
-            out += _key(number, _VARINT) + _varint(value)
-    out += _text(2, node.name)
-    for number, ids in ((4, node.ctrl_deps), (5, node.data_deps)):
+            out += _encode_key(number, _VARINT_KIND) + _encode_varint(value)
+    out += _encode_text(_NODE_NAME, node.name)
+    for number, ids in ((_CTRL_DEPS, node.ctrl_deps), (_DATA_DEPS, node.data_deps)):
         if ids:
-            out += _sized(number, b"".join(map(_varint, ids)))
+            out += _encode_sized(number, b"".join(map(_encode_varint, ids)))
     if node.inputs:
-        out += _sized(8, _text(1, node.inputs))
+        out += _encode_sized(_INPUTS, _encode_text(1, node.inputs))
     for name, attribute in node.attributes.items():
-        out += _sized(10, _attribute(name, attribute))
+        out += _encode_sized(_ATTRIBUTES, _encode_attribute(name, attribute))
     return bytes(out)
 
 
@@ -199,34 +212,34 @@ class Decoded(NamedTuple):
 def decoded(stream: BinaryIO, where: str) -> Decoded:
     """Read a file of one rank. ColltoolError where it is no such file, is cut off, or exceeds a
     limit."""
-    message = _message(stream, where, "its metadata")
+    message = _next_message(stream, where, "its metadata")
     if message is None:
         raise ColltoolError("is empty, not a Chakra trace", where=where, fix=_FIX)
     try:
-        metadata = _read_metadata(message)
+        metadata = _decode_metadata(message)
     except (Malformed, UnicodeDecodeError) as error:
         raise ColltoolError(
             f"is not a Chakra trace: its metadata: {error}", where=where, fix=_FIX
         ) from error
     if metadata is None:
-        return Decoded({}, _decoded_nodes(stream, where, message))
-    return Decoded(metadata, _decoded_nodes(stream, where, _message(stream, where, "node 1")))
+        return Decoded({}, _decode_nodes(stream, where, message))
+    return Decoded(metadata, _decode_nodes(stream, where, _next_message(stream, where, "node 1")))
 
 
-def _read_metadata(data: bytes) -> dict[str, Value] | None:
+def _decode_metadata(data: bytes) -> dict[str, Value] | None:
     """The attributes of a file's first message; None where that is a node."""
     attributes: list[int | bytes] = []
-    for number, value in _fields(data):
+    for number, value in _decode_fields(data):
         if isinstance(value, int):
             return None
-        if value.startswith(_NAME):
+        if value.startswith(_ATTRIBUTE_START):
             attributes.append(value)
         elif number != 1:
             raise Malformed(f"its field {number} is no attribute")
-    return _attributes(attributes)
+    return _decode_attributes(attributes)
 
 
-def _decoded_nodes(stream: BinaryIO, where: str, message: bytes | None) -> Iterator[ChakraNode]:
+def _decode_nodes(stream: BinaryIO, where: str, message: bytes | None) -> Iterator[ChakraNode]:
     """The nodes of a file, one at a time, beginning with a ``message``."""
     number = 0
     while message is not None:
@@ -236,15 +249,15 @@ def _decoded_nodes(stream: BinaryIO, where: str, message: bytes | None) -> Itera
                 f"has more than {MOST_NODES:,} nodes", where=where, fix="trace fewer steps"
             )
         try:
-            yield _read_node(message)
+            yield _decode_node(message)
         except (Malformed, UnicodeDecodeError) as error:
             raise ColltoolError(
                 f"node {number} is not one of Chakra's: {error}", where=where, fix=_FIX
             ) from error
-        message = _message(stream, where, f"node {number + 1}")
+        message = _next_message(stream, where, f"node {number + 1}")
 
 
-def _message(stream: BinaryIO, where: str, what: str) -> bytes | None:
+def _next_message(stream: BinaryIO, where: str, what: str) -> bytes | None:
     """The next message; None at the end."""
     size = _message_size(stream, where, what)
     if size is None:
@@ -275,7 +288,7 @@ def _message_size(stream: BinaryIO, where: str, what: str) -> int | None:
     raise ColltoolError("is not a Chakra trace", where=where, fix=_FIX)
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
     """A varint, and where it ends: seven bits a byte, the lowest first."""
     value = 0
     for length in range(10):
@@ -288,20 +301,21 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     raise Malformed("a number has more than 64 bits")
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of a message's fields; the bytes of those that are no varint."""
+def _decode_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and values of a message's fields: whole numbers of varints, the bytes as they stand of
+    all others, also of those of fixed size."""
     at = 0
     while at < len(data):
-        key, at = _number(data, at)
+        key, at = _decode_varint(data, at)
         kind = key & 7
-        if kind == _VARINT:
-            value, at = _number(data, at)
+        if kind == _VARINT_KIND:
+            value, at = _decode_varint(data, at)
             yield key >> 3, value
             continue
-        if kind == _BYTES:
-            size, at = _number(data, at)
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
+        if kind == _BYTES_KIND:
+            size, at = _decode_varint(data, at)
+        elif kind in (_FIXED64_KIND, _FIXED32_KIND):
+            size = 8 if kind == _FIXED64_KIND else 4
         else:
             raise Malformed(f"a field of kind {kind}")
         if at + size > len(data):
@@ -310,49 +324,51 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         at += size
 
 
-def _read_node(data: bytes) -> ChakraNode:
+def _decode_node(data: bytes) -> ChakraNode:
     """A node by the field numbers of Chakra's et_def.proto."""
-    # 1 id, 2 name, 3 type, 4 and 5 dependencies, 6 start, 7 duration, 8 inputs, 10 attributes;
-    # in 2023 4 parents, 5 to 10 texts of tensors, 11 attributes
     numbers: dict[int, int] = {}
     name = ""
     inputs = b""
     attributes: list[int | bytes] = []
     attributes_2023: list[int | bytes] = []
-    deps: dict[int, list[int | bytes]] = {4: [], 5: []}
-    for number, value in _fields(data):
+    deps: dict[int, list[int | bytes]] = {_CTRL_DEPS: [], _DATA_DEPS: []}
+    for number, value in _decode_fields(data):
         if number in deps:
             deps[number].append(value)
             if len(deps[number]) > MOST_DEPENDENCIES:
                 raise Malformed(f"it has more than {MOST_DEPENDENCIES:,} dependencies")
         elif isinstance(value, int):
             numbers[number] = value
-        elif number == 2:
+        elif number == _NODE_NAME:
             name = value.decode()
-        elif number == 8:
+        elif number == _INPUTS:
             inputs = value
-        elif number == 10:
+        elif number == _ATTRIBUTES:
             attributes.append(value)
-        elif number == _ATTRIBUTE_2023 and value.startswith(_NAME):
+        elif number == _ATTRIBUTES_2023 and value.startswith(_ATTRIBUTE_START):
             attributes_2023.append(value)
-    if any(number > 7 for number in numbers):
+    # Today's nodes and those of 2023 have no number in a field above the duration's; those of 2022
+    # have one for each property.
+    if any(number > _DURATION for number in numbers):
         raise Malformed("it is of eg_def.proto (2022), whose times have no unit")
     if attributes_2023:
-        return _node_2023(numbers, name, _ids(deps[4]), _attributes(attributes_2023))
+        return _decode_node_2023(
+            numbers, name, _decode_ids(deps[_CTRL_DEPS]), _decode_attributes(attributes_2023)
+        )
     return ChakraNode(
-        id=numbers.get(1, 0),
+        id=numbers.get(_ID, 0),
         name=name,
         type=_node_type(numbers),
-        ctrl_deps=_ids(deps[4]),
-        data_deps=_ids(deps[5]),
-        start_us=numbers.get(6, 0),
-        duration_us=numbers.get(7, 0),
-        attributes=_attributes(attributes),
-        inputs=_first_text(inputs),
+        ctrl_deps=_decode_ids(deps[_CTRL_DEPS]),
+        data_deps=_decode_ids(deps[_DATA_DEPS]),
+        start_us=numbers.get(_START, 0),
+        duration_us=numbers.get(_DURATION, 0),
+        attributes=_decode_attributes(attributes),
+        inputs=_decode_first_text(inputs),
     )
 
 
-def _node_2023(
+def _decode_node_2023(
     numbers: Mapping[int, int], name: str, parents: tuple[int, ...], attributes: dict[str, Value]
 ) -> ChakraNode:
     """A node of the schema of 2023, with today's number of its collective."""
@@ -361,7 +377,7 @@ def _node_2023(
         attributes["comm_type"] = COLLECTIVES.index(_COLLECTIVES_2023[collective])
     runtime = attributes.get("runtime")
     return ChakraNode(
-        id=numbers.get(1, 0),
+        id=numbers.get(_ID, 0),
         name=name,
         type=_node_type(numbers),
         data_deps=parents,
@@ -371,39 +387,39 @@ def _node_2023(
 
 
 def _node_type(numbers: Mapping[int, int]) -> NodeType:
-    kind = numbers.get(3, 0)
+    kind = numbers.get(_TYPE, 0)
     if kind >= len(NODE_TYPES):
         raise Malformed(f"there is no node type {quote(kind)}")
     return NODE_TYPES[kind]
 
 
-def _ids(fields: Iterable[int | bytes]) -> tuple[int, ...]:
+def _decode_ids(fields: Iterable[int | bytes]) -> tuple[int, ...]:
     """Numbers of nodes, one a field or packed."""
     found: list[int] = []
     for field in fields:
         if isinstance(field, int):
             found.append(field)
         else:
-            found += _packed(field)
+            found += _decode_packed(field)
         if len(found) > MOST_DEPENDENCIES:
             raise Malformed(f"it has more than {MOST_DEPENDENCIES:,} dependencies")
     return tuple(found)
 
 
-def _first_text(data: bytes) -> str:
+def _decode_first_text(data: bytes) -> str:
     """The first field of a message, if it is a text."""
-    for number, value in _fields(data):
+    for number, value in _decode_fields(data):
         if number == 1 and isinstance(value, bytes):
             return value.decode()
     return ""
 
 
-def _attributes(fields: Iterable[int | bytes]) -> dict[str, Value]:
+def _decode_attributes(fields: Iterable[int | bytes]) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for field in fields:
         if not isinstance(field, bytes):
             raise Malformed("an attribute that is a number")
-        name, value = _read_attribute(field)
+        name, value = _decode_attribute(field)
         if value is not None:
             found[name] = value
         if len(found) > MOST_ATTRIBUTES:
@@ -411,33 +427,34 @@ def _attributes(fields: Iterable[int | bytes]) -> dict[str, Value]:
     return found
 
 
-def _packed(data: bytes) -> list[int]:
+def _decode_packed(data: bytes) -> list[int]:
     """A list of varints, read up to just past the limit."""
     found: list[int] = []
     at = 0
     while at < len(data) and len(found) <= MOST_DEPENDENCIES:
-        value, at = _number(data, at)
+        value, at = _decode_varint(data, at)
         found.append(value)
     return found
 
 
-def _read_attribute(data: bytes) -> tuple[str, Value | None]:
+def _decode_attribute(data: bytes) -> tuple[str, Value | None]:
     """The name and the value of an attribute. A list of booleans is a text of 0 and 1; None for
     bytes and other lists, which nothing here reads."""
     name: str = ""
     value: Value | None = None
-    fields = _fields(data)
+    fields = _decode_fields(data)
     for number, raw in fields:
-        if number == 1 and isinstance(raw, bytes):
+        if number == _ATTRIBUTE_NAME and isinstance(raw, bytes):
             name = raw.decode()
         elif number == _TYPE_2023 and isinstance(raw, int):
-            return name, _value_2023(fields)
+            # The rest of the fields is read there.
+            return name, _decode_value_2023(fields)
         elif isinstance(raw, int):
-            value = _whole_number(number, raw)
+            value = _decode_whole_number(number, raw)
         elif number == _STRING:
             value = raw.decode()
         elif number == _BOOLS:
-            value = _flags(_ids(flag for _, flag in _fields(raw)))
+            value = _flags_text(_decode_ids(flag for _, flag in _decode_fields(raw)))
         elif number in (_DOUBLE, _FLOAT):
             if len(raw) not in (4, 8):
                 raise Malformed("a number of another size than 4 or 8 bytes")
@@ -447,7 +464,7 @@ def _read_attribute(data: bytes) -> tuple[str, Value | None]:
     return name, value
 
 
-def _value_2023(fields: Iterator[tuple[int, int | bytes]]) -> Value | None:
+def _decode_value_2023(fields: Iterator[tuple[int, int | bytes]]) -> Value | None:
     """The value of an attribute of 2023, behind its name and type."""
     value: Value | None = None
     flags: list[int] = []
@@ -463,14 +480,14 @@ def _value_2023(fields: Iterator[tuple[int, int | bytes]]) -> Value | None:
             value = raw.decode()
         elif number == _FLOAT_2023 and len(raw) == 4:
             (value,) = struct.unpack("<f", raw)
-    return _flags(flags) if flags else value
+    return _flags_text(flags) if flags else value
 
 
-def _flags(values: Iterable[int]) -> str:
+def _flags_text(values: Iterable[int]) -> str:
     return "".join("1" if value else "0" for value in values)
 
 
-def _whole_number(number: int, raw: int) -> bool | int:
+def _decode_whole_number(number: int, raw: int) -> bool | int:
     """The value of a varint, by the type of its field."""
     if number == _BOOL:
         return bool(raw)

@@ -3,6 +3,9 @@
 The wording is that of NCCL 2.8 to 2.29 (src/init.cc, src/transport/*.cc, src/graph/search.cc,
 src/misc/param.cc), RCCL and aws-ofi-nccl, behind whatever launchers and collectors put before a
 line. What several lines say together is concluded in :mod:`colltool.logs.debug_conclusions`.
+
+:func:`debug_lines` is the entry; it hands every line to :class:`_Gathered`, whose methods note
+what a kind of line says.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """Logs of nccl-tests and rccl-tests: text of any generation, cut into runs with header and
-table."""
+table.
+
+:func:`recognises` and :func:`read` are the entries; :class:`_Runs` walks the lines, and reads the
+header and the table of each run by the functions below it.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,14 @@
 A message enters through its sender's port, is routed between the nodes of the two endpoints, and
 leaves through the receiver's port. Where ranks have no ports, every rank behind an endpoint has a
 copy of the links. Groups that share the tier at a stride send the same messages at the same time.
+
+:class:`RoutedLinks` fills in :class:`colltool.network.links.LinkModel`, whose words it uses:
+
+- class: ports or links of one kind; a ``number`` counts classes, first ports, then the router's;
+- resource: one port or link, numbered within its class, network by network;
+- copy: the tier as the ranks at one place behind the endpoints see it;
+- network: what messages of one router call share: a domain where ranks have ports, else a copy;
+- slowness: how many times as long a byte takes on a resource as on the fastest of its class.
 """
 
 from __future__ import annotations
@@ -38,6 +46,8 @@ def router_of(wires: Wires) -> Router:
 class RoutedLinks(LinkModel):
     """A port in each direction per rank, where the network has ports, and the links between nodes.
 
+    Hops of a message are 1, as in the base class: :meth:`latency` counts the links between switches.
+
     Args:
         alpha_s: latency of the ports, which every message pays.
         stride: distance between two consecutive endpoints of the group. The groups in between send
@@ -70,7 +80,7 @@ class RoutedLinks(LinkModel):
         domains = ceil_div(self.ranks, self.inside * self.endpoints)
         self.networks = domains if self.ports else self.copies
         # By class of links: the bandwidth of the fastest over that of each. Loads are multiplied by
-        # it, so that one capacity per class is enough.
+        # it, so that one capacity per class is enough. 0 where no link is, which nothing is routed over.
         self.slower: list[Floats] = []
         for wire in self.router.wires:
             exists = wire.Bps > 0
@@ -88,18 +98,21 @@ class RoutedLinks(LinkModel):
         call, since a router may spread them by the load."""
         loads: list[Floats] = []
         for ranks in (src, dst)[: self.ports]:
+            # Nodes numbered beyond the ranks are switches or servers, which have no port.
             has_port = ranks < self.ranks
             load = np.bincount(ranks[has_port], size[has_port], self.ranks)
             loads.append(load.astype(np.float64))
         sender, receiver, network = self._endpoints(src, dst)
         sender = np.add.outer(self.offsets, sender)
         receiver = np.add.outer(self.offsets, receiver)
+        # Of each network the loads of every class.
         by_network = []
         for number in range(self.networks):
-            here = network == number
-            start = self.router.node_of(sender[:, here].ravel())
-            end = self.router.node_of(receiver[:, here].ravel())
-            by_network.append(self.router.loads(start, end, np.tile(size[here], len(self.offsets))))
+            inside = network == number
+            start = self.router.node_of(sender[:, inside].ravel())
+            end = self.router.node_of(receiver[:, inside].ravel())
+            sizes = np.tile(size[inside], len(self.offsets))
+            by_network.append(self.router.loads(start, end, sizes))
         for slower, *of_class in zip(self.slower, *by_network, strict=True):
             loads.append(np.concatenate([load * slower for load in of_class]))
         return loads
@@ -107,13 +120,14 @@ class RoutedLinks(LinkModel):
     def _endpoints(self, src: Indices, dst: Indices) -> tuple[Indices, Indices, Indices]:
         """The endpoints that send and receive each message, and the number of its network."""
         sender, copy = self.split(src)
+        # With ports the ranks behind an endpoint share its links: a domain is one network.
         receiver, _ = self.split(dst)
         network = src // (self.inside * self.endpoints) if self.ports else copy
         return sender * self.stride, receiver * self.stride, network
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         for direction, ranks in enumerate((src, dst)[: self.ports]):
-            message = np.flatnonzero(ranks < self.ranks)
+            message = np.flatnonzero(ranks < self.ranks)  # not those of switches and servers
             yield LinkUse(direction, ranks[message], message, np.ones(len(message)))
         sender, receiver, network = self._endpoints(src, dst)
         for offset in self.offsets:
@@ -144,13 +158,9 @@ class RoutedLinks(LinkModel):
         busiest = np.zeros(self.ranks)
         for number, load in enumerate(loads):
             for ends in self.router.ends(number):
-                of_rank = ends < self.ranks
+                of_rank = ends < self.ranks  # else the link ends at a switch
                 np.maximum.at(busiest, ends[of_rank], load[of_rank])
         return busiest
-
-    def hops(self, src: Indices, dst: Indices) -> Indices:
-        """1 for every message: :meth:`latency` counts the links between switches."""
-        return super().hops(src, dst)
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         sender, receiver, _ = self._endpoints(src, dst)

@@ -68,7 +68,8 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
     """
     # loads numpy, which a plan does without
     from colltool.congestion.loads import Flow, busiest_links
-    from colltool.congestion.traffic import MOST_MESSAGES, Unscheduled
+    from colltool.congestion.traffic import MOST_MESSAGES
+    from colltool.congestion.traffic_by_schedule import Unscheduled
 
     numbers: dict[str, int] = {}  # of dimensions
     flows: list[Flow] = []
@@ -208,11 +209,13 @@ class _GroupsOfCalls:
 
 def _traffic(load: _ScheduleLoad, fabric: Fabric, readings: ModelOptions) -> Traffic:
     """Return the messages of one call of a load, between the ranks of a group."""
-    from colltool.congestion.traffic import Members, neighbours, traffic, traffic_from_schedule
+    from colltool.congestion.traffic import Members, ring_traffic
+    from colltool.congestion.traffic_by_formula import traffic
+    from colltool.congestion.traffic_by_schedule import traffic_from_schedule
 
     ran = load.ran
     if load.border == "ring":
-        return neighbours(len(next(iter(load.groups))), 1.0)
+        return ring_traffic(len(next(iter(load.groups))), 1.0)
     if load.border:
         return traffic(P2P, "send", Members(2))
     placed = place(in_strides(fabric, ran.stride), GroupSpec(ran.ranks, ran.stride, in_order=True))

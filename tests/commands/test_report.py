@@ -13,8 +13,8 @@ from swept import swept
 import colltool
 from colltool.analysis.report import Assumptions, Report, ReportEntry
 from colltool.base.errors import ColltoolError
-from colltool.commands.arguments import command_line
 from colltool.commands.report_sections import counts_of, evenly_spaced
+from colltool.commands.shell import command_line
 from colltool.render.dispatch import document
 from tests.commands.conftest import run
 

@@ -17,7 +17,7 @@ from colltool.base.primitives import P2P, Primitive
 from colltool.congestion.contention import Contention
 from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
 from colltool.congestion.skew import Skew
-from colltool.congestion.traffic import modelled
+from colltool.congestion.traffic_by_formula import modelled
 from colltool.fabric.model import Fabric
 from colltool.fabric.tiers import LatticeTier
 from tests import small

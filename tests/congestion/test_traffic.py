@@ -23,10 +23,12 @@ from colltool.congestion.traffic import (
     MOST_MESSAGES,
     Members,
     Traffic,
-    default_of,
     messages_of,
+)
+from colltool.congestion.traffic_by_formula import (
+    default_of,
     modelled,
-    row_of,
+    row_by_formula,
     traffic,
 )
 from colltool.fabric.model import Fabric
@@ -36,8 +38,8 @@ from tests.wiring import LatticeNetwork, link_name
 
 Pairs = NDArray[np.float64]
 ROWS = [(primitive, name) for primitive in Primitive for name in modelled(primitive)]
-BY_AXES = [row for row in ROWS if row_of(*row).by_axes]
-ANYWHERE = [row for row in ROWS if not row_of(*row).by_axes]
+BY_AXES = [row for row in ROWS if row_by_formula(*row).by_axes]
+ANYWHERE = [row for row in ROWS if not row_by_formula(*row).by_axes]
 
 
 def executed(primitive: Primitive, name: str, group: Group) -> Pairs:
@@ -108,13 +110,15 @@ def test_pair_by_pair_it_is_what_the_schedule_sends(
         modelled_pairs(one, ranks), executed(primitive, name, group), atol=1e-12
     )
     pairs = len(np.unique(one.src * ranks + one.dst))
-    assert len(one.src) <= messages_of(row_of(primitive, name), ranks)
-    assert not row_of(primitive, name).dense or pairs == messages_of(row_of(primitive, name), ranks)
+    assert len(one.src) <= messages_of(row_by_formula(primitive, name), ranks)
+    assert not row_by_formula(primitive, name).dense or pairs == messages_of(
+        row_by_formula(primitive, name), ranks
+    )
     assert not one.neighbours or len(one.src) == pairs, "each message has its link to itself"
 
 
 def test_the_widest_all_to_all_is_the_one_that_its_refusal_names() -> None:
-    widest, wider = (messages_of(row_of(A2A, "pairwise"), ranks) for ranks in (1448, 1449))
+    widest, wider = (messages_of(row_by_formula(A2A, "pairwise"), ranks) for ranks in (1448, 1449))
     assert widest <= MOST_MESSAGES < wider
 
 

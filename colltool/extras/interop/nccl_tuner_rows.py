@@ -5,6 +5,14 @@ The plugin takes the first matching row that NCCL can run. So the rows of a size
 slowest, each only if it needs less than every one before it, down to one that needs nothing:
 whatever is switched off, the first row left is the fastest one left. Curves are piecewise linear,
 so the borders are exact.
+
+:func:`tuner_rows` is the entry: sizes are cut where the order of the ways can change
+(:func:`_size_ranges`), the ways are sorted within each range (:func:`_fastest_first`), rows that never
+count are left out (:func:`_without_needless`), and each depth becomes rows (:func:`_rows_by_depth`).
+
+Guards are NCCL's own estimates of the algorithms that were fitted. They stand among the ways so that a
+fit that is wrong about what ran does no harm: a way that costs ``GUARD_FACTOR`` times the fastest
+guard or more, by the guards themselves, goes behind all of them.
 """
 
 from __future__ import annotations
@@ -19,11 +27,9 @@ from typing import NamedTuple
 from colltool.libraries.nccl.model import Combination, Piece
 
 MAX_BYTES = 2**64 - 1  # the plugin reads sizes as unsigned 64-bit numbers
-GUARD_FACTOR = 1.4  # a way slower than the fastest guard by this factor goes behind all guards
-"""A choice that costs this many times the best by NCCL's own model is put behind that: fits may be
-wrong about what ran."""
+GUARD_FACTOR = 1.4
 
-_Order = tuple[tuple[str, str], ...]  # (algorithm, protocol) at one size, fastest first
+_WayNames = tuple[tuple[str, str], ...]  # (algorithm, protocol) at one size, fastest first
 
 
 class TunerRow(NamedTuple):
@@ -65,7 +71,7 @@ def tuner_rows(
     """Rows for all sizes in file order: the best, those behind them, and last rings alone.
 
     ``model_ways``: the combinations by NCCL's own model. They give the last rings where ``ways``
-    have none and, with ``guarded``, put ways behind that are slow by that model.
+    have none and, with ``guarded``, are the guards.
     """
     # NCCL cannot run a combination without pieces.
     runnable = list(filter(attrgetter("pieces"), ways))
@@ -74,13 +80,13 @@ def tuner_rows(
     if guarded:
         named = {way.algorithm for way in runnable}
         guard_ways = [way for way in model_ways if way.algorithm in named]
-    orders = _orders(runnable, nodes, guard_ways)
-    rows = _by_depth(orders)
+    orders = _orders_by_size(runnable, nodes, guard_ways)
+    rows = _rows_by_depth(orders)
     if all(_always_a_ring(*order[-1], nodes) for _, order in orders):
         return tuple(rows)
     rings = _rings(runnable, nodes) or _rings(model_ways, nodes)
     last = max(row.depth for row in rows) + 1
-    for row in _by_depth(_orders(rings, nodes, [])):
+    for row in _rows_by_depth(_orders_by_size(rings, nodes, [])):
         rows.append(row._replace(depth=last))
     return tuple(rows)
 
@@ -93,38 +99,41 @@ def _always_a_ring(algorithm: str, protocol: str, nodes: int) -> bool:
     return algorithm == "ring" and not needs(algorithm, protocol, nodes)
 
 
-def _orders(
+def _orders_by_size(
     ways: Sequence[Combination], nodes: int, guard_ways: Sequence[Combination]
-) -> list[tuple[int, _Order]]:
-    """The size from which on each order holds, from 0."""
-    # Where a way crosses this limit, the guard puts it behind, and the order changes.
+) -> list[tuple[int, _WayNames]]:
+    """Each order with the size from which on it holds, ascending from 0."""
+    # Where another guard crosses a limit, it goes behind or comes back, and the order changes.
     limits = []
     for way in guard_ways:
         pieces = tuple(Piece(at, a * GUARD_FACTOR, b * GUARD_FACTOR) for at, a, b in way.pieces)
         limits.append(way._replace(pieces=pieces))
-    by_start: dict[int, _Order] = {}
+    by_start: dict[int, _WayNames] = {}
     for start, size in _size_ranges([*ways, *guard_ways, *limits]):
-        # Of two borders between the same two bytes the second counts.
+        # The plugin's first size is 0, wherever the curves begin. Sizes are whole bytes: of two
+        # borders between the same two bytes the second counts, as it overwrites the first.
         first = ceil(start) if by_start else 0
-        by_start[first] = _order(_ranked(ways, guard_ways, size), nodes)
-    orders: list[tuple[int, _Order]] = []
+        by_start[first] = _without_needless(_fastest_first(ways, guard_ways, size), nodes)
+    orders: list[tuple[int, _WayNames]] = []
     for first, order in by_start.items():
         if not orders or orders[-1][1] != order:
             orders.append((first, order))
     return orders
 
 
-def _ranked(
+def _fastest_first(
     ways: Sequence[Combination], guard_ways: Sequence[Combination], size: float
 ) -> list[Combination]:
-    """The ways at a size, fastest first; those that are slow by the guard come after all of its."""
+    """The ways and guards at a size: ways fastest first, then guards, then the ways that are slow by
+    the guards."""
 
     def seconds(way: Combination) -> float:
         piece = _piece_at(way, size)
         return piece.a_s + piece.b_s_per_byte * size
 
-    ranked = sorted(guard_ways, key=seconds)
-    slow = {way[:2] for way in ranked if seconds(way) > GUARD_FACTOR * seconds(ranked[0])}
+    guards = sorted(guard_ways, key=seconds)
+    # [:2]: algorithm and protocol, under which the way and its guard are the same.
+    slow = {guard[:2] for guard in guards if seconds(guard) > GUARD_FACTOR * seconds(guards[0])}
     first = []
     last = []
     for way in sorted(ways, key=seconds):
@@ -132,11 +141,12 @@ def _ranked(
             last.append(way)
         else:
             first.append(way)
-    return first + ranked + last
+    return first + guards + last
 
 
 def _size_ranges(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
-    """Where the order of the ways can change, and a size before the next such place."""
+    """Where the order of the ways can change, and a size between there and the next such place, at
+    which to compare them."""
     starts: set[float] = set()
     for way in ways:
         starts |= {piece.from_bytes for piece in way.pieces}
@@ -146,6 +156,7 @@ def _size_ranges(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
         within = sorted(size for size in crossings if low < size < min(high, MAX_BYTES))
         cuts = [low, *within]
         for start, end in zip(cuts, [*within, high], strict=True):
+            # The middle, or twice the start where that comes first: the last range has no end.
             yield start, min((start + end) / 2, 2 * start)
 
 
@@ -162,8 +173,9 @@ def _piece_at(way: Combination, size: float) -> Piece:
     return way.pieces[bisect_right(way.pieces, size, key=attrgetter("from_bytes")) - 1]
 
 
-def _order(ranked: Sequence[Combination], nodes: int) -> _Order:
-    """The first way, and after it those that need less than all before them."""
+def _without_needless(ranked: Sequence[Combination], nodes: int) -> _WayNames:
+    """Algorithm and protocol of the first way, and after it of those that need less than all before
+    them. Any other needs all that a faster one needs, and so never comes first."""
     needs_of_rows: dict[tuple[str, str], frozenset[str]] = {}
     for way in ranked:
         needed = needs(way.algorithm, way.protocol, nodes)
@@ -174,7 +186,7 @@ def _order(ranked: Sequence[Combination], nodes: int) -> _Order:
     return tuple(needs_of_rows)
 
 
-def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[TunerRow]:
+def _rows_by_depth(orders: Sequence[tuple[int, _WayNames]]) -> list[TunerRow]:
     """First the fastest of all sizes, then the rows behind them; each depth covers only sizes with
     that many rows."""
     rows: list[TunerRow] = []
@@ -185,7 +197,7 @@ def _by_depth(orders: Sequence[tuple[int, _Order]]) -> list[TunerRow]:
             if depth >= len(order):
                 growing = False
                 continue
-            if growing and rows[-1][3:] == order[depth]:
+            if growing and rows[-1][3:] == order[depth]:  # the same algorithm and protocol
                 rows[-1] = rows[-1]._replace(max_bytes=end)
             else:
                 rows.append(TunerRow(depth, start, end, *order[depth]))

@@ -1,12 +1,13 @@
 """Sizes fat-trees and Clos networks: switches and cables of equal switches, on one rail or several.
 
 :func:`fat_tree` is a k-ary fat-tree by its formulas, :func:`clos_plan` the Clos with the fewest
-switches.
+switches; :func:`hops_of` reads what is typed for it. A hop leads from a level of switches to the next
+above; it has an oversubscription, or ports down and up.
 
-With s a level's downlinks over uplinks of one switch, E endpoint ports on a rail and r-port
-switches, the ports alone require d_i = r·s_i/(1+s_i) down, u_i = r/(1+s_i) up, ceil(E/d_1) leaves,
-ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top. Source:
-Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.network.sizing.wiring` then wires whole
+With s the oversubscription of a hop (downlinks over uplinks of one switch, all of one rate), E
+endpoint ports on a rail and r-port switches, the ports alone require d_i = r·s_i/(1+s_i) down,
+u_i = r/(1+s_i) up, ceil(E/d_1) leaves, ceil(leaves·u_1/d_2) spines, ceil(spines·u_2/r) at the top.
+Source: Collectives Explainer Series part 03 appendix A.3. :mod:`colltool.network.sizing.wiring` then wires whole
 switches evenly.
 """
 
@@ -70,7 +71,9 @@ class ClosLevel:
     name: str
     switches: int  # on all rails
     per_rail: int  # switches on one rail
-    least: int  # switches on one rail that the number of ports alone would need
+    least: (
+        int  # switches on one rail that the number of ports alone would need, without even wiring
+    )
     down_ports: int  # of a switch
     up_ports: int  # of a switch
     oversubscription: float  # downlink over uplink bandwidth, 1 at the top
@@ -93,7 +96,7 @@ class ClosPlan:
     pods: int  # on a rail: groups of leaves with spines of their own
     planes: int  # on a rail: groups of top switches
     paths: int  # separate ones between two pods or leaves: one per top switch
-    tree_levels: int  # height of a reduction tree over all endpoints
+    tree_levels: int  # height of a reduction tree over all endpoints: every level of switches
     # ceil(log_r of a rail's ports): that height if switches had no uplinks.
     least_levels: int
     notes: tuple[str, ...] = ()
@@ -209,8 +212,7 @@ def clos_plan(
     names: Sequence[str] = LEVELS,
     wanted: Grouping = FREE,
 ) -> ClosPlan:
-    """The Clos of fewest equal switches that can be best_wiring evenly, in whole ports and whole
-    switches.
+    """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole switches.
 
     ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share
     the ports. ``levels``: 1 to 3, default those with the fewest switches, then the fewest levels.
@@ -221,8 +223,8 @@ def clos_plan(
     _check_levels(levels, hops)
     on_rail = ceil(endpoints * ports / rails)
     of_endpoint = max(1, ports // rails)
-    ratios, made = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=of_endpoint))
-    stages = _stages(made, radix, rails, endpoints * ports, names)
+    every_hop, wiring = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=of_endpoint))
+    stages = _stages(wiring, radix, rails, endpoints * ports, names)
     return ClosPlan(
         rails=rails,
         radix=radix,
@@ -232,14 +234,14 @@ def clos_plan(
         switches=sum(stage.switches for stage in stages),
         cables=sum(stage.cables for stage in stages[1:]),
         oversubscription=prod(stage.oversubscription for stage in stages[:-1]),
-        pods=made.pods,
-        planes=made.planes,
+        pods=wiring.pods,
+        planes=wiring.planes,
         paths=stages[-1].per_rail,
         tree_levels=len(stages),
         least_levels=tree_levels(on_rail, radix),
         notes=(
-            *_split_notes(made, stages, radix, ratios),
-            *_spread_notes(made, stages, on_rail, of_endpoint),
+            *_split_notes(wiring, stages, radix, every_hop),
+            *_spread_notes(wiring, stages, on_rail, of_endpoint),
         ),
     )
 
@@ -264,31 +266,33 @@ def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
 def _fewest(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
 ) -> tuple[Sequence[Hop], RailWiring]:
-    """The ratios per level and the wiring with the fewest switches, fewer levels first."""
+    """The hops of all levels, 1 where none is asked, and the wiring with the fewest switches; of equal
+    ones that of fewer levels."""
     # ports that are typed for a level ask for the level above it
-    least = 1
+    fewest_levels = 1
     for number, hop in enumerate(hops, start=1):
         if isinstance(hop, Split):
-            least = number + 1
+            fewest_levels = number + 1
     found: tuple[Sequence[Hop], RailWiring] | None = None
-    most = inf
+    most_switches = inf
     # a level more has to save switches
-    for count in [levels] if levels else range(least, len(LEVELS) + 1):
-        ratios = [*hops[: count - 1]]
-        ratios += [1.0] * (count - 1 - len(hops))
-        made = best_wiring(on_rail, radix, ratios, wanted, most)
-        if made:
-            found = ratios, made
-            most = sum(made.switches) - 1
+    for count in [levels] if levels else range(fewest_levels, len(LEVELS) + 1):
+        every_hop = [*hops[: count - 1]]
+        every_hop += [1.0] * (count - 1 - len(hops))
+        wiring = best_wiring(on_rail, radix, every_hop, wanted, most_switches)
+        if wiring:
+            found = every_hop, wiring
+            most_switches = sum(wiring.switches) - 1
     if found:
         return found
-    if ratios and wanted.leaf_down and not isinstance(ratios[0], Split):
-        _check_leaf(wanted.leaf_down, ratios[0], radix)
-    most = most_ports(radix, ratios, wanted)
+    # The error tells of the most levels that were tried: the last count, and its hops.
+    if every_hop and wanted.leaf_down and not isinstance(every_hop[0], Split):
+        _check_leaf(wanted.leaf_down, every_hop[0], radix)
+    joined = most_ports(radix, every_hop, wanted)
     more = ", more levels" if count < len(LEVELS) else ""
     raise ColltoolError(
         f"{on_rail} ports on one rail do not fit: {counted(count, 'level')} of {radix}-port"
-        f" switches join at most {most}",
+        f" switches join at most {joined}",
         argument="levels" if levels else "endpoints",
         fix=f"use a larger radix, more rails{more}, or more oversubscription",
     )
@@ -310,16 +314,16 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
 
 
 def _stages(
-    made: RailWiring, radix: int, rails: int, ports: int, names: Sequence[str]
+    wiring: RailWiring, radix: int, rails: int, ports: int, names: Sequence[str]
 ) -> tuple[ClosLevel, ...]:
     """The levels that have switches; one below an empty top keeps the uplinks it was bought
     with."""
-    splits = [*made.splits, Split(radix, 0, ratio=1.0)]
+    splits = [*wiring.splits, Split(radix, 0, ratio=1.0)]
     # a leaf is reached by single cables of endpoints
-    parallel = [1, *made.parallel]
+    parallel = [1, *wiring.parallel]
     cables = ports
     stages = []
-    for level, count in enumerate(made.switches):
+    for level, count in enumerate(wiring.switches):
         split = splits[level]
         if count:
             stages.append(
@@ -327,7 +331,7 @@ def _stages(
                     name=names[level],
                     switches=rails * count,
                     per_rail=count,
-                    least=made.least[level],
+                    least=wiring.least[level],
                     down_ports=split.down,
                     up_ports=split.up,
                     oversubscription=split.ratio,
@@ -340,10 +344,10 @@ def _stages(
 
 
 def _split_notes(
-    made: RailWiring, stages: Sequence[ClosLevel], radix: int, ratios: Sequence[Hop]
+    wiring: RailWiring, stages: Sequence[ClosLevel], radix: int, every_hop: Sequence[Hop]
 ) -> Iterator[str]:
     """Where the ports of a switch differ from the request, or are left over."""
-    for stage, split, hop in zip(stages, made.splits, ratios, strict=False):
+    for stage, split, hop in zip(stages, wiring.splits, every_hop, strict=False):
         if isinstance(hop, Split):
             continue
         if abs(hop - split.ratio) > 1e-9:
@@ -357,12 +361,12 @@ def _split_notes(
 
 
 def _spread_notes(
-    made: RailWiring, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
+    wiring: RailWiring, stages: Sequence[ClosLevel], on_rail: int, of_endpoint: int
 ) -> Iterator[str]:
     """What is rounded up or left over on one rail; ``of_endpoint``: ports of an endpoint there."""
     leaf, top = stages[0], stages[-1]
     rail = " on a rail" if leaf.switches > leaf.per_rail else ""
-    if made.splits and on_rail % leaf.down_ports:
+    if wiring.splits and on_rail % leaf.down_ports:
         yield (
             f"{on_rail} ports{rail} only partly fill {leaf.per_rail} leaves of {leaf.down_ports}"
             " down-ports"
@@ -378,7 +382,7 @@ def _spread_notes(
                 f"{stage.name}: {stage.per_rail} switches{rail} to spread uplinks evenly; by ports"
                 f" alone {stage.least} would do"
             )
-    if len(stages) <= len(made.splits):
+    if len(stages) <= len(wiring.splits):
         part = "leaf" if len(stages) == 1 else "pod"
         yield f"one {part} joins everything{rail}: no switches are needed above it"
     elif len(stages) > 1:
@@ -439,9 +443,8 @@ def _hop(typed: object, radix: int) -> Hop:
         if ports:
             return _split(ports, clipped(text), radix)
         terms = _RATIO.fullmatch(text)
-        if terms is None:
-            raise _refused(f"'{clipped(text)}' is not an oversubscription")
-        down, up = terms.groups(default="1")
+        # What is no ratio is refused like one over 0.
+        down, up = terms.groups(default="1") if terms else ("", "0")
         if not float(up):
             raise _refused(f"'{clipped(text)}' is not an oversubscription")
         ratio = float(down) / float(up)

@@ -25,7 +25,7 @@ class Split(NamedTuple):
     ratio: float  # downlink over uplink bandwidth
 
 
-# The most oversubscription of one level, or its ports as they are.
+# From a level to the next above: the most oversubscription, or the ports as they are.
 Hop = float | Split
 
 
@@ -52,20 +52,20 @@ class RailWiring(NamedTuple):
     planes: int = 1  # groups of top switches, each reached by different spines of a pod
 
 
-def _order(made: RailWiring, unit: int) -> tuple[Any, ...]:
+def _sort_key(wiring: RailWiring, unit: int) -> tuple[Any, ...]:
     """The sort key of wirings, best first: fewest switches, no endpoint with ports at two leaves,
     fewest cables, fewest pods, most planes, most free ports."""
-    rising = zip(made.switches, made.switches[1:], made.splits, strict=False)
+    rising = zip(wiring.switches, wiring.switches[1:], wiring.splits, strict=False)
     cables = sum(below * split.up for below, above, split in rising if above)
-    straddles = made.switches[0] > 1 and made.splits[0].down % unit > 0
-    room = [(-split.down, split.up) for split in made.splits]
-    return sum(made.switches), straddles, cables, made.pods, -made.planes, room
+    straddles = wiring.switches[0] > 1 and wiring.splits[0].down % unit > 0
+    room = [(-split.down, split.up) for split in wiring.splits]
+    return sum(wiring.switches), straddles, cables, wiring.pods, -wiring.planes, room
 
 
 def best_wiring(
     ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf
 ) -> RailWiring | None:
-    """The best wiring of one rail by :func:`_order`, with at most ``most`` switches. None where
+    """The best wiring of one rail by :func:`_sort_key`, with at most ``most`` switches. None where
     none fits.
 
     Args:
@@ -91,12 +91,12 @@ def best_wiring(
             several: Iterable[RailWiring] = _two_levels(leaves, radix, leaf)
         else:
             several = _three_levels(leaves, radix, leaf, hops[1], wanted, most)
-        for made in several:
-            if sum(made.switches) > most:
+        for wiring in several:
+            if sum(wiring.switches) > most:
                 continue
-            if found is None or _order(made, wanted.unit) < _order(found, wanted.unit):
-                found = made
-                most = sum(made.switches)
+            if found is None or _sort_key(wiring, wanted.unit) < _sort_key(found, wanted.unit):
+                found = wiring
+                most = sum(wiring.switches)
     return found
 
 

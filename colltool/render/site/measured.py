@@ -4,6 +4,7 @@ sources."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.formatting import counted, format_rate, title_size
@@ -35,7 +36,8 @@ class MeasuredCurve(NamedTuple):
         return text
 
     def dots(self, line: int | None) -> ChartDots:
-        """What a chart shows of it, in the colour of a line."""
+        """The dots of its bus bandwidth in a chart. ``line``: number of the line whose colour they take;
+        None: of no line."""
         points = []
         for measured in self.rows:
             points.append(ChartPoint(measured.bytes, self.busbw_Bps(measured)))
@@ -44,7 +46,7 @@ class MeasuredCurve(NamedTuple):
         return ChartDots(points, line, title, source.url)
 
     def item(self, machine: str) -> str:
-        """A line of the list, with all its values."""
+        """A line of the list as HTML (``<li>``), all its values folded in. ``machine``: whose page it is."""
         source = self.source
         values = []
         for measured in self.rows:
@@ -72,11 +74,8 @@ def measured_curves(machine: str, primitive: Primitive) -> list[MeasuredCurve]:
         if measured.fabric == machine and measured.collective == primitive:
             series.setdefault((measured.source, measured.ranks), []).append(measured)
     found = []
+    by_size = attrgetter("bytes")
     for (source, ranks), rows in series.items():
-        rows.sort(key=_size)
+        rows.sort(key=by_size)
         found.append(MeasuredCurve(source, ranks, primitive, rows))
     return found
-
-
-def _size(measured: PublishedRow) -> int:
-    return measured.bytes

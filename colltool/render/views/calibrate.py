@@ -1,5 +1,9 @@
 """``calibrate`` and ``validate``: fitted protocols and how well each series fits; measured times
-against predicted ones."""
+against predicted ones.
+
+Read from :data:`VIEWS`: ``calibrate`` (``_fitted_*``, :class:`CalibrateDocument`) is the first
+half, ``validate`` (:func:`_answer`, :func:`_blocks`, :class:`ValidateDocument`) the second.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """``fabric channels``: the channels that NCCL finds on a node, what binds them, and what would change
-them."""
+them.
+
+Read from :data:`VIEWS`: :func:`_headline` first, :func:`_blocks` in the order of the screen,
+:class:`ChannelsDocument` for JSON.
+"""
 
 from __future__ import annotations
 

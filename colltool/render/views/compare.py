@@ -1,5 +1,10 @@
 """``compare``: fabrics side by side, who wins, ratios to the first; and what makes prices not
-comparable."""
+comparable.
+
+Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`verdict` and :func:`conclusions` its
+headline, which reports repeat. What two prices assume differently (:func:`basis_block`) follows,
+documents come last.
+"""
 
 from __future__ import annotations
 

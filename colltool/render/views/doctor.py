@@ -1,4 +1,9 @@
-"""``doctor``: what the machine is, whether it is healthy, the cause and the next experiment."""
+"""``doctor``: what the machine is, whether it is healthy, the cause and the next experiment.
+
+Read from :data:`VIEWS`: :func:`diagnosed` is the headline, :func:`_blocks` the screen in its
+order. A finding of a benchmark has :func:`_finding_blocks`, what lines of a log state outright
+:func:`_stated_blocks`.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ _FIRST_ROWS = 11  # shown without --all, spread over the sizes
 _FEWEST_TESTS = 2  # that are worth a table of their own
 
 
-_BASIS = {
+# What a gate rests on by the basis of its interval, where no measurement is comparable.
+_BASIS_WORDS = {
     "measured": "measurements near it",
     "interpolated": "measurements around it",
     "extrapolated": "beyond what is measured",
@@ -46,17 +47,17 @@ _BASIS = {
     "datasheet": "datasheets",
     "announced": "what is announced",
 }
-"""What a gate rests on, where no measurement is comparable."""
 
 
-def _support(size: ExpectedSize) -> str:
-    """What a gate rests on: ``33 measurements``, or what takes their place."""
+def _grounds_in_table(size: ExpectedSize) -> str:
+    """What a gate rests on, in few words: ``33 measurements``, or what takes their place."""
     interval = size.interval
     if size.supported and interval.rows:
         return counted(interval.rows, "measurement")
-    return _BASIS[interval.basis]
+    return _BASIS_WORDS[interval.basis]
 
 
+# ``drop``, ``fold``, ``hidden`` and ``path`` are explained at Column in colltool.render.blocks.
 EXPECTED_COLUMNS: Columns[ExpectedSize] = (
     label("test", hidden=True),
     number("ranks", hidden=True),
@@ -65,7 +66,7 @@ EXPECTED_COLUMNS: Columns[ExpectedSize] = (
     number("busbw_Bps", "busbw", format_rate),
     number("floor_busbw_Bps", "a gate may ask", format_rate),
     number("floor_share", "of busbw", whole_percent, drop=2),
-    label("support", "it rests on", get=_support),
+    label("support", "it rests on", get=_grounds_in_table),
     number("slowest_s", "slowest", format_time, hidden=True),
     number("low_s", "fast end", format_time, hidden=True, path="interval.low_s"),
     number("high_s", "slow end", format_time, hidden=True, path="interval.high_s"),
@@ -92,13 +93,14 @@ _MEASURED: Columns[MeasuredSize] = (
     label("test", hidden=True, path="expected.test"),
     number("ranks", hidden=True),
     flag("supported", hidden=True, path="expected.supported"),
-    label("support", "it rests on", hidden=True, get=lambda size: _support(size.expected)),
+    label("support", "it rests on", hidden=True, get=lambda size: _grounds_in_table(size.expected)),
     label("where", hidden=True),
 )
 
 
 def _table(result: Expected) -> Table:
-    """What CSV has: the measured sizes, else the expected ones."""
+    """What CSV has: the measured sizes, else the expected ones. Where logs were given and
+    no size was judged it keeps the columns of measured sizes, which scripts then find empty."""
     if result.logs or result.measured:
         return Table(_MEASURED, result.measured)
     return Table(EXPECTED_COLUMNS, result.sizes).with_shown("test")
@@ -159,15 +161,16 @@ def _answer(result: Expected) -> str:
     ask = format_rate(last.floor_busbw_Bps, 3)
     keepers = keepers_text(result.share)
     if last.supported:
-        return f"{said} a gate may ask {ask} ({keepers} keep it; it rests on {_basis(last)})."
+        return f"{said} a gate may ask {ask} ({keepers} keep it; it rests on {_grounds_in_answer(last)})."
     return (
         f"{said} no measurement supports a gate there ({last.interval.reason}): the wide one asks"
         f" {ask}, which {keepers} should keep."
     )
 
 
-def _basis(size: ExpectedSize) -> str:
-    """``33 comparable measurements``, else the reason of the interval, and the nearest one."""
+def _grounds_in_answer(size: ExpectedSize) -> str:
+    """What a gate rests on, in the sentence: ``33 comparable measurements``, else the reason of the
+    interval, and the nearest one."""
     interval = size.interval
     if interval.nearest is None:
         return interval.reason
@@ -217,10 +220,6 @@ def _unsupported(result: Expected) -> str:
     return f" {len(wide)} of the {len(result.measured)} gates {are}, for want of measurements."
 
 
-def _summary(result: Expected) -> str:
-    return _answer(result)
-
-
 def _chart(result: Expected) -> BusbwChart | None:
     """Expected and asked bandwidth of one test, and what was measured."""
     if len(result.largest) != 1:
@@ -257,7 +256,7 @@ class ExpectedSizeDocument(Document, of=ExpectedSize):
     low_s: float = derived("interval.low_s")
     high_s: float = derived("interval.high_s")
     supported: bool
-    support: str = derived(_support)
+    support: str = derived(_grounds_in_table)
     basis: str = derived("interval.basis")
     rows: int = derived("interval.rows")
     reason: str = derived("interval.reason")
@@ -295,5 +294,5 @@ class ExpectDocument(OnFabricDocument):
 
 
 VIEWS = {
-    Expected: View("expect", _blocks, ExpectDocument.of, _table, _summary, chart=_chart),
+    Expected: View("expect", _blocks, ExpectDocument.of, _table, _answer, chart=_chart),
 }

@@ -1,5 +1,10 @@
 """``explain`` and ``crossover``: an algorithm's formula with numbers put in, and the sizes at which
-two take equally long."""
+two take equally long.
+
+Read from :data:`VIEWS`, at the end: an explanation (:func:`_blocks`), the list of algorithms
+(``_list_*``) and ``crossover`` (``_crossover_*``) follow each other, each with its documents
+behind it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """``fabric show``, ``list`` and ``draw``: the tiers as a tree or drawn, derived facts, sizing, cost
-and failures."""
+and failures.
+
+Read from :data:`VIEWS`, at the end: ``show`` (:func:`_blocks`), ``list`` (``_list_*``) and
+``draw`` (``_drawn_*``) follow each other.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """``fabric size``, and parts of a fabric in words and tables: switches level by level, their cost,
-failures, numbers of tiers."""
+failures, numbers of tiers.
+
+``fabric size`` is :func:`sized_blocks`; all other functions without an underscore give parts of a
+fabric to other views.
+"""
 
 from __future__ import annotations
 

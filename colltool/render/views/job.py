@@ -1,5 +1,10 @@
 """``job show`` and ``job list``: what a job computes, sends and keeps; ``job check`` and
-``fabric check``: what was read."""
+``fabric check``: what was read.
+
+Read from :data:`VIEWS`, at the end: a job (:func:`_answer`, :func:`_blocks`), the list of jobs
+(``_list_*``), and the values of a job or a fabric that ``check`` echoes (:func:`_job_values`,
+:func:`_fabric_values`).
+"""
 
 from __future__ import annotations
 

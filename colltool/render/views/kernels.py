@@ -1,4 +1,9 @@
-"""Prices by kernels of engines and experts, their crossovers, and library files."""
+"""Prices by kernels of engines and experts, their crossovers, and library files.
+
+Read from :data:`VIEWS`, at the end: prices of kernels, their crossovers (``_cross_*``), the list
+of libraries (``_library_*``), a library file (``_file_*``) and the difference of two (``_diff_*``)
+follow each other.
+"""
 
 from __future__ import annotations
 
@@ -447,7 +452,7 @@ def _spelled(operation: str) -> str:
     return operation.replace("_", "-")
 
 
-def _few(operations: str) -> str:
+def _first_few(operations: str) -> str:
     """Operations on a line of a list: of more than four the first."""
     first, *others = _spelled(operations).split(", ")
     if len(others) > 3:
@@ -455,7 +460,7 @@ def _few(operations: str) -> str:
     return ", ".join([first, *others])
 
 
-def _to(size: float) -> str:
+def _range_end(size: float) -> str:
     """The end of a table; none where it is beyond every size."""
     return size_text(size) if size < 2**50 else "any"
 
@@ -464,7 +469,7 @@ _LIBRARY: Columns[LibraryRow] = (
     label("name"),
     label("version"),
     label("spoken", "of", drop=3),
-    label("operations", "kernels for", _few, get=_operations),
+    label("operations", "kernels for", _first_few, get=_operations),
     label("gpus", "measured on", drop=1, get=_gpus),
 )
 
@@ -545,7 +550,7 @@ _DISPATCH: Columns[DispatchRow] = (
     label("gpus", "GPU", get=_gpus),
     label("ranks", get=_rank_range),
     number("from_bytes", "from", size_text),
-    number("to_bytes", "to", _to),
+    number("to_bytes", "to", _range_end),
     flag("to_included", drop=1),
     label("per", drop=2),
 )

@@ -1,5 +1,9 @@
 """``ladder`` and ``diff``: a fixed list of prices to compare over time, and what changed between
-two JSON documents."""
+two JSON documents.
+
+Read from :data:`VIEWS`, at the end: the ladder (:func:`_answer`, :func:`_blocks`) is the first
+half, ``diff`` (``_diff_*``) the second.
+"""
 
 from __future__ import annotations
 

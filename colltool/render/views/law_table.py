@@ -13,7 +13,8 @@ from colltool.render.documents import Document, optional
 
 
 class LawDocument(Document, of=Law):
-    """The price of a collective on some ranks."""
+    """The price of a collective on some ranks. ``worst``: the largest relative error of its pieces
+    at sizes from which they were not made."""
 
     primitive: str
     ranks: int
@@ -23,7 +24,7 @@ class LawDocument(Document, of=Law):
 
 
 class TableDocument(Document):
-    """``colltool.table/1``."""
+    """``colltool.table/1``. ``within``: the relative error that was asked for, which no law exceeds."""
 
     fabric: str
     set: str = optional(lambda table: set_text(table.overrides))
@@ -92,14 +93,11 @@ static inline double colltool_seconds(int collective, int ranks, double bytes) {
 
 def table_header(table: LawTable) -> str:
     """The laws as a C header, which C++ reads too."""
-    names = []
-    for law in table.laws:
-        name = _constant(law)
-        if name not in names:
-            names.append(name)
+    names = dict.fromkeys(map(_constant, table.laws))  # each once, in their order
     pieces: list[str] = []
     laws = []
     for law in table.laws:
+        # In the order of struct colltool_law: its first piece is the next one to be written.
         laws.append(f"  {{{_constant(law)}, {law.ranks}, {len(pieces)}, {len(law.pieces)}}},")
         for piece in law.pieces:
             pieces.append(f"  {{{piece.from_bytes}.0, {piece.a_s:.9g}, {piece.b_s:.9g}}},")
@@ -108,7 +106,7 @@ def table_header(table: LawTable) -> str:
         version=__version__,
         within=whole_percent(table.within),
         least=format_bytes(table.from_bytes),
-        most="16 GiB",
+        most=f"{table.to_bytes / 2**30:g} GiB",
         not_covered="".join(_not_covered(table)),
         names=",\n".join(f"  {constant}" for constant in names),
         pieces="\n".join(pieces),

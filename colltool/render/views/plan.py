@@ -1,5 +1,9 @@
 """``plan``: the time of a training step on a fabric, what to change, its parts, collectives,
-busiest links and other details."""
+busiest links and other details.
+
+Read from :data:`VIEWS`: :func:`answer` is the headline, :func:`_blocks` the screen in its order,
+:class:`PlanDocument` JSON. Blocks marked :func:`later` wait for ``--all``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 """Several plans: on several fabrics, of several layouts (``--search``), with numbers that vary
-(``--vary``)."""
+(``--vary``).
+
+Read from :data:`VIEWS`, at the end: plans side by side (:func:`_blocks`), under varied numbers
+(``_spread_*``) and the layouts of a search (``_search_*``) follow each other, each with its
+documents behind it.
+"""
 
 from __future__ import annotations
 

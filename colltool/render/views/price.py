@@ -1,5 +1,10 @@
 """``price`` and ``breakdown``: every algorithm at one or several sizes, the winner at each size,
-and the phases of one."""
+and the phases of one.
+
+Read from :data:`VIEWS`, which names the parts of each result: one size (``_price_*``), several
+(``_list_*``), or one algorithm (``_breakdown_*``). All begin with a headline (:func:`_answer`,
+:func:`_winners_answer`); tables of all rows come from :func:`_all_blocks`, documents stand last.
+"""
 
 from __future__ import annotations
 
@@ -211,7 +216,7 @@ def _setting(price: Price, row: AlgorithmEstimate) -> str:
     return row.library_name or (ALGORITHM_NAMES[ours[0]] if ours else row.name)
 
 
-def _size(price: Price) -> str:
+def _size_text(price: Price) -> str:
     return title_size(float(price.bytes))
 
 
@@ -239,7 +244,7 @@ def _winners_answer(result: PriceList) -> str:
 def _by_size(prices: Sequence[Price]) -> str:
     """Such as ``NCCL runs Tree up to 16MB and NVLSTree at 256MB and 1GB.``"""
     by_size = sorted(prices, key=lambda price: float(price.bytes))
-    sizes = gathered((price.best.name, _size(price)) for price in by_size)
+    sizes = gathered((price.best.name, _size_text(price)) for price in by_size)
     picked = all(price.shows_pick for price in prices)
     verb = f"{r.library_label(prices[0])} runs" if picked else "Fastest:"
     if len(sizes) == 1:
@@ -305,7 +310,7 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
         *_slow_rank(prices),
         *_nearest_used(prices),
         *_faster_elsewhere(prices),
-        *_picks(prices),
+        *_pick_blocks(prices),
         *(rest if prices[0].asked else map(later, rest)),
         _links_table(every, first=0),
         *r.notes(every, prices[0].model, prices, first=0),
@@ -434,7 +439,7 @@ class _Pick(NamedTuple):
 
     @property
     def size(self) -> str:
-        return _size(self.price)
+        return _size_text(self.price)
 
 
 _SLOW = 1.02  # a pick that takes this many times as long as the fastest is called slow
@@ -451,14 +456,14 @@ _PICKS: Columns[_Pick] = (
 )
 
 
-def _pick(price: Price, own: LibraryChoice, estimate: NcclEstimate) -> _Pick:
+def _pick_of(price: Price, own: LibraryChoice, estimate: NcclEstimate) -> _Pick:
     able = [row for row in price.runnable if row.status != "own"]
     if own.runs is not None:
         able.append(own.runs)
     return _Pick(price, own, estimate, min(able, key=r.seconds, default=price.best))
 
 
-def _picks(prices: Sequence[Price]) -> list[Block]:
+def _pick_blocks(prices: Sequence[Price]) -> list[Block]:
     """What the library picks at each size, and where that is not the fastest that it has."""
     reasons: dict[str, None] = {}
     picks = []
@@ -467,7 +472,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
         if library is not None and library.reason:
             reasons[library.reason] = None
         if library is not None and library.pick is not None:
-            picks.append(_pick(price, library, library.pick))
+            picks.append(_pick_of(price, library, library.pick))
     if reasons:
         title = f"{r.library_label(prices[0])}'s own pick is not known here"
         return listed(title, reasons, first=0)
@@ -478,9 +483,9 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     several = len(picks) > 1
     # the answer says it
     in_answer = len(prices) == 1 and prices[0].shows_pick and name.endswith(library_choice.version)
-    what = f"runs, by its own cost model: {_picked(picks)}"
+    what = f"runs, by its own cost model: {_picks_text(picks)}"
     out: list[Block] = [Lines(f"{name} {what}", (), first=0 if in_answer else None)]
-    slow = (_slow_pick(pick, several=several) for pick in picks if _is_slow(pick))
+    slow = (_slow_pick_text(pick, several=several) for pick in picks if _is_slow(pick))
     out += listed("by these prices its pick is not the fastest", slow)
     unknown = dict.fromkeys(pick.name for pick in picks if pick.own.runs is None)
     if unknown:
@@ -490,7 +495,7 @@ def _picks(prices: Sequence[Price]) -> list[Block]:
     return [*out, Table(_PICKS, tuple(picks), title=title, first=0)]
 
 
-def _picked(picks: Sequence[_Pick]) -> str:
+def _picks_text(picks: Sequence[_Pick]) -> str:
     """Such as ``Ring (LL) at 1MB,4MB; Tree (Simple) at 1GB``."""
     chosen = gathered((f"{pick.name} ({pick.estimate.protocol})", pick.size) for pick in picks)
     if len(picks) == 1:
@@ -505,7 +510,7 @@ def _is_slow(pick: _Pick) -> bool:
     return not may_be_as_fast(pick.price.best, pick.best)
 
 
-def _slow_pick(pick: _Pick, *, several: bool) -> str:
+def _slow_pick_text(pick: _Pick, *, several: bool) -> str:
     factor = format_factor(pick.price.slower_pick or 1.0)
     text = f"{pick.name} takes {factor} as long as {pick.best_name}"
     if several:
@@ -581,7 +586,7 @@ def _winners_for_people(result: PriceList) -> Table:
 _MOST_WINNERS = 12  # rows without --all, spread over the sizes
 
 
-def _list_blocks(result: PriceList) -> list[Block]:
+def _sizes_blocks(result: PriceList) -> list[Block]:
     prices = result.prices
     if not result.winners_only:
         return _all_blocks(prices, sizes=len(prices) > 1)
@@ -590,16 +595,16 @@ def _list_blocks(result: PriceList) -> list[Block]:
         _winners_for_people(result),
         *r.named_anyway(prices),
         *_warnings(prices),
-        *map(later, _picks(prices)),
+        *map(later, _pick_blocks(prices)),
         *r.notes(_rows(prices), prices[0].model, prices, first=0),
     ]
 
 
-def _list_table(result: PriceList) -> Table:
+def _sizes_table(result: PriceList) -> Table:
     return _winners(result) if result.winners_only else r.every_row(result.prices)
 
 
-def _list_summary(result: PriceList) -> str:
+def _sizes_summary(result: PriceList) -> str:
     if len(result.prices) == 1:
         return _summary(result.prices[0])
     names = dict.fromkeys(price.best.title for price in result.prices)
@@ -930,7 +935,7 @@ def _sizes_document(prices: Sequence[Price]) -> dict[str, Any]:
     return {"sizes": sizes}
 
 
-def _list_document(result: PriceList) -> dict[str, Any]:
+def _sizes_list_document(result: PriceList) -> dict[str, Any]:
     if result.winners_only:
         return {"sizes": [r.SizeDocument.of(price) for price in result.prices]}
     return _sizes_document(result.prices)
@@ -948,7 +953,7 @@ def _breakdown_document(result: Breakdown) -> dict[str, Any]:
 VIEWS = {
     Price: View("price", _price_blocks, _price_document, _price_table, _summary),
     PriceList: View(
-        "price", _list_blocks, _list_document, _list_table, _list_summary, chart=_chart
+        "price", _sizes_blocks, _sizes_list_document, _sizes_table, _sizes_summary, chart=_chart
     ),
     Breakdown: View(
         "breakdown", _breakdown_blocks, _breakdown_document, _phases, _breakdown_summary

@@ -1,5 +1,10 @@
 """What a report says first: the verdict in words, the picture of it, what it costs and what it
-risks."""
+risks.
+
+The page (:mod:`colltool.render.page`) asks in this order for :func:`report_title`,
+:func:`answers`, :func:`chart_of`, :func:`cost_table` with :func:`cost_sentences`, and
+:func:`risks`; each stands above its own parts, and works on the results of all sections.
+"""
 
 from __future__ import annotations
 

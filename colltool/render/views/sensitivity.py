@@ -1,5 +1,9 @@
 """``sensitivity``: how safe a choice is while its numbers are uncertain; fabrics against each other
-under the same draws."""
+under the same draws.
+
+Read from :data:`VIEWS`, at the end: one fabric (``_sensitivity_*``) is the first half, several
+under the same draws (``_contest_*``) the second.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Serving: tokens/s at most, the network's part of them, KV transfer, and what would change it."""
+"""Serving: tokens/s at most, the network's part of them, KV transfer, and what would change it.
+
+Read from :data:`VIEWS`, at the end: one deployment (:func:`_answer`, :func:`_blocks`), several
+(``_list_*``) and one under other numbers (``_spread_*``) follow each other, each with its
+documents behind it.
+"""
 
 from __future__ import annotations
 

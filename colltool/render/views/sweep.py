@@ -1,5 +1,9 @@
 """``sweep``: the winner at every point, as a long table or as pivot tables, and where it
-changes."""
+changes.
+
+Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the screen,
+:func:`_table` the rows of CSV and :func:`_pivots` the tables of ``--pivot``.
+"""
 
 from __future__ import annotations
 

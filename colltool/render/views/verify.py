@@ -1,4 +1,8 @@
-"""``verify``: formulas against executed schedules."""
+"""``verify``: formulas against executed schedules.
+
+Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the screen,
+:func:`_trace_tables` the steps of ``--trace``.
+"""
 
 from __future__ import annotations
 
