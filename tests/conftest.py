@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,14 @@ def datasheet(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr(load, "find_fabric", find)
+
+
+@pytest.fixture(scope="module")
+def whole_nodes_alone() -> Iterator[None]:
+    """An import without the graphs of fewer GPUs than a node has, which take most of its search."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("colltool.fabric.dumps.searched._of_fewer", lambda *_: ())
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

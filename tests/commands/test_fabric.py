@@ -68,10 +68,13 @@ def test_a_file_from_a_real_machine(run: Any, folder: Path) -> None:
     fabric = load_fabric(folder / "mine.yaml")
     assert (fabric.name, fabric.ranks) == ("mine", 64)
     assert run("fabric", "check", "mine.yaml").code == 0
-    assert (
-        run("fabric", "import", "nccl-topo", "node.xml").out
-        == run("fabric", "import", "nccl-topo", "node.xml", "-o", "-").out
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # of fewer GPUs as well takes seconds
+        patch.setattr("colltool.fabric.dumps.searched._of_fewer", lambda *_: ())
+        assert (
+            run("fabric", "import", "nccl-topo", "node.xml").out
+            == run("fabric", "import", "nccl-topo", "node.xml", "-o", "-").out
+        )
 
 
 @pytest.mark.parametrize(

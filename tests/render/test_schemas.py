@@ -246,6 +246,14 @@ ELSEWHERE = {
         "forced": "machine_file",
         "off": "machine_file",
     },
+    # of a log's channels beside those of its topology: the same keys in two records
+    "doctor": {
+        "allowed_across_Bps": "allowed",
+        "allowed_channels": "allowed",
+        "allowed_inside_Bps": "allowed",
+        "allowed_types": "allowed",
+        "types": "found",
+    },
     "estimates": {
         "how": "detail",
         "slow_total_s": "slow_rank",

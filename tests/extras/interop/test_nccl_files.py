@@ -25,6 +25,8 @@ from colltool.libraries.nccl.topology.graphs import graphs_of
 from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.tuner import hardware_of
 
+pytestmark = pytest.mark.usefixtures("whole_nodes_alone")
+
 # Shipped nodes that differ in what NCCL's search asks of them; the rest are like one of these.
 QUICK = ("dgx-h100", "dgx-b300", "hgx-a800", "sockets")
 NODES = (
@@ -83,7 +85,7 @@ def test_so_it_does_for_a_part_of_a_node(name: str, gpus: int, tmp_path: Path) -
     assert found.channels == used.channels
 
 
-@swept("name", [name for name in NODES if name not in ("gh200", "gcp-a3-mega", "sockets")])
+@swept("name", [name for name in NODES if name not in ("gh200", "gcp-a3-mega", "sockets")], most=4)
 def test_an_import_of_the_exported_node_is_the_node(name: str, tmp_path: Path) -> None:
     fabric = load_fabric(name)
     path = exported(name, tmp_path)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from colltool.base.errors import ColltoolError
 from colltool.fabric.dumps.read import import_dumps
 
+pytestmark = pytest.mark.usefixtures("whole_nodes_alone")
+
 SLURM = "SwitchName=s Switches=a,b\nSwitchName=a Nodes=n[01-04]\nSwitchName=b Nodes=n[05-08]\n"
 SLURM_YAML = (
     "- topology: t\n  tree:\n    switches:\n    - {switch: s, children: 'a,b'}\n"

@@ -19,7 +19,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.topology import capabilities_of
 
-pytestmark = pytest.mark.usefixtures("datasheet")
+pytestmark = pytest.mark.usefixtures("datasheet", "whole_nodes_alone")
 
 
 def written(folder: Path, text: str) -> Path:
@@ -312,10 +312,10 @@ def test_a_named_fabric_without_a_clos(like: str, why: str, tmp_path: Path) -> N
 def test_a_named_fabric_whose_clos_has_no_levels(tmp_path: Path) -> None:
     """As `import` writes one itself, where it does not know the levels."""
     node = str(tmp_path / "node.xml")
-    (tmp_path / "node.xml").write_text(nccl_topo(8, "", device="0x26b9"), encoding="utf-8")
+    (tmp_path / "node.xml").write_text(nccl_topo(2, "", device="0x26b9"), encoding="utf-8")
     (tmp_path / "own.yaml").write_text(import_dumps(("nccl-topo", node)), encoding="utf-8")
     own = str(tmp_path / "own.yaml")
-    assert made(tmp_path, "nccl-topo", node, like=own, nodes=4).ranks == 32
+    assert made(tmp_path, "nccl-topo", node, like=own, nodes=4).ranks == 8
     written(tmp_path, rails(nodes=4, per_leaf=2, ports=8, spines=1).text())
     with pytest.raises(ColltoolError, match="its roce has no levels"):
         made(tmp_path, "nccl-topo", node, "ibnetdiscover", str(tmp_path / "net.txt"), like=own)

@@ -19,6 +19,8 @@ from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.load import load_fabric
 from colltool.machines.used import assumed_text
 
+pytestmark = pytest.mark.usefixtures("whole_nodes_alone")
+
 NVSWITCH = '<nvlink target="0000:f0:00.0" count="18" tclass="0x068000"/>'
 GEN5 = 'link_speed="32.0 GT/s PCIe" link_width="16"'
 

@@ -17,7 +17,7 @@ from colltool.fabric.lint import check_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
-pytestmark = pytest.mark.usefixtures("datasheet")
+pytestmark = pytest.mark.usefixtures("datasheet", "whole_nodes_alone")
 
 Imported = Callable[..., Fabric]
 
