@@ -147,6 +147,12 @@ def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str])
     """What differs, and each damage that explains it."""
     lead = _lead(node)
     explained = node.explained or Explained()
+    if not explained.damages and compared.missing:
+        # the log states this much, whatever else differs
+        damage = without_nics(compared.missing)
+        said = statement("differs-in-part", lead=lead, cause=_damage_text(damage))
+        yield _cause(said, _todo(damage, env))
+        return
     if not explained.damages:
         tried = explained.tried
         said = statement("differs-unexplained", lead=lead, tried=tried, file=compared.file)

@@ -96,6 +96,21 @@ def test_nics_that_the_log_lists(tmp_path: Path) -> None:
     assert kinds(result)[0] == ("gdr-nic", "mlx5_1")
 
 
+def test_nics_that_the_log_lists_and_channels_that_nothing_explains(tmp_path: Path) -> None:
+    log = tmp_path / "nccl.log"
+    log.write_text(
+        "n0:1:1 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n"
+        "n0:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>\n"
+        "n0:1:2 [0] NCCL INFO comm 0x55 rank 0 nRanks 4 nNodes 2 localRanks 2 localRank 0\n"
+        "n0:1:2 [0] NCCL INFO Pattern 4, crossNic 0, nChannels 1, bw 7.000000/7.000000, "
+        "type NVL/PIX, sameChannels 1\n"
+    )
+    result = colltool.doctor(log, topology_file=broken(tmp_path, "whole", *NODE))
+    text = said(result)
+    assert "NCCL does not see NIC mlx5_1, and something else differs" in text
+    assert "Next: ibstat" in text
+
+
 def test_gpudirect_that_is_off(tmp_path: Path) -> None:
     ill = [part.replace('gdr="1" ', 'gdr="0" ') for part in NODE]
     result = diagnosis(tmp_path, NODE, ill)
