@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import effort
 import pytest
 
 from colltool.base.errors import ColltoolError
@@ -185,7 +186,7 @@ def test_a_bomb_or_a_broken_pickle_ends_soon_in_words(name: str, write: Any) -> 
 
 def test_any_bytes_changed_is_read_or_refused(write: Any) -> None:
     content = pickle.dumps(FLIGHT, 2)
-    for place in range(2, len(content), 3):
+    for place in range(2, len(content), 3 if effort.thorough else 9):
         for other in (0, 40, 82, 99, 128, 255):
             read_or_refused(write(content[:place] + bytes([other]) + content[place + 1 :]))
 

@@ -39,7 +39,7 @@ def check(screen: str) -> None:
     assert len(screen.splitlines()) <= LINES, screen
 
 
-@pytest.mark.parametrize("fabric", some(colltool.list_fabrics(), 14))
+@pytest.mark.parametrize("fabric", some(colltool.list_fabrics(), 10))
 def test_prices_of_every_fabric_are_in_plain_words(fabric: str) -> None:
     loaded = colltool.load_fabric(fabric)
     for size in ("64KB", "64MB"):

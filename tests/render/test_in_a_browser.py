@@ -37,7 +37,11 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
-@pytest.fixture(scope="module", params=["page", "hostile_page"], ids=["page", "hostile"])
+@pytest.fixture(
+    scope="module",
+    params=["page", pytest.param("hostile_page", marks=pytest.mark.thorough)],
+    ids=["page", "hostile"],
+)
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("browser") / "report.html"
     path.write_text(request.getfixturevalue(request.param), encoding="utf-8")
@@ -66,6 +70,7 @@ class Opened:
 
 
 @pytest.mark.alike(4)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_is_wider_than_the_window_or_asked_for(
     browser: Any, path: Path, width: int
@@ -206,7 +211,7 @@ def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.alike(6)
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", SITE_PAGES)
 def test_a_page_of_the_site_is_as_wide_as_the_window(
