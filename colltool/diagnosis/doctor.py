@@ -96,25 +96,25 @@ def diagnose(
     if fabric is not None:
         stated = as_expected_of(fabric, stated)
     whole = _judged_or_stated(seen, options, stated)
-    unread = [statement("empty-file", file=file) for file in seen.empty]
+    notes = [statement("empty-file", file=file) for file in seen.empty]
     # a file that states something is read, also without times
     read = {found.file for found in stated}
     for failed in seen.failed:
         if failed.file not in read:
-            unread.append(statement("failed-file", file=failed.file, reason=failed.reason))
+            notes.append(statement("failed-file", file=failed.file, reason=failed.reason))
     # a share above what is possible says nothing of health: it is another machine's
     fits = fabrics_that_fit(seen) if whole.too_fast else ()
     fleet = fleet_of(seen, whole.series)
     first, last = stated_findings(stated, judged=bool(whole.series or whole.bounds))
     if topology is not None:
         first = (*topology_findings(topology, seen.debug), *first)
-        unread += topology.notes
+        notes += topology.notes
     else:
-        unread += dumped_topology(seen.debug)
+        notes += dumped_topology(seen.debug)
     return replace(
         whole,
         findings=(*first, *whole.findings, *last),
-        notes=(*unread, *whole.notes),
+        notes=(*notes, *whole.notes),
         topology=topology,
         fleet=fleet,
         fits=fits,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from colltool.analysis.axes import GRID_AXES, SweepAxis
 from colltool.analysis.cells import Cell
 from colltool.analysis.sweep import (
+    CLOSE,
     AxisSettings,
     Pivot,
     Sweep,
@@ -382,8 +383,10 @@ def _notes(result: Sweep) -> Iterator[str]:
     if result.differing:
         yield f"{len(result.differing)} of {every}: another algorithm wins without contention"
     if result.close:
-        close = "the runner-up is within 20%, the uncertainty of contention"
-        yield f"{len(result.close)} of {every}: {close}"
+        yield (
+            f"{len(result.close)} of {every}: the runner-up is within {CLOSE:.0%}, the uncertainty"
+            " of contention"
+        )
     others = sum(not cell.selectable for cell in result.priced)
     if result.library and 0 < others < len(result.priced):
         yield f"{others} of {every}: the library implements none of these algorithms"

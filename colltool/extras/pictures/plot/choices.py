@@ -209,7 +209,8 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inc
     down = axis_values(result, pivot.rows)
     places = _places(pivot.cols, over)
     every: list[float] = []
-    for pen, row in enumerate(_drawn_rows(cells)):
+    drawn = _drawn_rows(cells)
+    for pen, row in enumerate(drawn):
         # NaN leaves a gap where nothing can be priced
         rates = [cell.busbw_Bps or nan for cell in cells[row]]
         name = f"{axis_title(pivot.rows)} {shown(pivot.rows, down[row])}"
@@ -217,7 +218,7 @@ def _lines(result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inc
         for size, rate in _change_points(places, cells[row]):
             axes.plot([size], [rate], color=pen_of(pen).colour, zorder=4, **_HOLLOW)
         every += filter(None, map(attrgetter("busbw_Bps"), cells[row]))
-    if any(any(_changes(line)) for line in cells):
+    if any(any(_changes(cells[row])) for row in drawn):
         axes.plot([], [], color=INK, label="the fastest schedule changes", **_HOLLOW)
     _over_size(axes, places, every, inches - 1)
     if pivot.cols != "bytes":
