@@ -45,7 +45,9 @@ _VISITS_AFTER = 3_000_000
 _VISITS_OF_PATHS = 4
 # GPUs of most nodes: with more, visits take longer
 _USUAL_GPUS = 8
-_DEFAULT = version_of("2.30.7")
+# of logs that state none
+_RELEASE = "2.30.7"
+_DEFAULT = version_of(_RELEASE)
 
 
 class _RunNode(NamedTuple):
@@ -100,7 +102,7 @@ def compared_nodes(
         env: NCCL's settings in the log.
         nodes: of the run.
     """
-    node = _RunNode(path, name, nodes, version_of(lines.release or "2.30.7"))
+    node = _RunNode(path, name, nodes, version_of(lines.release or _RELEASE))
     found = []
     for hosts, logged in _distinct(lines):
         busids = lines.busids.get(logged.host, ())

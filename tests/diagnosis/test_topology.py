@@ -20,6 +20,8 @@ from colltool.diagnosis.results import Diagnosis
 from colltool.libraries.nccl.topology.graphs import graphs_of, graphs_of_xml
 from colltool.libraries.nccl.topology.system import FORMAT
 from colltool.libraries.nccl.topology.versions import version_of, with_settings
+from colltool.render.dispatch import rendered
+from colltool.render.text import Screen
 from colltool.render.views.doctor import diagnosed
 
 HALF = 'link_speed="16.0 GT/s PCIe" link_width="16"'
@@ -109,6 +111,9 @@ def test_nics_that_the_log_lists_and_channels_that_nothing_explains(tmp_path: Pa
     text = said(result)
     assert "NCCL does not see NIC mlx5_1, and something else differs" in text
     assert "Next: ibstat" in text
+    screen = rendered(result, "table", Screen(80))
+    assert "| ring " in screen
+    assert max(map(len, screen.splitlines())) <= 80
 
 
 def test_gpudirect_that_is_off(tmp_path: Path) -> None:

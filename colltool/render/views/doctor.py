@@ -520,17 +520,18 @@ _DIFFERS = {
     "to_nics": "NICs",
     "order": "order",
 }
+# the first sentence has what a narrow screen drops
 _CHANNELS: Columns[_GraphRow] = (
     label("hosts"),
     label("graph", path="graph.graph"),
     number("channels", path="graph.found.channels"),
     number("allowed_channels", "allowed", path="graph.allowed.channels"),
-    number("inside_Bps", "inside", format_rate, path="graph.found.inside_Bps"),
-    number("allowed_inside_Bps", "allowed", format_rate, path="graph.allowed.inside_Bps"),
+    number("inside_Bps", "inside", format_rate, drop=1, path="graph.found.inside_Bps"),
+    number("allowed_inside_Bps", "allowed", format_rate, drop=2, path="graph.allowed.inside_Bps"),
     number("across_Bps", "across", format_rate, path="graph.found.across_Bps"),
     number("allowed_across_Bps", "allowed", format_rate, path="graph.allowed.across_Bps"),
-    label("types", "GPUs/NICs", get=lambda row: _types(row.graph.found)),
-    label("allowed_types", "allowed", get=lambda row: _types(row.graph.allowed)),
+    label("types", "GPUs/NICs", drop=3, get=lambda row: _types(row.graph.found)),
+    label("allowed_types", "allowed", drop=4, get=lambda row: _types(row.graph.allowed)),
     label("differs", get=lambda row: " ".join(_DIFFERS[word] for word in row.graph.differs)),
 )
 
