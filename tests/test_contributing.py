@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from rooms import CONTRIBUTING, written
+from swept import swept
 from test_layers import PACKAGE
 
 TEXT = CONTRIBUTING.read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ def test_the_table_of_rooms_is_that_of_the_code() -> None:
 PATHS = sorted(set(re.findall(r"`((?:[\w.-]+/)+[\w.-]*\w)`", TEXT)))
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if not re.search(r"[A-Z]{3}", path)])
+@swept("path", [path for path in PATHS if not re.search(r"[A-Z]{3}", path)])
 def test_what_it_names_is_there(path: str) -> None:
     assert (PACKAGE / path).exists() or (ROOT / path).exists()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.definitions.field_types import Part
@@ -49,7 +50,7 @@ def changed(value: Any) -> None:
         value["more"] = "more"
 
 
-@pytest.mark.parametrize("name", ["own.yaml", *shipped_fabrics()])
+@swept("name", ["own.yaml", *shipped_fabrics()])
 def test_a_loaded_fabric_cannot_be_changed(name: str, tmp_path: Path) -> None:
     if name == "own.yaml":
         (tmp_path / name).write_text(OWN)

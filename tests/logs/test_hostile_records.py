@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from effort import some
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -155,8 +156,8 @@ def test_a_value_of_another_type_at_any_key_is_read_or_refused(name: str, tmp_pa
     assert tried > 100
 
 
-@pytest.mark.parametrize("at", [(), ("header",), ("metadata",), ("dump_stats",), ("coll_perf",)])
-@pytest.mark.parametrize("value", WRONG)
+@swept("at", [(), ("header",), ("metadata",), ("dump_stats",), ("coll_perf",)])
+@swept("value", WRONG)
 def test_a_marker_or_a_record_behind_it_may_be_anything(
     at: tuple[str, ...], value: Any, tmp_path: Path
 ) -> None:

@@ -311,7 +311,7 @@ def test_every_row_of_the_table_has_lines() -> None:
     assert {rule.code for rule in line_rules()} == LINES.keys()
 
 
-@pytest.mark.parametrize("code", LINES)
+@swept("code", LINES)
 def test_a_line_is_known_behind_every_prefix(code: str, tmp_path: Path) -> None:
     for line in LINES[code]:
         for prefix in PREFIXES:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 from colltool.network import plain_arrays as plain
 
@@ -66,8 +67,8 @@ def drawn(shape: tuple[int, ...], seed: int) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("number", range(len(ASKED) + len(BETWEEN_TWO)))
+@swept("shape", SHAPES)
+@swept("number", range(len(ASKED) + len(BETWEEN_TWO)))
 def test_it_gives_what_numpy_gives(shape: tuple[int, ...], number: int) -> None:
     for seed in range(3):
         first, second = drawn(shape, seed), drawn(shape[-1:], seed + 7)

@@ -13,6 +13,7 @@ from urllib.parse import urldefrag, urljoin
 from xml.etree import ElementTree as ET
 
 import pytest
+from swept import swept
 
 from colltool.analysis.machine_curves import NODES, SIZES, machine_groups
 from colltool.base.formatting import format_rate, format_time, title_size
@@ -276,7 +277,7 @@ def test_machines_are_drawn_and_their_files_are_there(name: str) -> None:
     assert f"../drawings/{name}.svg" in pages()[f"machines/{name}.html"].refs
 
 
-@pytest.mark.parametrize("name", shipped_fabrics())
+@swept("name", shipped_fabrics())
 def test_groups_are_as_many_nodes_as_they_say(name: str) -> None:
     fabric = load_fabric(name)
     groups = machine_groups(fabric)

@@ -58,7 +58,7 @@ def refusal_of(folder: Path, config: Config) -> str:
     return caught.value.spelled("shell")
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@swept("name", PUBLISHED)
 def test_published_parameters(name: str, tmp_path: Path) -> None:
     row = PUBLISHED[name]
     model = model_of(tmp_path, row["config"])
@@ -75,7 +75,7 @@ def test_published_parameters(name: str, tmp_path: Path) -> None:
     assert abs(nearest - row["active"]) <= max(0.01 * row["active"], rounding)
 
 
-@pytest.mark.parametrize("kind", COUNTED)
+@swept("kind", COUNTED)
 def test_parameters_as_transformers_counts_them(kind: str, tmp_path: Path) -> None:
     row = COUNTED[kind]
     model = model_of(tmp_path, row["config"])
