@@ -7,8 +7,10 @@ by NCCL 2.30.7's own functions without GPUs.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +64,21 @@ def xml_of(row: dict[str, Any], folder: Path, unpacked: Path) -> Path:
     file = unpacked / f"{row['id']}.xml"
     file.write_bytes(gzip.decompress((folder / "xml" / f"{row['id']}.xml.gz").read_bytes()))
     return file
+
+
+def files(asked: argparse.Namespace) -> Iterator[tuple[dict[str, Any], Path]]:
+    """The rows that a benchmark was asked for, each with its file (:func:`arguments`)."""
+    with tempfile.TemporaryDirectory() as unpacked:
+        for row in rows(asked.folder):
+            if asked.only in ("", row["class"]):
+                yield row, xml_of(row, asked.folder, Path(unpacked))
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    parser.add_argument("--class", dest="only", default="")
+    return parser
 
 
 def graph(domain: DomainGraphs, result: Searched) -> dict[str, Any]:

@@ -127,9 +127,8 @@ def serve(
         count_of,
         flag_of,
         text_of,
-        vary_of,
     )
-    from colltool.commands.requests import fabric_with, several_of
+    from colltool.commands.requests import fabric_with
     from colltool.serving.deployment import Deployment
     from colltool.serving.results import ServeQuestion
 
@@ -177,6 +176,20 @@ def serve(
     if flag_of(search, "search"):
         only = fabric_with(_only(fabric, "a search"), overrides, machine=machine)
         return request.searched(only, count_if(ranks, "ranks", 1), batch)
+    return _on_fabrics(request, fabric, vary, overrides, machine)
+
+
+def _on_fabrics(
+    request: ServeRequest,
+    fabric: AnyFabric | Sequence[AnyFabric],
+    vary: Sequence[str] | str,
+    overrides: Overrides,
+    machine: CustomMachine | None,
+) -> Served | ServeList | ServeSpread:
+    """The answer on one fabric, on several or with varied values side by side, or over ranges."""
+    from colltool.commands.reading import vary_of
+    from colltool.commands.requests import fabric_with, several_of
+
     several = several_of(fabric)
     varied = vary_of(vary)
     ranges = [text for text in varied if _RANGE.search(text)]

@@ -4,6 +4,7 @@ is run with one after the other (:func:`compared_nodes`)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
@@ -35,7 +36,7 @@ from colltool.libraries.nccl.topology.paths import Paths, paths_of
 from colltool.libraries.nccl.topology.rates import number
 from colltool.libraries.nccl.topology.rings import NamedChannel, NamedRing, carries, ring_of
 from colltool.libraries.nccl.topology.system import FORMAT, bus_number, system_of
-from colltool.libraries.nccl.topology.versions import Version, version_of, with_settings
+from colltool.libraries.nccl.topology.versions import RELEASE, Version, version_of, with_settings
 from colltool.logs.nccl_graph_lines import GraphLines, LoggedNode
 
 # visits of GPUs, of all searches for a damage: some seconds; and after one was found that fits
@@ -45,9 +46,7 @@ _VISITS_AFTER = 3_000_000
 _VISITS_OF_PATHS = 4
 # GPUs of most nodes: with more, visits take longer
 _USUAL_GPUS = 8
-# of logs that state none
-_RELEASE = "2.30.7"
-_DEFAULT = version_of(_RELEASE)
+_DEFAULT = version_of(RELEASE)
 
 
 class _RunNode(NamedTuple):
@@ -102,7 +101,7 @@ def compared_nodes(
         env: NCCL's settings in the log.
         nodes: of the run.
     """
-    node = _RunNode(path, name, nodes, version_of(lines.release or _RELEASE))
+    node = _RunNode(path, name, nodes, version_of(lines.release or RELEASE))
     found = []
     for hosts, logged in _distinct(lines):
         busids = lines.busids.get(logged.host, ())
@@ -111,7 +110,8 @@ def compared_nodes(
         graphs = compared_graphs(before, logged, lines.nics)
         compared = ComparedNode(hosts, logged.where, graphs, len(used.kept))
         if any(graph.differs for graph in graphs):
-            explained = _explained(used, before, logged, lines, env)
+            order_alone = all(set(graph.differs) <= {"order"} for graph in graphs)
+            explained = _explained(used, before, logged, lines, env, order_alone=order_alone)
             compared = compared._replace(
                 explained=explained,
                 owners=_owners(before),
@@ -167,16 +167,19 @@ def _explained(
     logged: LoggedNode,
     lines: GraphLines,
     env: Mapping[str, str],
+    *,
+    order_alone: bool,
 ) -> Explained:
-    """Search with each damage that a node may have, those first that the log itself tells of."""
+    """Search with each damage that a node may have, those first that the log itself tells of;
+    ``order_alone``: nothing but the order of GPUs or NICs differs."""
     parts = Parts(node.read(), before)
     damages: Iterator[Damage] = chain(
         damages_stated(parts, logged, env),
         damages_of(parts, _nics_used(parts, logged, lines)),
     )
-    trials = _Trials(node, before, logged, lines, parts)
-    missing = [name for name in parts.ports if name not in lines.nics]
-    if lines.nics and len(missing) < len(parts.ports) and missing:
+    trials = _Trials(node, before, logged, lines, parts, order_alone)
+    missing = lines.unlisted(parts.ports)
+    if missing:
         # whatever else there is, these are missing
         sure = without_nics(missing)
         trials.take(sure)
@@ -208,27 +211,20 @@ def damages_stated(parts: Parts, logged: LoggedNode, env: Mapping[str, str]) -> 
         yield from damage_in_tree(parts, logged.tree)
 
 
+@dataclass
 class _Trials:
-    """Searches for damages, within a budget of visits."""
+    """Searches for damages, within a budget of visits; ``found``: those that fit, by whether all orders
+    do."""
 
-    def __init__(
-        self,
-        node: _RunNode,
-        before: NodeGraphs,
-        logged: LoggedNode,
-        lines: GraphLines,
-        parts: Parts,
-    ) -> None:
-        self.node = node
-        self.before = before
-        self.parts = parts
-        self.logged = logged
-        self.lines = lines
-        self.left = _VISITS
-        self.tried = 0
-        self.found: dict[bool, list[Damage]] = {True: [], False: []}
-        graphs = compared_graphs(before, logged, lines.nics)
-        self.is_order_alone = all(set(graph.differs) <= {"order"} for graph in graphs)
+    node: _RunNode
+    before: NodeGraphs
+    logged: LoggedNode
+    lines: GraphLines
+    parts: Parts
+    is_order_alone: bool
+    left: int = _VISITS
+    tried: int = 0
+    found: dict[bool, list[Damage]] = field(default_factory=lambda: {True: [], False: []})
 
     @property
     def explained(self) -> Explained:

@@ -25,7 +25,7 @@ from colltool.libraries.nccl.topology.damages import Damage, without_nics
 from colltool.libraries.nccl.topology.domains import domains_of
 from colltool.libraries.nccl.topology.paths import paths_of
 from colltool.libraries.nccl.topology.system import FORMAT, System, system_of
-from colltool.libraries.nccl.topology.versions import version_of
+from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 from colltool.logs.nccl_debug import DebugLines
 from colltool.logs.nccl_graph_lines import GraphLines, graph_lines
 
@@ -64,7 +64,7 @@ def compared_with_topology(
     """
     name = os.fsdecode(path)
     # an unreadable file is said so also where the log has nothing to compare
-    system = system_of(read_xml(path, FORMAT), name, version_of("2.30.7"))
+    system = system_of(read_xml(path, FORMAT), name, version_of(RELEASE))
     lines = graph_lines([os.fsdecode(log) for log in logs])
     count = nodes or _nodes_of(lines, system)
     compared: list[ComparedNode] = []
@@ -76,10 +76,7 @@ def compared_with_topology(
         compared = compared_nodes(path, name, lines, env, count)
         notes += _notes(lines, compared)
     ports = [net.name for net in system.nets]
-    missing: list[str] = []
-    if set(lines.nics) & set(ports):
-        missing = [port for port in ports if port not in lines.nics]
-    elif lines.nics and ports:
+    if lines.nics and ports and set(ports).isdisjoint(lines.nics):
         listed = lines.nics[:_MOST_NAMED]
         own = ports[:_MOST_NAMED]
         notes.append(statement("other-nics", found=listed, file=name, ports=own))
@@ -88,7 +85,7 @@ def compared_with_topology(
         release=lines.release,
         nodes=count,
         compared=tuple(compared),
-        missing=tuple(missing),
+        missing=tuple(lines.unlisted(ports)),
         notes=tuple(notes),
     )
 

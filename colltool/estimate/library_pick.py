@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from math import log2
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from colltool.algorithms.libraries import FROM_HOPPER
@@ -28,7 +29,6 @@ from colltool.estimate.groups import PlacedGroup, SameFabric, library_runs, plac
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import Crossover, LibraryChoice, PickCost, Price, Winner
-from colltool.fabric.dumps.pci import usual_host
 from colltool.fabric.library import GroupChannels, LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
@@ -449,24 +449,14 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     # or it would be missing
     assert facts.gpu is not None
     ring = _graph_of(stated.ring, facts.gpu) or rules.ring_graph(numbers, machine)
-    nvls = collnet = None
-    inside = placed.spans[0].kind
-    multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
-    if facts.nvls is not False and not alone and multicast and machine.from_hopper:
-        nvls = _graph_of(stated.nvls, facts.gpu)
-        # a search that found none knows that there is none
-        if nvls is None and not isinstance(stated, GroupChannels):
-            nvls = rules.nvls_graph(numbers, machine)
+    collnet = None
     if facts.collnet and across:
         collnet = _graph_of(stated.collnet, facts.gpu)
         if collnet is None:
-            known = machine.gpu in numbers.search
-            collnet = rules.collnet_graph(numbers, machine) if known else ring
-    # in a tray of Grace Blackwell both GPUs of a CPU reach their NICs over it
-    over_cpu = (facts.gpu, facts.cpu) == ("blackwell", "arm")
-    simple_tree = across and (alone or (machine.from_hopper and not over_cpu))
-    if stated.tree is not None and stated.tree.pattern is not None:
-        simple_tree = stated.tree.pattern == TREE
+            collnet = ring
+            if machine.gpu in numbers.search:
+                collnet = rules.collnet_graph(numbers, machine)
+    nvls = _nvls_graph(placed, facts, numbers, machine)
     same = alone or (not across and has_one_order(ring, ranks))
     if stated.ring is not None and stated.ring.same is not None:
         same = stated.ring.same
@@ -487,10 +477,35 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         nvls_graph=nvls,
         collnet_graph=collnet,
         channels=stated.total or rules.communicator_channels(numbers, machine, ring),
-        simple_tree=simple_tree,
+        simple_tree=_is_simple_tree(stated, machine),
         gpudirect=not staged,
         same_channels=same,
     )
+
+
+def _nvls_graph(
+    placed: PlacedGroup, facts: LibraryFacts, numbers: Constants, machine: GpuNodes
+) -> Graph | None:
+    """The channels of NVLS, as stated or derived; None where it does not run."""
+    inside = placed.spans[0].kind
+    multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
+    if facts.nvls is False or machine.gpus == 1 or not multicast or not machine.from_hopper:
+        return None
+    stated = _flat(facts)
+    nvls = _graph_of(stated.nvls, machine.gpu)
+    # a search that found none knows that there is none
+    if nvls is None and not isinstance(stated, GroupChannels):
+        nvls = rules_of(numbers).nvls_graph(numbers, machine)
+    return nvls
+
+
+def _is_simple_tree(stated: LibraryChannels, machine: GpuNodes) -> bool:
+    """Whether trees have all traffic of a NIC go through one GPU, as stated or derived."""
+    if stated.tree is not None and stated.tree.pattern is not None:
+        return stated.tree.pattern == TREE
+    # in a tray of Grace Blackwell both GPUs of a CPU reach their NICs over it
+    over_cpu = (machine.gpu, machine.cpu) == ("blackwell", "arm")
+    return machine.nodes > 1 and (machine.gpus == 1 or (machine.from_hopper and not over_cpu))
 
 
 def channels_of(fabric: Fabric, group: AnyGroup, primitive: Primitive, spec: str) -> int | None:
@@ -548,8 +563,13 @@ def _link_share(placed: PlacedGroup, facts: LibraryFacts) -> float:
 def _has_wide_slots(fabric: Fabric, facts: LibraryFacts) -> bool:
     """Whether GPUs reach their NICs at more than PCIe 5: B300, and Grace's GPUs, which have no slot
     between them."""
+    if facts.gpu != "blackwell":
+        return False
+    # what hosts are like is read from a table, which most prices do without
+    from colltool.fabric.dumps.pci import usual_host
+
     slot_Bps = usual_host((fabric.device or "").upper()).slot_Bps
-    return facts.gpu == "blackwell" and (slot_Bps is None or slot_Bps > _PCIE_5_BPS)
+    return slot_Bps is None or slot_Bps > _PCIE_5_BPS
 
 
 def _of_group(facts: LibraryFacts, placed: PlacedGroup, present: int) -> LibraryFacts:
@@ -563,19 +583,19 @@ def _of_group(facts: LibraryFacts, placed: PlacedGroup, present: int) -> Library
     several = present < placed.ranks
     channels = facts.channels
     nics = facts.nics
+    # the ranks of a node that the channels are stated for
+    stated = whole
     if isinstance(channels, tuple):
-        node = max(graphs.gpus for graphs in channels)
-        found = None
+        whole = max(graphs.gpus for graphs in channels)
+        fitting = []
         for graphs in channels:
-            fits = graphs.gpus >= present and graphs.nodes == 1 + several
-            if fits and (found is None or graphs.gpus < found.gpus):
-                found = graphs
-        channels = found
-        whole = node
-        if found is not None and several and present < found.gpus:
-            channels = _share_of(found, present, found.gpus)
-    elif channels is not None and several and present < whole:
-        channels = _share_of(channels, present, whole)
+            if graphs.gpus >= present and graphs.nodes == 1 + several:
+                fitting.append(graphs)
+        channels = min(fitting, key=attrgetter("gpus"), default=None)
+        if channels is not None:
+            stated = channels.gpus
+    if channels is not None and several and present < stated:
+        channels = _share_of(channels, present, stated)
     if nics is not None and several and present < whole:
         nics = max(1, nics * present // whole)
     return facts.model_copy(update={"nics": nics, "channels": channels})

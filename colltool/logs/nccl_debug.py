@@ -23,7 +23,8 @@ from colltool.logs.nccl_settings import SettingsReader, stated_by
 from colltool.logs.stated import StatedLine, stated_in, wrong_row
 
 _USING = re.compile(r"Using network (?P<network>\S[^\n]{0,40})")
-_NICS = re.compile(r"NET/(?:IB|[A-Za-z]+) ?: Using (?P<nics>\[0\].{1,2000})")
+NICS = re.compile(r"NET/[A-Za-z]+ ?: Using (?P<nics>\[0\].{1,2000})")
+"""The list of NICs that NCCL opened."""
 _NIC = re.compile(r"\[\d{1,3}\](?P<nic>[\w.-]{1,40}):\d{1,3}/(?P<link>\w+)")
 # of NCCL 2.8 to 2.29, per NIC; speed in Mbit/s
 _NIC_SPEED = re.compile(
@@ -394,7 +395,7 @@ class _NcclMessage(NamedTuple):
 
 _MESSAGES = (
     _NcclMessage("Using network", _USING, _Gathered.network),
-    _NcclMessage("Using [0]", _NICS, _Gathered.cards),
+    _NcclMessage("Using [0]", NICS, _Gathered.cards),
     _NcclMessage("speed=", _NIC_SPEED, _Gathered.card_speed),
     _NcclMessage("via NET", _NET, _Gathered.net_connection),
     _NcclMessage(" via ", _VIA, _Gathered.connection),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from colltool.base.errors import printable
 from colltool.logs.log_file import open_log
+from colltool.logs.nccl_debug import NICS
 
 _PREFIX = re.compile(r"(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\]")
 _PATTERN = re.compile(
@@ -28,7 +30,6 @@ _COMM = re.compile(
     r"(?:.{0,60}? busId (?P<busid>[0-9a-fA-F]{1,16}))?"
 )
 _VERSION = re.compile(r"\bNCCL version (?P<release>\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)")
-_NICS = re.compile(r"NET/[A-Za-z]+ ?: Using (?P<nics>\[0\].{1,2000})")
 _NIC = re.compile(r"\[\d{1,3}\](?P<nic>[^\s:;\[]{1,120})")
 _CPU = re.compile(r"INFO CPU/(?P<id>[0-9A-Fa-f-]{1,40}) \(")
 _LINK = re.compile(
@@ -139,30 +140,36 @@ class GraphLines(NamedTuple):
     release: str
     rccl: bool
 
+    def unlisted(self, ports: Collection[str]) -> list[str]:
+        """The ports of a node that the list of NICs lacks; none where it has other names."""
+        if set(ports).isdisjoint(self.nics):
+            return []
+        return [port for port in ports if port not in self.nics]
 
+
+@dataclass
 class _RankLines:
     """The lines of one rank so far."""
 
-    def __init__(self, host: str) -> None:
-        self.host = host
-        self.tree: list[LoggedLink] = []
-        self.open: LoggedNode | None = None
-        self.graph = ""
-        # of the tree: the parts above the next line, each with its indent
-        self.above: list[tuple[int, tuple[str, int]]] = []
+    host: str
+    tree: list[LoggedLink] = field(default_factory=list)
+    open: LoggedNode | None = None
+    graph: str = ""
+    # of the tree: the parts above the next line, each with its indent
+    above: list[tuple[int, tuple[str, int]]] = field(default_factory=list)
 
 
+@dataclass
 class _GraphReader:
-    def __init__(self) -> None:
-        self.file = ""
-        self.line = 0
-        self.streams: dict[str, _RankLines] = {}
-        self.found: list[LoggedNode] = []
-        self.nics: tuple[str, ...] = ()
-        self.busids: dict[str, dict[int, None]] = {}
-        self.ranks = 0
-        self.release = ""
-        self.rccl = False
+    file: str = ""
+    line: int = 0
+    streams: dict[str, _RankLines] = field(default_factory=dict)
+    found: list[LoggedNode] = field(default_factory=list)
+    nics: tuple[str, ...] = ()
+    busids: dict[str, dict[int, None]] = field(default_factory=dict)
+    ranks: int = 0
+    release: str = ""
+    rccl: bool = False
 
     def begin(self, file: str) -> None:
         self.finish()
@@ -187,7 +194,7 @@ class _GraphReader:
         if version:
             self.release = version["release"]
         if "Using [0]" in text:
-            nics = _NICS.search(text)
+            nics = NICS.search(text)
             if nics:
                 self.nics = max(self.nics, tuple(_NIC.findall(nics["nics"])), key=len)
         if "NCCL" not in text:

@@ -10,9 +10,7 @@ the seconds of CPU a file.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -26,27 +24,20 @@ LEVELS = ("numbers", "orders", "channels", "tuner", "picks", "rings")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", nargs="?", type=Path, default=golden_graphs.FOLDER)
-    parser.add_argument("--class", dest="only", default="")
-    asked = parser.parse_args()
+    asked = golden_graphs.arguments().parse_args()
     equal: Counter[tuple[str, str, str]] = Counter()
     every: Counter[tuple[str, str, str]] = Counter()
     seconds = {}
     wrong = []
-    with tempfile.TemporaryDirectory() as unpacked:
-        for row in golden_graphs.rows(asked.folder):
-            if asked.only not in ("", row["class"]):
-                continue
-            file = golden_graphs.xml_of(row, asked.folder, Path(unpacked))
-            start = time.process_time()
-            for level, side, same in golden_graphs.judged(row, file):
-                for kind in ("all", row["class"]):
-                    every[kind, level, side] += 1
-                    equal[kind, level, side] += same
-                if not same:
-                    wrong.append(f"{row['id']} {level} {side}")
-            seconds[row["id"]] = time.process_time() - start
+    for row, file in golden_graphs.files(asked):
+        start = time.process_time()
+        for level, side, same in golden_graphs.judged(row, file):
+            for kind in ("all", row["class"]):
+                every[kind, level, side] += 1
+                equal[kind, level, side] += same
+            if not same:
+                wrong.append(f"{row['id']} {level} {side}")
+        seconds[row["id"]] = time.process_time() - start
     for kind, level, side in sorted(every, key=lambda key: (key[0], LEVELS.index(key[1]), key[2])):
         key = (kind, level, side)
         print(f"{kind:<14} {level:<8} {side:<8} {equal[key]:>4} of {every[key]:<4}")

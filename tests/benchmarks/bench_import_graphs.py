@@ -12,9 +12,7 @@ it. ``--all``: a line a file.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -26,31 +24,25 @@ import golden_graphs  # noqa: E402
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", nargs="?", type=Path, default=golden_graphs.FOLDER)
-    parser.add_argument("--class", dest="only", default="")
+    parser = golden_graphs.arguments()
     parser.add_argument("--all", action="store_true")
     asked = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
     shares: dict[str, list[float]] = defaultdict(list)
     seconds = []
-    with tempfile.TemporaryDirectory() as unpacked:
-        for row in golden_graphs.rows(asked.folder):
-            if asked.only not in ("", row["class"]):
-                continue
-            file = golden_graphs.xml_of(row, asked.folder, Path(unpacked))
-            start = time.process_time()
-            for found in golden_graphs.imported(row, file):
-                if asked.all or found.refused or not (found.same_ring and found.same_picks):
-                    print(found.line)
-                for kind in ("all", row["class"]):
-                    counts[kind, "all"] += 1
-                    counts[kind, "refused"] += bool(found.refused)
-                    counts[kind, "ring"] += found.same_ring
-                    counts[kind, "picks"] += found.same_picks
-                    if found.share:
-                        shares[kind].append(found.share)
-            seconds.append(time.process_time() - start)
+    for row, file in golden_graphs.files(asked):
+        start = time.process_time()
+        for found in golden_graphs.imported(row, file):
+            if asked.all or found.refused or not (found.same_ring and found.same_picks):
+                print(found.line)
+            for kind in ("all", row["class"]):
+                counts[kind, "all"] += 1
+                counts[kind, "refused"] += bool(found.refused)
+                counts[kind, "ring"] += found.same_ring
+                counts[kind, "picks"] += found.same_picks
+                if found.share:
+                    shares[kind].append(found.share)
+        seconds.append(time.process_time() - start)
     print(
         f"{'class':<14} imports refused  ring  picks  priced: least median   most of NCCL's number"
     )

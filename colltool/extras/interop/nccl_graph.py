@@ -15,8 +15,8 @@ from colltool.base.formatting import counted
 from colltool.base.xml_tree import Element, comment_text
 from colltool.libraries.nccl.topology.graphs import DomainGraphs, graphs_of
 from colltool.libraries.nccl.topology.kinds import C2C, DIS, KINDS, SYS
-from colltool.libraries.nccl.topology.results import RELEASE
 from colltool.libraries.nccl.topology.search import Searched
+from colltool.libraries.nccl.topology.versions import RELEASE
 
 # NCCL's numbers of its graphs, in the order of its own files; it searches for those that are not there
 _IDS = {"ring": 0, "tree": 1, "nvls": 3}

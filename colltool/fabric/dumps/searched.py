@@ -20,9 +20,8 @@ from colltool.libraries.nccl.topology.connect import Communicator, Joined, commu
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of_xml
 from colltool.libraries.nccl.topology.kinds import KINDS, NVL, PXN
 from colltool.libraries.nccl.topology.rates import number, nvlink_MBps
-from colltool.libraries.nccl.topology.results import RELEASE
 from colltool.libraries.nccl.topology.tuner import cpu_of, generation
-from colltool.libraries.nccl.topology.versions import version_of
+from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 
 # What a slot carries of the rate that NCCL counts for it: 3/4 of its transfers are counted, and a slot
 # of 48 takes a NIC of 50 GB/s.

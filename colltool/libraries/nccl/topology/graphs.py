@@ -22,7 +22,7 @@ from colltool.libraries.nccl.topology.system import (
     System,
     system_of,
 )
-from colltool.libraries.nccl.topology.versions import Version, version_of
+from colltool.libraries.nccl.topology.versions import RELEASE, Version, version_of
 
 NVLS_LEAST_SM = 90
 
@@ -108,7 +108,7 @@ def graphs_of(
     """
     root = read_xml(path, FORMAT)
     return graphs_of_xml(
-        root, os.fsdecode(path), nodes, version_of(version or "2.30.7"), collnet=collnet
+        root, os.fsdecode(path), nodes, version_of(version or RELEASE), collnet=collnet
     )
 
 

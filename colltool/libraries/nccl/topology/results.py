@@ -20,10 +20,7 @@ from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.search import Searched
 from colltool.libraries.nccl.topology.system import FORMAT
 from colltool.libraries.nccl.topology.tuner import hardware_of
-from colltool.libraries.nccl.topology.versions import version_of
-
-RELEASE = "2.30.7"
-"""The release that is computed unless another is named."""
+from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 
 
 class GraphFound(NamedTuple):

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from colltool.libraries.nccl.topology.kinds import KINDS, LOC, P2C, PHB, PIX, PXB, SYS
 
+RELEASE = "2.30.7"
+"""The release that is computed unless another is named."""
+
 _BEFORE_AMPERE = (40_000, 30_000, 20_000, 18_000, 15_000, 12_000, 10_000, 9_000, 7_000, 6_000)
 _UP_TO_AMPERE_INSIDE = (*_BEFORE_AMPERE, 5_000, 4_000, 3_000)
 _UP_TO_AMPERE_ACROSS = (
