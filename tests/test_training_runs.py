@@ -52,6 +52,7 @@ def test_no_measurement_stands_twice() -> None:
         assert len(of) == 1 or len(set(of) - {""}) == len(of), key
 
 
+@pytest.mark.thorough
 def test_the_printed_error_is_of_these_runs(found: list[Judged]) -> None:
     """Each class of ``errors.csv`` was made of the runs that stand in the table."""
     of = Counter((stack_of(one.row), one.kind != "dense") for one in found)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swept import swept
@@ -54,7 +55,7 @@ def test_each_cell_is_a_price() -> None:
         assert cell.ideal == min(without.leading, key=lambda row: float(row.total_s)).title
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     st.sampled_from(["dgx-h100", "dgx-a100", "clos-4to1", "dgx-h100-measured"]),
     st.sampled_from(["ar", "bc", "reduce"]),

@@ -6,6 +6,7 @@ from math import exp
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swept import swept
@@ -156,7 +157,7 @@ def test_rank_counts_with_one_verdict_are_one_sentence() -> None:
     assert second.ranks == (32,)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.sampled_from(["dgx-h100", "dgx-b200", "hgx-h200", "nvl72"]), st.sampled_from([8, 64]))
 def test_the_verdict_of_prices_is_no_surer_than_they_are(name: str, ranks: int) -> None:
     found = colltool.compare(["dgx-a100", name], "ar", ranks=ranks)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from effort import examples
 from generated import FINE, SIZES, document, fabric_of, fit, measured, only, protocol
 from handmade import by_steps
 from hypothesis import given, settings
@@ -145,7 +146,7 @@ realistic = st.tuples(
 )
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=examples(6), deadline=None, derandomize=True)
 @given(realistic, st.sampled_from([AR, AG, RS, BC]))
 def test_any_two_protocols_that_differ_are_priced_again(
     numbers: tuple[float, ...], primitive: Primitive
@@ -721,7 +722,7 @@ random_points = st.dictionaries(
 )
 
 
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=examples(10), deadline=None, derandomize=True)
 @given(
     st.dictionaries(st.sampled_from([2, 4, 8]), random_points, min_size=1, max_size=3),
     st.sampled_from([AR, AG, A2A, P2P, BC]),

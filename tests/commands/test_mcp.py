@@ -905,7 +905,7 @@ def test_a_call_that_is_cancelled_stops_and_holds_no_other(monkeypatch: pytest.M
             await client.call_tool("guide", {})
             for _ in range(2):
                 with pytest.raises(MCPError, match="Timed out"):
-                    await client.call_tool("compare", SLOW, read_timeout_seconds=1)
+                    await client.call_tool("compare", SLOW, read_timeout_seconds=0.5)
                 found = await client.call_tool("guide", {}, read_timeout_seconds=60)
                 assert not found.is_error
 

@@ -222,7 +222,7 @@ def plain(way: str, ranks: int) -> tuple[int, dict[tuple[int, int], float]]:
 @swept("way", WAYS)
 @swept("ranks", [2, 3, 4])
 @swept("group", [1, 2, 3, 5])
-@swept(("chunks", "unit"), [(1, 0), (2, 0), (3, 0), (1, 2**17), (2, 1000)], most=3)
+@swept(("chunks", "unit"), [(1, 0), (2, 0), (3, 0), (1, 2**17), (2, 1000)], most=2)
 def test_groups_and_pipelines_move_the_same_data(
     way: str, ranks: int, group: int, chunks: int, unit: int
 ) -> None:

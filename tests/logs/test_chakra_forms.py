@@ -462,7 +462,7 @@ def test_a_wrong_type_at_any_key_is_no_bug(
     is_read_or_refused(path)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(data=st.data())
 def test_damaged_bytes_are_no_bug(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -85,7 +85,7 @@ sys.exit(run(["trace", sys.argv[1], "-f", "dgx-h100"]))
 
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="memory is bounded by the system")
 def test_one_value_without_end(tmp_path: Path) -> None:
-    """A hundred kilobytes, unpacked a list of 32 million numbers: what is read of it stays
+    """A hundred kilobytes, unpacked a list of 8 million numbers: what is read of it stays
     small."""
     path, bound = tmp_path / "bomb.json.gz", 900 * 2**20
     path.write_bytes(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swept import swept
@@ -287,7 +288,7 @@ def osu(title: str, run: str, version: str, columns: str) -> str:
     return "\n".join([*lines, ""])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(sorted(OSU_NAMES)),
     st.sampled_from(sorted(OSU_RUNS)),
@@ -613,7 +614,7 @@ def test_a_job_script_and_a_command_over_two_lines() -> None:
     assert launches.launch[:2] == (24, 3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=200))
 def test_any_line_is_no_error(text: str) -> None:
     launches = Launches()

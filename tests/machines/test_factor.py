@@ -257,8 +257,7 @@ def test_bus_bandwidth_of_racks_holds_as_the_message_grows(ranks: int) -> None:
     )
 
 
-@pytest.mark.alike(16)
-@pytest.mark.alike(6)
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("primitive", PRIMITIVES)
 @pytest.mark.parametrize("name", NAMES)
 def test_prices_rise_and_bus_bandwidth_holds(name: str, primitive: str) -> None:
@@ -268,7 +267,7 @@ def test_prices_rise_and_bus_bandwidth_holds(name: str, primitive: str) -> None:
             check_line(name, primitive, scope, ranks)
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_larger_group_takes_longer(name: str) -> None:
     """At the grid's rank counts, wherever the same way runs on both and layers 1 to 3 do not fall

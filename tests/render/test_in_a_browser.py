@@ -21,7 +21,11 @@ CHROMIUM = next(
     ),
     None,
 )
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+# seconds a page: CI runs them beside the suite
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 WIDTHS = (1600, 1280, 768, 390, 320)
 SCHEMES = ("light", "dark")

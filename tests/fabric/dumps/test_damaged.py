@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from dumps import DGX_1V, NDV4_TOPO, NVSWITCHES, nccl_topo, rails, rccl_topo, topo_matrix
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -61,7 +62,9 @@ PUT = [
 
 @pytest.mark.parametrize(("kind", "text"), DUMPS)
 @settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_a_damaged_dump_is_an_error_or_a_fabric(

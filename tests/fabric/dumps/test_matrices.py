@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from dumps import topo_matrix
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -148,7 +149,9 @@ def test_a_hint_fits_the_links(links: str, gpus: int, hint: str, tmp_path: Path)
 
 
 @settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(40),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_a_matrix_as_it_was_copied(data: st.DataObject, tmp_path: Path) -> None:

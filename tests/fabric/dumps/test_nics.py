@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -99,7 +100,9 @@ def rate_of(data: dict[str, Any]) -> float:
 
 
 @settings(
-    deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(8),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_the_nics_that_serve_gpus_are_counted(data: st.DataObject, tmp_path: Path) -> None:
@@ -203,7 +206,7 @@ def test_nets_that_nccl_does_not_use(tmp_path: Path) -> None:
 
 
 def test_gdr_is_honoured(tmp_path: Path) -> None:
-    made = imported(tmp_path, Machine(4, [400_000] * 8, gdr="0").text(), nodes=2)
+    made = imported(tmp_path, Machine(1, [400_000] * 2, gdr="0").text(), nodes=2)
     assert made["set"]["library.gpudirect"] is False
     assert made["notes"] == [
         '# Note: no GPUDirect: gdr="0", NICs do not reach the memory of the GPUs'

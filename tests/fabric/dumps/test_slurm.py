@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -107,7 +108,9 @@ FORMS = ["conf", "yaml", "model", "graph", "config_map"]
 
 @pytest.mark.parametrize("form", FORMS)
 @settings(
-    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(15),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_every_form_is_the_same_network(form: str, data: st.DataObject, tmp_path: Path) -> None:
