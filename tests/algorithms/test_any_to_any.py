@@ -220,6 +220,7 @@ BIG = [
 ]
 
 
+@pytest.mark.thorough
 @swept(("primitive", "name"), BIG)
 def test_512_ranks(primitive: Primitive, name: str) -> None:
     net = Ports(512)

@@ -98,7 +98,7 @@ def documents() -> dict[str, str]:
         "log.csv": measured(),
         "rank0.json": traced(),
         "kernels.toml": own,
-        "node.xml": (NODES / "vm90-4gpu.xml").read_text(encoding="utf-8"),
+        "node.xml": (NODES / "vm80-pair.xml").read_text(encoding="utf-8"),
     }
 
 

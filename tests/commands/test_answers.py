@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 DATASHEET = Path(__file__).parent.parent / "data" / "datasheet"
-NODE = DATASHEET.parent / "nccl-graph" / "vm90-4gpu.xml"
+NODE = DATASHEET.parent / "nccl-graph" / "vm80-pair.xml"
 NVL = ("price", "ar", "-f", "nvl72", "-M", "16MB")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "price": NVL,

@@ -172,6 +172,7 @@ def test_exports_take_a_stride(run: Any, tmp_path: Any) -> None:
     assert "npus_count: [4]" in (tmp_path / "network.yml").read_text()
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [

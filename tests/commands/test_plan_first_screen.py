@@ -78,6 +78,7 @@ def test_the_first_screen_has_its_premises_and_24_lines(
     assert assumed == name.endswith(("config", "experts"))
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     "more",
     [

@@ -106,7 +106,7 @@ def numeric_keys(where: Fabric) -> dict[Place, str]:
 SLOW = {"ub-mesh"}
 
 
-@pytest.mark.alike(8)
+@pytest.mark.alike(4)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(one, marks=[pytest.mark.thorough] * (one in SLOW)) for one in shipped_fabrics()],

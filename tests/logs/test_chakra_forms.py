@@ -440,7 +440,7 @@ def is_read_or_refused(path: Path) -> None:
     assert refused.argument or str(path) in str(refused.where)
 
 
-@settings(deadline=None, max_examples=examples(400))
+@settings(deadline=None, max_examples=examples(200))
 @given(data=st.data())
 def test_a_wrong_type_at_any_key_is_no_bug(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

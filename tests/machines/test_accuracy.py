@@ -107,6 +107,7 @@ def test_nor_with_prices_in_order() -> None:
     check_against_tables(keep_order=True)
 
 
+@pytest.mark.thorough
 def test_nine_of_ten_are_within_their_sigma() -> None:
     """1.645 posterior deviations and the scatter of a series; across, where the process is not the
     library's own fit."""

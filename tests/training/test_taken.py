@@ -17,6 +17,7 @@ def job(**layout: Any) -> dict[str, Any]:
     return dense(stack="jax", recompute="none", device="tpu-v5p", layout=layout, **more)
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     ("ranks", "shape", "tp"), [(64, "4,4,4", 4), (256, "4,8,8", 4), (2048, "8,16,16", 8)]
 )

@@ -163,9 +163,8 @@ def test_a_switch_and_ranks_beside_the_group_are_nodes_of_their_own() -> None:
 
 def test_steps_add_up_to_the_counts_of_every_schedule() -> None:
     for fabric in (
-        small.fabric(small.star(6)),
         small.fabric(small.torus(4, 2)),
-        small.fabric(small.star(4), small.star(2)),
+        small.fabric(small.star(3), small.star(2)),
     ):
         for one in colltool.verify(fabric, trace=True).results:
             assert one.trace is not None

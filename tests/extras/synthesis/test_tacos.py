@@ -46,6 +46,7 @@ def test_every_step_can_be_taken_and_all_have_everything_in_the_end(
     assert count == step_count(wires)
 
 
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     ("tier", "shape", "wrap"),
     [

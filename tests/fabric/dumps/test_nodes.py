@@ -49,6 +49,7 @@ def seconds(fabric: Any, **options: Any) -> float:
     return float(colltool.price(fabric, "ar", size="64MB", **options).results[0].total_s)
 
 
+@pytest.mark.alike(4)
 @pytest.mark.parametrize(
     ("text", "shipped", "changes"),
     [

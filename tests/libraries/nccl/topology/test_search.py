@@ -224,6 +224,7 @@ def test_gpudirect_is_switched_on(tmp_path: Path) -> None:
     assert figures(result.node)[1] < change(result, "gdr")[1] == 24
 
 
+@pytest.mark.thorough
 def test_nics_of_no_gpu_move_to_the_gpus(tmp_path: Path) -> None:
     parts = [gpu(rank, TO_SWITCH) for rank in range(4)]
     nics = [nic(dev) for dev in range(4)]
