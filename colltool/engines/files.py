@@ -188,7 +188,7 @@ def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Ite
             f"{formula} needs {', '.join(missing)}", "add what is missing", ("parameters",)
         )
     # formulas divide by these
-    for parameter in ("GBps", "own_GBps", "GBps_per_sm", "eta"):
+    for parameter in ("GBps", "own_GBps", "link_GBps", "GBps_per_sm", "eta"):
         if parameters.get(parameter) == 0:
             yield FieldError(
                 f"{parameter} is above 0", "write what was measured", ("parameters", parameter)

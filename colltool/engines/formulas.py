@@ -173,11 +173,17 @@ def _switch(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _exchange(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Bytes that leave a rank over its port, and a latency for each peer and each expert; tokens are
-    sent by a block of threads for each expert, which few experts leave few of."""
+    """Bytes that leave a rank over its port, and a latency for each peer and each expert.
+
+    Tokens are sent by a block of threads for each expert, which few experts leave few of. GPUs that
+    are joined in pairs (xGMI) send each peer's bytes over the link to it, which few peers leave few of.
+    """
+    rate_Bps = _rate_Bps(parameters)
+    if "link_GBps" in parameters:
+        rate_Bps = min(rate_Bps, parameters["link_GBps"] * 1e9 * (call.ranks - 1))
     blocks = max(1, min(call.experts, _MOST_BLOCKS))
     blocks_s = call.tokens / blocks * parameters.get("block_us", 0.0) * 1e-6
-    sent_s = call.bytes / _rate_Bps(parameters)
+    sent_s = call.bytes / rate_Bps
     return KernelTimes(_latency_s(parameters, call.ranks, call.experts), max(sent_s, blocks_s))
 
 
@@ -290,7 +296,7 @@ FORMULAS: dict[FormulaName, Formula] = {
         (*_PER_RANK, "per_expert_us"),
         "base + per_rank n + per_expert E + max(bytes sent / B, block tokens / min(E, 128))",
         _exchange,
-        ("block_us",),
+        ("block_us", "link_GBps"),
     ),
     "exchange-copy": Formula(
         ("base_us", "GBps", "own_GBps"),

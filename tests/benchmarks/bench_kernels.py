@@ -28,7 +28,8 @@ from colltool.engines.files import find_library
 from colltool.engines.price import kernel_site
 from colltool.fabric.load import load_fabric
 
-FABRICS = ENGINES_ON | {"mi300x": "mi300x-cluster"}
+# MI350X, which no fabric has, is MI355X with less power
+FABRICS = ENGINES_ON | {"mi300x": "mi300x-cluster", "mi350x": "mi355x", "mi355x": "mi355x"}
 EXPERTS = {
     "deepep": "deepep",
     "mori-ep": "mori",

@@ -39,6 +39,8 @@ ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
         ("exchange", {**ALL_REDUCE, "per_expert_us": 0.01}, 6.32, 10),
         # 8 tokens for one of 32 blocks of an expert each, as long as the bytes
         ("exchange", {**ALL_REDUCE, "per_expert_us": 0, "block_us": 80}, 6, 20),
+        # three links of 20 GB/s, which are less than 100 GB/s
+        ("exchange", {**ALL_REDUCE, "per_expert_us": 0, "link_GBps": 20}, 6, 1000 / 60),
         # 1 MB at 100 GB/s, then half of it, 250,000 values of 2 bytes, at 50 GB/s
         ("exchange-copy", {"base_us": 4, "GBps": 100, "own_GBps": 50}, 4, 20),
         # 8 tokens on 2 SMs, each 1 us and half one for each of 3 copies; 20 GB/s of 2 SMs or 100

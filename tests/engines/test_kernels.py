@@ -134,6 +134,35 @@ def test_deepep_across_nodes_is_as_measured(operation: str, dtype: str) -> None:
     assert median(off) < 0.06
 
 
+@pytest.mark.parametrize(
+    ("source", "most_off"),
+    [
+        # the numbers were fitted to these two
+        ("MORI docs EP8", 0.03),
+        ("MORI docs EP16", 0.03),
+        # and to none of 16 and 32 ranks of MI300X, 32 of MI355X; 2 to 8 ranks of MI350X
+        ("MORI README", 0.08),
+        ("MORI docs MI350X", 0.07),
+    ],
+)
+def test_mori_is_as_its_documents_have_it(source: str, most_off: float) -> None:
+    off = []
+    inside = 0
+    own = fit_kernels.rows(source=source)
+    for row in own:
+        fabric = "mi300x-cluster" if row.gpu == "mi300x" else "mi355x"
+        asked = fit_kernels.tokens_of(row)._asdict()
+        operation = row.operation.removeprefix("moe-")
+        # groups, skew and sms are the defaults
+        asked = {key: asked[key] for key in ("tokens", "top_k", "hidden", "experts", "dtype")}
+        best = colltool.price(fabric, operation, ranks=row.ranks, library="mori", **asked).best
+        assert best.kernel == row.kernel.removeprefix("mori-ep ")
+        off.append(abs(best.total_s / (row.us * 1e-6) - 1))
+        inside += best.interval.low_s <= row.us * 1e-6 <= best.interval.high_s
+    assert median(off) < most_off
+    assert inside / len(own) > 0.85
+
+
 def test_without_a_library_every_measured_one_is_asked() -> None:
     found = colltool.price("dgx-h100", "dispatch", ranks=64, **DEEPSEEK)
     assert found.library is None
