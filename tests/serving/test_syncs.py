@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from statistics import median
 
 import bench_syncs as bench
 import pytest
@@ -37,7 +38,16 @@ def test_a_way_without_rows_has_the_spread_of_ways_left_out() -> None:
     (tree,) = [law for law in sync_laws() if not law.rows]
     inside = sum(abs(miss.off) <= log(tree.within) for miss in misses)
     assert 0.85 <= inside / len(misses) <= 0.96
-    assert tree.within > 2 * max(law.within for law in sync_laws() if law.rows)
+    assert tree.within >= max(law.within for law in sync_laws() if law.rows)
+
+
+def test_a_way_left_out_is_near_where_its_engine_is_known_by_another_way() -> None:
+    """Seven in ten; of the ways of verl, whose senders gather as slowly as SGLang loads, one in
+    three."""
+    misses = bench.ways_left_out()
+    assert median(abs(miss.off) for miss in misses) < log(1.3)
+    near = sum(abs(miss.off) < log(1.5) for miss in misses)
+    assert near / len(misses) > 0.7
 
 
 def test_numbers_are_those_of_the_fit() -> None:
