@@ -258,7 +258,7 @@ def _estimate(
     estimate = kernel_estimate(
         measured._replace(notes=tuple(notes)), library, site, asked.bytes, times, unmeasured
     )
-    estimate = estimate._replace(sends=call.dtype, mode=kernel.mode, captured=kernel.captured)
+    estimate = estimate._replace(sends=call.dtype, mode=kernel.mode)
     if kernel.sms_default is None:
         return estimate
     sms = f"on {asked.sms} SMs"

@@ -318,6 +318,7 @@ def kernel_estimate(
         measured_here=measured_here,
         notes=tuple(notes),
         interval=_interval(measured, times.total_s, error, measured_here=measured_here),
+        captured=kernel.captured,
     )
 
 
@@ -438,6 +439,12 @@ def price_kernels(
         rows = [_by_host(row, launch_by_host(library, site, row.kernel)) for row in rows]
     rows = [row._replace(picked=row.kernel == kernel) for row in rows]
     rows.sort(key=lambda row: (not row.picked, row.total_s))
+    if mode == "graph" and not rows[0].captured:
+        raise ColltoolError(
+            f"{library.full_name} captures no graph on {site.gpu}, where {kernel} runs its calls",
+            argument="mode",
+            fix=f"write {argument_text('mode', 'eager')}",
+        )
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,

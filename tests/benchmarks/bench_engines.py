@@ -53,6 +53,7 @@ GPUS = {
     "GB300": "gb300",
     "L40S": "l40s",
     "RTX PRO 6000 server": "rtx-pro-6000",
+    "Arc B60": "b60",
 }
 OVERRIDES = {"l40s": ["library.p2p=false"]}
 # GB/s of the copy that the source's eager loop makes of its input before each call (half of the
@@ -68,6 +69,7 @@ COPY_GBPS = {
     "gb300": 3300,
     "rtx-pro-6000": 740,
     "l40s": 320,
+    "b60": 190,
 }
 # vllm-project/vllm pull request 53318: ranks, bytes and us, GB300, of no fit
 PUBLISHED = (

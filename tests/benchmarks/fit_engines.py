@@ -39,6 +39,7 @@ FABRICS = {
     "gb300": "gb300-nvl72",
     "l40s": "l40s-pcie",
     "rtx-pro-6000": "rtx-pro-6000-pcie",
+    "b60": "b60-pcie",
 }
 FILES = ("vllm-0.27.0", "sglang-0.5.14", "trtllm-1.3.0rc20", "flashinfer-2026.8")
 # Rows of another GB200 than the rest, see the files.

@@ -317,3 +317,16 @@ def test_oneccl_is_as_measured(
     assert gathered.best.busbw_Bps == pytest.approx(
         size * (ranks - 1) / ranks / gathered.best.total_s
     )
+
+
+def test_vllm_on_arc_b60_is_called_by_its_host_alone() -> None:
+    """Measured, vLLM 0.20: 41.1 us of 64 KiB on 2 cards, and 1,463 us of 16 MiB on 8, of which the
+    source's copy of the vector takes 88 us."""
+    with pytest.raises(ColltoolError, match="captures no graph on b60"):
+        colltool.price("b60-pcie", "ar", size="64KiB", ranks=2, library="vllm")
+    for ranks, size, us in ((2, "64KiB", 41.1), (8, "16MiB", 1463 - 88)):
+        best = colltool.price(
+            "b60-pcie", "ar", size=size, ranks=ranks, library="vllm", mode="eager"
+        ).best
+        assert best.kernel == "oneCCL"
+        assert best.interval.low_s < us * 1e-6 < best.interval.high_s
