@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, argument_text, clipped, rename_for_both
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
 
@@ -415,16 +415,21 @@ def _library_name(value: Any, argument: str, example: str) -> str:
 _KV_LAYOUTS = ("heads", "tokens", "pages")
 
 
+# libraries of which times by size are published
+_KV_LIBRARIES = ("mooncake", "mori-io")
+
+
 def _kv_library(library: Any) -> LibraryFile:
     from colltool.commands.reading import text_of
     from colltool.engines.files import find_library
 
     name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
-    found = find_library(name)
-    if "kv_transfer" not in found.operations:
-        what = f"{found.full_name} moves no KV caches"
-        raise ColltoolError(what, argument="kv_library", fix="mooncake and mori-io do")
-    return found
+    if name.partition("@")[0] not in _KV_LIBRARIES:
+        what = f"{clipped(name)} moves no KV caches here: no times by size are published"
+        fix = f"{' and '.join(_KV_LIBRARIES)} do"
+        raise ColltoolError(what, argument="kv_library", fix=fix)
+    with rename_for_both(library="kv_library"):
+        return find_library(name)
 
 
 @command(

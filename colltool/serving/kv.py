@@ -12,9 +12,8 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.primitives import P2P
 from colltool.engines.files import KernelFile
-from colltool.engines.formulas import FORMULAS, KernelCall
-from colltool.engines.intervals import kernel_interval
-from colltool.engines.price import kernel_site, measured_kernels
+from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes
+from colltool.engines.price import kernel_estimate, kernel_site, measured_kernels
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric, Tier
@@ -22,9 +21,6 @@ from colltool.fabric.topology import capabilities_of
 from colltool.serving.deployment import Deployment, kv_bytes, kv_bytes_of_rank, shape_of
 from colltool.serving.results import KvTransfer, ServedPhase, ServeQuestion
 from colltool.training.model import TransformerModel
-
-# the error of a kernel is doubled outside of what was measured, as in prices of kernels
-_ERROR_FACTOR = 2.0
 
 
 class _MovedCache(NamedTuple):
@@ -77,7 +73,8 @@ def kv_transfer(
         fabric, GroupSpec(2, deployment.tp) if deployment.tp * 2 <= fabric.ranks else None
     )
     # prefill and decode are on different machines, even if the fabric has one node
-    measured, *_ = measured_kernels(library, "kv_transfer", site._replace(nodes=2))
+    site = site._replace(nodes=2)
+    measured, *_ = measured_kernels(library, "kv_transfer", site)
     kernel = measured.kernel
     nic_Bps = capabilities_of(between.tier).rate_Bps
     call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
@@ -85,7 +82,7 @@ def kv_transfer(
     bandwidth_s = times.bandwidth_s
     if between.shared_Bps is not None:
         bandwidth_s = max(bandwidth_s, moved.bytes / between.shared_Bps)
-    latency_s = times.latency_s + between.latency_s
+    times = KernelTimes(times.latency_s + between.latency_s, bandwidth_s)
     # a layer's cache is sent while the next layer is computed
     layer_s = bandwidth_s / model.layers
     computed_s = None
@@ -95,25 +92,21 @@ def kv_transfer(
         layer_Bps = moved.bytes / model.layers / computed_s
         hiding_nic_Bps = layer_Bps / moved.streams / kernel.parameters["eta"]
     hidden = computed_s is not None and layer_s <= computed_s
-    notes = [*measured.notes, *_notes(kernel, moved, between)]
-    total_s = latency_s + bandwidth_s
-    measured_here = len(notes) == len(measured.notes)
-    error = kernel.error
-    if error is not None and not measured_here:
-        error *= _ERROR_FACTOR
+    unmeasured = _notes(kernel, moved, between)
+    estimate = kernel_estimate(measured, library, site, moved.bytes, times, unmeasured)
     return KvTransfer(
         bytes=kv_bytes(model, deployment.kv_dtype) * deployment.input,
         pairs=moved.streams,
         kernel=f"{library.full_name} {kernel.name}",
-        total_s=total_s,
+        total_s=times.total_s,
         layer_s=layer_s,
         prefill_layer_s=computed_s,
         hidden=hidden,
-        exposed_s=latency_s + layer_s if hidden else total_s,
+        exposed_s=times.latency_s + layer_s if hidden else times.total_s,
         hiding_nic_Bps=hiding_nic_Bps,
-        error=error,
-        interval=kernel_interval(total_s, error, kernel.error_of, measured_here=measured_here),
-        notes=tuple(notes),
+        error=estimate.error,
+        interval=estimate.interval,
+        notes=estimate.notes,
         moved_bytes=moved.bytes,
         messages=moved.messages,
         tier=between.tier.name,
