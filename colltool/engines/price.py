@@ -16,6 +16,7 @@ from colltool.base.formatting import format_time, size_text
 from colltool.base.primitives import AR
 from colltool.engines.files import (
     EITHER,
+    EXPERTS,
     NCCL,
     WARNING,
     KernelFile,
@@ -233,6 +234,8 @@ def _not_reached(
             f" ranks are on {nodes}"
         )
     fix = "take another number of ranks, or another library"
+    if kernels[0].operation in EXPERTS:
+        fix += f"; without {argument_text('library')} every measured one is priced"
     return ColltoolError(what, argument="library", fix=fix)
 
 
