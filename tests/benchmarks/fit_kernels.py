@@ -215,6 +215,7 @@ def library(
     kernels: Sequence[Kernel],
     like: dict[str, str],
     notes: str,
+    like_error: dict[str, float] | None = None,
 ) -> str:
     """The text of a file."""
     head = (
@@ -230,6 +231,9 @@ def library(
         if like
         else ""
     )
+    if like_error:
+        listed = ", ".join(f"{gpu} = {error!r}" for gpu, error in like_error.items())
+        head += f"like_error = {{ {listed} }}\n"
     return "\n".join([head, *(kernel.text() for kernel in kernels)])
 
 

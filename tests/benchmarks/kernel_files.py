@@ -152,23 +152,6 @@ MORI_ACROSS = {
 def mori() -> str:
     kernels = []
     for operation in ("dispatch", "combine"):
-        own = rows(kernel="mori-ep IntraNode", operation=f"moe-{operation}", gpu="mi355x")
-        law = exchanged([row for row in own if "docs" in row.source], "ranks", terms="b")
-        kernels.append(
-            Kernel(
-                "IntraNode",
-                operation,
-                "exchange",
-                law | {"link_GBps": XGMI_LINK_GBPS},
-                ["mi355x"],
-                (2, 8),
-                MORI_DOCS,
-                tokens=(1, 524288),
-                copies="ranks",
-                error=0.06,
-                error_of="2 to 8 ranks of MI350X, which give the number of the link alone",
-            )
-        )
         law = exchanged(
             rows(kernel="mori-ep IntraNode", operation=f"moe-{operation}", gpu="mi300x"),
             "ranks",
@@ -189,6 +172,23 @@ def mori() -> str:
                 error_of="two rows, two numbers: the best of several rounds",
             )
         )
+        own = rows(kernel="mori-ep IntraNode", operation=f"moe-{operation}", gpu="mi355x")
+        law = exchanged([row for row in own if "docs" in row.source], "ranks", terms="b")
+        kernels.append(
+            Kernel(
+                "IntraNode",
+                operation,
+                "exchange",
+                law | {"link_GBps": XGMI_LINK_GBPS},
+                ["mi355x"],
+                (2, 8),
+                MORI_DOCS,
+                tokens=(1, 524288),
+                copies="ranks",
+                error=0.06,
+                error_of="2 to 8 ranks of MI350X, which give the number of the link alone",
+            )
+        )
     for (name, operation), (least, most, error) in MORI_ACROSS.items():
         own = rows(kernel=f"mori-ep {name}", operation=f"moe-{operation}", gpu="mi355x")
         law = exchanged(
@@ -201,7 +201,7 @@ def mori() -> str:
                 operation,
                 "exchange-nic",
                 law,
-                ["mi355x", "mi300x"],
+                ["mi300x", "mi355x"],
                 (16, 32),
                 MORI_DOCS,
                 tokens=(least, most),
@@ -292,6 +292,8 @@ def mooncake() -> str:
         # the NICs of these hosts are H100's, and slower ones are counted by their rate
         dict.fromkeys(("h200", "h20", "b200", "b300", "a100-80gb", "a100-40gb"), "h100"),
         "KV caches between machines, all pairs at once.",
+        # H200's hosts differ in their GPUs alone
+        like_error={"h200": 0.031},
     )
 
 
