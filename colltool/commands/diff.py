@@ -62,8 +62,8 @@ def diff_libraries(
     from colltool.commands.kernel_prices import mode_if
     from colltool.commands.reading import count_of, text_of
     from colltool.commands.requests import fabric_of
-    from colltool.engines.files import WARNING, find_library, is_library
     from colltool.engines.library_diff import diff_kernels, diff_versions
+    from colltool.engines.lookup import WARNING, find_library, is_library
     from colltool.libraries.nccl.hardware import constants
 
     loaded = fabric_of(fabric)

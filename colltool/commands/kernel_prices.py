@@ -17,8 +17,8 @@ from colltool.commands.arguments import LIBRARIES
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.engines.files import LibraryFile, Mode, ReducedType
-    from colltool.engines.formulas import Tokens
     from colltool.engines.results import KernelCrossover, KernelPriceList
+    from colltool.engines.tokens import Tokens
     from colltool.estimate.placement import GroupSpec
     from colltool.fabric.model import Fabric
 
@@ -44,7 +44,7 @@ class ExpertCall(NamedTuple):
     def read(self, operation: str) -> Tokens:
         """The checked call of an operation; ColltoolError names a missing argument."""
         from colltool.commands.reading import count_of, number_of, text_of
-        from colltool.engines.formulas import Tokens
+        from colltool.engines.tokens import Tokens
 
         missing = [argument for argument in REQUIRED_COUNTS if getattr(self, argument) is None]
         if missing:
@@ -120,8 +120,8 @@ class KernelRequest(NamedTuple):
     def _reduced_type(self) -> ReducedType:
         """The type of the values that an engine's all-reduce adds."""
         from colltool.commands.reading import choice_of
+        from colltool.engines.dispatch import USUAL_TYPE
         from colltool.engines.files import REDUCED_TYPES
-        from colltool.engines.price import USUAL_TYPE
 
         asked = self.call.dtype or USUAL_TYPE
         return choice_of(asked, "dtype", REDUCED_TYPES, "type of an engine's all-reduce")
@@ -229,7 +229,7 @@ def _kernel_query(
     expert_arguments = [name for name, value in call._asdict().items() if value is not None]
     if names_algorithms and not is_expert_call and library_file is None and not expert_arguments:
         return None  # the usual call: no file of kernels is read
-    from colltool.engines.files import find_library, library_of
+    from colltool.engines.lookup import find_library, library_of
 
     name = library if isinstance(library, str) else None
     found = library_of(name, library_file)

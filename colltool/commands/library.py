@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def list_libraries() -> LibraryList:
     """Every library whose kernels ship, with its versions, operations and the GPUs that they were
     measured on."""
-    from colltool.engines.files import find_library
+    from colltool.engines.lookup import find_library
     from colltool.engines.results import LibraryList, LibraryRow
     from colltool.engines.shipped import shipped_libraries
     from colltool.libraries.nccl.hardware import GPUS, constants, versions
@@ -57,8 +57,8 @@ def show_library(
         ColltoolError: no such library, or every mistake of the file at its line and column.
     """
     from colltool.commands.reading import text_of, wrong
-    from colltool.engines.files import load_library
     from colltool.engines.library_listing import library_rows, nccl_rows
+    from colltool.engines.lookup import load_library
 
     if library_file is not None:
         if not isinstance(library_file, str | os.PathLike):
@@ -81,7 +81,7 @@ def _named(name: str) -> LibraryFile:
     Raises:
         ColltoolError: no such library, or no data of this version.
     """
-    from colltool.engines.files import find_library, load_library
+    from colltool.engines.lookup import find_library, load_library
     from colltool.engines.shipped import SUFFIX
 
     if name.endswith(SUFFIX):
@@ -180,7 +180,7 @@ def init_command(library: str | None = None, output: Path | None = None) -> None
       colltool library init
       colltool library init --from vllm@0.24.0 -o own.toml
     """
-    from colltool.engines.files import template
+    from colltool.engines.lookup import template
     from colltool.engines.shipped import SUFFIX, shipped_path
 
     # new_file refuses to overwrite a file that may be filled in

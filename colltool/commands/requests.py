@@ -155,7 +155,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
 
 
 def _unknown_library(name: str, known: Sequence[str]) -> ColltoolError:
-    from colltool.engines.files import is_library
+    from colltool.engines.lookup import is_library
 
     listed = ", ".join(known)
     if is_library(name):

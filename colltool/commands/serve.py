@@ -246,7 +246,7 @@ class ServeRequest(NamedTuple):
 
     def with_changes(self, fabric: Fabric) -> Served:
         """The model on a fabric, and what changing either would gain."""
-        from colltool.engines.files import find_library
+        from colltool.engines.lookup import find_library
         from colltool.serving.changes import changes
 
         served = self.run(fabric)
@@ -353,7 +353,7 @@ def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
 def dtype_of(value: Any, argument: str) -> str:
     """Return the lower-case name of a number format whose width is known."""
     from colltool.commands.reading import choice_of
-    from colltool.engines.formulas import WIDTHS
+    from colltool.engines.tokens import WIDTHS
 
     return choice_of(value, argument, list(WIDTHS), "format of numbers")
 
@@ -375,7 +375,8 @@ def _time(tpot: Any) -> float | None:
 def _engine(engine: Any, library_file: AnyPath | None) -> LibraryFile | None:
     """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
     from colltool.commands.reading import path_of
-    from colltool.engines.files import NCCL, find_library, library_of
+    from colltool.engines.files import NCCL
+    from colltool.engines.lookup import find_library, library_of
 
     if library_file is not None:
         path_of(library_file, "library_file", "a path", "mine.toml")
@@ -396,7 +397,8 @@ def _engine(engine: Any, library_file: AnyPath | None) -> LibraryFile | None:
 
 def _experts(library: Any) -> tuple[LibraryFile | None, bool]:
     """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
-    from colltool.engines.files import NCCL, find_library
+    from colltool.engines.files import NCCL
+    from colltool.engines.lookup import find_library
 
     if library is None:
         return None, False
@@ -421,7 +423,7 @@ _KV_LIBRARIES = ("mooncake", "mori-io")
 
 def _kv_library(library: Any) -> LibraryFile:
     from colltool.commands.reading import text_of
-    from colltool.engines.files import find_library
+    from colltool.engines.lookup import find_library
 
     name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
     if name.partition("@")[0] not in _KV_LIBRARIES:

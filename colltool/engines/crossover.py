@@ -9,20 +9,14 @@ from math import sqrt
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
+from colltool.engines.dispatch import DispatchRule, pick_at, rules_for
 from colltool.engines.files import EITHER, NCCL, KernelFile, LaunchFile, LibraryFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall
-from colltool.engines.price import (
-    DispatchRule,
-    KernelSite,
-    kernel_site,
-    launch_by_host,
-    launched_by,
-    measured_kernels,
-    nccl_estimate,
-    pick_at,
-    rules_for,
-)
+from colltool.engines.launch import launch_by_host, launched_by
+from colltool.engines.measured import measured_kernels
+from colltool.engines.price import nccl_estimate
 from colltool.engines.results import KernelCrossover, Threshold
+from colltool.engines.site import KernelSite, kernel_site
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 

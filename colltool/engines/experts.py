@@ -11,28 +11,15 @@ from collections.abc import Iterator
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A
-from colltool.engines.files import EXPERTS, KernelFile, LibraryFile, Mode, find_library
-from colltool.engines.formulas import (
-    FORMULAS,
-    KernelCall,
-    KernelTimes,
-    Tokens,
-    bytes_sent,
-    copies_sent,
-    width,
-)
-from colltool.engines.price import (
-    OWN_FILE,
-    KernelSite,
-    MeasuredKernel,
-    kernel_estimate,
-    kernel_site,
-    measured_kernels,
-    other_ranks,
-    span,
-)
+from colltool.engines.estimates import kernel_estimate, other_ranks, span
+from colltool.engines.files import EXPERTS, KernelFile, LibraryFile, Mode
+from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes
+from colltool.engines.lookup import find_library
+from colltool.engines.measured import OWN_FILE, MeasuredKernel, measured_kernels
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
 from colltool.engines.shipped import shipped_libraries
+from colltool.engines.site import KernelSite, kernel_site
+from colltool.engines.tokens import Tokens, bytes_sent, copies_sent, width
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.placement import AnyGroup

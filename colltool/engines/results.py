@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.primitives import Primitive, busbw_factor, parse_primitive
 from colltool.base.result import Result
-from colltool.engines.formulas import Tokens
+from colltool.engines.tokens import Tokens
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import Overrides
@@ -72,6 +73,35 @@ class KernelEstimate(NamedTuple):
     @property
     def bound(self) -> str:
         return "latency" if self.latency_s >= self.bandwidth_s else "bandwidth"
+
+
+def row_of_algorithm(
+    row: AlgorithmEstimate,
+    library: str,
+    primitive: Primitive,
+    ranks: int,
+    size: float,
+    measured: str,
+) -> KernelEstimate:
+    """Return colltool's price of an algorithm as a row among kernels.
+
+    Args:
+        size: bytes.
+        measured: words for where the price is from.
+    """
+    return KernelEstimate(
+        library=library,
+        kernel=row.title,
+        operation=primitive.value,
+        ranks=ranks,
+        bytes=size,
+        latency_s=float(row.alpha_s + row.overhead_s + row.software_s),
+        bandwidth_s=float(row.bandwidth_s),
+        wire=row.phases[-1].tier if row.phases else "",
+        formula=row.title,
+        measured=measured,
+        interval=row.interval,
+    )
 
 
 class KernelChoice(NamedTuple):

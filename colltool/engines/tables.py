@@ -9,7 +9,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import size_text
 from colltool.base.primitives import BC, REDUCE, Primitive
 from colltool.engines.files import TWO_CALLS, DispatchFile, LibraryFile
-from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice
+from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice, row_of_algorithm
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.placement import AnyGroup
@@ -117,16 +117,6 @@ class _TableRunner(NamedTuple):
 
     def estimate(self, row: AlgorithmEstimate) -> KernelEstimate:
         """An algorithm's price as a row among kernels."""
-        return KernelEstimate(
-            library=self.library,
-            kernel=row.title,
-            operation=self.primitive.value,
-            ranks=self.ranks,
-            bytes=self.size,
-            latency_s=float(row.alpha_s + row.overhead_s + row.software_s),
-            bandwidth_s=float(row.bandwidth_s),
-            wire=row.phases[-1].tier if row.phases else "",
-            formula=row.title,
-            measured="colltool's price of it",
-            interval=row.interval,
+        return row_of_algorithm(
+            row, self.library, self.primitive, self.ranks, self.size, "colltool's price of it"
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.result import with_progress
-from colltool.engines.files import find_library
+from colltool.engines.lookup import find_library
 from colltool.engines.shipped import shipped_libraries
 from colltool.fabric.model import Fabric
 from colltool.serving.deployment import Deployment

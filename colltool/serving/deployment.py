@@ -7,7 +7,7 @@ from math import ceil
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.engines.formulas import WIDTHS
+from colltool.engines.tokens import WIDTHS
 from colltool.fabric.expression import nodes_for
 from colltool.fabric.model import Fabric
 from colltool.serving.quantization import BF16, WeightFormat, uniform

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.primitives import P2P
+from colltool.engines.estimates import kernel_estimate
 from colltool.engines.files import KernelFile
 from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes
-from colltool.engines.price import kernel_estimate, kernel_site, measured_kernels
+from colltool.engines.measured import measured_kernels
+from colltool.engines.site import kernel_site
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric, Tier

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.files import read_text
 from colltool.definitions.reader import sourced
-from colltool.engines.formulas import WIDTHS
+from colltool.engines.tokens import WIDTHS
 from colltool.training.mixers import Mixer
 from colltool.training.model import (
     TransformerModel,

@@ -8,18 +8,17 @@ transfer of KV caches between machines.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from math import ceil, floor
 from pathlib import Path
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, argument_text, rename_for_both
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
 from colltool.engines.experts import price_experts
 from colltool.engines.files import LibraryFile, Mode
-from colltool.engines.formulas import WIDTHS, Tokens
 from colltool.engines.price import price_kernels
 from colltool.engines.results import KernelEstimate
+from colltool.engines.tokens import WIDTHS, Tokens
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
@@ -316,23 +315,12 @@ def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> Serve
     engine = serving.engine
     if engine is None or "all_reduce" not in engine.operations:
         return _by_library(serving, "all-reduce", AR, size, group)
-    with _argument("engine"):
+    with rename_for_both(library="engine"):
         priced = price_kernels(engine, serving.fabric, "all_reduce", size, group, serving.mode)
     best = priced.best
     best = best._replace(notes=(*priced.notes, *best.notes))
     why = priced.library.reason if priced.library is not None else ""
     return _by_kernel("all-reduce", group, best, best.kernel, why)
-
-
-@contextmanager
-def _argument(name: str) -> Iterator[None]:
-    """Have errors about a library name the argument of serving that chose it."""
-    try:
-        yield
-    except ColltoolError as error:
-        if error.argument != "library":
-            raise
-        raise ColltoolError(error.what, argument=name, fix=error.fix) from None
 
 
 def _by_kernel(
@@ -385,7 +373,7 @@ def _exchange(serving: ServingContext, name: str, call: Tokens, *, graph: bool) 
     group = GroupSpec(serving.deployment.ep)
     if serving.experts_by_nccl:
         return _by_library(serving, name, A2A, call.copied_bytes, group)
-    with _argument("experts_library"):
+    with rename_for_both(library="experts_library"):
         priced = price_experts(serving.experts, serving.fabric, name, call, group, serving.mode)
     rows = priced.results
     why = "the fastest measured on this machine"

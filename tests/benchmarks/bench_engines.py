@@ -37,8 +37,9 @@ from fit_kernels import rows as rows_of
 from kernel_files import NVLS, fit
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import EITHER, KernelFile, Mode, find_library
+from colltool.engines.files import EITHER, KernelFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall
+from colltool.engines.lookup import find_library
 from colltool.engines.price import price_kernels
 from colltool.fabric.load import load_fabric
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.experts import price_experts
-from colltool.engines.files import find_library
-from colltool.engines.formulas import Tokens
+from colltool.engines.lookup import find_library
+from colltool.engines.tokens import Tokens
 from colltool.fabric.load import load_fabric
 
 ROWS = Path(__file__).parent.parent / "data" / "inference" / "experts.csv"

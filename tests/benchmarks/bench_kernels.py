@@ -24,8 +24,8 @@ from fit_kernels import Row, rows
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.experts import kernel_call, price_experts
-from colltool.engines.files import find_library
-from colltool.engines.price import kernel_site
+from colltool.engines.lookup import find_library
+from colltool.engines.site import kernel_site
 from colltool.fabric.load import load_fabric
 
 # MI350X, which no fabric has, is MI355X with less power

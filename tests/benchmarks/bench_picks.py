@@ -27,7 +27,7 @@ from fit_engines import FABRICS, EngineRow, engine_rows
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.files import NCCL as NCCL_NAME
-from colltool.engines.files import find_library
+from colltool.engines.lookup import find_library
 from colltool.engines.price import nccl_estimate, price_kernels
 from colltool.fabric.load import load_fabric
 

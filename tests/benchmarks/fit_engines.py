@@ -22,10 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from fit_kernels import fitted
 
-from colltool.engines.files import EITHER, KernelFile, find_library, read_library
+from colltool.engines.dispatch import pick_at, rules_for
+from colltool.engines.files import EITHER, KernelFile
 from colltool.engines.formulas import FORMULAS, KernelCall
-from colltool.engines.price import kernel_site, pick_at, rules_for
+from colltool.engines.lookup import find_library, read_library
 from colltool.engines.shipped import FOLDER, version_key
+from colltool.engines.site import kernel_site
 from colltool.fabric.load import load_fabric
 
 ROWS = Path(__file__).parent.parent / "data" / "inference" / "engines.csv"

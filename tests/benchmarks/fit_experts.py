@@ -20,9 +20,10 @@ from bench_experts import DTYPES, FABRICS, KERNELS, ROWS, call_of, named, rows
 from scipy.optimize import least_squares
 
 from colltool.engines.experts import kernel_call
-from colltool.engines.files import KernelFile, find_library
+from colltool.engines.files import KernelFile
 from colltool.engines.formulas import FORMULAS, KernelCall
-from colltool.engines.price import kernel_site
+from colltool.engines.lookup import find_library
+from colltool.engines.site import kernel_site
 from colltool.fabric.load import load_fabric
 
 # relative errors above this count less

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.engines.formulas import Tokens, bytes_sent
+from colltool.engines.tokens import Tokens, bytes_sent
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = ROOT / "tests" / "data" / "inference" / "kernels.csv"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from swept import swept
 
-from colltool.engines.files import find_library
+from colltool.engines.lookup import find_library
 from colltool.engines.shipped import shipped_libraries
 from colltool.training.files.presets import preset_names
 from tests.commands.test_terminal import on_terminal, without_colour

@@ -21,7 +21,7 @@ from msccl_texts import all_reduce_ring
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.custom.file import load_algorithm
-from colltool.engines.files import load_library
+from colltool.engines.lookup import load_library
 from colltool.fabric.shipped import shipped_folder
 from colltool.training.files.hugging_face import read_config
 from colltool.training.measured_gemms import read_gemms

@@ -14,11 +14,12 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.engines.crossover import kernel_crossover
 from colltool.engines.experts import price_experts
-from colltool.engines.files import LibraryFile, find_library, read_library
-from colltool.engines.formulas import Tokens
+from colltool.engines.files import LibraryFile
 from colltool.engines.library_diff import KERNEL_SIZES, diff_kernels
+from colltool.engines.lookup import find_library, read_library
 from colltool.engines.price import price_kernels
 from colltool.engines.results import KernelEstimate, KernelPrice
+from colltool.engines.tokens import Tokens
 
 HEAD = """
 schema = "colltool.library/1"

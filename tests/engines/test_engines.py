@@ -16,7 +16,7 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import find_library
+from colltool.engines.lookup import find_library
 
 GPUS = ("a100-80gb", "h100", "b200", "gb200", "gb300", "rtx-pro-6000")
 # versions of which rows are ill, see tests/benchmarks/bench_engines.py
@@ -273,7 +273,7 @@ def test_each_kernel_of_a_table_is_in_the_file_and_reached() -> None:
 
 def test_a_file_of_one_s_own_has_what_holds_in_its_version(tmp_path: Path) -> None:
     """The one-shot is of later versions: its row of the table is passed over."""
-    from colltool.engines.files import template
+    from colltool.engines.lookup import template
 
     file = tmp_path / "mine.toml"
     text = template().replace('version = "1.0"', 'version = "0.9"', 1)

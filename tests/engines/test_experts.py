@@ -14,8 +14,8 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import find_library, read_library
-from colltool.engines.formulas import copies_sent
+from colltool.engines.lookup import find_library, read_library
+from colltool.engines.tokens import copies_sent
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 CALL: dict[str, Any] = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}

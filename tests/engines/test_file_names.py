@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swept import swept
 
-from colltool.engines.files import find_library
+from colltool.engines.lookup import find_library
 from colltool.engines.shipped import shipped_libraries
 
 

@@ -8,16 +8,9 @@ import pytest
 from swept import swept
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.formulas import (
-    FORMULAS,
-    FormulaName,
-    KernelCall,
-    Tokens,
-    bytes_sent,
-    copies_sent,
-    width,
-)
+from colltool.engines.formulas import FORMULAS, FormulaName, KernelCall
 from colltool.engines.intervals import kernel_interval
+from colltool.engines.tokens import Tokens, bytes_sent, copies_sent, width
 
 ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
 

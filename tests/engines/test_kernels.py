@@ -18,14 +18,10 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
-from colltool.engines.files import (
-    find_library,
-    load_library,
-    read_library,
-    shipped_libraries,
-    template,
-)
-from colltool.engines.formulas import FORMULAS, KernelCall, Tokens, bytes_sent, copies_sent
+from colltool.engines.formulas import FORMULAS, KernelCall
+from colltool.engines.lookup import find_library, load_library, read_library, template
+from colltool.engines.shipped import shipped_libraries
+from colltool.engines.tokens import Tokens, bytes_sent, copies_sent
 from colltool.libraries.nccl import hardware
 
 ROWS = Path(__file__).parent.parent / "data" / "inference" / "kernels.csv"

@@ -8,8 +8,8 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.engines.files import find_library
 from colltool.engines.formulas import FORMULAS, KernelCall
+from colltool.engines.lookup import find_library
 
 LLAMA = 80 * 2 * 8 * 128 * 2 * 4096
 """Bytes of 4,096 tokens of llama3-70b: 80 layers, 8 KV heads of 128 values, keys and values."""

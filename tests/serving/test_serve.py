@@ -144,8 +144,8 @@ def test_a_cache_moves_as_measured(tokens: int, measured_us: float) -> None:
     """Mooncake between 8 and 8 H800 (vLLM docs): 1.13 GB in 8.84 ms and 4.5 GB in 31.65 ms; here by
     bytes alone."""
     sizes = {128: 38e6, 4096: 1130e6, 16384: 4500e6}
-    from colltool.engines.files import find_library
     from colltool.engines.formulas import FORMULAS, KernelCall
+    from colltool.engines.lookup import find_library
 
     kernel = find_library("mooncake").kernels[0]
     times = FORMULAS[kernel.formula].of(kernel.parameters, KernelCall(8, sizes[tokens], 0, 50e9))

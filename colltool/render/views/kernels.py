@@ -23,9 +23,9 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
-from colltool.engines.files import WARNING
 from colltool.engines.intervals import ERROR_UNKNOWN
 from colltool.engines.library_diff import LibraryDiff, PickChange
+from colltool.engines.lookup import WARNING
 from colltool.engines.results import (
     CheckedLibrary,
     DispatchRow,

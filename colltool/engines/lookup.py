@@ -1,0 +1,168 @@
+"""Libraries by name and version, or from a user's file."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
+from colltool.base.files import read_text
+from colltool.definitions.reader import read_source
+from colltool.definitions.toml_source import scan_toml
+from colltool.engines.files import LibraryFile
+from colltool.engines.shipped import (
+    FOLDER,
+    SUFFIX,
+    shipped_libraries,
+    shipped_path,
+    version_key,
+)
+
+WARNING = "warning: "
+"""How a note starts that an answer begins with."""
+
+
+UNMEASURED = {
+    "gloo": "it runs on CPUs, and its thresholds were never measured",
+}
+"""Well-known libraries without a file, and why there is none (part of an error text)."""
+
+
+# versions that engines are built against, where these are not the newest
+_ENGINES_TAKE = {"deepep": "1"}
+
+
+def find_library(requested: str) -> LibraryFile:
+    """Return a shipped library by name and version.
+
+    Without a version it is the newest that was measured, or that engines take; ``0.24`` is the newest of ``0.24.*``. What
+    stands in for another version is said in its ``said``.
+
+    Raises:
+        ColltoolError: no library has this name, or there is no data of this version.
+    """
+    name, _, version = requested.lower().partition("@")
+    versions = _measured_versions(name)
+    if not versions:
+        raise _unknown_library(name)
+    version = version or _ENGINES_TAKE.get(name, "")
+    if not version:
+        return list(versions.values())[-1]
+    inside = [known for known in versions if known == version or known.startswith(f"{version}.")]
+    if inside:
+        return versions[inside[-1]]
+    stand_in = _stand_in(versions, version)
+    if stand_in is not None:
+        return stand_in
+    # versions differ by up to 3 times, so any other one is no stand-in
+    listed = [f"{name}@{known}" for known in versions]
+    newest = list(versions.values())[-1]
+    if newest.read_from is not None:
+        listed.append(f"{name}@{newest.read_from} and later")
+    raise ColltoolError(
+        f"there is no data of {name} {clipped(version)}",
+        argument="library",
+        fix=f"there is for: {', '.join(listed)}",
+    )
+
+
+@cache
+def _measured_versions(name: str) -> dict[str, LibraryFile]:
+    """Every measured version of a shipped library, ascending."""
+    found = {}
+    for library_name, file_version in shipped_libraries():
+        if library_name == name:
+            file = _shipped(name, file_version)
+            for version in file.measured or (file_version,):
+                found[version] = file.at_version(version)
+    return found
+
+
+@cache
+def _shipped(name: str, version: str) -> LibraryFile:
+    file = shipped_path(name, version)
+    return read_library(file.read_text(encoding="utf-8"), file.name)
+
+
+def _stand_in(versions: dict[str, LibraryFile], version: str) -> LibraryFile | None:
+    """What an unmeasured version is priced by: its own picks where its source was read, or the older
+    of its measured neighbours if both have the same kernels; None if neither is known."""
+    asked = version_key(version)
+    *_, newest = versions.values()
+    name = newest.name
+    read = version_key(newest.read_from) if newest.read_from is not None else []
+    # another major version may be anything
+    if read and asked >= read and asked[0] == read[0]:
+        file = _shipped(name, newest.version)
+        source_only = f"version {version} of {name} was not measured: its picks are by its source"
+        return file.at_version(version, f"{WARNING}{source_only}")
+    older = [known for known in versions if version_key(known) < asked]
+    newer = [known for known in versions if version_key(known) > asked]
+    if not older or not newer:
+        return None
+    before, after = versions[older[-1]], versions[newer[0]]
+    if before.kernels != after.kernels:
+        return None
+    instead = f"version {clipped(version)} of {name} was not measured: {before.version} stands in"
+    return before.model_copy(update={"said": f"{WARNING}{instead}"})
+
+
+def _unknown_library(name: str) -> ColltoolError:
+    if name in UNMEASURED:
+        what = f"{name} has no kernels here: {UNMEASURED[name]}"
+        fix = "a file of your own: colltool library init; or one of colltool library list"
+    else:
+        names = list(dict(shipped_libraries()))
+        what = f"no library '{clipped(name)}' has kernels here"
+        known = f"known: {', '.join(names)}; colltool library list shows them"
+        fix = f"{nearest(name, names)} {known}".strip()
+    return ColltoolError(what, argument="library", fix=fix)
+
+
+def is_library(name: str) -> bool:
+    """Whether kernels of a library with this name (without its version) ship."""
+    library_name = name.partition("@")[0].lower()
+    return library_name in UNMEASURED or library_name in dict(shipped_libraries())
+
+
+def library_of(library: str | None, file: str | os.PathLike[str] | None) -> LibraryFile | None:
+    """Return the user's own library file, a shipped library, or None.
+
+    None is for NCCL and the like, which have no kernels here.
+    """
+    if file is not None:
+        if library is not None:
+            raise ColltoolError(
+                "names the library",
+                argument="library_file",
+                fix=f"leave {argument_text('library')} out",
+            )
+        return load_library(file)
+    if library is None or not is_library(library):
+        return None
+    return find_library(library)
+
+
+def load_library(path: str | os.PathLike[str]) -> LibraryFile:
+    """Return a user's library file; ManyErrors has each mistake at its line and column."""
+    typed = os.fspath(path)
+    if not typed.endswith(SUFFIX):
+        fix = f"name it {Path(typed).stem}{SUFFIX}; colltool library init starts one"
+        raise ColltoolError(
+            f"a library file ends in {SUFFIX}, got {clipped(typed)}",
+            argument="library_file",
+            fix=fix,
+        )
+    library = read_library(read_text(typed, "definition"), typed)
+    return library.at_version(library.version)
+
+
+def read_library(text: str, name: str) -> LibraryFile:
+    """Return a library from TOML text that errors call ``name``."""
+    return read_source(LibraryFile, *scan_toml(text, name)).result()
+
+
+def template() -> str:
+    """Return the text that a user's library file starts as."""
+    return (FOLDER / f"_template{SUFFIX}").read_text(encoding="utf-8")
