@@ -1,7 +1,6 @@
 """The kernel that a library picks by its own table, and why.
 
-:func:`rules_for` has the rows of the table for a machine, :func:`library_choice` the one that takes a
-size.
+:func:`rules_for` has the rows of the table for a machine, :func:`library_choice` the pick for a size.
 """
 
 from __future__ import annotations
@@ -9,15 +8,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from colltool.base.formatting import size_text
-from colltool.engines.files import EITHER, NCCL, LibraryFile, ReducedType
+from colltool.engines.files import EITHER, NCCL, DispatchFile, LibraryFile, ReducedType
 from colltool.engines.site import KernelSite, reaches
 from colltool.fabric.media import PER_HOST
 
 # the type that engines were measured with
 USUAL_TYPE: ReducedType = "bf16"
 
-
-# a table's last row has no end if it is above any message
+# bytes; a table's last row has no end if it is above any message
 _NO_END = 2.0**40
 
 
@@ -37,40 +35,42 @@ class DispatchRule(NamedTuple):
     multiple_of: int = 1
 
     def covers(self, size: float) -> bool:
-        inside = self.from_bytes <= size < self.to_bytes
-        at_end = self.to_included and size == self.to_bytes
-        return (inside or at_end) and size % self.multiple_of == 0
+        if size % self.multiple_of != 0:
+            return False
+        if size == self.to_bytes:
+            return self.to_included
+        return self.from_bytes <= size < self.to_bytes
 
 
-def rules_for(
-    library: LibraryFile, operation: str, site: KernelSite, dtype: ReducedType = USUAL_TYPE
-) -> list[DispatchRule]:
-    """Return the rows of the library's dispatch table that apply to a machine, in its order; those
-    of kernels that do not reach all ranks are left out."""
-    reached = {NCCL: True}
-    for kernel in library.kernels:
-        reached[kernel.name] = reached.get(kernel.name, False) or reaches(kernel, site)
-    rules = []
-    for case in library.dispatch:
-        on_gpu = not case.gpus or site.gpu in case.gpus
-        on_ranks = case.ranks[0] <= site.ranks <= case.ranks[1]
-        of_type = not case.dtypes or dtype in case.dtypes
-        if case.operation != operation or not (on_gpu and on_ranks and of_type):
-            continue
-        if not all(reached.get(name) for name in case.kernel.split(EITHER)):
-            continue
-        # a table by the bytes of all ranks, as one by those of each
-        each = site.ranks if case.per == "total" else 1
-        rules.append(
-            DispatchRule(
-                max(1.0, case.from_ / each),
-                case.to / each,
-                case.kernel,
-                case.to_included,
-                case.multiple_of,
-            )
-        )
-    return rules
+class LibraryPick(NamedTuple):
+    """The kernel that a library takes for a size, and why.
+
+    Args:
+        kernel: its name, several of which the faster runs, or NCCL; empty for the fastest of all.
+    """
+
+    kernel: str
+    reason: str
+
+
+def library_choice(
+    library: LibraryFile, operation: str, site: KernelSite, rules: list[DispatchRule], size: float
+) -> LibraryPick:
+    """Return what the library picks for ``size`` bytes by its ``rules`` for the machine."""
+    most = library.most_ranks
+    if most and operation == "all_reduce" and (site.nodes > 1 or site.ranks > most):
+        reason = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
+        return LibraryPick(NCCL, f"{reason}: its own kernels stay within a node of {most}")
+    rule = pick_at(rules, size)
+    if rule is not None and rule.kernel != NCCL:
+        sizes = _sizes_of(rule, rules, size)
+        return LibraryPick(rule.kernel, f"its table for {site.ranks} ranks of {site.gpu}: {sizes}")
+    beyond_table = rules and size >= max(each.to_bytes for each in rules)
+    if rule is not None or beyond_table:
+        return LibraryPick(NCCL, _why_nccl(library, site, rules, size))
+    if library.dispatch:
+        return LibraryPick("", "the fastest of its kernels: it has no table here")
+    return LibraryPick("", "the fastest of its kernels")
 
 
 def pick_at(rules: list[DispatchRule], size: float) -> DispatchRule | None:
@@ -78,28 +78,15 @@ def pick_at(rules: list[DispatchRule], size: float) -> DispatchRule | None:
     return next((rule for rule in rules if rule.covers(size)), None)
 
 
-def library_choice(
-    library: LibraryFile, operation: str, site: KernelSite, rules: list[DispatchRule], size: float
-) -> tuple[str, str]:
-    """The kernel that the library picks, empty for its fastest; and the reason."""
-    most = library.most_ranks
-    if most and operation == "all_reduce" and (site.nodes > 1 or site.ranks > most):
-        reason = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
-        return NCCL, f"{reason}: its own kernels stay within a node of {most}"
-    rule = pick_at(rules, size)
-    if rule is not None and rule.kernel != NCCL:
-        # earlier rows of the table take smaller sizes
-        before = [each.to_bytes for each in rules[: rules.index(rule)] if each.to_bytes <= size]
-        start = size_text(max([rule.from_bytes, *before]))
-        sizes = f"{start} on"
-        if rule.to_bytes < _NO_END:
-            sizes = f"{start} to {size_text(rule.to_bytes)}"
-        return rule.kernel, f"its table for {site.ranks} ranks of {site.gpu}: {sizes}"
-    if rule is not None or (rules and size >= max(each.to_bytes for each in rules)):
-        return NCCL, _why_nccl(library, site, rules, size)
-    if not library.dispatch:
-        return "", "the fastest of its kernels"
-    return "", "the fastest of its kernels: it has no table here"
+def _sizes_of(rule: DispatchRule, rules: list[DispatchRule], size: float) -> str:
+    """Sizes that a rule takes, such as ``256 KiB to 8 MiB``: earlier rows take smaller ones."""
+    start = rule.from_bytes
+    for earlier in rules[: rules.index(rule)]:
+        if earlier.to_bytes <= size:
+            start = max(start, earlier.to_bytes)
+    if rule.to_bytes < _NO_END:
+        return f"{size_text(start)} to {size_text(rule.to_bytes)}"
+    return f"{size_text(start)} on"
 
 
 def _why_nccl(
@@ -119,3 +106,39 @@ def _why_nccl(
     if site.hosts > 1 and not any(reaches(kernel, site) for kernel in all_reduces):
         return f"on {site.hosts} hosts: its own kernels stay within a host of {PER_HOST[site.gpu]}"
     return f"it has no kernel of its own for {site.ranks} ranks of {site.gpu}"
+
+
+def rules_for(
+    library: LibraryFile, operation: str, site: KernelSite, dtype: ReducedType = USUAL_TYPE
+) -> list[DispatchRule]:
+    """Return the rows of the library's dispatch table that apply to a machine, in its order; those
+    of kernels that do not reach all ranks are left out."""
+    reaching = {NCCL}
+    for kernel in library.kernels:
+        if reaches(kernel, site):
+            reaching.add(kernel.name)
+    rules = []
+    for case in library.dispatch:
+        runs = reaching.issuperset(case.kernel.split(EITHER))
+        if case.operation == operation and runs and _applies(case, site, dtype):
+            # a table by the bytes of all ranks, as one by those of each
+            each = site.ranks if case.per == "total" else 1
+            rule = DispatchRule(
+                from_bytes=max(1.0, case.from_ / each),
+                to_bytes=case.to / each,
+                kernel=case.kernel,
+                to_included=case.to_included,
+                multiple_of=case.multiple_of,
+            )
+            rules.append(rule)
+    return rules
+
+
+def _applies(case: DispatchFile, site: KernelSite, dtype: ReducedType) -> bool:
+    """Whether a row is of the machine's GPU, the group's ranks and the call's type."""
+    fewest, most = case.ranks
+    if not fewest <= site.ranks <= most:
+        return False
+    if case.gpus and site.gpu not in case.gpus:
+        return False
+    return not case.dtypes or dtype in case.dtypes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import log2
+from math import log, log2
 
 from colltool.base.formatting import size_text
 from colltool.engines.files import KernelFile, LibraryFile
 from colltool.engines.formulas import FORMULAS, KernelTimes
-from colltool.engines.intervals import kernel_interval, rows_interval
+from colltool.engines.intervals import kernel_interval, log_factors
 from colltool.engines.lookup import WARNING
 from colltool.engines.measured import MeasuredKernel
 from colltool.engines.results import KernelEstimate
@@ -18,7 +18,7 @@ from colltool.estimate.interval import Interval
 _ERROR_FACTOR = 2.0
 
 
-# intervals of another GPU's numbers whose error on that GPU is known
+# exponent of the factors of an interval, by another GPU's numbers whose error on that GPU is known
 _LIKE_FACTOR = 1.3
 
 
@@ -86,18 +86,22 @@ def _error(measured: MeasuredKernel, ranks: int, measured_here: bool) -> float |
 def _interval(
     measured: MeasuredKernel, total_s: float, error: float | None, *, measured_here: bool
 ) -> Interval | None:
-    """Where nine of ten measurements lie: by the kernel's own rows, or by its median error."""
+    """Where nine of ten measurements lie: by the kernel's own rows, or by its median error; None
+    where neither is known."""
     kernel = measured.kernel
-    if kernel.nine_in_ten is None:
-        return kernel_interval(total_s, error, kernel.error_of, measured_here=measured_here)
-    wider = 1.0
-    if not measured_here:
-        wider = _ERROR_FACTOR
-    elif measured.like_error is not None:
-        wider = _LIKE_FACTOR
-    return rows_interval(
-        total_s, kernel.nine_in_ten, wider, kernel.error_of, measured_here=measured_here
-    )
+    if kernel.nine_in_ten is not None:
+        wider = 1.0
+        if not measured_here:
+            wider = _ERROR_FACTOR
+        elif measured.like_error is not None:
+            wider = _LIKE_FACTOR
+        low, high = kernel.nine_in_ten
+        ends = (log(low) * wider, log(high) * wider)
+    elif error is not None:
+        ends = log_factors(error)
+    else:
+        return None
+    return kernel_interval(total_s, ends, kernel.error_of, measured_here=measured_here)
 
 
 def within_measured(kernel: KernelFile, size: float) -> tuple[float, list[str]]:

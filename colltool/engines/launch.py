@@ -5,7 +5,7 @@ from __future__ import annotations
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_time
 from colltool.engines.files import LaunchFile, LibraryFile, Mode
-from colltool.engines.intervals import kernel_interval
+from colltool.engines.intervals import kernel_interval, log_factors
 from colltool.engines.results import KernelEstimate
 from colltool.engines.site import KernelSite
 
@@ -74,6 +74,8 @@ def launched_by_host(row: KernelEstimate, launch: LaunchFile) -> KernelEstimate:
         bandwidth_s=bandwidth_s,
         error=error,
         error_of=launch.error_of,
-        interval=kernel_interval(total_s, error, launch.error_of, measured_here=row.measured_here),
+        interval=kernel_interval(
+            total_s, log_factors(error), launch.error_of, measured_here=row.measured_here
+        ),
         notes=notes,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import ClassVar, NamedTuple
 
@@ -18,7 +19,7 @@ from colltool.estimate.price import price
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
-from colltool.libraries.nccl.model import NcclEstimate, pick
+from colltool.libraries.nccl.model import pick
 from colltool.libraries.nccl.rules import spec_of
 
 # bytes: 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
@@ -73,20 +74,9 @@ class LibraryDiff(Result):
         return bool(self.changes)
 
 
-class _Compared(NamedTuple):
-    """The picks of two versions of NCCL at a size."""
-
-    size: float
-    old: NcclEstimate
-    new: NcclEstimate
-
-    @property
-    def names(self) -> tuple[str, str]:
-        return _pick_name(self.old), _pick_name(self.new)
-
-
-def _pick_name(estimate: NcclEstimate) -> str:
-    return f"{estimate.algorithm} {estimate.protocol}"
+class _PickNames(NamedTuple):
+    old: str
+    new: str
 
 
 class _Versions(NamedTuple):
@@ -99,33 +89,33 @@ class _Versions(NamedTuple):
 
     def changes(self, primitive: Primitive) -> Iterator[tuple[PickChange, int]]:
         """Yield each run of consecutive sizes with different picks, and how many sizes it has."""
-        compared = [
-            _Compared(size, pick(self.old, primitive, size), pick(self.new, primitive, size))
-            for size in NCCL_SIZES
-        ]
-        for (old, new), run in groupby(compared, key=lambda picks: picks.names):
-            if old == new:
+        for names, run in groupby(NCCL_SIZES, partial(self._names, primitive)):
+            if names.old == names.new:
                 continue
-            rows = list(run)
-            first = rows[0]
+            sizes = list(run)
+            start = sizes[0]
             change = PickChange(
                 primitive=primitive.value,
                 ranks=self.group.ranks or 0,
                 stride=self.group.stride,
-                from_bytes=first.size,
-                to_bytes=rows[-1].size,
-                old=old,
-                new=new,
-                old_s=self._priced_s(primitive, first.size, first.old, self.old),
-                new_s=self._priced_s(primitive, first.size, first.new, self.new),
+                from_bytes=start,
+                to_bytes=sizes[-1],
+                old=names.old,
+                new=names.new,
+                old_s=self._priced_s(primitive, start, self.old),
+                new_s=self._priced_s(primitive, start, self.new),
             )
-            yield change, len(rows)
+            yield change, len(sizes)
 
-    def _priced_s(
-        self, primitive: Primitive, size: float, estimate: NcclEstimate, hardware: Hardware
-    ) -> float | None:
+    def _names(self, primitive: Primitive, size: float) -> _PickNames:
+        """What both versions pick, such as ``Ring LL``."""
+        old = pick(self.old, primitive, size)
+        new = pick(self.new, primitive, size)
+        return _PickNames(f"{old.algorithm} {old.protocol}", f"{new.algorithm} {new.protocol}")
+
+    def _priced_s(self, primitive: Primitive, size: float, hardware: Hardware) -> float | None:
         """Colltool's price of a pick: its schedule under its protocol, or else the fastest one."""
-        spec = spec_of(estimate.algorithm, primitive, hardware)
+        spec = spec_of(pick(hardware, primitive, size).algorithm, primitive, hardware)
         if not spec:
             return None
         try:

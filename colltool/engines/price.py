@@ -12,7 +12,14 @@ from collections.abc import Sequence
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import AR
-from colltool.engines.dispatch import USUAL_TYPE, DispatchRule, library_choice, rules_for
+from colltool.engines.dispatch import (
+    USUAL_TYPE,
+    DispatchRule,
+    LibraryPick,
+    library_choice,
+    pick_at,
+    rules_for,
+)
 from colltool.engines.estimates import ROUNDING, kernel_estimate, other_ranks, within_measured
 from colltool.engines.files import EITHER, NCCL, LibraryFile, Mode, ReducedType
 from colltool.engines.formulas import FORMULAS, KernelCall
@@ -49,33 +56,29 @@ def price_kernels(
     mode = launched_by(library, mode)
     site = kernel_site(fabric, group)
     rules = rules_for(library, operation, site, dtype)
-    kernel, reason = library_choice(library, operation, site, rules, size)
-    if kernel == NCCL and dtype != USUAL_TYPE:
+    pick = library_choice(library, operation, site, rules, size)
+    if pick.kernel == NCCL and dtype != USUAL_TYPE:
         usual_rules = rules_for(library, operation, site)
-        usual, _ = library_choice(library, operation, site, usual_rules, size)
-        if usual != NCCL:
-            reason = f"{usual} takes no {dtype}"
+        usual = library_choice(library, operation, site, usual_rules, size)
+        if usual.kernel != NCCL:
+            pick = pick._replace(reason=f"{usual.kernel} takes no {dtype}")
     rows: list[KernelEstimate] = []
-    if kernel != NCCL:
+    if pick.kernel != NCCL:
         rows = _estimates(library, operation, site, size, rules)
-        named = [row for row in rows if row.kernel in kernel.split(EITHER)]
-        if kernel and not named:
-            reason = f"{kernel} was not measured here: the fastest of the others"
-        kernel = min(named or rows, key=lambda row: row.total_s).kernel
+        pick = _faster(pick, rows)
     beyond = library.leaves_rest and size > _largest_measured(library, operation) * ROUNDING
-    if operation == "all_reduce" and (kernel == NCCL or beyond):
+    if operation == "all_reduce" and (pick.kernel == NCCL or beyond):
         rows.append(nccl_estimate(fabric, group, size))
         # without a rule of its table, sizes beyond the measured ones are left to NCCL
-        if not any(rule.covers(size) for rule in rules) and kernel != NCCL:
-            kernel = NCCL
-            reason = "larger than its own kernels were measured at: left to NCCL"
+        if pick.kernel != NCCL and pick_at(rules, size) is None:
+            pick = LibraryPick(NCCL, "larger than its own kernels were measured at: left to NCCL")
     if mode == "eager":
         rows = [launched_by_host(row, launch_by_host(library, site, row.kernel)) for row in rows]
-    rows = [row._replace(picked=row.kernel == kernel) for row in rows]
+    rows = [row._replace(picked=row.kernel == pick.kernel) for row in rows]
     rows.sort(key=lambda row: (not row.picked, row.total_s))
     if mode == "graph" and not rows[0].captured:
         raise ColltoolError(
-            f"{library.full_name} captures no graph on {site.gpu}, where {kernel} runs its calls",
+            f"{library.full_name} captures no graph on {site.gpu}, where {pick.kernel} runs its calls",
             argument="mode",
             fix=f"write {argument_text('mode', 'eager')}",
         )
@@ -85,11 +88,21 @@ def price_kernels(
         group=site.placed.placement,
         bytes=size,
         results=tuple(rows),
-        library=KernelChoice(library.name, library.version, kernel, reason),
+        library=KernelChoice(library.name, library.version, pick.kernel, pick.reason),
         mode=mode,
         notes=tuple(filter(None, (library.said,))),
         overrides=fabric.overrides,
     )
+
+
+def _faster(pick: LibraryPick, rows: list[KernelEstimate]) -> LibraryPick:
+    """The fastest of the kernels that a pick names, or of all if none of them was measured here."""
+    named = [row for row in rows if row.kernel in pick.kernel.split(EITHER)]
+    if pick.kernel and not named:
+        unmeasured = f"{pick.kernel} was not measured here: the fastest of the others"
+        pick = pick._replace(reason=unmeasured)
+    fastest = min(named or rows, key=lambda row: row.total_s)
+    return pick._replace(kernel=fastest.kernel)
 
 
 def _estimates(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -32,15 +31,20 @@ def price_by_table(
         ColltoolError: its table has no such collective or number of ranks.
     """
     assert library.runs is not None
-    library_fabric = under_library(fabric, library.runs)
     primitive = Primitive(operation)
-    prices = _priced(library_fabric, primitive, float(size), group)
-    runner = _TableRunner(
-        library_fabric, library.full_name, primitive, float(size), group, prices.ranks
+    call = _TableCall(
+        fabric=under_library(fabric, library.runs),
+        library=library.full_name,
+        primitive=primitive,
+        size=size,
+        group=group,
     )
+    prices = call.priced(primitive)
     row = _table_row(library, operation, prices.ranks, size)
+    results = [_selected(call, row.kernel)._replace(kernel=row.kernel, picked=True)]
     others = [other for other in prices.leading if other.title != row.kernel]
-    results = [runner.selected(row.kernel), *map(runner.estimate, others[:_OTHERS_SHOWN])]
+    for other in others[:_OTHERS_SHOWN]:
+        results.append(call.row(other, prices.ranks))
     each = "per block" if row.per == "block" else "per rank"
     reason = (
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
@@ -61,9 +65,9 @@ def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) ->
     """The first row of the library's table for an operation, rank count and size in bytes."""
     rows = [case for case in library.dispatch if case.operation == operation]
     if not rows:
-        known = ", ".join(dict.fromkeys(row.operation for row in library.dispatch))
+        known = ", ".join(library.operations).replace("_", "-")
         what = f"{library.full_name} has no table of {operation.replace('_', '-')}"
-        raise ColltoolError(what, argument="library", fix=f"it has: {known.replace('_', '-')}")
+        raise ColltoolError(what, argument="library", fix=f"it has: {known}")
     for row in rows:
         # a block of less than a byte is looked up as one byte
         looked_up = max(1.0, size / ranks if row.per == "block" else size)
@@ -74,49 +78,46 @@ def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) ->
     raise ColltoolError(what, argument="library", fix="other ranks or another size")
 
 
-def _priced(
-    fabric: Fabric, primitive: Primitive, size: float, group: AnyGroup, names: Sequence[str] = ()
-) -> Price:
-    """Algorithms as a user's price has them: with intervals."""
-    found = price(fabric, primitive, size, group, None, list(names))
-    return price_for_user(found, fabric, ModelOptions())
-
-
-class _TableRunner(NamedTuple):
-    """Prices the algorithms of one call, on the fabric under the library."""
+class _TableCall(NamedTuple):
+    """A call of ``size`` bytes on the fabric under the library."""
 
     fabric: Fabric
     library: str
     primitive: Primitive
     size: float
     group: AnyGroup
-    ranks: int
 
-    def selected(self, name: str) -> KernelEstimate:
-        """The estimate of the table's algorithm."""
-        if name != TWO_CALLS:
-            best = _priced(self.fabric, self.primitive, self.size, self.group, [name]).best
-            return self.estimate(best)._replace(kernel=name, picked=True)
-        # the second call starts when the first has ended
-        reduce = self.estimate(_priced(self.fabric, REDUCE, self.size, self.group).best)
-        broadcast = self.estimate(_priced(self.fabric, BC, self.size, self.group).best)
-        interval = reduce.interval
-        if interval is not None and broadcast.interval is not None:
-            interval = interval._replace(
-                low_s=interval.low_s + broadcast.interval.low_s,
-                high_s=interval.high_s + broadcast.interval.high_s,
-            )
-        return reduce._replace(
-            interval=interval,
-            kernel=name,
-            latency_s=reduce.latency_s + broadcast.latency_s,
-            bandwidth_s=reduce.bandwidth_s + broadcast.bandwidth_s,
-            formula=f"{reduce.formula}, then {broadcast.formula}",
-            picked=True,
-        )
+    def priced(self, primitive: Primitive, *names: str) -> Price:
+        """Algorithms, all or those of these names, as a user's price has them: with intervals."""
+        found = price(self.fabric, primitive, float(self.size), self.group, None, names)
+        return price_for_user(found, self.fabric, ModelOptions())
 
-    def estimate(self, row: AlgorithmEstimate) -> KernelEstimate:
+    def row(self, row: AlgorithmEstimate, ranks: int) -> KernelEstimate:
         """An algorithm's price as a row among kernels."""
-        return row_of_algorithm(
-            row, self.library, self.primitive, self.ranks, self.size, "colltool's price of it"
+        words = "colltool's price of it"
+        return row_of_algorithm(row, self.library, self.primitive, ranks, self.size, words)
+
+    def best(self, primitive: Primitive, *names: str) -> KernelEstimate:
+        prices = self.priced(primitive, *names)
+        return self.row(prices.best, prices.ranks)
+
+
+def _selected(call: _TableCall, name: str) -> KernelEstimate:
+    """The price of the table's algorithm."""
+    if name != TWO_CALLS:
+        return call.best(call.primitive, name)
+    # the second call starts when the first has ended
+    reduce = call.best(REDUCE)
+    broadcast = call.best(BC)
+    interval = reduce.interval
+    if interval is not None and broadcast.interval is not None:
+        interval = interval._replace(
+            low_s=interval.low_s + broadcast.interval.low_s,
+            high_s=interval.high_s + broadcast.interval.high_s,
         )
+    return reduce._replace(
+        interval=interval,
+        latency_s=reduce.latency_s + broadcast.latency_s,
+        bandwidth_s=reduce.bandwidth_s + broadcast.bandwidth_s,
+        formula=f"{reduce.formula}, then {broadcast.formula}",
+    )

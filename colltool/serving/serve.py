@@ -349,14 +349,15 @@ def _by_library(
     prices = price_for_user(price(fabric, primitive, float(size), group), fabric, ModelOptions())
     best = prices.best
     by_nccl = prices.library is not None and prices.library.pick is not None
+    kernel = best.title
+    if fabric.library_name != "all":
+        kernel = f"{fabric.library_name} {best.title}"
     return ServedOperation(
         operation=name,
         ranks=group.ranks or 0,
         stride=group.stride,
         bytes=size,
-        kernel=best.title
-        if fabric.library_name == "all"
-        else f"{fabric.library_name} {best.title}",
+        kernel=kernel,
         why="NCCL's pick" if by_nccl else "the fastest here",
         each_s=float(best.total_s),
         wire=best.phases[-1].tier if best.phases else "",

@@ -9,7 +9,7 @@ from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.formulas import FORMULAS, FormulaName, KernelCall
-from colltool.engines.intervals import kernel_interval
+from colltool.engines.intervals import kernel_interval, log_factors
 from colltool.engines.tokens import Tokens, bytes_sent, copies_sent, width
 
 ALL_REDUCE = {"base_us": 4, "per_rank_us": 0.5, "GBps": 100}
@@ -135,13 +135,10 @@ def test_bytes_of_tokens() -> None:
 
 def test_an_interval_is_as_wide_as_student_s_t_of_4() -> None:
     """A median error of 5% is 0.741 of a deviation; nine of ten are within 2.132 of them."""
-    interval = kernel_interval(2.0, 0.05, "rows", measured_here=True)
-    assert interval is not None
+    interval = kernel_interval(2.0, log_factors(0.05), "rows", measured_here=True)
     half_width = log(1.05) * 2.132 / 0.741
     assert log(interval.high_s / 2) == pytest.approx(half_width)
     assert log(interval.low_s / 2) == pytest.approx(-half_width)
     assert (interval.basis, interval.nearest) == ("measured", "rows")
-    off = kernel_interval(2.0, 0.05, "", measured_here=False)
-    assert off is not None
+    off = kernel_interval(2.0, log_factors(0.05), "", measured_here=False)
     assert (off.basis, off.nearest) == ("extrapolated", None)
-    assert kernel_interval(2.0, None, "rows", measured_here=True) is None
