@@ -147,9 +147,10 @@ def kernel_crossover(
     most = library.most_ranks
     beyond = most is not None and (site.nodes > 1 or site.ranks > most)
     if beyond or (rules and all(rule.kernel == NCCL for rule in rules)):
-        what = f"{library.full_name} leaves these {site.ranks} ranks to NCCL"
         raise ColltoolError(
-            what, argument="ranks", fix="fewer ranks, such as of one host; or the crossover of nccl"
+            f"{library.full_name} leaves these {site.ranks} ranks to NCCL",
+            argument="ranks",
+            fix="fewer ranks, such as of one host; or the crossover of nccl",
         )
     measured = measured_kernels(library, operation, site, rules)
     kernels = tuple([found.kernel for found in measured])
@@ -164,8 +165,11 @@ def kernel_crossover(
 
     thresholds = tuple(_thresholds(contest, rules, nccl_s))
     if len(kernels) < 2 and not thresholds:
-        what = f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}"
-        raise ColltoolError(what, argument="library", fix="price it: colltool price")
+        raise ColltoolError(
+            f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}",
+            argument="library",
+            fix="price it: colltool price",
+        )
     notes = [library.said] if library.said else []
     for found in measured:
         notes += found.notes

@@ -62,9 +62,10 @@ def price_experts(
     check_tokens(call)
     site = kernel_site(fabric, group)
     if call.experts < site.ranks:
-        fix = f"give experts={site.ranks} or more, or take fewer ranks"
         raise ColltoolError(
-            f"{call.experts} experts do not reach {site.ranks} ranks", argument="experts", fix=fix
+            f"{call.experts} experts do not reach {site.ranks} ranks",
+            argument="experts",
+            fix=f"give experts={site.ranks} or more, or take fewer ranks",
         )
     rows: list[KernelEstimate] = []
     refused: list[tuple[str, str]] = []

@@ -78,6 +78,16 @@ Mode = Literal["graph", "eager"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+EITHER = " or "
+"""Between kernels of a dispatch table of which the library takes the faster, by sizes not known here."""
+
+TWO_CALLS = "reduce+broadcast"
+"""An all-reduce as two calls, in a table of algorithms."""
+
+NCCL = "nccl"
+"""The kernel of a dispatch table for sizes that the library leaves to NCCL."""
+
+
 class VersionedPart(Part):
     """A part of a library's file that holds from one version on (``since``) and below another."""
 
@@ -95,19 +105,23 @@ class KernelFile(VersionedPart):
     """A kernel: what it does, its formula and numbers, and what these were measured on.
 
     ``error``: the median error on rows that the numbers were not taken from, or on the ones that
-    they were; ``error_of`` says which. ``error_beyond``: the error on twice the most measured ranks, and
-    as much more for each doubling. ``nine_in_ten``: between which factors of the formula nine of
-    ten rows lie. ``within``: whether its ranks are on one host, or reach the whole domain of an NVLink
-    rack, whose hosts are trays. Several kernels of one name are one kernel with numbers for other
-    GPUs, ranks or formats.
+    they were; ``error_of`` says which.
+    ``error_beyond``: the error on twice the most measured ranks, and as much more for each doubling.
+    ``nine_in_ten``: between which factors of the formula nine of ten rows lie.
+    ``within``: whether its ranks are on one host, or reach the whole domain of an NVLink rack, whose
+    hosts are trays.
+    Several kernels of one name are one kernel with numbers for other GPUs, ranks or formats.
 
-    Of experts: ``copies``: whether a token goes once to each expert, rank or node. ``wires``: the
-    networks across nodes by the tier's name, empty for RDMA. ``mode``: whether the time is the
-    kernel's, or that of a call by the engine's host without a CUDA graph. ``captured``: whether a
-    CUDA graph can run it. ``sends``: the formats that were measured, empty if unknown;
-    ``sends_others``: whether others are priced by their bytes; ``always_sends``: the format that it
-    sends whatever the call's is. ``sms``: how many were measured; ``sms_default``: how many the
-    library takes.
+    Of experts: ``copies``: whether a token goes once to each expert, rank or node.
+    ``wires``: the networks across nodes by the tier's name, empty for RDMA.
+    ``mode``: whether the time is the kernel's, or that of a call by the engine's host without a CUDA
+    graph.
+    ``captured``: whether a CUDA graph can run it.
+    ``sends``: the formats that were measured, empty if unknown;
+    ``sends_others``: whether others are priced by their bytes;
+    ``always_sends``: the format that it sends whatever the call's is.
+    ``sms``: how many were measured;
+    ``sms_default``: how many the library takes.
     """
 
     name: Label
@@ -193,8 +207,8 @@ class DispatchFile(VersionedPart):
     kernel that does not reach all ranks (``within``) do not fit.
 
     ``per``: the size is M of a rank, of an all-to-all one block of M/N, or N M in all.
-    ``multiple_of``: only sizes that are multiples of so many bytes. ``dtypes``: only these types of the
-    reduced values; empty for any.
+    ``multiple_of``: only sizes that are multiples of so many bytes.
+    ``dtypes``: only these types of the reduced values; empty for any.
     """
 
     operation: Operation = "all_reduce"
@@ -212,9 +226,11 @@ class DispatchFile(VersionedPart):
 class LaunchFile(VersionedPart):
     """What a call takes at least if no CUDA graph launches it: the host's part, on these GPUs.
 
-    ``within``: of a group on one host, or over the hosts of a rack. ``kernels``: of these alone, or of
-    any; the first row that fits counts. ``error``: as of kernels. ``copy_us``, ``copy_GBps``: of kernels
-    that read a buffer of the engine's, the copy of the vector into it, which a graph does without.
+    ``within``: of a group on one host, or over the hosts of a rack.
+    ``kernels``: of these alone, or of any; the first row that fits counts.
+    ``error``: as of kernels.
+    ``copy_us``, ``copy_GBps``: of kernels that read a buffer of the engine's, the copy of the vector
+    into it, which a graph does without.
     """
 
     gpus: Devices
@@ -228,9 +244,9 @@ class LaunchFile(VersionedPart):
 
     def copy_s(self, size: float) -> float:
         """Seconds of the copy of ``size`` bytes before the kernel."""
-        return (
-            0.0 if self.copy_GBps is None else self.copy_us * 1e-6 + size / (self.copy_GBps * 1e9)
-        )
+        if self.copy_GBps is None:
+            return 0.0
+        return self.copy_us * 1e-6 + size / (self.copy_GBps * 1e9)
 
     def total_s(self, kernel_s: float, size: float) -> float:
         """Seconds of a call of ``size`` bytes whose kernel takes ``kernel_s``."""
@@ -240,13 +256,15 @@ class LaunchFile(VersionedPart):
 class LibraryFile(Part):
     """A library: its name, version, kernels, and which of them runs when.
 
-    ``measured``: its versions that rows were measured of, ascending; ``read_from``: from this one
-    on its picks are known by its source alone.
+    ``measured``: its versions that rows were measured of, ascending;
+    ``read_from``: from this one on its picks are known by its source alone.
     ``like``: a GPU that was not measured, by one that was, or by several of which the first counts
-    that has the kernel; ``like_error``: the median error of that, where it is known.
+    that has the kernel;
+    ``like_error``: the median error of that, where it is known.
     ``launch``: the least of a call without CUDA graphs.
-    ``most_ranks``: that its all-reduce takes; more are left to NCCL. ``runs``: it has no kernels of
-    its own but takes colltool's algorithms, those that this library implements, by its table.
+    ``most_ranks``: that its all-reduce takes; more are left to NCCL.
+    ``runs``: it has no kernels of its own but takes colltool's algorithms, those that this library
+    implements, by its table.
     """
 
     schema_: Annotated[Literal["colltool.library/1"], Field(alias="schema")] = "colltool.library/1"
@@ -338,13 +356,6 @@ class LibraryFile(Part):
         return self.model_copy(update={**parts, "version": version, "said": words})
 
 
-EITHER = " or "
-"""Between kernels of a dispatch table of which the library takes the faster, by sizes not known here."""
-
-TWO_CALLS = "reduce+broadcast"
-"""An all-reduce as two calls, in a table of algorithms."""
-
-
 def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[FieldError]:
     if row.kernel == TWO_CALLS:
         return []
@@ -356,7 +367,3 @@ def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[FieldError]:
         # an operation that is no collective
         return [FieldError(str(error), at=place)]
     return []
-
-
-NCCL = "nccl"
-"""The kernel of a dispatch table for sizes that the library leaves to NCCL."""

@@ -23,8 +23,11 @@ def launched_by(library: LibraryFile, mode: Mode | None) -> Mode | None:
     if library.leaves_rest:
         return mode or "graph"
     if mode is not None:
-        what = f"{library.full_name} is no engine, which says how its calls are launched"
-        raise ColltoolError(what, argument="mode", fix=f"leave {argument_text('mode')} out")
+        raise ColltoolError(
+            f"{library.full_name} is no engine, which says how its calls are launched",
+            argument="mode",
+            fix=f"leave {argument_text('mode')} out",
+        )
     return None
 
 

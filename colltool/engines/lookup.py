@@ -148,11 +148,10 @@ def load_library(path: str | os.PathLike[str]) -> LibraryFile:
     """Return a user's library file; ManyErrors has each mistake at its line and column."""
     typed = os.fspath(path)
     if not typed.endswith(SUFFIX):
-        fix = f"name it {Path(typed).stem}{SUFFIX}; colltool library init starts one"
         raise ColltoolError(
             f"a library file ends in {SUFFIX}, got {clipped(typed)}",
             argument="library_file",
-            fix=fix,
+            fix=f"name it {Path(typed).stem}{SUFFIX}; colltool library init starts one",
         )
     library = read_library(read_text(typed, "definition"), typed)
     return library.at_version(library.version)

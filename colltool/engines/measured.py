@@ -50,9 +50,11 @@ def measured_kernels(
     kernels = library.kernels if of is None else of
     candidates = [kernel for kernel in kernels if kernel.operation == operation]
     if not candidates:
-        what = f"{library.full_name} has no kernel for {operation.replace('_', '-')}"
-        fix = f"it has {', '.join(library.operations)}"
-        raise ColltoolError(what, argument="library", fix=fix)
+        raise ColltoolError(
+            f"{library.full_name} has no kernel for {operation.replace('_', '-')}",
+            argument="library",
+            fix=f"it has {', '.join(library.operations)}",
+        )
     gpus = library.likes(site.gpu)
     on_gpu = [kernel for kernel in candidates if not set(gpus).isdisjoint(kernel.gpus)]
     if not on_gpu:

@@ -47,8 +47,11 @@ def kernel_site(fabric: Fabric, group: AnyGroup) -> KernelSite:
     """
     check_even(fabric)
     if fabric.device is None:
-        what = f"{fabric.name} does not say which GPU it joins, and kernels were measured on GPUs"
-        raise ColltoolError(what, argument="fabric", fix="write device: h100 into it")
+        raise ColltoolError(
+            f"{fabric.name} does not say which GPU it joins, and kernels were measured on GPUs",
+            argument="fabric",
+            fix="write device: h100 into it",
+        )
     placed = place(fabric, group)
     inner = placed.spans[0]
     outer = placed.spans[-1].tier

@@ -66,16 +66,22 @@ def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) ->
     rows = [case for case in library.dispatch if case.operation == operation]
     if not rows:
         known = ", ".join(library.operations).replace("_", "-")
-        what = f"{library.full_name} has no table of {operation.replace('_', '-')}"
-        raise ColltoolError(what, argument="library", fix=f"it has: {known}")
+        raise ColltoolError(
+            f"{library.full_name} has no table of {operation.replace('_', '-')}",
+            argument="library",
+            fix=f"it has: {known}",
+        )
     for row in rows:
         # a block of less than a byte is looked up as one byte
         looked_up = max(1.0, size / ranks if row.per == "block" else size)
         below = looked_up < row.to or (row.to_included and looked_up == row.to)
         if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= looked_up and below:
             return row
-    what = f"{library.full_name}'s table has no row for {ranks} ranks and {size_text(size)}"
-    raise ColltoolError(what, argument="library", fix="other ranks or another size")
+    raise ColltoolError(
+        f"{library.full_name}'s table has no row for {ranks} ranks and {size_text(size)}",
+        argument="library",
+        fix="other ranks or another size",
+    )
 
 
 class _TableCall(NamedTuple):

@@ -155,6 +155,9 @@ def sync_law(way: str) -> SyncLaw:
     known = {law.way.replace(" ", "-"): law for law in sync_laws()}
     name = way.replace(" ", "-")
     if name not in known:
-        fix = f"{nearest(name, list(known))} known: {', '.join(known)}".strip()
-        raise ColltoolError(f"no way is called '{clipped(way)}'", argument="way", fix=fix)
+        raise ColltoolError(
+            f"no way is called '{clipped(way)}'",
+            argument="way",
+            fix=f"{nearest(name, list(known))} known: {', '.join(known)}".strip(),
+        )
     return known[name]
