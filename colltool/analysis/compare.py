@@ -127,7 +127,7 @@ def compare(
     _check_count(requests, columns, groups, sizes)
     fabrics = [column.load(()) for column in with_progress(columns)]
     chosen = len({fabric.ranks for fabric in fabrics}) > 1 and groups[0].ranks is None
-    groups = [_with_ranks(fabrics, group) for group in groups]
+    groups = [with_ranks(fabrics, group) for group in groups]
     names = [column.name for column in columns]
     primitives = {request.primitive for request in requests}
     readings, layers = basis.common_layers(names, fabrics, requests[0].readings, primitives)
@@ -175,8 +175,8 @@ def _check_count(
         raise basis.too_many(count, MOST_CELLS)
 
 
-def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
-    """A group without a number of ranks takes the most that all fabrics can run.
+def with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
+    """Return a group of as many ranks as asked for, or else of the most that all fabrics can run.
 
     Raises:
         ColltoolError: that would cut domains of different sizes: the difference might lie in these.
@@ -195,6 +195,16 @@ def _with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
             fix=f"give {argument_text('ranks', counts[0])}, or sweep: it takes all ranks of each",
         )
     return group._replace(ranks=ranks_of_all(fabrics, group))
+
+
+def sizes_between(sizes: Sequence[float], points: int) -> list[float]:
+    """Return ``points`` sizes from the smallest to the largest, each larger by the same factor."""
+    least, most = min(sizes), max(sizes)
+    if least == most:
+        return [least]
+    ratio = most / least
+    between = [least * ratio ** (at / (points - 1)) for at in range(1, points - 1)]
+    return [least, *between, most]
 
 
 def _offers(
@@ -264,14 +274,9 @@ class CompareTable:
         self.fabrics = fabrics
         self.groups = groups
         self.sizes = sizes
-        least, most = min(sizes), max(sizes)
-        between = [least]
-        if most > least:
-            ratio = most / least
-            between += [least * ratio ** (at / (POINTS - 1)) for at in range(1, POINTS - 1)]
-            between.append(most)
         # One call prices the sizes of the table and those in between: a price of many sizes costs
         # little more than one.
+        between = sizes_between(sizes, POINTS)
         self._at_sizes = self._lines(request, [*sizes, *between], WITH_INTERVALS)
 
     def lines(self) -> list[CompareLine]:

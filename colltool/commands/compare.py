@@ -46,6 +46,8 @@ def compare(
 
     A fabric that is too small for the ranks is grown to as many nodes as they need.
 
+    An engine's library (``library="vllm"``) is compared by the kernels that it picks in CUDA graphs.
+
     Args:
         fabrics: one or several fabrics; each is a column for every combination of ``vary``.
         primitives: one or several collectives, by short or long name.
@@ -61,17 +63,20 @@ def compare(
         ColltoolError: fewer than two columns, or as :func:`sweep`.
     """
     from colltool.analysis.compare import compare as compare_columns
-    from colltool.commands.reading import groups_of
+    from colltool.commands.kernel_prices import kernels_of
+    from colltool.commands.reading import groups_of, is_nothing
     from colltool.commands.requests import columns_of, grid_request, model_request, several_of
 
     model = model_request(None, options)
+    kernels = kernels_of(model.library)
     # an empty list is refused further on, as no name of a primitive
     listed = isinstance(primitives, list | tuple) and primitives
     several: Sequence[Any] = primitives if listed else [primitives]
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
     groups = groups_of(ranks, model.group)
     compared, overrides = _against_its_own_values(several_of(fabrics), vary, overrides)
-    columns = columns_of(compared, vary, overrides, model.library, model.machine, groups)
+    fabric_library = model.library if kernels is None else None
+    columns = columns_of(compared, vary, overrides, fabric_library, model.machine, groups)
     if len(columns) < 2:
         values = argument_text("vary", ["ib.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
@@ -79,7 +84,18 @@ def compare(
             argument="fabrics",
             fix=f"name another {argument_text('fabrics', ...)}, or {values}",
         )
-    return compare_columns(requests, columns, groups, listed_sizes(sizes))
+    if kernels is None:
+        return compare_columns(requests, columns, groups, listed_sizes(sizes))
+    from colltool.engines.compare import compare_kernels
+
+    if not is_nothing(algorithms):
+        raise ColltoolError(
+            f"{kernels.full_name} picks its own kernels",
+            argument="algorithms",
+            fix=f"leave {argument_text('algorithms')} out",
+        )
+    compared_calls = [request.primitive for request in requests]
+    return compare_kernels(kernels, compared_calls, columns, groups, listed_sizes(sizes))
 
 
 def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
@@ -145,7 +161,8 @@ def _against_its_own_values(
 def compare_command(primitives: str, fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     """Compare fabrics, or values of one fabric: times, ratios to the first, and a verdict.
 
-    A fabric that is too small for the ranks is grown to as many nodes as they need.
+    A fabric that is too small for the ranks is grown to as many nodes as they need. An engine's
+    --library, such as vllm, is compared by the kernels that it picks in CUDA graphs.
 
     Examples:
       colltool compare ar -f dgx-h100 -f dgx-b200 -n 8,64,256

@@ -186,6 +186,18 @@ def split_request(
     return KernelRequest(operation, library, fabric_of(fabric), group, call, launched), model
 
 
+def kernels_of(library: Any) -> LibraryFile | None:
+    """Return the library of kernels of this name; None for libraries of algorithms."""
+    if not isinstance(library, str) or library in LIBRARIES:
+        return None  # the usual call: no file of kernels is read
+    from colltool.engines.lookup import library_of
+
+    found = library_of(library, None)
+    if found is not None and found.runs:
+        return None
+    return found
+
+
 def mode_if(value: Any) -> Mode | None:
     """How a call is launched, by its word; None if it is not said."""
     from colltool.commands.reading import choice_of

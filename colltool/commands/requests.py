@@ -160,10 +160,7 @@ def _unknown_library(name: str, known: Sequence[str]) -> ColltoolError:
     listed = ", ".join(known)
     if is_library(name):
         what = f"{clipped(name)} is a library of kernels, not of algorithms"
-        fix = (
-            f"{name}'s kernels are for price, crossover and serve; here: {listed}; two prices saved"
-        )
-        fix += " with --format json -o FILE are compared by colltool diff"
+        fix = f"engines' kernels are for price, compare, crossover and serve; here: {listed}"
     else:
         what = f"no library '{clipped(name)}' is known"
         hint = nearest(name, list(known))
