@@ -330,3 +330,22 @@ def test_vllm_on_arc_b60_is_called_by_its_host_alone() -> None:
         ).best
         assert best.kernel == "oneCCL"
         assert best.interval.low_s < us * 1e-6 < best.interval.high_s
+
+
+def test_cards_without_p2p_have_an_interval_as_wide_as_their_hosts_differ() -> None:
+    inside = []
+    for row in engine_rows():
+        if (row.gpu, row.ranks, row.mode) == ("l40s", 8, "graph"):
+            found = answer(row)
+            assert isinstance(found, Answer)
+            inside.append(found.inside)
+    assert len(inside) > 40
+    assert 0.85 < sum(map(bool, inside)) / len(inside) < 0.97
+    pair = colltool.price(
+        colltool.load_fabric("l40s-pcie", ["library.p2p=false"]),
+        "ar",
+        size="64MiB",
+        ranks=2,
+        library="vllm",
+    ).best
+    assert pair.interval.high_s < 1.5 * pair.total_s
