@@ -265,7 +265,7 @@ class _Syncs(NamedTuple):
         if law.schedule == "broadcast":
             ranks = self.receivers
         wired = self._on_the_wire(law)
-        times = law.times(self.weights, ranks, self.replica)
+        times = law.times(self.weights, ranks)
         total_s = wired.total_s + sum(times)
         # the part of a receiver at the rated speed of its link
         least_s = self.network.link_s(self.weights.bytes * law.sent / max(self.replica, ranks))

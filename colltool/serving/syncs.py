@@ -23,7 +23,6 @@ Schedule = Literal["pairs", "tree", "one root", "broadcast"]
 PLAIN = ("pairs", "tree", "one root")
 """Ways that any collective library can take; the others are engines of their own."""
 
-
 # exponent of the factor of an interval outside of what was measured
 _WIDER = 1.25
 
@@ -63,41 +62,42 @@ class SyncTimes(NamedTuple):
 
 
 class SyncLaw(NamedTuple):
-    """A way of ``data/ways.toml``, whose head says what each number is."""
+    """A way of ``data/ways.toml``: how the weights cross the wire, and what a sync takes beside it."""
 
     way: str
     library: str
     schedule: Schedule
+    # nine of ten measured syncs are within this factor
     within: float
+    # measured syncs that the numbers were fitted to; between which sizes of weights, ranks of both
+    # meshes and on which GPUs (none for any)
     rows: int
     gigabytes: tuple[float, float]
     ranks: tuple[int, int]
     source: str
     gpus: tuple[str, ...] = ()
+    # pause, plan and resume
     start_s: float = 0.0
+    # for each expert of a layer; more of it in fewer than 16 bits, and for each rank of both meshes
     expert_us: float = 0.0
     quantized_us: float = 0.0
     rank_us: float = 0.0
+    # for each layer without experts
     layer_us: float = 0.0
+    # rate at which a receiver takes all weights into its engine
     load_GBps: float | None = None
-    loads: Literal["model", "part"] = "model"
+    # share of the weights' bytes that is sent
     sent: float = 1.0
 
-    def times(self, weights: SyncedWeights, ranks: int, replica: int) -> SyncTimes:
-        """Return the seconds beside the wire.
-
-        Args:
-            ranks: of both meshes.
-            replica: ranks of a receiving replica, each of which takes an equal part.
-        """
+    def times(self, weights: SyncedWeights, ranks: int) -> SyncTimes:
+        """Return the seconds beside the wire; ``ranks``: of both meshes."""
         expert_us = self.expert_us + self.rank_us * ranks
         if weights.quantized:
             expert_us += self.quantized_us
         tensors_us = expert_us * weights.experts + self.layer_us * weights.plain_layers
         load_s = 0.0
         if self.load_GBps is not None:
-            taken = weights.bytes if self.loads == "model" else weights.bytes / replica
-            load_s = taken / (self.load_GBps * 1e9)
+            load_s = weights.bytes / (self.load_GBps * 1e9)
         return SyncTimes(self.start_s, tensors_us * 1e-6, load_s)
 
     def interval(

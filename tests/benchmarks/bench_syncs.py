@@ -106,7 +106,7 @@ def shipped(row: Row) -> ReshardWay:
 def predicted(law: SyncLaw, row: Row) -> float:
     """Seconds by a law of other numbers: the wire is the schedule's."""
     ranks = row.senders + row.receivers if law.schedule != "broadcast" else row.receivers
-    return shipped(row).wire_s + sum(law.times(row.weights, ranks, row.replica))
+    return shipped(row).wire_s + sum(law.times(row.weights, ranks))
 
 
 def fitted(law: SyncLaw, several: list[Row]) -> SyncLaw:
