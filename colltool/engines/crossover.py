@@ -9,7 +9,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.engines.dispatch import DispatchRule, pick_at, rules_for
+from colltool.engines.dispatch import DispatchRule, pick_at, rules_for, too_many_ranks
 from colltool.engines.files import EITHER, NCCL, KernelFile, LaunchFile, LibraryFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.launch import launch_by_host, launched_by
@@ -20,14 +20,98 @@ from colltool.engines.site import KernelSite, kernel_site
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 
-# Sizes at which kernels are compared, 8 for each doubling up to 1 TiB, above any message: between two
-# of them one crossing at most is looked for. With NCCL they are few, as its prices take longer.
+# Bytes at which kernels are compared, 8 for each doubling up to 1 TiB, above any message: between two
+# of them one crossing at most is looked for.
 _SIZES = [2.0 ** (step / 8) for step in range(8 * 40 + 1)]
+# factors of a threshold at which NCCL is compared, 1/64 to 64: few, as its prices take longer
 _AROUND = [2.0 ** (step / 2) for step in range(-12, 13)]
 # halvings of the last step: to 1e-12 of a size
 _HALVINGS = 40
 
+# seconds of a call by its bytes
 _Seconds = Callable[[float], float]
+
+
+def kernel_crossover(
+    library: LibraryFile,
+    fabric: Fabric,
+    operation: str,
+    group: AnyGroup = None,
+    mode: Mode | None = None,
+) -> KernelCrossover:
+    """Return every size at which the fastest kernel changes, and the library's own thresholds.
+
+    Raises:
+        ColltoolError: no kernels on this machine, or only one and no threshold.
+    """
+    mode = launched_by(library, mode)
+    site = kernel_site(fabric, group)
+    rules = rules_for(library, operation, site)
+    if too_many_ranks(library, site) or (rules and all(rule.kernel == NCCL for rule in rules)):
+        raise ColltoolError(
+            f"{library.full_name} leaves these {site.ranks} ranks to NCCL",
+            argument="ranks",
+            fix="fewer ranks, such as of one host; or the crossover of nccl",
+        )
+    measured = measured_kernels(library, operation, site, rules)
+    kernels = tuple([found.kernel for found in measured])
+    launches: dict[str, LaunchFile] = {}
+    if mode == "eager":
+        for name in (*(kernel.name for kernel in kernels), NCCL):
+            launches[name] = launch_by_host(library, site, name)
+    contest = _KernelContest(kernels, site, launches)
+
+    def nccl_s(size: float) -> float:
+        return contest.launched_s(NCCL, nccl_estimate(fabric, group, size).total_s, size)
+
+    thresholds = tuple(_thresholds(contest, rules, nccl_s))
+    if len(kernels) < 2 and not thresholds:
+        raise ColltoolError(
+            f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}",
+            argument="library",
+            fix="price it: colltool price",
+        )
+    notes = [library.said]
+    for found in measured:
+        notes += [*found.notes, found.kernel.said]
+    return KernelCrossover(
+        fabric=fabric.name,
+        operation=operation,
+        group=site.placed.placement,
+        library=library.full_name,
+        crossings=tuple(contest.changes_of_fastest()),
+        thresholds=thresholds,
+        mode=mode,
+        notes=tuple(dict.fromkeys(filter(None, notes))),
+        overrides=fabric.overrides,
+    )
+
+
+def _thresholds(
+    contest: _KernelContest, rules: list[DispatchRule], nccl_s: _Seconds
+) -> Iterator[Threshold]:
+    """Where the library's pick changes, by size."""
+    edges: set[float] = set()
+    for rule in rules:
+        edges |= {rule.from_bytes, rule.to_bytes}
+    ends = sorted(edges)
+    for low_end, size, high_end in zip(ends, ends[1:], ends[2:], strict=False):
+        # between two edges the pick is the same; rules may leave other multiples out
+        lower = pick_at(rules, _inside(low_end, size))
+        upper = pick_at(rules, _inside(size, high_end))
+        if lower is None or upper is None or lower.kernel == upper.kernel:
+            continue
+        low = contest.named(lower.kernel, size)
+        high = contest.named(upper.kernel, size)
+        if low is not None and (high is not None or upper.kernel == NCCL):
+            yield contest.threshold(low, high, size, nccl_s)
+
+
+def _inside(low: float, high: float) -> float:
+    """A size between two, a multiple of 16 bytes where one lies between them."""
+    middle = (low + high) / 2
+    rounded = middle // 16 * 16
+    return rounded if low < rounded < high else middle
 
 
 class _KernelContest(NamedTuple):
@@ -127,92 +211,6 @@ def _halved(is_below: Callable[[float], bool], low: float, high: float) -> float
         else:
             high = middle
     return high
-
-
-def kernel_crossover(
-    library: LibraryFile,
-    fabric: Fabric,
-    operation: str,
-    group: AnyGroup = None,
-    mode: Mode | None = None,
-) -> KernelCrossover:
-    """Return every size at which the fastest kernel changes, and the library's own thresholds.
-
-    Raises:
-        ColltoolError: no kernels on this machine, or only one and no threshold.
-    """
-    mode = launched_by(library, mode)
-    site = kernel_site(fabric, group)
-    rules = rules_for(library, operation, site)
-    most = library.most_ranks
-    beyond = most is not None and (site.nodes > 1 or site.ranks > most)
-    if beyond or (rules and all(rule.kernel == NCCL for rule in rules)):
-        raise ColltoolError(
-            f"{library.full_name} leaves these {site.ranks} ranks to NCCL",
-            argument="ranks",
-            fix="fewer ranks, such as of one host; or the crossover of nccl",
-        )
-    measured = measured_kernels(library, operation, site, rules)
-    kernels = tuple([found.kernel for found in measured])
-    launches: dict[str, LaunchFile] = {}
-    if mode == "eager":
-        for name in (*(kernel.name for kernel in kernels), NCCL):
-            launches[name] = launch_by_host(library, site, name)
-    contest = _KernelContest(kernels, site, launches)
-
-    def nccl_s(size: float) -> float:
-        return contest.launched_s(NCCL, nccl_estimate(fabric, group, size).total_s, size)
-
-    thresholds = tuple(_thresholds(contest, rules, nccl_s))
-    if len(kernels) < 2 and not thresholds:
-        raise ColltoolError(
-            f"{library.full_name} has one kernel on {site.gpu}: {kernels[0].name}",
-            argument="library",
-            fix="price it: colltool price",
-        )
-    notes = [library.said] if library.said else []
-    for found in measured:
-        notes += found.notes
-        if found.kernel.said:
-            notes.append(found.kernel.said)
-    return KernelCrossover(
-        fabric=fabric.name,
-        operation=operation,
-        group=site.placed.placement,
-        library=library.full_name,
-        crossings=tuple(contest.changes_of_fastest()),
-        thresholds=thresholds,
-        mode=mode,
-        notes=tuple(dict.fromkeys(notes)),
-        overrides=fabric.overrides,
-    )
-
-
-def _thresholds(
-    contest: _KernelContest, rules: list[DispatchRule], nccl_s: _Seconds
-) -> Iterator[Threshold]:
-    """Where the library's pick changes, by size."""
-    edges: set[float] = set()
-    for rule in rules:
-        edges |= {rule.from_bytes, rule.to_bytes}
-    ends = sorted(edges)
-    for low_end, size, high_end in zip(ends, ends[1:], ends[2:], strict=False):
-        # between two edges the pick is the same; rules may leave other multiples out
-        lower = pick_at(rules, _inside(low_end, size))
-        upper = pick_at(rules, _inside(size, high_end))
-        if lower is None or upper is None or lower.kernel == upper.kernel:
-            continue
-        low = contest.named(lower.kernel, size)
-        high = contest.named(upper.kernel, size)
-        if low is not None and (high is not None or upper.kernel == NCCL):
-            yield contest.threshold(low, high, size, nccl_s)
-
-
-def _inside(low: float, high: float) -> float:
-    """A size between two, a multiple of 16 bytes where one lies between them."""
-    middle = (low + high) / 2
-    rounded = middle // 16 * 16
-    return rounded if low < rounded < high else middle
 
 
 def _was_measured(kernel: KernelFile, size: float, equal: float | None) -> bool:

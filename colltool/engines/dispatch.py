@@ -57,8 +57,8 @@ def library_choice(
     library: LibraryFile, operation: str, site: KernelSite, rules: list[DispatchRule], size: float
 ) -> LibraryPick:
     """Return what the library picks for ``size`` bytes by its ``rules`` for the machine."""
-    most = library.most_ranks
-    if most and operation == "all_reduce" and (site.nodes > 1 or site.ranks > most):
+    if operation == "all_reduce" and too_many_ranks(library, site):
+        most = library.most_ranks
         reason = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
         return LibraryPick(NCCL, f"{reason}: its own kernels stay within a node of {most}")
     rule = pick_at(rules, size)
@@ -71,6 +71,12 @@ def library_choice(
     if library.dispatch:
         return LibraryPick("", "the fastest of its kernels: it has no table here")
     return LibraryPick("", "the fastest of its kernels")
+
+
+def too_many_ranks(library: LibraryFile, site: KernelSite) -> bool:
+    """Return whether a group is larger than the library's own all-reduces take."""
+    most = library.most_ranks
+    return most is not None and (site.nodes > 1 or site.ranks > most)
 
 
 def pick_at(rules: list[DispatchRule], size: float) -> DispatchRule | None:

@@ -17,10 +17,8 @@ from colltool.estimate.interval import Interval
 # the error of a kernel is doubled outside of what was measured
 _ERROR_FACTOR = 2.0
 
-
 # exponent of the factors of an interval, by another GPU's numbers whose error on that GPU is known
 _LIKE_FACTOR = 1.3
-
 
 # relative tolerance when sizes are compared
 ROUNDING = 1 + 1e-9

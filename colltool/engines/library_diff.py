@@ -24,7 +24,9 @@ from colltool.libraries.nccl.rules import spec_of
 
 # bytes: 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
 NCCL_SIZES = tuple(2.0**power for power in range(10, 35))
+
 KERNEL_SIZES = tuple(2.0**power for power in range(10, 27))
+
 # The rules of versions differ on small groups: larger ones are not compared.
 _MOST_NODES = 32
 
@@ -74,9 +76,80 @@ class LibraryDiff(Result):
         return bool(self.changes)
 
 
-class _PickNames(NamedTuple):
-    old: str
-    new: str
+def diff_kernels(
+    fabric: Fabric, old: LibraryFile, new: LibraryFile, ranks: int, mode: Mode | None = None
+) -> LibraryDiff:
+    """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group.
+
+    Args:
+        mode: how engines launch it; None: in a CUDA graph.
+    """
+    changes: list[PickChange] = []
+    for size in KERNEL_SIZES:
+        before = price_kernels(old, fabric, "all_reduce", size, ranks, mode).best
+        after = price_kernels(new, fabric, "all_reduce", size, ranks, mode).best
+        if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > 0.01:
+            change = PickChange(
+                primitive="all_reduce",
+                ranks=ranks,
+                stride=1,
+                from_bytes=size,
+                to_bytes=size,
+                old=before.kernel,
+                new=after.kernel,
+                old_s=before.total_s,
+                new_s=after.total_s,
+            )
+            changes.append(change)
+    return LibraryDiff(
+        fabric.name,
+        old.full_name,
+        new.full_name,
+        tuple(changes),
+        looked=len(KERNEL_SIZES),
+        differ=len(changes),
+    )
+
+
+def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
+    """Compare two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB.
+
+    Groups are whole nodes, and one rank of each node.
+    """
+    before = under_library(fabric, "nccl", old)
+    after = under_library(fabric, "nccl", new)
+    changes: list[PickChange] = []
+    looked = 0
+    differ = 0
+    for group in _groups(fabric):
+        try:
+            versions = _Versions(
+                before, group, hardware_on(before, group), hardware_on(after, group)
+            )
+        except ColltoolError:
+            # NCCL's model may have no answer for a part of the fabric; without one for all of it
+            # there is nothing to compare.
+            if group.ranks == fabric.ranks:
+                raise
+            continue
+        for primitive in (AR, AG, RS, BC, REDUCE):
+            looked += len(NCCL_SIZES)
+            for change, sizes in versions.changes(primitive):
+                changes.append(change)
+                differ += sizes
+    return LibraryDiff(fabric.name, f"nccl@{old}", f"nccl@{new}", tuple(changes), looked, differ)
+
+
+def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
+    """Groups of whole nodes and of one rank per node, on powers of two of nodes."""
+    inside = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
+    nodes = fabric.ranks // inside
+    powers = [2**power for power in range(6) if 2**power <= nodes]
+    for count in sorted({*powers, min(nodes, _MOST_NODES)}):
+        if count * inside >= 2:
+            yield GroupSpec(count * inside)
+        if count >= 2 and inside > 1:
+            yield GroupSpec(count, inside)
 
 
 class _Versions(NamedTuple):
@@ -125,77 +198,6 @@ class _Versions(NamedTuple):
         return float(best.total_s)
 
 
-def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
-    """Compare two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB.
-
-    Groups are whole nodes, and one rank of each node.
-    """
-    before = under_library(fabric, "nccl", old)
-    after = under_library(fabric, "nccl", new)
-    changes: list[PickChange] = []
-    looked = 0
-    differ = 0
-    for group in _groups(fabric):
-        try:
-            versions = _Versions(
-                before, group, hardware_on(before, group), hardware_on(after, group)
-            )
-        except ColltoolError:
-            # NCCL's model may have no answer for a part of the fabric; without one for all of it
-            # there is nothing to compare.
-            if group.ranks == fabric.ranks:
-                raise
-            continue
-        for primitive in (AR, AG, RS, BC, REDUCE):
-            looked += len(NCCL_SIZES)
-            for change, sizes in versions.changes(primitive):
-                changes.append(change)
-                differ += sizes
-    return LibraryDiff(fabric.name, f"nccl@{old}", f"nccl@{new}", tuple(changes), looked, differ)
-
-
-def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
-    """Groups of whole nodes and of one rank per node, on powers of two of nodes."""
-    inside = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
-    nodes = fabric.ranks // inside
-    powers = [2**power for power in range(6) if 2**power <= nodes]
-    for count in sorted({*powers, min(nodes, _MOST_NODES)}):
-        if count * inside >= 2:
-            yield GroupSpec(count * inside)
-        if count >= 2 and inside > 1:
-            yield GroupSpec(count, inside)
-
-
-def diff_kernels(
-    fabric: Fabric, old: LibraryFile, new: LibraryFile, ranks: int, mode: Mode | None = None
-) -> LibraryDiff:
-    """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group.
-
-    Args:
-        mode: how engines launch it; None: in a CUDA graph.
-    """
-    changes: list[PickChange] = []
-    for size in KERNEL_SIZES:
-        before = price_kernels(old, fabric, "all_reduce", size, ranks, mode).best
-        after = price_kernels(new, fabric, "all_reduce", size, ranks, mode).best
-        if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > 0.01:
-            change = PickChange(
-                primitive="all_reduce",
-                ranks=ranks,
-                stride=1,
-                from_bytes=size,
-                to_bytes=size,
-                old=before.kernel,
-                new=after.kernel,
-                old_s=before.total_s,
-                new_s=after.total_s,
-            )
-            changes.append(change)
-    return LibraryDiff(
-        fabric.name,
-        old.full_name,
-        new.full_name,
-        tuple(changes),
-        looked=len(KERNEL_SIZES),
-        differ=len(changes),
-    )
+class _PickNames(NamedTuple):
+    old: str
+    new: str

@@ -22,7 +22,6 @@ from colltool.engines.shipped import (
 WARNING = "warning: "
 """How a note starts that an answer begins with."""
 
-
 UNMEASURED = {
     "gloo": "it runs on CPUs, and its thresholds were never measured",
 }
