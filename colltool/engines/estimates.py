@@ -114,12 +114,12 @@ def within_measured(kernel: KernelFile, size: float) -> tuple[float, list[str]]:
     return size, []
 
 
-def other_ranks(kernel: KernelFile, ranks: int) -> list[str]:
-    """A note on a number of ranks that was not measured."""
-    fewest, most = kernel.ranks
-    if fewest <= ranks <= most:
+def outside(ends: tuple[int, int] | None, asked: int, where: str, noun: str) -> list[str]:
+    """Return a note on a number that was not measured, such as ``measured on 8 ranks, not on 16``;
+    ``ends``: the least and the most measured, None for any."""
+    if ends is None or ends[0] <= asked <= ends[1]:
         return []
-    return [f"measured on {span(fewest, most)} ranks, not on {ranks}"]
+    return [f"measured {where} {span(*ends)} {noun}, not {where} {asked}"]
 
 
 def span(least: int, most: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_rate
 from colltool.base.primitives import A2A
-from colltool.engines.estimates import kernel_estimate, other_ranks, span
+from colltool.engines.estimates import kernel_estimate, outside
 from colltool.engines.files import EXPERTS, KernelFile, LibraryFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes
 from colltool.engines.lookup import find_library
@@ -233,7 +233,7 @@ def _estimate(
         # no values are sent
         call = call._replace(hidden=0)
     asked = kernel_call(kernel, call, site)
-    unmeasured = [*other_ranks(kernel, site.ranks), *_other_call(kernel, call)]
+    unmeasured = _other_call(kernel, call, site.ranks)
     times = FORMULAS[kernel.formula].of(kernel.parameters, asked)
     # the exchange crosses the fabric's own network, which may be slower than the measured one
     times = KernelTimes(
@@ -272,15 +272,14 @@ def kernel_call(kernel: KernelFile, call: Tokens, site: KernelSite) -> KernelCal
     )
 
 
-def _other_call(kernel: KernelFile, call: Tokens) -> list[str]:
-    """Notes on tokens, a format and SMs that were not measured."""
-    notes = []
-    if kernel.tokens and not kernel.tokens[0] <= call.tokens <= kernel.tokens[1]:
-        notes.append(f"measured with {span(*kernel.tokens)} tokens, not with {call.tokens}")
+def _other_call(kernel: KernelFile, call: Tokens, ranks: int) -> list[str]:
+    """Notes on ranks, tokens, a format and SMs that were not measured."""
+    notes = outside(kernel.ranks, ranks, "on", "ranks")
+    notes += outside(kernel.tokens, call.tokens, "with", "tokens")
     if kernel.sends and call.dtype not in kernel.sends:
         notes.append(f"measured in {' and '.join(kernel.sends)}, not in {call.dtype}")
-    if kernel.sms and call.sms and not kernel.sms[0] <= call.sms <= kernel.sms[1]:
-        notes.append(f"measured on {span(*kernel.sms)} SMs, not on {call.sms}")
+    if call.sms:
+        notes += outside(kernel.sms, call.sms, "on", "SMs")
     return notes
 
 

@@ -21,7 +21,7 @@ from colltool.engines.dispatch import (
     pick_at,
     rules_for,
 )
-from colltool.engines.estimates import ROUNDING, kernel_estimate, other_ranks, within_measured
+from colltool.engines.estimates import ROUNDING, kernel_estimate, outside, within_measured
 from colltool.engines.files import EITHER, NCCL, LibraryFile, Mode, ReducedType
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.intervals import kernel_interval
@@ -128,7 +128,7 @@ def _estimates(
     for measured in measured_kernels(library, operation, site, rules):
         kernel = measured.kernel
         evaluated_bytes, unmeasured = within_measured(kernel, size)
-        unmeasured += other_ranks(kernel, site.ranks)
+        unmeasured += outside(kernel.ranks, site.ranks, "on", "ranks")
         call = KernelCall(site.ranks, evaluated_bytes, nic_Bps=site.nic_Bps)
         times = FORMULAS[kernel.formula].of(kernel.parameters, call)
         estimates.append(kernel_estimate(measured, library, site, size, times, unmeasured))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.primitives import P2P
-from colltool.engines.estimates import kernel_estimate
+from colltool.engines.estimates import kernel_estimate, outside
 from colltool.engines.files import KernelFile
 from colltool.engines.formulas import FORMULAS, KernelCall, KernelTimes
 from colltool.engines.measured import measured_kernels
@@ -117,11 +117,7 @@ def kv_transfer(
 
 def _notes(kernel: KernelFile, moved: _MovedCache, between: _Between) -> list[str]:
     """How the transfer differs from what was measured."""
-    notes = []
-    least, most = kernel.ranks
-    if not least <= moved.streams <= most:
-        pairs = f"{most} pairs" if least == most else f"{least} to {most} pairs"
-        notes.append(f"measured on {pairs}, not on {moved.streams}")
+    notes = outside(kernel.ranks, moved.streams, "on", "pairs")
     if between.latency_s:
         notes.append(f"not measured over {between.tier.name}: loss on the way is not counted")
     return notes
