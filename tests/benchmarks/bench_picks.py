@@ -136,6 +136,10 @@ def trtllm(call: Call) -> frozenset[str]:
     if call.hosts > 1:
         built = call.ranks in (2, 4, 8, 16, 32, 64)
         return frozenset({f"mnnvl {mnnvl(call)}"}) if built else NCCL
+    if call.gpu == "a100-80gb":
+        # by the rows of 1.0.0: as long as NCCL's from here on
+        first_by_nccl = 2 * MIB if call.ranks == 2 else MIB
+        return frozenset({"one-shot"}) if call.bytes < first_by_nccl else NCCL
     if call.bytes <= (16_000_000 if call.ranks == 2 else 8_000_000):
         four_hopper = call.gpu in SM90 and call.ranks == 4
         if call.version == "1.2.0rc5" and four_hopper:

@@ -349,3 +349,17 @@ def test_cards_without_p2p_have_an_interval_as_wide_as_their_hosts_differ() -> N
         library="vllm",
     ).best
     assert pair.interval.high_s < 1.5 * pair.total_s
+
+
+def test_tensorrt_llm_on_a100_leaves_what_takes_as_long_as_nccl_to_it() -> None:
+    """Measured, 1.0.0: 11.6 us of 1 MiB on 2 ranks and 47.6 of 2 MiB; 28.3 us of 512 KiB on 8 and
+    128.8 of 8 MiB, which NCCL alone takes 127.1 for."""
+    for ranks, size, kernel, us in (
+        (2, "1MiB", "one-shot", 11.6),
+        (2, "2MiB", "nccl", 47.6),
+        (8, "512KiB", "one-shot", 28.3),
+        (8, "8MiB", "nccl", 128.8),
+    ):
+        best = colltool.price("dgx-a100", "ar", size=size, ranks=ranks, library="trtllm@1.0.0").best
+        assert best.kernel == kernel
+        assert best.total_s == pytest.approx(us * 1e-6, rel=0.1)
