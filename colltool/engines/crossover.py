@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.engines.dispatch import DispatchRule, pick_at, rules_for, too_many_ranks
+from colltool.engines.estimates import within_measured
 from colltool.engines.files import EITHER, NCCL, KernelFile, LaunchFile, LibraryFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.launch import launch_by_host, launched_by
@@ -129,7 +130,7 @@ class _KernelContest(NamedTuple):
     def seconds(self, kernel: KernelFile, size: float) -> float:
         """Seconds of a kernel for ``size`` bytes."""
         # below what was measured a price is held as well
-        held = size if kernel.sizes is None else max(size, kernel.sizes[0])
+        held, _ = within_measured(kernel, size)
         call = KernelCall(self.site.ranks, held, nic_Bps=self.site.nic_Bps)
         seconds = FORMULAS[kernel.formula].of(kernel.parameters, call).total_s
         return self.launched_s(kernel.name, seconds, held)

@@ -103,17 +103,19 @@ def _rate_Bps(parameters: Parameters) -> float:
     return parameters["GBps"] * 1e9
 
 
+def _moved(parameters: Parameters, call: KernelCall, moved: float) -> KernelTimes:
+    """Bytes over a rank's port, and a latency for each other rank."""
+    return KernelTimes(_latency_s(parameters, call.ranks - 1), moved / _rate_Bps(parameters))
+
+
 def _one_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Each rank reads the whole vector of every other: (n-1) M over its port."""
-    others = call.ranks - 1
-    return KernelTimes(_latency_s(parameters, others), others * call.bytes / _rate_Bps(parameters))
+    return _moved(parameters, call, (call.ranks - 1) * call.bytes)
 
 
 def _two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Reduce-scatter, then all-gather: 2(n-1)/n M over its port."""
-    others = call.ranks - 1
-    sent = 2 * others / call.ranks * call.bytes
-    return KernelTimes(_latency_s(parameters, others), sent / _rate_Bps(parameters))
+    return _moved(parameters, call, 2 * (call.ranks - 1) / call.ranks * call.bytes)
 
 
 def _passes(parameters: Parameters, share_bytes: float) -> int:
@@ -138,8 +140,7 @@ def _two_shot_passes(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 def _multimem(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """The switch reduces; the vector is copied once, and each rank's share once."""
-    moved = (1 + 1 / call.ranks) * call.bytes
-    return KernelTimes(_latency_s(parameters, call.ranks - 1), moved / _rate_Bps(parameters))
+    return _moved(parameters, call, (1 + 1 / call.ranks) * call.bytes)
 
 
 def _split(parameters: Parameters, call: KernelCall) -> KernelTimes:
@@ -158,15 +159,12 @@ def _mnnvl_two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 def _gather(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """An all-gather or reduce-scatter: every part but one's own, once."""
-    others = call.ranks - 1
-    moved = others / call.ranks * call.bytes
-    return KernelTimes(_latency_s(parameters, others), moved / _rate_Bps(parameters))
+    return _moved(parameters, call, (call.ranks - 1) / call.ranks * call.bytes)
 
 
 def _switch(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """The switch reduces (multimem): M once, of which ``free_KiB`` hide behind the latency."""
-    sent = max(0.0, call.bytes - parameters["free_KiB"] * 1024)
-    return KernelTimes(_latency_s(parameters, call.ranks - 1), sent / _rate_Bps(parameters))
+    return _moved(parameters, call, max(0.0, call.bytes - parameters["free_KiB"] * 1024))
 
 
 def _exchange(parameters: Parameters, call: KernelCall) -> KernelTimes:
@@ -211,12 +209,6 @@ def _sms_Bps(parameters: Parameters, call: KernelCall) -> float:
     return parameters["GBps_per_sm"] * 1e9 * call.sms
 
 
-def _exchange_nic_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Bytes that leave a rank over its NIC, at the rate of the NIC or of the SMs that feed it."""
-    rate_Bps = min(parameters["eta"] * call.nic_Bps, _sms_Bps(parameters, call))
-    return KernelTimes(_latency_s(parameters, call.ranks), call.bytes / rate_Bps)
-
-
 def _exchange_nic_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Bytes that leave a rank over its NIC, and those of its own node, which go through it too."""
     sent = call.bytes + call.token_bytes
@@ -242,9 +234,12 @@ def _counts(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _exchange_nic(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Bytes that leave a rank over its NIC, at a measured share ``eta`` of the NIC's rate."""
-    nic_Bps = parameters["eta"] * call.nic_Bps
-    return KernelTimes(_latency_s(parameters, call.ranks, call.experts), call.bytes / nic_Bps)
+    """Bytes that leave a rank over its NIC, at a measured share ``eta`` of the NIC's rate, or as fast
+    as its SMs feed it where these were measured."""
+    rate_Bps = parameters["eta"] * call.nic_Bps
+    if "GBps_per_sm" in parameters:
+        rate_Bps = min(rate_Bps, _sms_Bps(parameters, call))
+    return KernelTimes(_latency_s(parameters, call.ranks, call.experts), call.bytes / rate_Bps)
 
 
 def _transfer(parameters: Parameters, call: KernelCall) -> KernelTimes:
@@ -310,7 +305,7 @@ FORMULAS: dict[FormulaName, Formula] = {
     "exchange-nic-sm": Formula(
         ("base_us", "GBps_per_sm", "eta"),
         "base + bytes sent / min(eta NIC, SMs B of one)",
-        _exchange_nic_sm,
+        _exchange_nic,
     ),
     "exchange-nic-copy": Formula(
         ("base_us", "eta"),
