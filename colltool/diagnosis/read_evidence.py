@@ -63,7 +63,7 @@ def _says_enough(debug: DebugLines, stated: Sequence[StatedLine], read: _ReadFil
     if any(found.kind != "fact" for found in stated):
         return True
     # NCCL_IB_HCA may restrict the NICs; a table that cannot be read has a reason of its own
-    own = debug.any or debug.messages
+    own = debug.describes_machine or debug.messages
     return bool(own) and all(isinstance(problem, NoTable) for problem in read.problems)
 
 

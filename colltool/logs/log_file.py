@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
+from itertools import islice
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError
+from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import not_utf8, read_bytes
 from colltool.logs.plain_pickle import is_pickle, pickle_as_json
 
@@ -53,6 +55,26 @@ def open_log(path: str) -> Log:
     if not content or content.isspace():
         raise ColltoolError("is empty", where=path, fix="give the output of a benchmark")
     return Log(path, content)
+
+
+def each_line(
+    paths: Sequence[str | os.PathLike[str]],
+    begin: Callable[[str], None],
+    take: Callable[[str], None],
+    *,
+    most: int,
+    longest: int,
+) -> None:
+    """Hand logs to a reader, one after the other, since they may be large: ``begin`` gets the name
+    of each, ``take`` its lines, of all logs at most ``most``, each cut to ``longest`` characters."""
+    left = most
+    for path in paths:
+        name = os.fspath(path)
+        log = open_log(name)
+        begin(printable(name))
+        for line in islice(log.lines(), left):
+            left -= 1
+            take(line[:longest])
 
 
 def is_empty(path: str) -> bool:

@@ -13,8 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from colltool.base.errors import printable
-from colltool.logs.log_file import open_log
+from colltool.logs.log_file import each_line
 from colltool.logs.nccl_debug import NICS
 
 _PREFIX = re.compile(r"(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\]")
@@ -310,12 +309,5 @@ def _number(part: str) -> int:
 def graph_lines(paths: Sequence[str | os.PathLike[str]]) -> GraphLines:
     """What the lines of these logs state of NCCL's search."""
     reader = _GraphReader()
-    left = _LINES
-    for path in paths:
-        reader.begin(printable(os.fspath(path)))
-        for line in open_log(os.fspath(path)).lines():
-            if left <= 0:
-                break
-            left -= 1
-            reader.take(line[:_LONGEST])
+    each_line(paths, reader.begin, reader.take, most=_LINES, longest=_LONGEST)
     return reader.lines()

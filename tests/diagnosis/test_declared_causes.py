@@ -78,7 +78,7 @@ def test_ordinary_text_says_nothing(tmp_path: Path) -> None:
     )
     assert not declared_causes(found)
     assert not list(denied(found))
-    assert not found.any
+    assert not found.describes_machine
 
 
 def test_a_slow_log_is_explained_by_its_own_line(tmp_path: Path) -> None:
