@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colltool.analysis.basis import (
     BasisDifference,
@@ -27,13 +28,24 @@ from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange
 
-# Samples whose outcome may change by a missing launch overhead, as a share, before no shares are
-# reported.
+# Where one side states no launch overhead, and adding the other's to it would change the outcome of a
+# larger share of the samples than this, the two are not compared.
 MOST_CHANGED = 0.01
 
 
+class ContestEntry(NamedTuple):
+    """A fabric as it is asked about, with its uncertain numbers; ``assumed``: the ranges are
+    defaults of ours."""
+
+    name: str
+    fabric: Fabric
+    numbers: tuple[ParameterRange, ...]
+    assumed: bool
+
+
 class ContestSide(NamedTuple):
-    """One fabric: seconds of its fastest schedule, nominal and at percentiles over all samples."""
+    """A :class:`ContestEntry` as it is answered: seconds of its fastest schedule, nominal and at
+    percentiles over all samples."""
 
     name: str
     fabric: str
@@ -85,15 +97,6 @@ class Contest(Result):
     ground: tuple[BasisDifference, ...]
 
 
-class ContestEntry(NamedTuple):
-    """A fabric and its uncertain numbers; ``assumed``: the ranges are defaults of ours."""
-
-    name: str
-    fabric: Fabric
-    numbers: tuple[ParameterRange, ...]
-    assumed: bool
-
-
 def contest(
     entries: Sequence[ContestEntry],
     request: PriceRequest,
@@ -113,16 +116,12 @@ def contest(
     group = group._replace(ranks=ranks)
     ideal = request.readings.ideal
     drawn_samples = affordable(samples, max(len(entry.numbers) for entry in entries))
-    times = []
-    sides = []
+    sampled = []
     for entry in entries:
-        seconds, side = _sampled(
-            entry, WhatIf(entry.fabric, request, group, size), drawn_samples, seed
-        )
-        times.append(seconds)
-        sides.append(side)
+        question = WhatIf(entry.fabric, request, group, size)
+        sampled.append(_sampled(entry, question, drawn_samples, seed))
     bases = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
-    missing = tuple(launch_missing(bases))
+    missing_s = tuple(launch_missing(bases))
     names = [entry.name for entry in entries]
     fabrics = [entry.fabric for entry in entries]
     differences = tuple(group_differences(names, fabrics, request.primitive, [group], ideal=ideal))
@@ -131,8 +130,11 @@ def contest(
         ranks=ranks,
         bytes=size,
         ideal=ideal,
-        sides=tuple(sides),
-        beats=tuple(_against(times, sides, missing, at) for at in range(1, len(entries))),
+        sides=tuple(entry.side for entry in sampled),
+        beats=tuple(
+            _against(sampled[0], other, (missing_s[0], lacking_s))
+            for other, lacking_s in zip(sampled[1:], missing_s[1:], strict=True)
+        ),
         samples=drawn_samples,
         samples_asked=samples,
         seed=seed,
@@ -140,9 +142,14 @@ def contest(
     )
 
 
-def _sampled(
-    entry: ContestEntry, question: WhatIf, samples: int, seed: int
-) -> tuple[Floats, ContestSide]:
+class _SampledSide(NamedTuple):
+    """A side, and its seconds in each sample."""
+
+    side: ContestSide
+    times: Floats
+
+
+def _sampled(entry: ContestEntry, question: WhatIf, samples: int, seed: int) -> _SampledSide:
     """The fastest schedule's seconds in each sample, and their spread."""
     best = winner(question.fabric, question.request, question.group, question.size)
     nominal = float(np.ravel(best.total_s)[0])
@@ -150,7 +157,7 @@ def _sampled(
     if entry.numbers:
         _, totals = totals_of(question, draws(entry.numbers, samples, seed), best)
         times = np.asarray(totals.min(axis=0))
-    return times, ContestSide(
+    side = ContestSide(
         entry.name,
         entry.fabric.name,
         best.title,
@@ -159,34 +166,40 @@ def _sampled(
         numbers=entry.numbers,
         assumed=entry.assumed,
     )
+    return _SampledSide(side, times)
 
 
-def _against(
-    times: Sequence[Floats],
-    sides: Sequence[ContestSide],
-    missing_launches: Sequence[float],
-    at: int,
-) -> Beats:
-    """The side at an index against the first one."""
-    first, other = sides[0], sides[at]
-    known = {number.key for number in first.numbers}
-    shared = tuple(number.key for number in other.numbers if number.key in known)
-    missing = missing_launches[0], missing_launches[at]
-    ratios = times[at] / times[0]
-    # Does the outcome change if the launch that one side lacks is added to it?
-    filled = (times[at] + missing[1]) / (times[0] + missing[0])
-    changed = abs(float((filled < 1 - SAME).mean() - (ratios < 1 - SAME).mean()))
-    if launch_matters((first.nominal_s, other.nominal_s), missing) or changed > MOST_CHANGED:
-        return Beats(other.name, shared=shared, compared=False)
-    same = np.abs(ratios - 1) <= SAME
+def _against(first: _SampledSide, other: _SampledSide, missing_s: tuple[float, float]) -> Beats:
+    """A side against the first one. ``missing_s``: the launch overhead that each of them lacks and
+    another fabric states, 0 where it states its own."""
+    known = {number.key for number in first.side.numbers}
+    shared = tuple(number.key for number in other.side.numbers if number.key in known)
+    ratios = other.times / first.times
+    with_launch = (other.times + missing_s[1]) / (first.times + missing_s[0])
+    faster = _share_faster(ratios)
+    # whether the nominal outcome changes, launch_matters tells; of the samples it is the share of
+    # faster ones that a reader goes by, and that must hold
+    changed = abs(_share_faster(with_launch) - faster)
+    nominal_s = (first.side.nominal_s, other.side.nominal_s)
+    if launch_matters(nominal_s, missing_s) or changed > MOST_CHANGED:
+        return Beats(other.side.name, shared=shared, compared=False)
     low, middle, high = percentiles(ratios)
     return Beats(
-        other.name,
+        other.side.name,
         shared,
-        faster=float(((ratios < 1) & ~same).mean()),
-        same=float(same.mean()),
-        slower=float(((ratios > 1) & ~same).mean()),
+        faster=faster,
+        same=float((~_differ(ratios)).mean()),
+        slower=float(((ratios > 1) & _differ(ratios)).mean()),
         ratio_p5=low,
         ratio_p50=middle,
         ratio_p95=high,
     )
+
+
+def _differ(ratios: Floats) -> NDArray[np.bool_]:
+    """Where two times are not the same."""
+    return np.abs(ratios - 1) > SAME
+
+
+def _share_faster(ratios: Floats) -> float:
+    return float(((ratios < 1) & _differ(ratios)).mean())

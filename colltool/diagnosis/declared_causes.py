@@ -10,8 +10,12 @@ from colltool.diagnosis.hypotheses import CauseName, Hypothesis
 from colltool.logs.debug_conclusions import over_tcp, stated_together
 from colltool.logs.nccl_debug import DebugLines
 
-# handicap of a cause that the log states: it leads unless another one fits far better
+# Handicap of a cause that the log states: a negative one lowers the error by which causes are
+# ranked, so that it leads unless another one fits far better.
 DECLARED = -0.5
+
+# the tables of logs name causes as texts
+_CAUSES: Mapping[str, CauseName] = {name: name for name in get_args(CauseName)}
 
 
 class DeclaredCause(NamedTuple):
@@ -21,20 +25,28 @@ class DeclaredCause(NamedTuple):
     quoted: str
 
 
-def declared_causes(debug: DebugLines) -> tuple[DeclaredCause, ...]:
+def weighted_by_log(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
+    """The causes, weighted by what the logs state, without those that the logs rule out."""
+    declared: dict[CauseName, str] = {}
+    for cause, quoted in declared_causes(debug):
+        # the first declaration is quoted: they come with the worst first
+        declared.setdefault(cause, quoted)
+    ruled_out = set(denied(debug)) - declared.keys()
+    for hypothesis in causes:
+        if hypothesis.name in declared:
+            yield _declared(hypothesis, declared[hypothesis.name])
+        elif hypothesis.name not in ruled_out:
+            yield hypothesis
+
+
+def declared_causes(debug: DebugLines) -> Iterator[DeclaredCause]:
     """The causes that the logs state: first failures, then what lines say together, then
     settings."""
-    found: list[DeclaredCause] = []
     for stated in stated_together(debug):
         if stated.kind == "failed":
-            found.append(DeclaredCause("failed", stated.quoted))
+            yield DeclaredCause("failed", stated.quoted)
         elif stated.cause:
-            found.append(DeclaredCause(_CAUSES[stated.cause], stated.quoted))
-    return tuple(found)
-
-
-# the tables of logs name causes as texts
-_CAUSES: Mapping[str, CauseName] = {name: name for name in get_args(CauseName)}
+            yield DeclaredCause(_CAUSES[stated.cause], stated.quoted)
 
 
 def denied(debug: DebugLines) -> Iterator[CauseName]:
@@ -43,30 +55,25 @@ def denied(debug: DebugLines) -> Iterator[CauseName]:
         yield "sockets"
     if debug.gpudirect:
         yield "gpudirect"
-    copies = debug.connections("SHM") or debug.connections("P2P refused")
-    if debug.connections("P2P") and not copies:
+    # NCCL connects GPUs that cannot reach each other's memory through that of the host (SHM): with
+    # P2P alone no pair goes over PCIe in place of its links
+    through_host = debug.connections("SHM") or debug.connections("P2P refused")
+    if debug.connections("P2P") and not through_host:
         yield "pcie"
     if debug.multicast:
         yield "nvls-off"
 
 
-def weighted_by_log(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
-    """The causes, weighted by what the logs state, without those that the logs rule out."""
-    declared: dict[CauseName, str] = {}
-    for cause, quoted in declared_causes(debug):
-        declared.setdefault(cause, quoted)
-    out = set(denied(debug)) - declared.keys()
-    for hypothesis in causes:
-        if hypothesis.name in declared:
-            yield _declared(hypothesis, declared[hypothesis.name])
-        elif hypothesis.name not in out:
-            yield hypothesis
-
-
 def _declared(cause: Hypothesis, quoted: str) -> Hypothesis:
     # naming NICs is usual, too few of them are not
-    usual = cause.name == "rails" and quoted.startswith("NCCL_IB_HCA")
-    weight = 0.0 if usual else DECLARED
+    is_usual = cause.name == "rails" and quoted.startswith("NCCL_IB_HCA")
+    weight = 0.0 if is_usual else DECLARED
+    # where the log says TCP, the fabric's own network may be as slow as TCP, or slower
     most = 1.0 if cause.name == "sockets" else cause.most
-    handicap = cause.handicap + weight
-    return cause._replace(quoted=quoted, handicap=handicap, most=most, must_fit_closely=False)
+    return cause._replace(
+        quoted=quoted,
+        handicap=cause.handicap + weight,
+        most=most,
+        # a setting that was seen is there, whatever else slows the run
+        must_fit_closely=False,
+    )

@@ -3,6 +3,9 @@
 :func:`diagnose` splits the evidence by ranks per host. For each part it finds the fabric
 (machines), prices the series (validate), groups their sizes (size_classes), scores hypotheses
 (causes) and chooses what to run next (experiments); fleet compares the hosts of many runs.
+
+Logs of one machine may hold runs on whole hosts and on parts of them, such as 8 and 4 ranks on each
+of several hosts: each part is a machine of its own, with a fabric of that host size.
 """
 
 from __future__ import annotations
@@ -66,8 +69,22 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
-from colltool.logs.series import Measurements, Series
+from colltool.logs.series import Measurements
 from colltool.logs.stated import StatedLine
+
+
+class _DiagnosisOptions(NamedTuple):
+    """What the user gave; ``expect``: the share of the expected rate that is healthy, None for the
+    usual one."""
+
+    fabric: Fabric | None
+    overrides: Overrides
+    expect: float | None
+    readings: ModelOptions
+
+    @property
+    def pass_mark(self) -> float:
+        return HEALTHY_SHARE if self.expect is None else self.expect
 
 
 def diagnose(
@@ -95,29 +112,29 @@ def diagnose(
     stated = (*wrong_results(seen), *seen.stated)
     if fabric is not None:
         stated = as_expected_of(fabric, stated)
-    whole = _judged_or_stated(seen, options, stated)
+    diagnosis = _judged_or_stated(seen, options, stated)
     notes = [statement("empty-file", file=file) for file in seen.empty]
     # a file that states something is read, also without times
     read = {found.file for found in stated}
     for failed in seen.failed:
         if failed.file not in read:
             notes.append(statement("failed-file", file=failed.file, reason=failed.reason))
-    # a share above what is possible says nothing of health: it is another machine's
-    fits = fabrics_that_fit(seen) if whole.too_fast else ()
-    fleet = fleet_of(seen, whole.series)
-    first, last = stated_findings(stated, judged=bool(whole.series or whole.bounds))
+    findings_before, findings_after = stated_findings(
+        stated, judged=bool(diagnosis.series or diagnosis.bounds)
+    )
     if topology is not None:
-        first = (*topology_findings(topology, seen.debug), *first)
+        findings_before = (*topology_findings(topology, seen.debug), *findings_before)
         notes += topology.notes
     else:
         notes += dumped_topology(seen.debug)
     return replace(
-        whole,
-        findings=(*first, *whole.findings, *last),
-        notes=(*notes, *whole.notes),
+        diagnosis,
+        findings=(*findings_before, *diagnosis.findings, *findings_after),
+        notes=(*notes, *diagnosis.notes),
         topology=topology,
-        fleet=fleet,
-        fits=fits,
+        fleet=fleet_of(seen, diagnosis.series),
+        # a share above what is possible says nothing of health: it is another machine's
+        fits=fabrics_that_fit(seen) if diagnosis.too_fast else (),
         stated=stated,
     )
 
@@ -130,7 +147,7 @@ def _judged_or_stated(
     if not seen.series and not seen.bounds:
         return _without_times(seen, options, "")
     try:
-        return _joined([_diagnose_shape(part, options) for part in _by_shape(seen)])
+        return _joined([_diagnose_part(part, options) for part in _by_ranks_per_host(seen)])
     except ColltoolError as error:
         if not answers_alone(stated, error):
             raise
@@ -141,12 +158,15 @@ def _judged_or_stated(
 
 def _without_times(seen: Evidence, options: _DiagnosisOptions, unjudged: str) -> Diagnosis:
     """A diagnosis that compares nothing."""
-    name = options.fabric.name if options.fabric else ""
-    devices = seen.named.devices
-    assumed = AssumedFabric(name, (), devices, seen.named.hosts, tuple(devices_read(seen)))
     return Diagnosis(
-        assumed=assumed,
-        expect=HEALTHY_SHARE if options.expect is None else options.expect,
+        assumed=AssumedFabric(
+            options.fabric.name if options.fabric else "",
+            overrides=(),
+            devices=seen.named.devices,
+            hosts=seen.named.hosts,
+            said=tuple(devices_read(seen)),
+        ),
+        expect=options.pass_mark,
         series=(),
         findings=(),
         notes=(),
@@ -155,40 +175,32 @@ def _without_times(seen: Evidence, options: _DiagnosisOptions, unjudged: str) ->
     )
 
 
-class _DiagnosisOptions(NamedTuple):
-    """What the user gave; ``expect``: the share of the expected rate that is healthy."""
-
-    fabric: Fabric | None
-    overrides: Overrides
-    expect: float | None
-    readings: ModelOptions
-
-
-def _by_shape(seen: Evidence) -> list[Evidence]:
-    """Split runs across hosts by their ranks per host: each shape is its own machine."""
-    shapes = sorted(seen.ranks_per_host, reverse=True)
-    if len(shapes) < 2:
+def _by_ranks_per_host(seen: Evidence) -> list[Evidence]:
+    """Split runs across hosts by their ranks per host, the most first: runs on 8 and on 4 ranks of
+    each host are two machines."""
+    counts = sorted(seen.ranks_per_host, reverse=True)
+    if len(counts) < 2:
         return [seen]
-    most, *fewer = shapes
+    most, *fewer = counts
     # runs inside one host go with the whole hosts
     series = tuple(run for run in seen.logs.series if run.ranks_per_host in (most, None))
     parts = [seen._replace(logs=seen.logs._replace(series=series))]
-    for shape in fewer:
-        series = tuple(run for run in seen.logs.series if run.ranks_per_host == shape)
+    for count in fewer:
+        series = tuple(run for run in seen.logs.series if run.ranks_per_host == count)
         parts.append(Evidence(Measurements(series, ()), seen.named, debug=seen.debug))
     return parts
 
 
 def _joined(parts: Sequence[Diagnosis]) -> Diagnosis:
-    """Join the diagnoses of several shapes; the fabric is that of the largest."""
-    # findings on the largest shape come first
-    first, *others = parts
+    """Join the diagnoses of several parts; the fabric is that of the largest, whose findings come
+    first."""
+    largest, *others = parts
     if not others:
-        return first
-    said = list(first.assumed.said)
-    series = list(first.series)
-    findings = list(first.findings)
-    notes = dict.fromkeys(first.notes)
+        return largest
+    said = list(largest.assumed.said)
+    series = list(largest.series)
+    findings = list(largest.findings)
+    notes = dict.fromkeys(largest.notes)
     for part in others:
         if part.series:
             ranks = part.series[0].judged.series.ranks_per_host
@@ -199,15 +211,15 @@ def _joined(parts: Sequence[Diagnosis]) -> Diagnosis:
         findings += part.findings
         notes |= dict.fromkeys(part.notes)
     return replace(
-        first,
-        assumed=first.assumed._replace(said=tuple(said)),
+        largest,
+        assumed=largest.assumed._replace(said=tuple(said)),
         series=tuple(series),
         findings=tuple(findings),
         notes=tuple(notes),
     )
 
 
-def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
+def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     """Diagnose runs that all have the same number of ranks per host."""
     if options.fabric:
         fabric, assumed = given_fabric(options.fabric, seen)
@@ -215,24 +227,26 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
         fabric, assumed = nearest_fabric(seen, options.overrides)
     base = Scenario(fabric, readings=options.readings)
     measured = seen.on(fabric)
-    # PyTorch calls RCCL nccl, too
+    # one machine has one maker, so that any series names its library; without series there are
+    # traces alone, and PyTorch calls RCCL nccl, too
     library = next((series.library for series in seen.series), "NCCL")
     judged: tuple[ValidatedSeries, ...] = ()
     if measured.series or not seen.bounds:
         judged = validate(fabric, measured, readings=base.readings).series
-    reading = read_series(fabric, judged, expect=options.expect, assumed=not options.fabric)
-    scoring = Scoring(judged, reading.classes, base)
-    bounds, measure = upper_bounds(seen.bounds, base, library, reading.wires)
+    read = read_series(fabric, judged, expect=options.expect, assumed=not options.fabric)
+    scoring = Scoring(judged, read.classes, base)
+    bounds, measure = upper_bounds(seen.bounds, base, library, read.wires)
     findings: tuple[DiagnosisFinding, ...] = ()
     notes: tuple[Statement, ...] = ()
     if judged:
-        causes = _causes(scoring, reading.placed, seen, library)
-        findings = _findings(scoring, reading.placed, causes)
+        host = _host_facts(scoring, read.placed, seen, library)
+        causes = tuple(weighted_by_log(tuple(hypotheses(base, host)), seen.debug))
+        findings = _findings(scoring, host, causes)
         notes = tuple(notes_on(scoring, causes))
     return Diagnosis(
         assumed=assumed,
-        expect=HEALTHY_SHARE if options.expect is None else options.expect,
-        series=reading.health,
+        expect=options.pass_mark,
+        series=read.health,
         findings=findings,
         notes=notes,
         skipped=measured.skipped,
@@ -242,43 +256,38 @@ def _diagnose_shape(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     )
 
 
-def _unpriced(cause: CauseName, said: Statement) -> Cause:
-    """A cause that is seen without a price, and so has no error."""
-    return Cause(cause, said, check_of(cause), error=None, error_all=None)
-
-
-def _causes(
+def _host_facts(
     scoring: Scoring, placed: Sequence[PlacedGroup], seen: Evidence, library: str
-) -> tuple[Hypothesis, ...]:
-    """All causes that the machine may have, with what the logs say of each."""
-    spans = 1
+) -> HostFacts:
+    """What decides which causes the machine may have."""
+    tiers_crossed = 1
     for group, judged in zip(placed, scoring.series, strict=True):
         # a series across hosts crosses a network, whatever the fabric calls it
-        spans = max(spans, len(group.spans), 2 if across_hosts(judged.series) else 1)
-    maker = maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name)
-    small = any(size_class.size == "small" for size_class in scoring.classes)
-    host = HostFacts(spans, _ranks_inside(placed), library, maker, small)
-    return tuple(weighted_by_log(tuple(hypotheses(scoring.base, host)), seen.debug))
-
-
-def _ranks_inside(placed: Sequence[PlacedGroup]) -> int:
-    """Ranks in each innermost domain of the widest group."""
+        least = 2 if across_hosts(judged.series) else 1
+        tiers_crossed = max(tiers_crossed, len(group.spans), least)
     widest = max(placed, key=lambda group: len(group.spans))
-    return widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1
+    return HostFacts(
+        tiers_crossed,
+        # of an innermost domain
+        ranks_inside=widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1,
+        library=library,
+        maker=maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name),
+        small_seen=any(size_class.size == "small" for size_class in scoring.classes),
+    )
 
 
 def _findings(
-    scoring: Scoring, placed: Sequence[PlacedGroup], causes: Sequence[Hypothesis]
+    scoring: Scoring, host: HostFacts, causes: Sequence[Hypothesis]
 ) -> tuple[DiagnosisFinding, ...]:
     """What is off, with its causes and the experiments that separate them."""
     largest = max((judged.series for judged in scoring.series), key=attrgetter("ranks"))
-    inside = _ranks_inside(placed)
     # logs that list no hosts: those of the fabric that the group spans
-    hosts = largest.nodes or (largest.ranks // inside if inside > 1 else 1)
+    hosts = largest.nodes or (largest.ranks // host.ranks_inside if host.ranks_inside > 1 else 1)
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
-    found = []
-    for classes, supported in explained(scoring, causes):
-        found.append(_finding(scoring, sorted(classes), supported, machine))
+    found = [
+        _finding(scoring, sorted(indices), supported, machine)
+        for indices, supported in explained(scoring, causes)
+    ]
     return tuple(_with_collapses(scoring, found))
 
 
@@ -290,12 +299,12 @@ def _finding(
 ) -> DiagnosisFinding:
     """What is off in the size classes with these indices, with the causes that explain it; hints
     where none does."""
-    classes = [scoring.classes[index] for index in indices]
+    size_classes = [scoring.classes[index] for index in indices]
     series = [
         scoring.series[index]
-        for index in sorted({size_class.series_index for size_class in classes})
+        for index in sorted({size_class.series_index for size_class in size_classes})
     ]
-    shares = [size_class.share for size_class in classes]
+    shares = [size_class.share for size_class in size_classes]
     causes = []
     for fitted in supported:
         cause = fitted.cause
@@ -304,16 +313,16 @@ def _finding(
     hints: list[Statement] = []
     if not supported:
         if all(across_hosts(judged.series) for judged in series):
-            causes.append(_congested(classes, scoring.base.fabric.tiers[-1].name))
+            causes.append(_congested(size_classes, scoring.base.fabric.tiers[-1].name))
         for judged in series:
             title = judged.series.title
             hints += [statement("hint", series=title, finding=found) for found in judged.findings]
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
-        size=" and ".join(sorted({size_class.size for size_class in classes})),
+        size=" and ".join(sorted({size_class.size for size_class in size_classes})),
         low=min(shares),
         high=max(shares),
-        error=sum(map(scoring.plain_error, classes)) / len(classes),
+        error=sum(map(scoring.plain_error, size_classes)) / len(size_classes),
         causes=tuple(causes),
         experiments=next_experiments(supported, scoring.base, machine) if supported else (),
         hints=tuple(hints),
@@ -326,41 +335,62 @@ def _congested(classes: Sequence[SizeClass], network: str) -> Cause:
     return _unpriced("network", statement("congested", network=network, shares=tuple(shares)))
 
 
-def _with_collapses(
-    scoring: Scoring, findings: Sequence[DiagnosisFinding]
-) -> Iterator[DiagnosisFinding]:
-    """Put a rate that falls at a size and stays low first among the causes of its series."""
-    collapses: dict[str, tuple[ValidatedSeries, Collapse]] = {}
-    for judged in scoring.series:
-        collapse = collapse_in(judged.series.points)
-        if collapse:
-            collapses[judged.series.title] = (judged, collapse)
-    for finding in findings:
-        titles = [title for title in finding.series if title in collapses]
-        if titles and "large" in finding.size:
-            judged, collapse = collapses.pop(titles[0])
-            cause = _collapse_cause(judged.series, collapse)
-            finding = finding._replace(causes=(cause, *finding.causes))
-        yield finding
-    for title, (judged, collapse) in collapses.items():
-        # all sizes from the collapse on
-        shares = [
-            point.of_expected for point in judged.points if point.bytes >= collapse.after.bytes
-        ]
-        yield DiagnosisFinding(
-            series=(title,),
+def _unpriced(cause: CauseName, said: Statement) -> Cause:
+    """A cause that is seen without a price, and so has no error."""
+    return Cause(cause, said, check_of(cause), error=None, error_all=None)
+
+
+class _Collapsed(NamedTuple):
+    """A series whose rate falls at a size and stays low."""
+
+    judged: ValidatedSeries
+    collapse: Collapse
+
+    @property
+    def title(self) -> str:
+        return self.judged.series.title
+
+    @property
+    def cause(self) -> Cause:
+        before, after, _ = self.collapse
+        rate_of = self.judged.series.busbw_Bps
+        rates = (rate_of(before), rate_of(after))
+        said = statement("collapse", size=after.shown_bytes, rates=rates)
+        return _unpriced("collapse", said)
+
+    @property
+    def finding(self) -> DiagnosisFinding:
+        """The finding of a series that has no other one: all sizes from the collapse on."""
+        least = self.collapse.after.bytes
+        shares = [point.of_expected for point in self.judged.points if point.bytes >= least]
+        return DiagnosisFinding(
+            series=(self.title,),
             size="large",
             low=min(shares),
             high=max(shares),
             error=fmean(abs(log(share)) for share in shares),
-            causes=(_collapse_cause(judged.series, collapse),),
+            causes=(self.cause,),
             experiments=(),
             hints=(),
         )
 
 
-def _collapse_cause(series: Series, collapse: Collapse) -> Cause:
-    rates = (series.busbw_Bps(collapse.before), series.busbw_Bps(collapse.after))
-    return _unpriced(
-        "collapse", statement("collapse", size=collapse.after.shown_bytes, rates=rates)
-    )
+def _with_collapses(
+    scoring: Scoring, findings: Sequence[DiagnosisFinding]
+) -> Iterator[DiagnosisFinding]:
+    """Put a collapse first among the causes of its series' large messages; where no finding is of
+    these, it is one of its own."""
+    collapsed: dict[str, _Collapsed] = {}
+    for judged in scoring.series:
+        collapse = collapse_in(judged.series.points)
+        if collapse:
+            found = _Collapsed(judged, collapse)
+            collapsed[found.title] = found
+    for finding in findings:
+        titles = [title for title in finding.series if title in collapsed]
+        if titles and "large" in finding.size:
+            cause = collapsed.pop(titles[0]).cause
+            finding = finding._replace(causes=(cause, *finding.causes))
+        yield finding
+    for found in collapsed.values():
+        yield found.finding

@@ -190,7 +190,7 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
     of one generation. Where none fits, because even the slowest is too fast, the slowest usual one.
     """
     kernels = any(map(_shows_machine, seen.logs.series))
-    if not kernels and (seen.logs.series or not declared_causes(seen.debug)):
+    if not kernels and (seen.logs.series or not any(declared_causes(seen.debug))):
         raise _which("which GPUs ran this? The logs do not name their devices", ())
     fits = _fitting(seen, overrides) if kernels else ()
     streams = all(map(is_stream, seen.logs.series))

@@ -14,50 +14,6 @@ from colltool.logs.log_file import Log
 _T = TypeVar("_T")
 
 
-class Format(NamedTuple):
-    """A log format.
-
-    ``mention``: the word by which the guide and the help name it. ``known_by``: name and sign, for
-    error messages. ``read`` raises ColltoolError where no row is usable. ``shares``: a log may also
-    hold tables of other such formats. ``versions``: those that are read, as guides/formats.md has
-    them.
-    """
-
-    mention: str
-    known_by: str
-    recognises: Callable[[Log], bool]
-    read: Callable[[Log, UserHints], ParsedLog]
-    shares: bool = False
-    versions: str = "all"
-
-
-class NoTable(ColltoolError):
-    """A log without a table of any known format; it may still state something."""
-
-
-class WrongValues(ColltoolError):
-    """A table in which every row has a wrong result; ``rows`` of them."""
-
-    rows: int = 1
-
-
-# notes on rows whose values are wrong
-WRONG_NOTES = frozenset({"wrong-result", "validation-failed"})
-
-
-def nothing_usable(what: str, notes: Sequence[Note], where: str, fix: str) -> ColltoolError:
-    """The error for a table without a usable row, by the notes on its rows: a benchmark whose
-    results are all wrong was not cut short."""
-    codes = {note.reason.code for note in notes}
-    if codes and codes <= WRONG_NOTES:
-        wrong = WrongValues(what, where=where, fix="colltool doctor says what to look at")
-        wrong.rows = len(notes)
-        return wrong
-    if "run-failed" in codes:
-        fix = "colltool doctor says what the error means"
-    return ColltoolError(what, where=where, fix=fix)
-
-
 class UserHints(NamedTuple):
     """What the caller says about the logs; None leaves it to the logs."""
 
@@ -65,11 +21,6 @@ class UserHints(NamedTuple):
     primitive: Primitive | None = None
     nodes: int | None = None
     in_place: bool = False
-
-
-def place(file: str, line: int, item: str) -> str:
-    """``file:line``, and the item if the file has more than lines."""
-    return f"{file}:{line}: {item}" if item else f"{file}:{line}"
 
 
 class RankCall(NamedTuple):
@@ -114,7 +65,8 @@ class Record(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A row that was left out, or ``used`` with a reservation."""
+    """A row that was left out, or with ``used`` one that is a record, of which something is
+    doubtful."""
 
     reason: Statement
     file: str
@@ -134,14 +86,71 @@ class ParsedLog(NamedTuple):
     notes: Sequence[Note]
 
 
-def agree(found: _T | None, stated: _T | None, what: str, argument: str, where: str) -> _T | None:
-    """Whichever of log and caller says something; an error where they differ."""
+def place(file: str, line: int, item: str) -> str:
+    """``file:line``, and the item if the file has more than lines."""
+    return f"{file}:{line}: {item}" if item else f"{file}:{line}"
+
+
+class Format(NamedTuple):
+    """A log format.
+
+    ``mention``: the word by which the guide and the help name it. ``known_by``: name and sign, for
+    error messages. ``read`` raises ColltoolError where no row is usable. ``shares``: a log may also
+    hold tables of other such formats. ``versions``: those that are read, as guides/formats.md has
+    them.
+    """
+
+    mention: str
+    known_by: str
+    recognises: Callable[[Log], bool]
+    read: Callable[[Log, UserHints], ParsedLog]
+    shares: bool = False
+    versions: str = "all"
+
+
+class NoTable(ColltoolError):
+    """A log without a table of any known format; it may still state something."""
+
+
+class WrongValues(ColltoolError):
+    """A table in which every row has a wrong result; ``rows`` of them."""
+
+    def __init__(self, what: str, rows: int, where: str) -> None:
+        super().__init__(what, where=where, fix="colltool doctor says what to look at")
+        self.rows = rows
+
+
+# notes on rows whose values are wrong
+WRONG_NOTES = frozenset({"wrong-result", "validation-failed"})
+
+
+def nothing_usable(what: str, notes: Sequence[Note], where: str, fix: str) -> ColltoolError:
+    """The error for a table without a usable row, by the notes on its rows: a benchmark whose
+    results are all wrong was not cut short."""
+    codes = {note.reason.code for note in notes}
+    if codes and codes <= WRONG_NOTES:
+        return WrongValues(what, len(notes), where)
+    if "run-failed" in codes:
+        fix = "colltool doctor says what the error means"
+    return ColltoolError(what, where=where, fix=fix)
+
+
+def agree(
+    found: _T | None, stated: _T | None, subject: str, argument: str, where: str
+) -> _T | None:
+    """Whichever of log and caller says something.
+
+    Raises:
+        ColltoolError: they differ: ``the log says ranks: 16, --ranks says 8``, of which ``ranks:``
+            is the ``subject``.
+    """
     if found is None:
         return stated
     if stated is not None and found != stated:
-        what = f"the log says {what} {found}, {argument_text(argument)} says {stated}"
         raise ColltoolError(
-            what, where=where, fix=f"leave {argument_text(argument)} out, or correct it"
+            f"the log says {subject} {found}, {argument_text(argument)} says {stated}",
+            where=where,
+            fix=f"leave {argument_text(argument)} out, or correct it",
         )
     return found
 
