@@ -369,8 +369,9 @@ def point_times(
     primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]
 ) -> PointTimes:
     """Times of the columns that have a price, except those priced by measured protocols."""
-    times = []
-    for name, cell in zip(names, columns, strict=True):
-        if cell.total_s is not None and not cell.protocol:
-            times.append(ColumnTime(name, cell.total_s, cell.fitted_s))
+    times = [
+        ColumnTime(name, cell.total_s, cell.fitted_s)
+        for name, cell in zip(names, columns, strict=True)
+        if cell.total_s is not None and not cell.protocol
+    ]
     return PointTimes(primitive, ranks, size, tuple(times))

@@ -20,10 +20,11 @@ def gains(fabric: Fabric, priced: SchedulePrice) -> tuple[Gain, ...]:
     """The changes that save time, the largest first. None for a user's own algorithm."""
     if priced.row.status == "own":
         return ()
-    found = []
-    for gain in (*_by_tier(fabric, priced), _halved_launch(fabric, priced)):
-        if gain.total_s < float(priced.row.total_s):
-            found.append(gain)
+    found = [
+        gain
+        for gain in (*_by_tier(fabric, priced), _halved_launch(fabric, priced))
+        if gain.total_s < float(priced.row.total_s)
+    ]
     found.sort(key=attrgetter("total_s"))
     return tuple(found)
 

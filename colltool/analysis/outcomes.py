@@ -142,10 +142,9 @@ class CompareLine(NamedTuple):
         fastest = self.fastest()
         if fastest is None:
             return PointCall("none", None)
-        rivals = []
-        for at, cell in enumerate(self.cells):
-            if at != fastest and cell.total_s is not None:
-                rivals.append(at)
+        rivals = [
+            at for at, cell in enumerate(self.cells) if at != fastest and cell.total_s is not None
+        ]
         if not rivals:
             return PointCall("alone", fastest)
         ratios = []
@@ -198,10 +197,9 @@ class CompareLine(NamedTuple):
 
     def fastest(self) -> int | None:
         """The column with the least seconds, the first of equals. None without any price."""
-        seconds = {}
-        for at, cell in enumerate(self.cells):
-            if cell.total_s is not None:
-                seconds[at] = cell.total_s
+        seconds = {
+            at: cell.total_s for at, cell in enumerate(self.cells) if cell.total_s is not None
+        }
         return min(seconds, key=seconds.__getitem__, default=None)
 
     def point(self, names: Sequence[str]) -> PointTimes:

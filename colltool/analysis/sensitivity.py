@@ -346,10 +346,9 @@ def _value_of_information(
         # A full sort is not needed: which draws fall into which bin is all that counts.
         order = np.argpartition(drawn[number.place], starts)
         parts: list[NDArray[Any]] = np.array_split(order, BINS)
-        best_of_bins = []
-        for part in parts:
-            if len(part):
-                best_of_bins.append(totals[:, part].mean(axis=1).min() * len(part))
+        best_of_bins = [
+            totals[:, part].mean(axis=1).min() * len(part) for part in parts if len(part)
+        ]
         gain_s = best_s - sum(best_of_bins) / count
         if gain_s > ROUNDING * best_s:
             found.append(
@@ -444,9 +443,9 @@ def _break_even(question: WhatIf, direction: Direction) -> BreakEven:
 def _winners(question: WhatIf, directions: Sequence[Direction]) -> list[list[str]]:
     """The winner's title at each value of each direction."""
     count = POINTS * len(directions)
-    varied: dict[Place, Floats] = {}
-    for direction in directions:
-        varied[direction.number.place] = np.full(count, direction.number.value)
+    varied: dict[Place, Floats] = {
+        direction.number.place: np.full(count, direction.number.value) for direction in directions
+    }
     for at, direction in enumerate(directions):
         varied[direction.number.place][POINTS * at : POINTS * (at + 1)] = direction.values
     seconds = _seconds(question.rows(varied, count), count)

@@ -137,9 +137,7 @@ def _mixes(sample: Sample) -> set[tuple[int, ...]]:
     """Algorithms to start from, one for each component."""
     components, algorithms = sample.allowed.shape
     order = np.arange(algorithms)
-    found = set()
-    for shift in range(algorithms):
-        found.add(_first_allowed(sample.allowed, np.roll(order, shift)))
+    found = {_first_allowed(sample.allowed, np.roll(order, shift)) for shift in range(algorithms)}
     if algorithms > 1:
         # the algorithm of fewest steps below, the one of fewest bytes above
         low = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, ALPHA].mean(axis=1)))

@@ -130,9 +130,10 @@ def head_comments(results: Sequence[FittedSeries], notes: Sequence[str]) -> list
         lines += _indented(2, [*wrap(", ".join(some), _WIDTH - 4), *rest])
         if fit.left_out:
             times = {row.bytes: format_time(row.measured_s) for row in fit.residuals}
-            outliers = []
-            for left in fit.left_out:
-                outliers.append(f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}")
+            outliers = [
+                f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}"
+                for left in fit.left_out
+            ]
             some, rest = _evenly_chosen(outliers, most)
             lines.append("  off the curve, not in the fit:")
             lines += _indented(4, [*some, *rest])

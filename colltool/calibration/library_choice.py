@@ -110,7 +110,6 @@ def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> Library
 def _mpich_runs(series: Series, rule: dict[str, Any]) -> tuple[str, ...]:
     """MPICH's algorithm at each size: its rule changes at a size per peer."""
     peers = series.ranks if series.primitive is A2A else 1
-    found = []
-    for size in sizes_of(series):
-        found.append(rule["large" if size > rule["most_bytes"] * peers else "small"])
-    return tuple(found)
+    return tuple(
+        rule["large" if size > rule["most_bytes"] * peers else "small"] for size in sizes_of(series)
+    )

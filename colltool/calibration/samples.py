@@ -65,9 +65,7 @@ class Member(NamedTuple):
 
     def of_algorithms(self, places: Labels) -> "Member":
         """The member with the algorithms at these places; one may be repeated."""
-        inner = {}
-        for name, costs in self.inner.items():
-            inner[name] = at_places(costs, places)
+        inner = {name: at_places(costs, places) for name, costs in self.inner.items()}
         return self._replace(
             costs=at_places(self.costs, places),
             inner=inner,
@@ -150,10 +148,10 @@ def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[Algo
         return [member.costs] * len(parts)
     names = list(member.inner)
     count = len(parts) - (SWITCH in parts)
-    found = []
-    for place, name in enumerate(parts):
-        found.append(member.inner[name_inside(name, min(place, count - 1), count, names)])
-    return found
+    return [
+        member.inner[name_inside(name, min(place, count - 1), count, names)]
+        for place, name in enumerate(parts)
+    ]
 
 
 def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:

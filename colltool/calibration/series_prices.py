@@ -91,13 +91,15 @@ def price_series(
         parts = (row.steps_s, row.moved_s, row.overhead_s, row.rest_s, row.total_s, row.protocol)
         # a part may be alike at all sizes
         columns = [np.broadcast_to(np.asarray(part), len(sizes)).tolist() for part in parts]
-        quotes = []
-        for *split, total_s, protocol in zip(*columns, strict=True):
-            quotes.append(Quote(row.title, protocol, total_s, bound_by(*split), row.spec))
+        quotes = [
+            Quote(row.title, protocol, total_s, bound_by(*split), row.spec)
+            for *split, total_s, protocol in zip(*columns, strict=True)
+        ]
         by_title[row.title] = tuple(quotes)
-    best = []
-    for quotes_of_size in zip(*by_title.values(), strict=True):
-        best.append(min(quotes_of_size, key=attrgetter("seconds")))
+    best = [
+        min(quotes_of_size, key=attrgetter("seconds"))
+        for quotes_of_size in zip(*by_title.values(), strict=True)
+    ]
     return Priced(by_title, tuple(best))
 
 

@@ -132,9 +132,10 @@ def fit_tier(
         errors = fit.errors_by_member
         if joint is not None:
             errors = list(islice(joint_errors, len(fit.members)))
-        fits = []
-        for member, own_errors, excluded in zip(fit.members, errors, left_out, strict=True):
-            fits.append(SeriesFit(member, choice, protocols, own_errors, excluded))
+        fits = [
+            SeriesFit(member, choice, protocols, own_errors, excluded)
+            for member, own_errors, excluded in zip(fit.members, errors, left_out, strict=True)
+        ]
         collectives.append(FittedCollective(fit, protocols, fits))
     return TierFit(tier, fabric, collectives, shared=joint is not None)
 
@@ -172,9 +173,10 @@ class CollectiveSeries(NamedTuple):
         """Costs of the algorithms that can run. ``inner`` names the protocols of the other tiers;
         by default their last ones, which are for large messages."""
         if inner is None:
-            inner = {}
-            for name, listed in self.protocols_inside(placed).items():
-                inner[name] = next(reversed(listed.values()))
+            inner = {
+                name: next(reversed(listed.values()))
+                for name, listed in self.protocols_inside(placed).items()
+            }
         found = []
         for name in names:
             cost = algorithm_costs(placed, self.tier.name, self.primitive, name, inner)

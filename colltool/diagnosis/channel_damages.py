@@ -149,9 +149,7 @@ def _distinct(lines: GraphLines) -> Iterator[tuple[tuple[str, ...], LoggedNode]]
 
 def _gpus_used(node: _RunNode, logged: LoggedNode, busids: Sequence[int]) -> tuple[int, ...]:
     """The bus ids of the GPUs that a run used, where these are not all of the file."""
-    known = set()
-    for slot in slots_with(node.read(), "gpu"):
-        known.add(bus_number(slot.get("busid")))
+    known = {bus_number(slot.get("busid")) for slot in slots_with(node.read(), "gpu")}
     ring = logged.graphs["ring"]
     used = set(busids)
     if not used and ring.by_busid and logged.nodes * logged.local != logged.ranks:

@@ -82,9 +82,9 @@ class _Trial(NamedTuple):
             self.primitive, self.sizes, self.ranks, self.hosts, mpi=mpi, settings=self.settings
         )
         factor = busbw_factor(self.primitive, self.ranks)
-        foretold = []
-        for cause, seconds in outcomes:
-            foretold.append(Prediction(cause, self.bytes / seconds * factor, seconds))
+        foretold = [
+            Prediction(cause, self.bytes / seconds * factor, seconds) for cause, seconds in outcomes
+        ]
         return Experiment(command, self.bytes, tuple(foretold), self.note, self.hosts)
 
 

@@ -49,10 +49,11 @@ class NetworkMatch(NamedTuple):
     def said(self) -> Statement:
         """Every usual way to have that rate: ``4 x 200G or 8 x 100G``."""
         total = self.nics * self.gbit
-        ways = []
-        for count in reversed(COUNTS):
-            if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT:
-                ways.append(statement("nics", count=count, gbit=total // count))
+        ways = [
+            statement("nics", count=count, gbit=total // count)
+            for count in reversed(COUNTS)
+            if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT
+        ]
         # of many the two with the most NICs, which are the likeliest
         return statement("nics-ways", ways=tuple(ways[-2:]))
 
@@ -92,10 +93,11 @@ def share_reached(fabric: Fabric, series: Series, *, rings: bool = True) -> floa
     times = Scenario(fabric, only=RINGS if rings and series.primitive is AR else ()).times(series)
     if times is None:
         return None
-    shares = []
-    for time, point in zip(times, series.points, strict=True):
-        if point.bytes * PLATEAU >= series.points[-1].bytes:
-            shares.append(time / point.seconds)
+    shares = [
+        time / point.seconds
+        for time, point in zip(times, series.points, strict=True)
+        if point.bytes * PLATEAU >= series.points[-1].bytes
+    ]
     return median(shares[-LARGE:])
 
 

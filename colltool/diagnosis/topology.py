@@ -120,10 +120,7 @@ def _notes(lines: GraphLines, compared: Sequence[ComparedNode]) -> Iterator[Stat
     for node in compared:
         if node.kept:
             yield statement("some-gpus", count=node.kept)
-        orders = []
-        for graph in node.graphs:
-            if graph.differs == ("order",):
-                orders.append(GRAPH_NAMES[graph.graph])
+        orders = [GRAPH_NAMES[graph.graph] for graph in node.graphs if graph.differs == ("order",)]
         if orders and not node.differs:
             yield statement("other-order", graphs=orders)
 

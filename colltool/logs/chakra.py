@@ -197,9 +197,10 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
     calling = [node for node in nodes if streams[node.id] in _CALLING]
     _check_listed(calling, placed, where)
     labels = {node.id: _labels(node, placed, rank) for node in calling}
-    timed = []
-    for node, start, end in _times(nodes, streams, where):
-        timed.append(Timed(node, streams[node.id], start, end, labels.get(node.id, {})))
+    timed = [
+        Timed(node, streams[node.id], start, end, labels.get(node.id, {}))
+        for node, start, end in _times(nodes, streams, where)
+    ]
     about: Labels = {}
     if rank is not None:
         about["rank"] = rank
@@ -353,10 +354,11 @@ def _by_name(name: str) -> str:
 
 def _labels_of_pytorch(attributes: Mapping[str, Value], placed: Mapping[str, Labels]) -> Labels:
     """The labels of a call of PyTorch's execution trace, which are the profiler's own."""
-    labels: Labels = {}
-    for attribute, label in _LABELS.items():
-        if attribute in attributes:
-            labels[label] = attributes[attribute]
+    labels: Labels = {
+        label: attributes[attribute]
+        for attribute, label in _LABELS.items()
+        if attribute in attributes
+    }
     listed = placed.get(text(labels.get("Process Group Name")), {})
     known = count(labels.get("Group size"))
     if not known or known == listed.get("Group size"):

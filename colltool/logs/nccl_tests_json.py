@@ -158,10 +158,11 @@ def _halves(result: object) -> dict[str, Half]:
         half = _mapping(result).get(key)
         if not isinstance(half, dict):
             continue
-        cells = {}
-        for theirs, name in _CELLS.items():
-            if half.get(theirs) is not None:
-                cells[name] = str(half[theirs])
+        cells = {
+            name: str(half[theirs])
+            for theirs, name in _CELLS.items()
+            if half.get(theirs) is not None
+        }
         found[label] = cells
     return found
 

@@ -89,9 +89,10 @@ def read_logs(
     if problems:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
     joined = join_calls(records)
-    series = []
-    for found in series_of(joined.records):
-        series.append(found._replace(joined=not joined.files.isdisjoint(found.files)))
+    series = [
+        found._replace(joined=not joined.files.isdisjoint(found.files))
+        for found in series_of(joined.records)
+    ]
     return Measurements(tuple(series), tuple(skipped_of([*notes, *joined.notes])))
 
 

@@ -118,9 +118,10 @@ def observe(found: TraceEvents) -> RankTrace:
             _is_inside(kernel, steps),
         )
         calls.append(observed)
-    others = []
-    for kernel in undescribed:
-        others.append((short_name(kernel.name), kernel.lasts_us, _hidden_us(kernel, compute)))
+    others = [
+        (short_name(kernel.name), kernel.lasts_us, _hidden_us(kernel, compute))
+        for kernel in undescribed
+    ]
     window_s = steps.window_us * 1e-6
     _check_times(found, calls, window_s)
     about = found.about
