@@ -11,12 +11,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.statements import Statement
 from colltool.logs.log_file import Log
-from colltool.logs.records import Note, ParsedLog, RankCall, Record
+from colltool.logs.records import Note, ParsedLog, RankCall, Record, place
 from colltool.logs.sentences import statement
 
 _PRIMITIVES: dict[str, Primitive] = {
@@ -136,34 +137,56 @@ def json_document(log: Log, what: str) -> Any:
         ) from error
 
 
-def call_record(
-    primitive: Primitive,
-    ranks: int,
-    nodes: int | None,
-    size: float,
-    seconds: float,
-    *,
-    version: str,
-    file: str,
-    item: str,
-    line: int = 1,
-    call: RankCall | None = None,
-) -> Record:
-    """A call of NCCL."""
-    return Record(
-        primitive,
-        ranks,
-        nodes,
-        size,
-        seconds,
-        dtype="",
-        library="NCCL",
-        version=version,
-        file=file,
-        line=line,
-        item=item,
-        call=call,
-    )
+class CallPlace(NamedTuple):
+    """Where a call of NCCL stands, and by which program: its ``item`` of a file that has more than
+    lines."""
+
+    version: str
+    file: str
+    line: int = 1
+    item: str = ""
+
+    @property
+    def where(self) -> str:
+        return place(self.file, self.line, self.item)
+
+    def note(self, reason: Statement, *, used: bool = False) -> Note:
+        """Why the call is left out or doubted."""
+        return Note(reason, self.file, self.line, self.item, used)
+
+    def record(
+        self,
+        primitive: Primitive,
+        ranks: int,
+        nodes: int | None,
+        size: float,
+        seconds: float,
+        call: RankCall | None,
+    ) -> Record:
+        """The call as it was measured."""
+        return Record(
+            primitive,
+            ranks,
+            nodes,
+            size,
+            seconds,
+            dtype="",
+            library="NCCL",
+            version=self.version,
+            file=self.file,
+            line=self.line,
+            item=self.item,
+            call=call,
+        )
+
+
+def rank_call(
+    communicator: object, operation: object, number: int | None, rank: int | None
+) -> RankCall | None:
+    """The call as other ranks see it, too; None where it has no number or no rank."""
+    if number is None or rank is None:
+        return None
+    return RankCall(f"{communicator}"[:80], f"{operation}", number, rank)
 
 
 def parsed(log: Log, found: Iterable[Record | Note], what: str, fix: str) -> ParsedLog:

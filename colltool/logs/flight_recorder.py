@@ -25,7 +25,7 @@ from colltool.logs.call_records import (
     MESSAGE,
     NO_OBJECT,
     START_UP,
-    call_record,
+    CallPlace,
     json_document,
     listed,
     mapping,
@@ -58,17 +58,18 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     """The calls of a dump, and notes on entries that are none."""
     dump = mapping(json_document(log, _WHAT))
+    place = CallPlace("Flight Recorder", log.file)
     if not isinstance(dump.get("entries"), list):
-        yield Note(statement("no-entries"), log.file, line=1)
+        yield place.note(statement("no-entries"))
     groups = mapping(dump.get("pg_config"))
     begun: set[tuple[str, object]] = set()
     # groups whose first call is in the dump: then the first of each operation is, too
     whole_groups: set[str] = set()
     for index, value in enumerate(listed(dump.get("entries"))):
-        item = f"entry {index}"
+        place = place._replace(item=f"entry {index}")
         entry = mapping(value)
         if not entry:
-            yield Note(NO_OBJECT, log.file, line=1, item=item)
+            yield place.note(NO_OBJECT)
             continue
         key, group = _group(entry, groups)
         number = whole(entry.get("collective_seq_id"))
@@ -76,11 +77,11 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
             whole_groups.add(key)
         name = entry.get("profiling_name")
         operation = (key, str(name)[:80])
-        first = key in whole_groups and operation not in begun and number is not None
+        connects = key in whole_groups and operation not in begun and number is not None
         begun.add(operation)
-        found = _call(entry, key, group, hints, log.file, item)
-        if first and isinstance(found, Record):
-            found = Note(START_UP, log.file, line=1, item=item)
+        found = _call(entry, key, group, hints, place)
+        if connects and isinstance(found, Record):
+            found = place.note(START_UP)
         yield found
 
 
@@ -89,44 +90,33 @@ def _call(
     key: str,
     group: Mapping[str, Any],
     hints: UserHints,
-    file: str,
-    item: str,
+    place: CallPlace,
 ) -> Record | Note:
     """A call that completed and was timed, or a note on why it cannot be used."""
     if entry.get("is_p2p") is True:
-        return Note(MESSAGE, file, line=1, item=item)
+        return place.note(MESSAGE)
     primitive = primitive_of(entry.get("profiling_name"))
     seconds = positive(entry.get("duration_ms")) / 1e3
     if entry.get("state") in _UNDER_WAY:
-        return Note(statement("not-completed"), file, line=1, item=item)
+        return place.note(statement("not-completed"))
     shapes = listed(entry.get("input_sizes"))
     dtypes = listed(entry.get("input_dtypes"))
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
-        return Note(statement("not-timed"), file, line=1, item=item)
-    ranks = agreed_ranks(_ranks_of(group) or None, hints, f"{file}:1: {item}")
+        return place.note(statement("not-timed"))
+    ranks = agreed_ranks(_ranks_of(group) or None, hints, place.where)
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size += prod(map(positive, listed(shape)[:_NO_DIMENSIONS])) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not 0 < size < 1e18:
-        return Note(statement("no-group", argument=argument_text("ranks")), file, line=1, item=item)
+        return place.note(statement("no-group", argument=argument_text("ranks")))
     if primitive is AG:
         size *= ranks
     number = whole(entry.get("collective_seq_id"))
     call = None
     if number is not None:
         # the dump does not say whose it is
-        call = RankCall(key, "", number, file, waits=True)
-    return call_record(
-        primitive,
-        ranks,
-        hints.nodes,
-        size,
-        seconds,
-        version="Flight Recorder",
-        file=file,
-        item=item,
-        call=call,
-    )
+        call = RankCall(key, "", number, place.file, waits=True)
+    return place.record(primitive, ranks, hints.nodes, size, seconds, call)
 
 
 def _ranks_of(group: Mapping[str, Any]) -> int:

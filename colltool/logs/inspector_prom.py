@@ -25,12 +25,13 @@ from colltool.logs.call_records import (
     MESSAGE,
     NOT_MODELLED,
     START_UP,
-    call_record,
+    CallPlace,
     parsed,
     primitive_of,
+    rank_call,
 )
 from colltool.logs.log_file import Log
-from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_nodes
+from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_nodes
 from colltool.logs.sentences import statement
 
 _SAMPLE = re.compile(r"(nccl_\w{1,80})\{(.{0,4000})\}\s+(\S{1,40})(?:\s+-?\d{1,20})?$")
@@ -85,6 +86,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
 
 def _call(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Note:
     """The call or the bucket of a set of labels."""
+    place = CallPlace("Inspector", file, sample.line)
     labels = sample.labels
     name = labels.get("collective")
     primitive = primitive_of(name)
@@ -92,31 +94,27 @@ def _call(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Not
     seconds = sample.metrics.get(TIME_METRIC, 0.0) / 1e6
     busbw = sample.metrics.get(BUSBW_METRIC, 0.0) * 1e9
     if primitive is None or ranks is None or ranks < 2 or seconds <= 0 or busbw <= 0:
-        return Note(NOT_MODELLED, file, sample.line)
+        return place.note(NOT_MODELLED)
     size = _power_of_two(busbw * seconds / busbw_factor(primitive, ranks))
-    if size < 1 or not _within(labels.get("message_size", ""), size, ranks):
-        return Note(
-            statement("not-in-bucket", label=labels.get("message_size", "")), file, sample.line
-        )
+    stated_size = labels.get("message_size", "")
+    if size < 1 or not _within(stated_size, size, ranks):
+        return place.note(statement("not-in-bucket", label=stated_size))
     number = _count(labels, "coll_sn")
     if number == 0:
-        return Note(START_UP, file, sample.line)
-    rank = _count(labels, "rank")
-    call = None
-    if number is not None and rank is not None:
-        call = RankCall(labels.get("comm_id", ""), str(name), number, rank)
+        return place.note(START_UP)
     nodes = _count(labels, "n_nodes", "nnodes")
-    return call_record(
+    return place.record(
         primitive,
         ranks,
-        agreed_nodes(nodes, hints, f"{file}:{sample.line}"),
+        agreed_nodes(nodes, hints, place.where),
         size,
         seconds,
-        version="Inspector",
-        file=file,
-        line=sample.line,
-        item="",
-        call=call,
+        call=rank_call(
+            labels.get("comm_id", ""),
+            name,
+            number,
+            rank=_count(labels, "rank"),
+        ),
     )
 
 

@@ -25,16 +25,17 @@ from colltool.logs.call_records import (
     NO_OBJECT,
     NOT_MODELLED,
     START_UP,
-    call_record,
+    CallPlace,
     json_values,
     mapping,
     parsed,
     positive,
     primitive_of,
+    rank_call,
     whole,
 )
 from colltool.logs.log_file import Log
-from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_nodes
+from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_nodes
 from colltool.logs.sentences import statement
 
 _GPU_CLOCK = "kernel_gpu"
@@ -50,68 +51,66 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     """A record per call and rank, or a note on why it cannot be used."""
     context: Mapping[str, Any] = {}  # the record whose header holds for those that have none
     for index, (line, value) in enumerate(json_values(log)):
-        item = f"record {index}"
+        place = CallPlace(_version(context), log.file, line, f"record {index}")
         record = mapping(value)
         if not record:
-            yield Note(NO_OBJECT, log.file, line, item)
+            yield place.note(NO_OBJECT)
         elif "dump_stats" in record:
             context = record
         elif "coll_perf" in record:
             own = record if "header" in record else context
-            yield from _call(record, own, log.file, line, item, hints)
+            yield from _call(record, own, place._replace(version=_version(own)), hints)
         elif "p2p_perf" in record:
-            yield Note(MESSAGE, log.file, line, item)
+            yield place.note(MESSAGE)
         elif "proxy_trace" not in record:
-            yield Note(NOT_MODELLED, log.file, line, item)
+            yield place.note(NOT_MODELLED)
+
+
+def _version(context: Mapping[str, Any]) -> str:
+    """Inspector, with the version of its output where the metadata state it."""
+    version = mapping(context.get("metadata")).get("inspector_output_format_version")
+    return f"Inspector {version}" if isinstance(version, str) else "Inspector"
 
 
 def _call(
-    record: Mapping[str, Any],
-    context: Mapping[str, Any],
-    file: str,
-    line: int,
-    item: str,
-    hints: UserHints,
+    record: Mapping[str, Any], context: Mapping[str, Any], place: CallPlace, hints: UserHints
 ) -> Iterator[Record | Note]:
-    """One call, and a note on why it is left out or doubted."""
+    """One call, and a note on why it is left out or doubted; ``context``: the record whose header
+    holds for it."""
     header = mapping(context.get("header"))
     perf = mapping(record.get("coll_perf"))
-    name = perf.get("coll")
-    primitive = primitive_of(name)
+    primitive = primitive_of(perf.get("coll"))
     ranks = whole(header.get("n_ranks")) or 0
     size = positive(perf.get("coll_msg_size_bytes"))
     seconds = positive(perf.get("coll_exec_time_us")) / 1e6
     if primitive is None or ranks < 2 or not size or not seconds:
-        yield Note(NOT_MODELLED, file, line, item)
+        yield place.note(NOT_MODELLED)
         return
     if hints.primitive not in (None, primitive):
         return
     number = whole(perf.get("coll_sn"))
     if number == 0:
-        yield Note(START_UP, file, line, item)
+        yield place.note(START_UP)
         return
     source = perf.get("coll_timing_source")
     if isinstance(source, str) and source != _GPU_CLOCK:
-        yield Note(statement("cpu-clock"), file, line, item, used=True)
+        yield place.note(statement("cpu-clock"), used=True)
     if primitive in (AG, RS) and not _counts_all_ranks(perf, size, seconds):
         size *= ranks
-    call = None
-    rank = whole(header.get("rank"))
-    if number is not None and rank is not None:
-        call = RankCall(f"{header.get('id')}"[:80], str(name), number, rank)
-    version = mapping(context.get("metadata")).get("inspector_output_format_version")
-    nodes = whole(header.get("nnodes")) or None
-    yield call_record(
+    nodes = agreed_nodes(whole(header.get("nnodes")) or None, hints, f"{place.file}:{place.line}")
+    call = rank_call(
+        header.get("id"),
+        perf.get("coll"),
+        number,
+        rank=whole(header.get("rank")),
+    )
+    yield place.record(
         primitive,
         ranks,
-        agreed_nodes(nodes, hints, f"{file}:{line}"),
+        nodes,
         size,
         seconds,
-        version=f"Inspector {version}" if isinstance(version, str) else "Inspector",
-        file=file,
-        line=line,
-        item=item,
-        call=call,
+        call,
     )
 
 

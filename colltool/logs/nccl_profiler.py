@@ -24,18 +24,19 @@ from colltool.logs.call_records import (
     MESSAGE,
     NOT_MODELLED,
     START_UP,
-    call_record,
+    CallPlace,
     json_values,
     listed,
     mapping,
     parsed,
     positive,
     primitive_of,
+    rank_call,
     whole,
 )
 from colltool.logs.dtypes import element_bytes
 from colltool.logs.log_file import Log
-from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints
+from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
 _BEGIN, _END = "b", "e"
 _SIGN = re.compile(rb'"cat": ?"(?:COLL|P2P|COLL_API|GROUP)"')
@@ -63,10 +64,11 @@ def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
     """A record per collective whose begin and end are there, or a note."""
     begun: dict[str, tuple[int, Mapping[str, Any]]] = {}
     for index, (line, event) in enumerate(_events(log)):
+        place = CallPlace("profiler", log.file, line, f"event {index}")
         category = event.get("cat")
         phase = event.get("ph")
         if category == "P2P" and phase == _BEGIN:
-            yield Note(MESSAGE, log.file, line, f"event {index}")
+            yield place.note(MESSAGE)
         if category != "COLL":
             continue
         call = f"{event.get('pid')}/{event.get('id')}/{event.get('name')}"[:200]
@@ -74,15 +76,7 @@ def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
             begun[call] = line, event
         elif phase == _END and call in begun:
             line, begin = begun.pop(call)
-            yield _call(
-                begin,
-                event,
-                ranks=ranks,
-                nodes=nodes,
-                file=log.file,
-                line=line,
-                item=f"event {index}",
-            )
+            yield _call(begin, event, ranks, nodes, place._replace(line=line))
 
 
 def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -122,12 +116,9 @@ def _quoted(match: re.Match[str]) -> str:
 def _call(
     begin: Mapping[str, Any],
     end: Mapping[str, Any],
-    *,
     ranks: int,
     nodes: int | None,
-    file: str,
-    line: int,
-    item: str,
+    place: CallPlace,
 ) -> Record | Note:
     """A collective from its begin to its end, or a note on why it cannot be used."""
     args = mapping(begin.get("args"))
@@ -137,36 +128,23 @@ def _call(
     count = positive(args.get("Count"))
     seconds = (positive(end.get("ts")) - positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
-        return Note(NOT_MODELLED, file, line, item)
+        return place.note(NOT_MODELLED)
     number = whole(args.get("SeqNum"))
     if number == 0:
-        return Note(START_UP, file, line, item)
+        return place.note(START_UP)
     rank = whole(args.get("Rank"))
     if rank is not None and rank >= ranks:
         raise ColltoolError(
             f"the trace is of rank {rank}, {argument_text('ranks')} says {ranks} ranks",
-            where=f"{file}:{line}",
+            where=f"{place.file}:{place.line}",
             fix=f"give the ranks of the communicator, more than {rank}",
         )
-    call = None
-    if number is not None and rank is not None:
-        call = RankCall(f"{args.get('CommHash')}"[:80], str(name), number, rank)
     # bytes as nccl-tests counts them
     size = count * width
     if primitive in (AG, RS, A2A):  # the count is of one rank's part
         size *= ranks
-    return call_record(
-        primitive,
-        ranks,
-        nodes,
-        size,
-        seconds,
-        version="profiler",
-        file=file,
-        item=item,
-        line=line,
-        call=call,
-    )
+    call = rank_call(args.get("CommHash"), name, number, rank)
+    return place.record(primitive, ranks, nodes, size, seconds, call)
 
 
 FORMAT = Format(
