@@ -16,7 +16,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.calibration.identify import name_findings
 from colltool.calibration.results import FittedSeries
-from colltool.calibration.sentences import SENTENCES, FitFinding
+from colltool.calibration.sentences import FitFinding, fit_sentences
 from colltool.calibration.series_prices import sizes_of
 from colltool.calibration.tier import SeriesFit
 
@@ -81,7 +81,7 @@ def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding
     algorithms = " + ".join(fit.algorithms)
     chosen = {"spoken": spoken, "algorithms": algorithms, "confidence": fit.confidence}
     yield FitFinding("chosen", chosen)
-    cure = SENTENCES["second_rank_count"] if single_count else ""
+    cure = fit_sentences()["second_rank_count"] if single_count else ""
     for field in ("alpha_s", "bandwidth_Bps", "launch_overhead_s"):
         names = ", ".join(protocol.name for protocol in fit.protocols if field in protocol.tied)
         if names:

@@ -150,7 +150,7 @@ class _Fit(NamedTuple):
 def _which(what: str, fits: Sequence[_Fit]) -> ColltoolError:
     """The error that asks for the machine, with those that the times fit."""
     named = argument_text("fabric", "dgx-h100")
-    usual = ", ".join(machine.fabric for machine in NVIDIA_MACHINES)
+    usual = ", ".join(NVIDIA_MACHINES)
     fix = f"name the machine: {named}, or a file of your own; known: {usual} and others"
     if fits:
         what += f"; these would fit the times: {', '.join(map(str, fits))}"
@@ -159,30 +159,33 @@ def _which(what: str, fits: Sequence[_Fit]) -> ColltoolError:
     return ColltoolError(what, argument="fabric", fix=fix)
 
 
-# machines whose prices tell what logs without a device come from; of each class one, the usual first
+# bundled fabrics whose prices tell what logs without a device come from; of each class one, the usual
+# first
 NVIDIA_MACHINES = (
-    DeviceMatch("", "dgx-h100"),
-    DeviceMatch("", "dgx-a100"),
-    DeviceMatch("", "dgx-b200"),
-    DeviceMatch("", "hgx-h200"),
-    DeviceMatch("", "gh200"),
-    DeviceMatch("", "nvl72"),
-    DeviceMatch("", "rtx-pro-6000-pcie"),
-    DeviceMatch("", "l40s-pcie"),
+    "dgx-h100",
+    "dgx-a100",
+    "dgx-b200",
+    "hgx-h200",
+    "gh200",
+    "nvl72",
+    "rtx-pro-6000-pcie",
+    "l40s-pcie",
 )
-AMD_MACHINES = (DeviceMatch("", "mi300x"), DeviceMatch("", "mi355x"))
-# of each maker's, what even slow machines reach
-SLOWEST = {
-    NVIDIA_MACHINES: DeviceMatch("", "dgx-a100"),
-    AMD_MACHINES: DeviceMatch("", "mi300x"),
-}
+AMD_MACHINES = ("mi300x", "mi355x")
+# what even slow machines of NVIDIA and of AMD reach
+_SLOWEST_NVIDIA = "dgx-a100"
+_SLOWEST_AMD = "mi300x"
 
 
-def _makers(seen: Evidence) -> tuple[DeviceMatch, ...]:
-    """The machines that may have run: AMD's where the logs say RCCL, NVIDIA's else, for NCCL runs
-    on no other."""
-    rccl = any(log_library(series.library) is LogLibrary.RCCL for series in seen.series)
-    return AMD_MACHINES if rccl else NVIDIA_MACHINES
+def _of_amd(seen: Evidence) -> bool:
+    """Whether AMD's machines ran: where the logs say RCCL; NCCL runs on NVIDIA's alone."""
+    return any(log_library(series.library) is LogLibrary.RCCL for series in seen.series)
+
+
+def _machines(seen: Evidence) -> list[DeviceMatch]:
+    """The machines that may have run."""
+    names = AMD_MACHINES if _of_amd(seen) else NVIDIA_MACHINES
+    return [DeviceMatch("", name) for name in names]
 
 
 def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
@@ -196,7 +199,7 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
     streams = all(map(is_stream, seen.logs.series))
     if len({fit.generation for fit in fits}) > 1 and not streams:
         raise _which("which GPUs ran this? The logs do not name their devices", fits)
-    best = SLOWEST[_makers(seen)]
+    best = DeviceMatch("", _SLOWEST_AMD if _of_amd(seen) else _SLOWEST_NVIDIA)
     code = "slowest-usual"
     alike: tuple[str, ...] = ()
     if fits:
@@ -213,7 +216,7 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
 def _fitting(seen: Evidence, overrides: Overrides) -> tuple[_Fit, ...]:
     """The machines that may have run what was measured, the nearest first."""
     found = []
-    for machine in _makers(seen):
+    for machine in _machines(seen):
         # a box of cards on a network that nothing tells would fit too much
         if not isinstance(source_of(machine.fabric, seen), str):
             continue
@@ -269,7 +272,7 @@ def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
     """The bundled fabrics that may have run what was measured, the nearest first: their wires are
     fast enough for it, and not so fast that it would be a fault."""
     fits: dict[str, float] = {}
-    for machine in _makers(seen):
+    for machine in _machines(seen):
         shares = _shares_on(machine, seen, (), rings=False)
         if shares and min(shares) >= HEALTHY_SHARE and max(shares) <= FASTER:
             fits[machine.fabric] = _apart(shares)

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import quote
 from colltool.base.formatting import MAX_SIZE
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, BC, P2P, Primitive
 from colltool.base.statements import Statement
+from colltool.logs.collective_names import collectives_of
 from colltool.logs.dtypes import element_bytes
 from colltool.logs.sentences import statement
 
@@ -41,31 +42,6 @@ LABELS = (
 DIMENSIONS = "involved_dim"  # of Chakra: a collective of some dimensions of a network
 UNLISTED = "unlisted group"  # of Chakra: a group's name without its ranks
 COMMS = "record_param_comms"  # the event that has the labels
-# Names without their underscores, as ProcessGroupNCCL, torchcomms and the functional collectives
-# write them, with or without a prefix (nccl:, c10d::).
-_PRIMITIVES: dict[str, Primitive] = {
-    "allreduce": AR,
-    "allreducecoalesced": AR,
-    "allgather": AG,
-    "allgatherbase": AG,
-    "allgatherintotensor": AG,
-    "allgathersingle": AG,
-    "reducescatter": RS,
-    "reducescatterbase": RS,
-    "reducescattertensor": RS,
-    "reducescattersingle": RS,
-    "alltoall": A2A,
-    "alltoallv": A2A,
-    "alltoallbase": A2A,
-    "alltoallsingle": A2A,
-    "alltoallvsingle": A2A,
-    "broadcast": BC,
-    "broadcastoop": BC,
-    "reduce": REDUCE,
-    "reduceoop": REDUCE,
-    "send": P2P,
-    "recv": P2P,
-}
 _COALESCED = "_coalesced"
 _UNNAMED = ("", "undefined")
 NO_METADATA = statement("no-metadata")
@@ -100,7 +76,8 @@ def call_metadata(
     collective = labels.get("Collective name")
     if not isinstance(collective, str) or not collective:
         return _by_dims(labels, header, primitives)
-    primitive = _PRIMITIVES.get(collective.rpartition(":")[2].lower().replace("_", ""))
+    word = collective.rpartition(":")[2].lower().replace("_", "")
+    primitive = collectives_of("profiler").get(word)
     if primitive is None:
         if collective.endswith(_COALESCED):
             return statement("mixed-types")

@@ -14,29 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import Primitive
 from colltool.base.statements import Statement
+from colltool.logs.collective_names import collectives_of
 from colltool.logs.log_file import Log
 from colltool.logs.records import Note, ParsedLog, RankCall, Record, place
 from colltool.logs.sentences import statement
 
-_PRIMITIVES: dict[str, Primitive] = {
-    "allreduce": AR,
-    "allreducecoalesced": AR,
-    "allgather": AG,
-    "allgatherbase": AG,
-    "allgatherintotensorcoalesced": AG,
-    "reducescatter": RS,
-    "reducescatterbase": RS,
-    "reducescattertensorcoalesced": RS,
-    "alltoall": A2A,
-    "alltoallbase": A2A,
-    "broadcast": BC,
-    "broadcastoop": BC,
-    "reduce": REDUCE,
-    "reduceoop": REDUCE,
-    "sendrecv": P2P,
-}
 _MOST_VALUES = 1_000_000  # read of a file: a hostile one ends
 _MOST_BROKEN = 1000  # lines of a file that are no JSON
 _MOST = 1e18  # of a number that is believed
@@ -51,7 +35,7 @@ def primitive_of(name: object) -> Primitive | None:
     if not isinstance(name, str):
         return None
     word = name.lower().removeprefix("nccl:")
-    return _PRIMITIVES.get(re.sub(r"[^a-z]", "", word))
+    return collectives_of("recorders").get(re.sub(r"[^a-z]", "", word))
 
 
 def positive(value: object) -> float:

@@ -18,33 +18,18 @@ colltool prices: they are named.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG
 from colltool.logs.busbw_ratio import rounding_interval
+from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launch, Launches
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, has, numbers, reader_of
 
-_PRIMITIVES: Mapping[str, Primitive] = {
-    "allreduce": AR,
-    "allgather": AG,
-    "allgatherv": AG,
-    "alltoall": A2A,
-    "alltoallv": A2A,
-    "bcast": BC,
-    "reduce": REDUCE,
-    "reduce_scatter": RS,
-    "reduce_scatter_block": RS,
-    "pingpong": P2P,
-    "pingping": P2P,
-    "sendrecv": P2P,
-    "uniband": P2P,
-    "biband": P2P,
-}
 _KNOWN = (
     *("Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Bcast", "Reduce"),
     *("Reduce_scatter", "PingPong", "PingPing", "Sendrecv", "Uniband", "Biband"),
@@ -105,9 +90,10 @@ def _table(title: str, line: int) -> LogTable:
     """The empty table of a benchmark."""
     name = title.lower().removesuffix("_pure")
     name = _SOURCE.sub("", name)
-    blocking = name if name in _PRIMITIVES else name.removeprefix("i")
+    known = collectives_of("imb")
+    blocking = name if name in known else name.removeprefix("i")
     table = LogTable(
-        _PRIMITIVES.get(blocking),
+        known.get(blocking),
         ranks=None,
         library="MPI",
         version="Intel MPI Benchmarks",

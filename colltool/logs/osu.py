@@ -18,31 +18,15 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, P2P, Primitive
 from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row, rounding_interval
+from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launch, Launches
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, nothing_usable
 from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, add_records, has, numbers
 
-# By the title without spaces and hyphens. A reduce-scatter's size is what a rank sends in all, as
-# in nccl-tests.
-_TITLES = {
-    "allreduce": AR,
-    "allgather": AG,
-    "allgatherv": AG,
-    "alltoall": A2A,
-    "alltoallv": A2A,
-    "alltoallw": A2A,
-    "alltoallpersonalizedexchange": A2A,
-    "broadcast": BC,
-    "bcast": BC,
-    "reduce": REDUCE,
-    "reducescatter": RS,
-    "reducescatterblock": RS,
-    "": P2P,
-}
 _MOST_VALUES = 20  # of a row
 _PER_PEER = (AG, A2A)  # their size is per rank, ours the total
 _SIGN = re.compile(rb"# {0,9}OSU [^\n]{0,100}Test")
@@ -103,7 +87,7 @@ class _Test:
         title, latency, rest = self._plain.partition("latency")
         if not latency or rest:
             return None
-        return _TITLES.get(title)
+        return collectives_of("osu").get(title)
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
@@ -131,7 +115,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             continue
         if primitive is None:
             what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
-            fix = f"known: {', '.join(filter(None, _TITLES))}, and bandwidths"
+            fix = f"known: {', '.join(filter(None, collectives_of('osu')))}, and bandwidths"
         else:
             what = "an OSU test without its column names"
             fix = "keep the line '# Size  Avg Latency(us)'"

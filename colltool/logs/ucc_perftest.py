@@ -11,10 +11,11 @@ gather, scatter) and operations without communication (memcpy, reducedt): they a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
+from colltool.base.primitives import A2A, AG, AR, RS
 from colltool.logs.busbw_ratio import Ratio, RoundingInterval, ranks_of, ratio, rounding_interval
+from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launches
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, ParsedLog, UserHints
@@ -23,17 +24,6 @@ from colltool.logs.tables import LogTable, MeasuredRow, numbers, records_of
 _SIGN = re.compile(rb"Count[ \t]{1,40}Size[ \t]{1,40}Time, us")
 _SETTINGS = (b"Collective:", b"Memory type:")
 _SETTING = re.compile(r"(?P<name>Collective|Memory type|Datatype): *(?P<value>\S.{0,60})")
-_PRIMITIVES: Mapping[str, Primitive] = {
-    "allreduce": AR,
-    "allgather": AG,
-    "allgatherv": AG,
-    "alltoall": A2A,
-    "alltoallv": A2A,
-    "bcast": BC,
-    "reduce": REDUCE,
-    "reducescatter": RS,
-    "reducescatterv": RS,
-}
 _KNOWN = ("allreduce", "allgather", "alltoall", "bcast", "reduce", "reduce_scatter")
 _SENDS_ALL = (b"Total time:", b"Bus Bandwidth")  # of versions that print the whole of an all-to-all
 _TIME, _BANDWIDTH = 2, 5  # columns of the averages
@@ -71,7 +61,7 @@ def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
 
 def _table(name: str, line: int, sends_all: bool) -> LogTable:
     """The empty table of a collective."""
-    primitive = _PRIMITIVES.get(re.sub(r"[\s_-]", "", name).lower())
+    primitive = collectives_of("ucc").get(re.sub(r"[\s_-]", "", name).lower())
     table = LogTable(primitive, ranks=None, library="UCC", version="ucc_perftest", line=line)
     if primitive is None:
         table.unpriced = name

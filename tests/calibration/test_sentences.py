@@ -11,7 +11,7 @@ import pytest
 from swept import swept
 
 import colltool.calibration
-from colltool.calibration.sentences import SENTENCES, FitFinding
+from colltool.calibration.sentences import FitFinding, fit_sentences
 
 FOLDER = Path(colltool.calibration.__file__).parent
 
@@ -28,7 +28,7 @@ def codes_in_code() -> Iterator[str]:
 
 def test_no_sentence_is_left_over() -> None:
     texts = set(codes_in_code())
-    for code in SENTENCES:
+    for code in fit_sentences():
         assert code in texts or code.removeprefix("tied_") in texts, f"nothing finds {code}"
 
 
@@ -38,9 +38,9 @@ def test_words_are_the_sentence_with_its_fields() -> None:
     assert "{name: nccl" in FitFinding("unknown_protocols").words
 
 
-@swept("code", SENTENCES)
+@swept("code", fit_sentences())
 def test_a_field_that_is_missing_is_an_error(code: str) -> None:
-    fields = [name for _, name, _, _ in Formatter().parse(SENTENCES[code]) if name]
+    fields = [name for _, name, _, _ in Formatter().parse(fit_sentences()[code]) if name]
     if fields:
         with pytest.raises(KeyError):
             _ = FitFinding(code).words

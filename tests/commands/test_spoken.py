@@ -19,7 +19,7 @@ from tracing import call, write
 
 import colltool
 from colltool.base.statements import sentences
-from colltool.calibration.sentences import SENTENCES
+from colltool.calibration.sentences import fit_sentences
 
 EIGHT = list(range(8))
 TWO_HOSTS = "NVIDIA A100-SXM4-80GB"
@@ -167,7 +167,7 @@ def test_every_fabric_fits_a_screen(name: str, run: Any) -> None:
 def _tables() -> Iterator[tuple[str, str]]:
     for package in ("colltool.diagnosis", "colltool.logs"):
         yield from sentences(package).items()
-    yield from SENTENCES.items()
+    yield from fit_sentences().items()
 
 
 def test_sentences_are_plain() -> None:
