@@ -33,37 +33,31 @@ Reason = Literal["tier", "level", "share", "unpaid", "small"]
 
 
 class SameReason(NamedTuple):
-    """Why a value makes no difference.
+    """Why a value makes no difference."""
 
-    ``reason``: ``tier``, no two ranks meet on it; ``level``, one domain of the level ``below``
-    holds all ``endpoints``; ``share``, too few messages cross it at once; ``unpaid``, the fastest
-    ``algorithm`` does not pay it; ``small``, it moves the time by at most ``most``, a share.
-    ``key`` is empty between different fabrics.
-    """
-
+    # ``tier``: no two ranks meet on it; ``level``: one domain of the level ``below`` holds all
+    # ``endpoints``; ``share``: too few messages cross it at once; ``unpaid``: the fastest
+    # ``algorithm`` does not pay it; ``small``: it moves the time by at most ``most``
     reason: Reason
-    key: str = ""
+    key: str = ""  # empty between different fabrics
     tier: str = ""
     level: str = ""
     below: str = ""
     endpoints: int = 0
     algorithm: str = ""
-    most: float = 0.0
+    most: float = 0.0  # a share
 
 
 class OutcomeRange(NamedTuple):
-    """A size range with one outcome; ``ratio`` is the one farthest from 1.
+    """A size range with one outcome."""
 
-    ``unlike``: only one of the two states a launch overhead. ``within``: how far the ratio may be
-    off, if that is more than its distance from 1. ``why``: reasons for ``same``.
-    """
-
-    outcome: Outcome
+    outcome: Outcome  # ``unlike``: only one of the two states a launch overhead
     from_bytes: float
     to_bytes: float
-    ratio: float
+    ratio: float  # the one farthest from 1
+    # how far the ratio may be off, if that is more than its distance from 1
     within: float | None = None
-    why: tuple[SameReason, ...] = ()
+    why: tuple[SameReason, ...] = ()  # reasons for ``same``
 
 
 class LineOutcome(NamedTuple):
@@ -84,20 +78,17 @@ class PointCall(NamedTuple):
 
 
 class CompareLine(NamedTuple):
-    """The cells of all columns for a primitive, rank count and size.
-
-    ``missing``: launch seconds that a column does not state but others do. ``sigmas``: of ln of
-    each column's time over the first's, without what is the same for both; 0 where nothing is known
-    of it. ``rival_sigmas``: likewise over the fastest column's.
-    """
+    """The cells of all columns for a primitive, rank count and size."""
 
     primitive: Primitive
     ranks: int
     bytes: float
     cells: tuple[Cell, ...]
-    missing: tuple[float, ...]
+    missing: tuple[float, ...]  # launch seconds that a column does not state but others do
+    # of ln of each column's time over the first's, without what is the same for both; 0 where
+    # nothing is known of it
     sigmas: tuple[float, ...]
-    rival_sigmas: tuple[float, ...] = ()
+    rival_sigmas: tuple[float, ...] = ()  # likewise over the fastest column's
 
     def ratio(self, column: int) -> float | None:
         """A column's time over the first's. None if one is missing or they contain different terms

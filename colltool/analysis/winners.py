@@ -56,34 +56,26 @@ def _end(
 
 
 class SizeBand(NamedTuple):
-    """Sizes with one call, of which ``winner`` is empty where nobody wins.
-
-    ``rivals``: all other columns that can run it; ``first`` and ``last``: whether it holds the
-    smallest and the largest size of the question; ``unbroken``: whether all sizes between its ends.
-    """
+    """Sizes with one call."""
 
     call: Call
-    winner: str
+    winner: str  # empty where nobody wins
     from_bytes: float
     to_bytes: float
-    first: bool
-    last: bool
-    unbroken: bool
-    rivals: tuple[RivalRatio, ...]
+    first: bool  # whether it holds the smallest size of the question
+    last: bool  # whether it holds the largest size of the question
+    unbroken: bool  # whether it holds all sizes between its ends
+    rivals: tuple[RivalRatio, ...]  # all other columns that can run it
 
 
 class QuestionVerdict(NamedTuple):
-    """The verdict on a collective for neighbouring rank counts with the same first.
-
-    ``claims``: the size classes of which something is known, in order of size; ``rest``: all other sizes, None if
-    there are none. ``idle``: columns that cannot run it.
-    """
+    """The verdict on a collective for neighbouring rank counts with the same first."""
 
     primitive: Primitive
     ranks: tuple[int, ...]
-    claims: tuple[SizeBand, ...]
-    rest: SizeBand | None
-    idle: tuple[str, ...] = ()
+    claims: tuple[SizeBand, ...]  # the size classes of which something is known, in order of size
+    rest: SizeBand | None  # all other sizes, None if there are none
+    idle: tuple[str, ...] = ()  # columns that cannot run it
     several_sizes: bool = True
 
     @property

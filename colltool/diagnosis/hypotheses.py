@@ -96,29 +96,24 @@ def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:
 
 
 class Hypothesis(NamedTuple):
-    """A cause.
-
-    ``scenario``, ``fields``: the fabric with it and the fields of its sentence, at a value of its
-    number. ``fits``: what that number is. ``of``: a share is counted in so many parts (18 links), 0
-    for any share. ``least``, ``most``: range of the number. ``any_value``: nothing else bounds it,
-    so the cause fits any times of its kind. ``unaffected``: experiments that run as the fabric says
-    despite it, in at least one of their runs. ``look``: what reveals it on the machine.
-    ``quoted``: what the log says of it itself.
-    """
+    """A cause."""
 
     name: CauseName
-    scenario: Callable[[float], Scenario]
+    scenario: Callable[[float], Scenario]  # the fabric with it, at a value of its number
+    # of its sentence, at a value of its number
     fields: Callable[[float], Mapping[str, Any]] = lambda value: {"value": value}
-    fits: Fitted = "setting"
-    of: int = 0
-    least: float = 0.02
-    most: float = 1.0
+    fits: Fitted = "setting"  # what that number is
+    of: int = 0  # a share is counted in so many parts (18 links), 0 for any share
+    least: float = 0.02  # least value of the number
+    most: float = 1.0  # largest value of the number
+    # nothing else bounds the number, so the cause fits any times of its kind
     any_value: bool = False
+    # experiments that run as the fabric says despite it, in at least one of their runs
     unaffected: frozenset[Unaffected] = frozenset()
-    look: str = ""
+    look: str = ""  # what reveals it on the machine
     handicap: float = 0.0  # of what is rarer than others that fit as well
     must_fit_closely: bool = False  # a setting that must fit closely to lead
-    quoted: str = ""
+    quoted: str = ""  # what the log says of it itself
 
     def said(self, value: float) -> Statement:
         """The cause at a value of its number, with what the log says of it."""
@@ -130,15 +125,13 @@ class Hypothesis(NamedTuple):
 
 
 class HostFacts(NamedTuple):
-    """What is known of the hosts: ``spans`` are the tiers that the largest group crosses,
-    ``ranks_inside`` the ranks per innermost domain. ``small_seen``: small messages were measured,
-    which tell clocks from wires."""
+    """What is known of the hosts."""
 
-    spans: int
-    ranks_inside: int
+    spans: int  # tiers that the largest group crosses
+    ranks_inside: int  # of an innermost domain
     library: str
     maker: Maker
-    small_seen: bool = True
+    small_seen: bool = True  # small messages were measured, which tell clocks from wires
 
     @property
     def several(self) -> bool:

@@ -122,37 +122,35 @@ class Validation(Result):
 
 
 class AssumedFabric(NamedTuple):
-    """The fabric that logs are compared with; empty without one. ``said`` tells what was read from
-    the logs, and what was assumed. ``network``: the usual NICs that fit the times, where the logs
-    name none and the fabric's ``own`` do not fit; ``network_share``: what is reached of their line
-    rate, and ``network_factor``: that rate by the rate of its own. ``guessed``: no device is named,
-    and of the machines in ``alike`` each fits the times."""
+    """The fabric that logs are compared with."""
 
-    fabric: str
+    fabric: str  # empty without one
     overrides: tuple[tuple[str, str], ...]
     devices: tuple[str, ...]
     hosts: tuple[str, ...]
-    said: tuple[Statement, ...]
+    said: tuple[Statement, ...]  # what was read from the logs, and what was assumed
+    # the usual NICs that fit the times, where the logs name none and the fabric's ``own`` do not
+    # fit
     network: Statement = NOTHING
     own: Statement = NOTHING
-    guessed: bool = False
-    alike: tuple[str, ...] = ()
+    guessed: bool = False  # no device is named
+    alike: tuple[str, ...] = ()  # where it is guessed, the machines that fit the times
     # of a fabric that the user named, why the logs are of other hardware
     other_hardware: Statement = NOTHING
-    network_share: float | None = None
-    network_factor: float = 1.0
+    network_share: float | None = None  # what is reached of the line rate of ``network``
+    network_factor: float = 1.0  # that line rate by the rate of its own
 
 
 class Cause(NamedTuple):
-    """A cause that the prices support. ``look``: what reveals it on the machine. ``error``: mean
-    relative error of its prices on the times it explains, ``error_all`` on all sizes of these
-    series; None for what no price is needed to see."""
+    """A cause that the prices support."""
 
     name: str
     said: Statement
-    look: str
+    look: str  # what reveals it on the machine
+    # mean relative error of its prices on the times it explains; None for what no price is needed
+    # to see
     error: float | None
-    error_all: float | None
+    error_all: float | None  # the same on all sizes of these series
 
 
 class Prediction(NamedTuple):
@@ -164,31 +162,28 @@ class Prediction(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """What to run next. ``foretold``: the outcome at ``bytes`` under each remaining cause; under a
-    single one, also as the fabric should be."""
+    """What to run next."""
 
     command: str
     bytes: float
+    # the outcome at ``bytes`` under each remaining cause; under a single one, also as the fabric
+    # should be
     foretold: tuple[Prediction, ...]
     note: Statement = NOTHING
     hosts: int = 1
 
 
 class DiagnosisFinding(NamedTuple):
-    """Something that is off, once for all series that share it. ``size``: ``large``, ``small`` or
-    ``large and small``. ``low``, ``high``: range of the share of the expected rate, None where
-    nothing was measured. ``error``: of the fabric's own prices.
-    ``causes``: best first. ``experiments``: what would tell them apart, in order. ``hints``:
-    findings of ``validate`` where no cause is known."""
+    """Something that is off, once for all series that share it."""
 
-    series: tuple[str, ...]
-    size: str
-    low: float | None
-    high: float | None
-    error: float | None
-    causes: tuple[Cause, ...]
-    experiments: tuple[Experiment, ...]
-    hints: tuple[Statement, ...]
+    series: tuple[str, ...]  # titles
+    size: str  # ``large``, ``small`` or ``large and small``
+    low: float | None  # least share of the expected rate, None where nothing was measured
+    high: float | None  # largest share of the expected rate
+    error: float | None  # of the fabric's own prices
+    causes: tuple[Cause, ...]  # best first
+    experiments: tuple[Experiment, ...]  # what would tell the causes apart, in order
+    hints: tuple[Statement, ...]  # findings of ``validate`` where no cause is known
 
 
 HostState = Literal["slow", "in failed runs", "as the others"]

@@ -20,19 +20,16 @@ FEWEST_SMALL = 3  # sizes below those that bandwidth bounds; fewer show nothing
 
 
 class SizeClass(NamedTuple):
-    """Large or small messages of a series: the indices ``focus`` represent them, ``trusted``
-    are all whose prices a healthy machine meets. ``share``: median of the expected rate;
-    ``within``: error up to which prices explain them; ``low``: below the ``mark`` that a healthy
-    machine reaches."""
+    """Large or small messages of a series."""
 
     series_index: int
     size: Literal["large", "small"]
-    focus: tuple[int, ...]
-    trusted: tuple[int, ...]
-    share: float
-    within: float
-    low: bool
-    mark: float
+    focus: tuple[int, ...]  # indices of the sizes that represent them
+    trusted: tuple[int, ...]  # indices of all sizes whose prices a healthy machine meets
+    share: float  # median of the expected rate
+    within: float  # error up to which prices explain them
+    low: bool  # whether the share is below the mark
+    mark: float  # the share that a healthy machine reaches
 
 
 def size_classes(

@@ -14,54 +14,35 @@ from colltool.training.parallel_config import Axes
 
 
 class TracedCall(NamedTuple):
-    """One collective call; ``bytes`` is M as nccl-tests counts it.
-
-    ``ranks`` are the two ends for a point-to-point, empty where the trace lists none; ``places``
-    are their fabric ranks, ascending, and ``axes`` the (size, stride) of each axis along which
-    those lie, innermost first. ``kernel`` is the kernel name's algorithm and protocol,
-    ``algorithm`` and ``protocol`` what of it is reliable. ``coalesced``: several tensors at once,
-    priced as one.
-
-    ``measured_s`` is of the rank that waited least; it is an upper bound (``bound``) if ranks are
-    untraced or an all-to-all is uneven. ``longest_s`` is of the rank that waited most,
-    ``exposed_s`` the part that no compute kernel covers. ``seen``: traced ranks; ``inside``:
-    indices of the files in which the call began in a step. ``expected_s`` is None where ``reason``
-    says why, ``latency_s`` its part that does not grow with size.
-    """
+    """One collective call."""
 
     primitive: Primitive
-    bytes: int
+    bytes: int  # M as nccl-tests counts it
     dtype: str
-    group: str
+    group: str  # description of its process group
     group_size: int
-    ranks: tuple[int, ...]
-    places: tuple[int, ...]
-    axes: Axes
-    kernel: str
-    algorithm: str
-    protocol: str
-    coalesced: bool
-    measured_s: float
-    bound: bool
-    longest_s: float
-    exposed_s: float
-    seen: int
-    inside: tuple[int, ...]
-    expected_s: float | None
-    latency_s: float | None
-    runs: str
-    tiers: tuple[str, ...]
+    ranks: tuple[int, ...]  # the two ends for a point-to-point, empty where the trace lists none
+    places: tuple[int, ...]  # their fabric ranks, ascending
+    axes: Axes  # the (size, stride) of each axis along which those lie, innermost first
+    kernel: str  # algorithm and protocol in the kernel's name
+    algorithm: str  # what of it is reliable
+    protocol: str  # what of it is reliable
+    coalesced: bool  # several tensors at once, priced as one
+    measured_s: float  # of the rank that waited least
+    bound: bool  # that is an upper bound: ranks are untraced, or an all-to-all is uneven
+    longest_s: float  # of the rank that waited most
+    exposed_s: float  # the part that no compute kernel covers
+    seen: int  # traced ranks
+    inside: tuple[int, ...]  # indices of the files in which the call began in a step
+    expected_s: float | None  # None where ``reason`` says why
+    latency_s: float | None  # its part that does not grow with size
+    runs: str  # the algorithm that is expected
+    tiers: tuple[str, ...]  # that it crosses, innermost first
     reason: Statement
 
 
 class CallTotal(NamedTuple):
-    """Calls of one kind of group, primitive and size.
-
-    ``each_s``: median time, an upper bound for some if ``bound``. ``total_s``, ``exposed_s``: over
-    all; ``expected_s``: of each.
-    ``share``: of the steps' time on a rank. ``a_step``: calls per step (or per trace without steps)
-    of the rank that makes most.
-    """
+    """Calls of one kind of group, primitive and size."""
 
     group: str
     group_size: int
@@ -72,16 +53,16 @@ class CallTotal(NamedTuple):
     coalesced: bool
     kernel: str
     calls: int
-    each_s: float
-    bound: bool
-    total_s: float
-    exposed_s: float
-    expected_s: float | None
-    runs: str
+    each_s: float  # median time
+    bound: bool  # some times are upper bounds
+    total_s: float  # over all calls
+    exposed_s: float  # over all calls
+    expected_s: float | None  # of each call
+    runs: str  # the algorithm that is expected
     tiers: tuple[str, ...]
     reason: Statement
-    share: float
-    a_step: float
+    share: float  # of the steps' time on a rank
+    a_step: float  # calls per step (or per trace without steps) of the rank that makes most
 
     @property
     def of_expected(self) -> float | None:
@@ -102,34 +83,28 @@ LinkVerdict = Literal["slow", "fine", "unknown"]
 
 
 class LinkHealth(NamedTuple):
-    """Priced calls whose outermost tier is this one, and whether it is slow.
-
-    ``clear``: calls whose kernels waited for no other rank. ``of_expected``: expected over measured time of the
-    clear ones; of all where none is, a lower bound. ``share``: of the steps' time on a rank,
-    ``exposed`` the exposed part. ``bar``: share of expected below which it is slow; ``unknown``:
-    below it, but by upper bounds only. ``beside``: inner tiers that may be slow instead, since the
-    same calls cross them and no others clear them. ``missing``: ranks without a trace (of several
-    groups the fewest that complete one). ``why``: calls are upper bounds. ``measure``: a benchmark
-    for this tier alone. ``note``: a reason to doubt the verdict.
-    """
+    """Priced calls whose outermost tier is this one, and whether it is slow."""
 
     tier: str
     innermost: bool
     calls: int
-    clear: int
+    clear: int  # calls whose kernels waited for no other rank
     measured_s: float
     exposed_s: float
     expected_s: float
+    # expected over measured time of the clear ones; of all where none is, a lower bound
     of_expected: float
-    share: float
-    exposed: float
-    bar: float
-    verdict: LinkVerdict
+    share: float  # of the steps' time on a rank
+    exposed: float  # the exposed part of it
+    bar: float  # share of expected below which it is slow
+    verdict: LinkVerdict  # ``unknown``: below the bar, but by upper bounds only
+    # inner tiers that may be slow instead, since the same calls cross them and no others clear them
     beside: tuple[str, ...]
+    # ranks without a trace; of several groups the fewest that complete one
     missing: tuple[int, ...]
-    why: Statement
-    measure: str
-    note: Statement
+    why: Statement  # why calls are upper bounds
+    measure: str  # a benchmark for this tier alone
+    note: Statement  # a reason to doubt the verdict
 
 
 class RankWait(NamedTuple):

@@ -61,19 +61,17 @@ Busy = dict[int, BusyIntervals]  # by device
 
 
 class RankActivity(NamedTuple):
-    """Seconds of one trace. Of all its kernels: communication, compute, and both at once. Of its
-    steps: ``window_s`` in all, communication, and the part that no compute covers. ``doubt``: why
-    step annotations are not believed."""
+    """Seconds of one trace: of all its kernels, and of its steps."""
 
     file: str
     rank: int | None
-    comm_s: float
-    compute_s: float
-    both_s: float
-    window_s: float
-    comm_in_steps_s: float
-    exposed_in_steps_s: float
-    doubt: Statement = NOTHING
+    comm_s: float  # communication, of all kernels
+    compute_s: float  # compute, of all kernels
+    both_s: float  # both at once, of all kernels
+    window_s: float  # of all steps
+    comm_in_steps_s: float  # communication in steps
+    exposed_in_steps_s: float  # the part of it that no compute covers
+    doubt: Statement = NOTHING  # why step annotations are not believed
 
     @property
     def overlap(self) -> float | None:

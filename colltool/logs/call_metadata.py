@@ -49,24 +49,18 @@ MOST_MEMBERS = 2**18  # ranks of a group up to which they are written out
 
 
 class CallMetadata(NamedTuple):
-    """A call by its metadata.
-
-    ``group``: description of its process group; ``name``: that group's, private to a process.
-    ``ranks``: empty if unknown, of a point-to-point the two ends. ``seq``: sequence number in the
-    group. ``coalesced``: several tensors, ``bytes`` of all. ``uneven``: an all-to-all of unequal
-    parts, which takes at least what equal ones do.
-    """
+    """A call by its metadata."""
 
     primitive: Primitive
-    bytes: int
+    bytes: int  # as nccl-tests counts them; of several tensors of all
     dtype: str
-    group: str
-    name: str
-    size: int
-    ranks: tuple[int, ...]
-    seq: int | None
-    coalesced: bool = False
-    uneven: bool = False
+    group: str  # description of its process group
+    name: str  # that group's, private to a process
+    size: int  # ranks of the group
+    ranks: tuple[int, ...]  # empty if unknown, of a point-to-point the two ends
+    seq: int | None  # sequence number in the group
+    coalesced: bool = False  # several tensors
+    uneven: bool = False  # an all-to-all of unequal parts, which takes at least what equal ones do
 
 
 def call_metadata(

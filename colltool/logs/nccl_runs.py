@@ -53,13 +53,12 @@ Half = Mapping[str, str]
 
 
 class Cells(NamedTuple):
-    """A row's size and dtype as printed, its halves by label, and the columns before them: count,
-    redop, root."""
+    """A row's cells as printed."""
 
     size: str
     dtype: str
-    halves: dict[str, Half]
-    before: Mapping[str, str]
+    halves: dict[str, Half]  # by label
+    before: Mapping[str, str]  # the columns before the halves: count, redop, root
 
 
 class TableRow(Protocol):
@@ -84,20 +83,16 @@ _GAP = re.compile(rf"(?<!\s)\s{{{_WIDE_GAP},}}+[\d.]")
 
 
 class Columns(NamedTuple):
-    """A table's columns.
+    """A table's columns. Such as names = size count type redop root time algbw busbw wrong time
+    algbw busbw wrong, of which time stands at 5 and 9 (starts), and each half has 4 (width)."""
 
-    ``starts``: where each half starts in ``names``, ``width``: its columns. ``values``: of a full
-    row, where a timestamp counts as two. ``without_redop``: rows may leave the redop cell blank, as
-    old tests without a reduction do.
-    """
-
-    line: int
+    line: int  # of the header
     names: tuple[str, ...]
-    labels: tuple[str, ...]
-    starts: tuple[int, ...]
-    width: int
-    values: int
-    without_redop: bool
+    labels: tuple[str, ...]  # of the halves: out-of-place, in-place
+    starts: tuple[int, ...]  # where each half starts in names
+    width: int  # columns of a half
+    values: int  # cells of a full row, where a timestamp counts as two
+    without_redop: bool  # rows may leave the redop cell blank, as old tests without a reduction do
 
     def words(self, text: str) -> list[str]:
         words = text.split(None, self.values + 1)
@@ -148,27 +143,22 @@ class Device(NamedTuple):
 
 @dataclass
 class TestRun:
-    """What the report of one run says.
-
-    ``started``: the program as it announces itself; ``mentions``: programs named above the table.
-    ``devices_cut``: a Rank line is broken, so their number is unknown. ``per_process``: nThread x
-    nGpus, 0 if unknown. ``table``: line of the header, 0 without one.
-    """
+    """What the report of one run says."""
 
     file: str
-    started: str = ""
-    mentions: set[str] = field(default_factory=set)
-    per_process: int = 0
+    started: str = ""  # the program as it announces itself
+    mentions: set[str] = field(default_factory=set)  # programs named above the table
+    per_process: int = 0  # nThread x nGpus, 0 if unknown
     devices: list[Device] = field(default_factory=list)
-    devices_cut: bool = False
+    devices_cut: bool = False  # a Rank line is broken, so their number is unknown
     library: str = ""
     library_version: str = ""
     tests_version: str = ""
-    table: int = 0
-    time: str = "time"
-    closed: bool = False
+    table: int = 0  # line of the header, 0 without one
+    time: str = "time"  # the column of times: time, or cputime
+    closed: bool = False  # its last line was read
     rows: list[TableRow] = field(default_factory=list)
-    bad: list[Note] = field(default_factory=list)
+    bad: list[Note] = field(default_factory=list)  # rows that cannot be used
 
     @property
     def where(self) -> str:
@@ -340,20 +330,16 @@ _AGREES = 0.05  # share by which size/algbw and the time may differ beyond round
 
 
 class UsedRow(NamedTuple):
-    """The half of a row (in-place or out-of-place) that is used.
-
-    ``algbw_seconds`` is size/algbw, ``consistent`` whether that agrees with the time within
-    rounding; both are None where algbw has too few digits. ``ratio`` is busbw/algbw, None where one
-    is missing.
-    """
+    """The half of a row (in-place or out-of-place) that is used."""
 
     row: TableRow
     dtype: str
     size: float
-    seconds: float
-    algbw_seconds: float | None
+    seconds: float  # as the row prints it
+    algbw_seconds: float | None  # size/algbw; None where algbw has too few digits
+    # whether these agree within rounding; None where algbw has too few digits
     consistent: bool | None
-    ratio: Ratio | None
+    ratio: Ratio | None  # busbw/algbw; None where one is missing
 
 
 def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:

@@ -116,29 +116,28 @@ class LaunchedKernel(NamedTuple):
 
 @dataclass
 class TraceEvents:
-    """One trace.
-
-    ``busy``: starts and ends of compute kernels by device. ``labels``: metadata by external id.
-    ``kinds``: events by category, ``announced``: calls that the host announced, such as
-    ``nccl:all_reduce``, whether or not a kernel of them was recorded.
-    """
+    """One trace."""
 
     name: str
     header: Labels = field(default_factory=dict)
     launched: list[LaunchedKernel] = field(default_factory=list)
-    labels: dict[Any, Labels] = field(default_factory=dict)
+    labels: dict[Any, Labels] = field(default_factory=dict)  # metadata by external id
+    # starts and ends of compute kernels by device
     busy: dict[int, tuple[array[float], array[float]]] = field(
         default_factory=lambda: defaultdict(lambda: (array("d"), array("d")))
     )
+    # steps by category
     annotated: dict[str, list[Window]] = field(default_factory=lambda: defaultdict(list))
     left_out: Counter[Statement] = field(default_factory=Counter)
-    kinds: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)  # events by category
+    # calls that the host announced, such as ``nccl:all_reduce``, whether or not a kernel of them
+    # was recorded
     announced: Counter[str] = field(default_factory=Counter)
     kernels: int = 0
     first_us: float = float("inf")
     last_us: float = float("-inf")
     broken: bool = False
-    graph: ChakraTrace | None = None
+    graph: ChakraTrace | None = None  # of a Chakra trace
     # by thread, the last record_param_comms without labels: its id, and when it ended
     _bare: dict[Any, tuple[Any, float]] = field(default_factory=dict)
 

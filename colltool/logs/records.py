@@ -24,40 +24,32 @@ class UserHints(NamedTuple):
 
 
 class RankCall(NamedTuple):
-    """Which call a record is of, and which rank saw it: several ranks may record one call.
-
-    ``number`` counts the calls of an ``operation`` on a ``communicator``. ``rank``: its number, or
-    the file where that does not say it. ``waits``: the time includes the wait for the last rank, so
-    that the shortest of all ranks is the call's own.
-    """
+    """Which call a record is of, and which rank saw it: several ranks may record one call."""
 
     communicator: str
     operation: str
-    number: int
-    rank: int | str
+    number: int  # counts the calls of an operation on a communicator
+    rank: int | str  # its number, or the file where that does not say it
+    # the time includes the wait for the last rank: the shortest of all ranks is the call's own
     waits: bool = False
 
 
 class Record(NamedTuple):
-    """One measured time of one size, in SI units; ``bytes`` as nccl-tests counts them.
-
-    ``message``: bytes of each message where they are a stream of several, else 0. ``call``: of a
-    file that records single calls by number.
-    """
+    """One measured time of one size, in SI units."""
 
     primitive: Primitive
     ranks: int
     nodes: int | None
-    bytes: float
+    bytes: float  # as nccl-tests counts them
     seconds: float
     dtype: str
     library: str
     version: str
     file: str
     line: int
-    item: str = ""
-    message: float = 0.0
-    call: RankCall | None = None
+    item: str = ""  # path in a file that has more than lines: ``results[3]``
+    message: float = 0.0  # bytes of each message where they are a stream of several, else 0
+    call: RankCall | None = None  # of a file that records single calls by number
 
     @property
     def where(self) -> str:
@@ -92,20 +84,14 @@ def place(file: str, line: int, item: str) -> str:
 
 
 class Format(NamedTuple):
-    """A log format.
+    """A log format."""
 
-    ``mention``: the word by which the guide and the help name it. ``known_by``: name and sign, for
-    error messages. ``read`` raises ColltoolError where no row is usable. ``shares``: a log may also
-    hold tables of other such formats. ``versions``: those that are read, as guides/formats.md has
-    them.
-    """
-
-    mention: str
-    known_by: str
+    mention: str  # the word by which the guide and the help name it
+    known_by: str  # name and sign, for error messages
     recognises: Callable[[Log], bool]
-    read: Callable[[Log, UserHints], ParsedLog]
-    shares: bool = False
-    versions: str = "all"
+    read: Callable[[Log, UserHints], ParsedLog]  # raises ColltoolError where no row is usable
+    shares: bool = False  # a log may also hold tables of other such formats
+    versions: str = "all"  # those that are read, as guides/formats.md has them
 
 
 class NoTable(ColltoolError):

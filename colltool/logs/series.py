@@ -62,17 +62,15 @@ def on_devices(library: str) -> bool:
 
 
 class Point(NamedTuple):
-    """The times of one size: the median of its repeats, and their range. ``where`` is ``file:line``
-    of the first. ``message``: bytes of each message where ``bytes`` are a stream of several, else
-    0."""
+    """The times of one size."""
 
     bytes: float
-    seconds: float
-    low_s: float
-    high_s: float
+    seconds: float  # the median of its repeats
+    low_s: float  # the shortest of its repeats
+    high_s: float  # the longest of its repeats
     repeats: int
-    where: str
-    message: float = 0.0
+    where: str  # ``file:line`` of the first
+    message: float = 0.0  # bytes of each message where ``bytes`` are a stream of several, else 0
 
     @property
     def shown_bytes(self) -> float:
@@ -94,23 +92,18 @@ def point_of(size: float, times: Sequence[float], where: str, message: float = 0
 
 
 class Series(NamedTuple):
-    """Points of one collective on one group, ascending in size, each size once.
-
-    ``nodes`` is None where the log lists no hosts; ``library``, ``version`` (else of the benchmark)
-    and ``dtype`` are as the log gives them, empty where it does not. ``run`` tells apart runs that
-    are kept separate. ``joined``: its times are of calls that the files of several ranks recorded.
-    """
+    """Points of one collective on one group, ascending in size, each size once."""
 
     primitive: Primitive
     ranks: int
-    nodes: int | None
+    nodes: int | None  # None where the log lists no hosts
     points: tuple[Point, ...]
-    library: str = ""
-    version: str = ""
-    dtype: str = ""
+    library: str = ""  # as the log gives it, empty where it does not
+    version: str = ""  # of the library, else of the benchmark
+    dtype: str = ""  # as the log gives it, empty where it does not
     files: tuple[str, ...] = ()
-    run: str = ""
-    joined: bool = False
+    run: str = ""  # tells apart runs that are kept separate
+    joined: bool = False  # its times are of calls that the files of several ranks recorded
 
     @property
     def title(self) -> str:

@@ -25,27 +25,20 @@ _PLACE = re.compile(r"(.+?):(\d{1,12})(?::.*)?\Z", re.DOTALL)
 
 
 class StatedLine(NamedTuple):
-    """One thing that a log states.
-
-    ``code``: a section of a table. ``quoted``: the words of the log, first in ``file`` at ``line``;
-    ``times``: how many lines say it. ``means``, ``do``: the meaning, and what to type, empty where
-    there is nothing to do. ``cause``: the cause of slowness that it states. ``soft``: it ends a run
-    only where that has no end. ``follows``: 1 where it comes after another error, 2 where it comes
-    after any. ``host``: as the line names it.
-    """
+    """One thing that a log states."""
 
     kind: Kind
-    code: str
-    quoted: str
+    code: str  # a section of a table
+    quoted: str  # the words of the log, first in ``file`` at ``line``
     file: str
     line: int
-    means: str
-    do: str = ""
-    cause: str = ""
-    soft: bool = False
-    follows: int = 0
-    times: int = 1
-    host: str = ""
+    means: str  # the meaning
+    do: str = ""  # what to type, empty where there is nothing to do
+    cause: str = ""  # the cause of slowness that it states
+    soft: bool = False  # it ends a run only where that has no end
+    follows: int = 0  # 1 where it comes after another error, 2 where it comes after any
+    times: int = 1  # how many lines say it
+    host: str = ""  # as the line names it
 
     @property
     def where(self) -> str:

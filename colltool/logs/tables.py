@@ -41,40 +41,32 @@ _MOST_WORDS = 20  # words of a line that is a row
 
 
 class MeasuredRow(NamedTuple):
-    """A row: its size in bytes as text, its time in us as text or in seconds. ``message``: bytes of
-    each message of a stream, else 0."""
+    """A row of a table as it is printed."""
 
     line: int
-    size: str
-    time: str | float
-    message: float = 0.0
+    size: str  # bytes
+    time: str | float  # us as text, or seconds
+    message: float = 0.0  # bytes of each message where the row is of a stream of them, else 0
 
 
 @dataclass
 class LogTable:
-    """What a program measured.
-
-    ``library``: as :func:`colltool.logs.series.log_library` reads it. ``per_peer``: sizes are what
-    a rank has for one other. ``note``: a reservation about every row. ``called``: in errors, if not
-    by its version. ``unpriced``: the name of a benchmark that no price is of; ``short``: its first
-    row of messages too short to fill a link; ``pairs`` of ranks and
-    ``ways`` that share a rate.
-    """
+    """What a program measured in one table, as its reader fills it in."""
 
     primitive: Primitive | None
     ranks: int | None
-    library: str
+    library: str  # as :func:`colltool.logs.series.log_library` reads it
     version: str
-    line: int
+    line: int  # of the header
     nodes: int | None = None
-    per_peer: bool = False
-    note: Statement = NOTHING
+    per_peer: bool = False  # sizes are what a rank has for one other
+    note: Statement = NOTHING  # a reservation about every row
     dtype: str = ""
-    called: str = ""
-    unpriced: str = ""
-    short: int = 0
-    pairs: int = 1
-    ways: int = 1
+    called: str = ""  # in errors, if not by its version
+    unpriced: str = ""  # the name of a benchmark that no price is of
+    short: int = 0  # its first row of messages too short to fill a link
+    pairs: int = 1  # of ranks that share a rate
+    ways: int = 1  # directions that share a rate
     rows: list[MeasuredRow] = field(default_factory=list)
 
     def add_rate(self, line: int, size: float, rate_Bps: float, message: float = 0.0) -> None:

@@ -50,14 +50,15 @@ class LeftOutKernels(NamedTuple):
 
 class UpperBound(NamedTuple):
     """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were
-    traced. ``missing``: ranks without a trace; empty where unknown, or where all are there but
-    their calls do not pair off. ``wire``: the outermost tier that they cross on the fabric."""
+    traced."""
 
     primitive: Primitive
     ranks: int
     calls: int
+    # ranks without a trace; empty where unknown, or where all are there but their calls do not pair
+    # off
     missing: tuple[int, ...]
-    wire: str = ""
+    wire: str = ""  # the outermost tier that they cross on the fabric
 
 
 class ObservedCall(NamedTuple):
@@ -71,30 +72,24 @@ class ObservedCall(NamedTuple):
 
 
 class RankTrace(NamedTuple):
-    """One trace.
-
-    ``steps``: annotated ones. ``window_s``: all steps together, or first to last kernel without
-    steps. ``nccl``: library version. ``left_out``: counts of communication kernels without a call,
-    by reason. ``broken``: truncated or damaged. ``others``: communication kernels of which no bytes
-    are known: name, us, and us that compute hides. ``held``: what the trace holds at all.
-    ``assumed``: what was assumed of its groups.
-    """
+    """One trace."""
 
     file: str
     rank: int | None
-    world: int | None
+    world: int | None  # ranks of the job, None where it does not say
     calls: tuple[ObservedCall, ...]
-    steps: int
-    window_s: float
+    steps: int  # annotated ones
+    window_s: float  # all steps together, or first to last kernel without steps
     device: str
-    nccl: str
-    left_out: dict[Statement, int]
-    broken: bool
+    nccl: str  # library version
+    left_out: dict[Statement, int]  # communication kernels without a call, by reason
+    broken: bool  # truncated or damaged
     activity: RankActivity
-    held: Held
+    held: Held  # what the trace holds at all
+    # communication kernels of which no bytes are known: name, us, and us that compute hides
     others: tuple[tuple[str, float, float], ...] = ()
-    graph: ChakraTrace | None = None
-    assumed: Statement = NOTHING
+    graph: ChakraTrace | None = None  # of a Chakra trace
+    assumed: Statement = NOTHING  # what was assumed of its groups
 
     @property
     def communicates(self) -> bool:

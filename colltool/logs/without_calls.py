@@ -42,15 +42,14 @@ _NAMED = 3  # categories and calls that a sentence lists
 
 
 class Held(NamedTuple):
-    """What a trace holds: ``kinds``, its events by category; ``announced``, its calls by what the
-    host called them (``nccl:all_reduce``); ``largest_group``, the ranks of the largest group that a
-    call names, or 0."""
+    """What a trace holds."""
 
     kernels: int
     devices: int
-    kinds: tuple[tuple[str, int], ...]
+    kinds: tuple[tuple[str, int], ...]  # its events by category
+    # its calls by what the host called them: ``nccl:all_reduce``
     announced: tuple[tuple[str, int], ...]
-    largest_group: int
+    largest_group: int  # ranks of the largest group that a call names, or 0
 
 
 def held(found: TraceEvents) -> Held:
