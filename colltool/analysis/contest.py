@@ -21,7 +21,7 @@ from colltool.analysis.basis import (
 )
 from colltool.analysis.cells import Floats, PriceRequest, winner
 from colltool.analysis.outcomes import SAME, launch_matters
-from colltool.analysis.sensitivity import WhatIf, affordable, draws, percentiles, totals_of
+from colltool.analysis.what_if import WhatIf, affordable, draws, percentiles, totals_of
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.placement import GroupSpec

@@ -198,7 +198,7 @@ def plan_spread(
 ) -> PlanSpread:
     """A job's step time under uncertain ``numbers``; ``assumed``: the ranges are defaults of
     ours."""
-    from colltool.analysis.sensitivity import draws
+    from colltool.analysis.what_if import draws
 
     fits = fit_to_fabric(job, fabric, ranks, readings)
     job, fabric = fits.job, fits.fabric

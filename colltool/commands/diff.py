@@ -123,7 +123,7 @@ def diff_command(
       colltool diff old.json new.json --rtol 0.01 --format markdown
       colltool diff --library nccl@2.30 nccl@2.31 -f dgx-h100
     """
-    from colltool.analysis.diff import read_document
+    from colltool.analysis.json_documents import read_document
 
     if library is not None:
         if old is not None or rtol is not None:

@@ -83,7 +83,7 @@ def ladder_command(
       colltool ladder my-ladder.yaml --format markdown
       colltool ladder cluster.yaml --check prices.json --rtol 2%
     """
-    from colltool.analysis.diff import read_document
+    from colltool.analysis.json_documents import read_document
     from colltool.render.dispatch import document
 
     # a tolerance needs something to compare with

@@ -614,7 +614,7 @@ def _loaded(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
         fix = 'send {"ideal": true}'
         raise ColltoolError("expected readings by name", argument="readings", fix=fix)
     if kind.function == "colltool:diff":
-        from colltool.analysis.diff import read_document
+        from colltool.analysis.json_documents import read_document
 
         for argument in ("old", "new"):
             if isinstance(given[argument], str):

@@ -10,7 +10,7 @@ from random import Random
 from statistics import NormalDist, quantiles
 from typing import ClassVar, NamedTuple
 
-from colltool.analysis.sensitivity import draws
+from colltool.analysis.what_if import draws
 from colltool.base.result import Result
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, with_values

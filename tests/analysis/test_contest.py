@@ -10,7 +10,7 @@ import pytest
 
 import colltool
 from colltool.analysis.outcomes import SAME
-from colltool.analysis.sensitivity import draws
+from colltool.analysis.what_if import draws
 from colltool.base.errors import ColltoolError
 from colltool.fabric.variants import with_values
 from colltool.render.dispatch import document

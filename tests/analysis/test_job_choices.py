@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import colltool
-from colltool.analysis.sensitivity import draws
+from colltool.analysis.what_if import draws
 from colltool.base.errors import ColltoolError
 from colltool.fabric.variants import with_values
 from colltool.render.views.plan_compare import verdict

@@ -10,7 +10,7 @@ from swept import swept
 
 import colltool
 from colltool.analysis.benchmark_command import experiment
-from colltool.analysis.sensitivity import MOST_DRAWN, affordable, draws
+from colltool.analysis.what_if import MOST_DRAWN, affordable, draws
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import AR
 from colltool.fabric.library_numbers import under_library
@@ -358,8 +358,7 @@ def test_a_winner_whose_name_stands_for_several_schedules(more: dict[str, Any]) 
 def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from colltool.analysis import sensitivity
-    from colltool.analysis import sensitivity as flips
+    from colltool.analysis import sensitivity, what_if
 
     asked: dict[str, Any] = {"size": "32MB", "ranks": 64}
     whole = colltool.sensitivity("dgx-h100", "ar", **asked, samples=100)
@@ -369,9 +368,10 @@ def test_very_many_numbers_are_drawn_and_turned_less_often_and_it_is_said(
         len(whole.numbers),
     )
     assert "100 samples of" in rendered(whole, "table")
-    monkeypatch.setattr(sensitivity, "MOST_DRAWN", 1000)
-    monkeypatch.setattr(flips, "MOST_EXAMINED", 6)
-    monkeypatch.setattr(flips, "LEAST_EXAMINED", 1)
+    monkeypatch.setattr(what_if, "MOST_DRAWN", 1000)
+    for module in (sensitivity, what_if):
+        monkeypatch.setattr(module, "MOST_EXAMINED", 6)
+    monkeypatch.setattr(sensitivity, "LEAST_EXAMINED", 1)
     found = colltool.sensitivity("dgx-h100", "ar", **asked)
     count = len(found.numbers)  # more than MOST_EXAMINED: each is drawn less often
     assert found.samples == int(1000 / (count * count / 6)) < found.samples_asked == 100_000

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from colltool.analysis.diff import Diff, TotalChange, ValueChange
+from colltool.analysis.diff import Diff, ValueChange
+from colltool.analysis.document_winners import TotalChange
 from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,

@@ -10,15 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from colltool.analysis.break_even import BreakEven
 from colltool.analysis.contest import Beats, Contest, ContestSide
 from colltool.analysis.outcomes import SAME
-from colltool.analysis.sensitivity import (
-    BreakEven,
-    Sensitivity,
-    Spread,
-    TornadoBar,
-    ValueOfInformation,
-)
+from colltool.analysis.sensitivity import Sensitivity, Spread, TornadoBar, ValueOfInformation
 from colltool.base.formatting import (
     counted,
     format_factor,
