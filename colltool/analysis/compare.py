@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 from colltool.analysis import basis
 from colltool.analysis.axes import SweepAxis
 from colltool.analysis.basis import BasisDifference
-from colltool.analysis.cells import Cell, PriceRequest, winner
+from colltool.analysis.cells import PriceRequest
 from colltool.analysis.fitted import AS_IT_IS, Fitted, counts_of_all, noun_of, ranks_of_all
 from colltool.analysis.grid import CellParts, FabricLoader, price_grid
 from colltool.analysis.outcomes import (
@@ -25,24 +25,22 @@ from colltool.analysis.outcomes import (
     CompareLine,
     OnePortWinner,
     OutcomeRange,
-    Reason,
     SameReason,
     changed_winners,
     joined_range,
     ranges_of,
     same_ranges,
 )
+from colltool.analysis.ratio_errors import RatioErrors
+from colltool.analysis.same_reasons import why_same
 from colltool.analysis.winners import QuestionVerdict, joined_verdicts, verdict_of
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.result import Result, result, with_progress
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
-from colltool.estimate.groups import PlacedGroup, as_read, library_of, place
-from colltool.estimate.interval import ErrorModel, error_model, ratio_sigma
-from colltool.estimate.path_classes import tier_paths
+from colltool.estimate.groups import as_read, library_of, place
 from colltool.estimate.placement import GroupSpec, fits
 from colltool.fabric.model import Fabric
-from colltool.fabric.topology import capabilities_of
 from colltool.machines.used import Applied
 
 # Sizes priced between the smallest and the largest of the table, to find where the outcome changes.
@@ -51,8 +49,6 @@ POINTS = 200
 MOST_CELLS = 20_000
 MOST_COLUMNS = 1000
 
-# A relative difference below this is rounding.
-ROUNDING = 1e-9
 
 # No column of a comparison shows what would win without contention.
 WITH_INTERVALS = CellParts(ideal=False)
@@ -300,6 +296,7 @@ class CompareTable:
         priced = [on_layers(fabric, request.readings) for fabric in self.fabrics]
         ideal = request.readings.ideal
         cells_per_column = len(self.groups) * len(sizes)
+        files = [column.fabric for column in self.columns]
         lines = []
         for group_at, group in enumerate(self.groups):
             bases = [
@@ -307,7 +304,7 @@ class CompareTable:
                 for fabric in priced
             ]
             missing = tuple(basis.launch_missing(bases))
-            ratios = RatioErrors(self, group) if parts.interval else None
+            ratios = RatioErrors(files, self.fabrics, request, group) if parts.interval else None
             ranks = int(group.ranks or 0)
             group_lines = []
             for at, size in enumerate(sizes, start=group_at * len(sizes)):
@@ -363,7 +360,7 @@ class CompareTable:
         # The same reason for several groups is given once, for the largest.
         found: dict[SameReason, SameReason] = {}
         for group in groups:
-            for reason in _why_same(self.fabrics[at], self.request, group, middle, keys, moved):
+            for reason in why_same(self.fabrics[at], self.request, group, middle, keys, moved):
                 key = reason._replace(endpoints=0)
                 known = found.get(key)
                 if known is None or reason.endpoints > known.endpoints:
@@ -385,114 +382,5 @@ class CompareTable:
         yield from changed_winners(self.lines(), lines, names)
 
 
-class CommonErrors(NamedTuple):
-    """What two columns share, and so err alike in: the device and the tiers that the ranks span, and
-    the whole fabric file."""
-
-    device: bool
-    file: bool
-
-
-class RatioErrors:
-    """How far off the ratios of a group's columns to one of them are; errors that both share
-    cancel."""
-
-    def __init__(self, table: CompareTable, group: GroupSpec) -> None:
-        self._table = table
-        self._group = group
-        self._models: dict[int, ErrorModel] = {}
-        self._common: dict[tuple[int, int], CommonErrors] = {}
-
-    def of_line(self, line: CompareLine) -> CompareLine:
-        """The line with its sigmas: of ratios to the first column, and to the fastest."""
-        fastest = line.fastest()
-        if fastest is None:
-            return line
-        sigmas = self.sigmas(line.cells, 0)
-        rivals = sigmas if fastest == 0 else self.sigmas(line.cells, fastest)
-        return line._replace(sigmas=sigmas, rival_sigmas=rivals)
-
-    def sigmas(self, row: Sequence[Cell], base: int) -> tuple[float, ...]:
-        """Sigma of ln of each column's ratio to the column ``base``; 0 for that one, and where
-        nothing is known."""
-        found = []
-        first = row[base].interval
-        for at, cell in enumerate(row):
-            sigma = 0.0
-            if at != base and first is not None and cell.interval is not None:
-                common = self._common_errors(base, at)
-                alike = common.device or common.file
-                sigma = ratio_sigma(first, cell.interval, alike=alike, one_file=common.file)
-            found.append(sigma)
-        return tuple(found)
-
-    def _common_errors(self, base: int, column: int) -> CommonErrors:
-        key = base, column
-        if key not in self._common:
-            first, other = self._model(base), self._model(column)
-            columns = self._table.columns
-            same_place = (first.device, first.request.place) == (other.device, other.request.place)
-            same_file = columns[base].fabric == columns[column].fabric
-            self._common[key] = CommonErrors(bool(first.device) and same_place, same_file)
-        return self._common[key]
-
-    def _model(self, column: int) -> ErrorModel:
-        if column not in self._models:
-            table = self._table
-            fabric = table.fabrics[column]
-            placed = place(fabric, self._group)
-            self._models[column] = error_model(
-                fabric, table.request.primitive, placed, size=1.0, readings=table.request.readings
-            )
-        return self._models[column]
-
-
 def _without_overrides(fabric: Fabric, _: Sequence[str]) -> Fabric:
     return fabric
-
-
-def _why_same(
-    fabric: Fabric,
-    request: PriceRequest,
-    group: GroupSpec,
-    size: float,
-    keys: Sequence[str],
-    most: float,
-) -> Iterator[SameReason]:
-    """Why the values of ``keys`` (empty between two files) make no difference; ``most``: the
-    largest relative difference seen."""
-    algorithm = winner(fabric, request, group, size).title
-    if most > ROUNDING or not keys:
-        reason: Reason = "small" if most > ROUNDING else "unpaid"
-        yield SameReason(reason, " and ".join(keys), algorithm=algorithm, most=most)
-        return
-    placed = place(fabric, group)
-    for key in keys:
-        yield _why_key(fabric, placed, request.readings, key)._replace(algorithm=algorithm)
-
-
-def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: str) -> SameReason:
-    """Why a key such as ``ib.levels.spine.oversubscription`` makes no difference to a group; the
-    reason still lacks the algorithm."""
-    tier_name, *path = key.removeprefix("tiers.").split(".")
-    tiers = [tier for at, tier in enumerate(fabric.tiers) if tier_name in (tier.name, str(at))]
-    if not tiers:
-        return SameReason("unpaid", key)
-    tier = tiers[0]
-    spans = [span for span in placed.spans if span.tier.name == tier.name]
-    if not spans:
-        return SameReason("tier", key, tier.name)
-    span = spans[0]
-    match path:
-        case ["levels", level, *field]:
-            names = [known.name for known in capabilities_of(span.tier).levels]
-            at = names.index(level) if level in names else int(level)
-        case _:
-            return SameReason("unpaid", key, tier.name)
-    reason = SameReason("unpaid", key, tier.name, names[at])
-    used = [known.name for known in tier_paths(span.position, readings).used]
-    if names[at] not in used and at:
-        return reason._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)
-    if field[-1:] in (["oversubscription"], ["uplinks"]):
-        return reason._replace(reason="share")
-    return reason

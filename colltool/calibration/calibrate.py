@@ -18,13 +18,14 @@ from colltool.base.errors import ColltoolError, argument_text, clipped, nearest,
 from colltool.base.formatting import format_rate
 from colltool.base.result import Result, with_progress
 from colltool.calibration.file_notes import head_comments, notes_of
+from colltool.calibration.log_fits import check_fits
 from colltool.calibration.machine_rows import MachineRows, check_any, machine_rows
 from colltool.calibration.next_row import NextRow, next_row
 from colltool.calibration.old_form import in_old_form
 from colltool.calibration.protocol_fit import mape, unseen_mape
 from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.serialise import without_cables, without_intervals
-from colltool.calibration.series_prices import check_fits, price_series
+from colltool.calibration.series_prices import price_series
 from colltool.calibration.tier import SeriesFit
 from colltool.calibration.tier_data import calibrate_tier
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BPS

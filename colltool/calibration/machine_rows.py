@@ -13,7 +13,8 @@ from math import log
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.calibration.series_prices import applicable_names, check_fits
+from colltool.calibration.log_fits import check_fits
+from colltool.calibration.series_prices import applicable_names
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup

@@ -8,14 +8,12 @@ protocols for several collectives. The fits themselves are those of
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.base.formatting import size_text
 from colltool.calibration.envelope import (
     UNLIKELY,
     Envelope,
@@ -36,15 +34,9 @@ from colltool.calibration.samples import (
     placeholder_names,
     sample_of,
 )
-from colltool.calibration.sentences import FitFinding
+from colltool.calibration.usable_points import ENOUGH_POINTS
 
-# A point slower than its neighbours or the fit allow by this share is an outlier.
-_FAR_OFF = 0.35
-# Fewer points have no outliers, and are left out one by one in cross-validation.
-_ENOUGH_POINTS = 8
 _FOLDS = 5
-# Times that outliers are sought anew after a fit without the last ones.
-_OUTLIER_ROUNDS = 4
 # Factors by which a further protocol may raise the error of unseen sizes, and must lower that of
 # the sizes seen; rules of thumb of ours, and errors that differ by EXACT are equal.
 _MISLED = 1.25
@@ -56,17 +48,6 @@ WORTH = 1.1
 _ABOVE_LINE = 1.02
 # By noise an in-switch launch may seem this much shorter than its protocol's.
 _SHORTER = 0.9
-
-
-class ExcludedSize(NamedTuple):
-    """A measured size that a fit does not use, and why."""
-
-    bytes: float
-    finding: FitFinding
-
-    @property
-    def reason(self) -> str:
-        return self.finding.words
 
 
 class CollectiveFit(NamedTuple):
@@ -165,7 +146,7 @@ def left_out_errors(sample: Sample, members: Sequence[Member]) -> NDArray[np.flo
     """Out-of-fold relative errors, fitted/measured - 1; a fold is every fifth size, or a single one
     where points are few."""
     fold = np.arange(len(sample.seconds))
-    if len(fold) >= _ENOUGH_POINTS:
+    if len(fold) >= ENOUGH_POINTS:
         fold = np.concatenate([np.arange(member.used.sum()) % _FOLDS for member in members])
     errors = np.full(len(fold), np.nan)
     for index in np.unique(fold):
@@ -291,47 +272,3 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
     joint = fit_collective((), members, prior)
     separate = mape(np.concatenate([fit.errors for fit in fits]))
     return joint if joint.cv_mape <= WORTH * separate else None
-
-
-def usable_points(
-    member: Member, prior: Prior
-) -> tuple[NDArray[np.bool_], tuple[ExcludedSize, ...]]:
-    """Which points an envelope of up to three lines can follow, as a mask, and why the others are
-    left out; ``member`` uses all points.
-
-    Such a curve rises with size, and no faster than size: a point far slower than a larger message,
-    or than a smaller one in proportion, is off it, and so is one far slower than the best fit of
-    the others.
-    """
-    points = member.series.points
-    if len(points) < _ENOUGH_POINTS:
-        return np.ones(len(points), dtype=bool), ()
-    seconds = member.seconds
-    sizes = member.sizes
-    later = np.minimum.accumulate(seconds[::-1])[::-1]
-    smaller = np.minimum.accumulate(seconds / sizes) * sizes
-    used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
-    names = placeholder_names(most_protocols(int(used.sum())))
-    whole = sample_of([member], names, prior)
-    for _ in range(_OUTLIER_ROUNDS):
-        fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
-        ratio = seconds / evaluate(fit.theta, whole).fitted
-        kept = ratio <= 1 + _FAR_OFF
-        if (kept == used).all() or kept.sum() < 2:
-            break
-        used = kept
-    excluded: list[ExcludedSize] = []
-    for is_used, group in groupby(range(len(points)), key=lambda place: bool(used[place])):
-        run = list(group)
-        if not is_used:
-            finding = _off_the_curve(sizes[run], float(ratio[run].max()))
-            for place in run:
-                excluded.append(ExcludedSize(points[place].bytes, finding))
-    return used, tuple(excluded)
-
-
-def _off_the_curve(sizes: NDArray[np.float64], ratio: float) -> FitFinding:
-    """Why neighbouring sizes are left out; ``ratio``: the largest of measured over fitted time."""
-    first, last = size_text(float(sizes[0])), size_text(float(sizes[-1]))
-    code = "outlier" if len(sizes) == 1 else "off_curve"
-    return FitFinding(code, {"first": first, "last": last, "ratio": ratio})

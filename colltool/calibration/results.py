@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from colltool.calibration.protocol_fit import ExcludedSize
 from colltool.calibration.select import Candidate
 from colltool.calibration.sentences import FitFinding
 from colltool.calibration.serialise import FittedProtocol
+from colltool.calibration.usable_points import ExcludedSize
 from colltool.logs.series import Series
 
 

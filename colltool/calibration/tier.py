@@ -24,13 +24,8 @@ from colltool.calibration.library_choice import (
     library_runs_of,
     nccl_on,
 )
-from colltool.calibration.protocol_fit import (
-    CollectiveFit,
-    ExcludedSize,
-    above_line,
-    joint_fit,
-    usable_points,
-)
+from colltool.calibration.log_fits import check_fits
+from colltool.calibration.protocol_fit import CollectiveFit, above_line, joint_fit
 from colltool.calibration.samples import Member
 from colltool.calibration.select import SelectedFit, select_algorithms
 from colltool.calibration.serialise import (
@@ -38,7 +33,8 @@ from colltool.calibration.serialise import (
     fitted_protocols,
     ranks_of,
 )
-from colltool.calibration.series_prices import applicable_names, check_fits
+from colltool.calibration.series_prices import applicable_names
+from colltool.calibration.usable_points import ExcludedSize, usable_points
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.groups import PlacedGroup

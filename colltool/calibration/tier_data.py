@@ -7,6 +7,7 @@ ones.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from colltool.calibration.log_fits import check_fits
 from colltool.calibration.old_form import rate_text
 from colltool.calibration.samples import name_inside
 from colltool.calibration.serialise import (
@@ -14,7 +15,7 @@ from colltool.calibration.serialise import (
     source_of,
     switch_update,
 )
-from colltool.calibration.series_prices import IN_SWITCH, check_fits
+from colltool.calibration.series_prices import IN_SWITCH
 from colltool.calibration.tier import FittedCollective, SeriesFit, TierFit, fit_tier
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates

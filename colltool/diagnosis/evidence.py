@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
-from colltool.calibration.series_prices import MOST_IN_A_HOST
+from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
 from colltool.logs.hardware_in_log import LoggedHardware
 from colltool.logs.nccl_debug import DebugLines
 from colltool.logs.records import WrongValues
 from colltool.logs.series import Measurements, Series
 from colltool.logs.stated import StatedLine
-from colltool.logs.traced_calls import LeftOutKernels, UpperBound
+from colltool.logs.traced_calls import LeftOutKernels
+from colltool.logs.traced_series import UpperBound
 
 
 class FailedLog(NamedTuple):

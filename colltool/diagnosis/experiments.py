@@ -30,7 +30,7 @@ from colltool.estimate.groups import place
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, without_in_network
 from colltool.logs.series import LogLibrary, log_library
-from colltool.logs.traced_calls import UpperBound
+from colltool.logs.traced_series import UpperBound
 
 GIB = 2.0**30  # bytes of large trials, which bandwidth bounds on any fabric
 AS_IS = "as the fabric says"  # in place of a cause: the machine is healthy

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, localize
 from colltool.base.primitives import Primitive
+from colltool.calibration.log_fits import check_fits
 from colltool.calibration.other_hardware import other_devices
-from colltool.calibration.series_prices import check_fits
 from colltool.diagnosis.machines import hardware_note
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.expected import ExpectedSize, MeasuredSize, expected, test_name

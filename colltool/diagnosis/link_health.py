@@ -16,7 +16,7 @@ from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
 from colltool.base.errors import argument_text, localize
 from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.base.statements import NOTHING, Statement
-from colltool.calibration.series_prices import MOST_IN_A_HOST
+from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import FASTER, FEW, HEALTHY_SHARE, SLACK, threshold_of
 from colltool.diagnosis.trace_results import CallTotal, LinkHealth, LinkVerdict, TracedCall

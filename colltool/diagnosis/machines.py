@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.statements import NOTHING, Statement
+from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.calibration.other_hardware import device_of, other_devices
-from colltool.calibration.series_prices import MOST_IN_A_HOST
 from colltool.definitions.reader import Overrides
 from colltool.diagnosis.assumed_fabric import MachineFabric, assumed_fabric, source_of
 from colltool.diagnosis.declared_causes import declared_causes

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.base.statements import Statement
-from colltool.calibration.series_prices import MOST_IN_A_HOST, check_fits
+from colltool.calibration.log_fits import MOST_IN_A_HOST, check_fits
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario, with_share
 from colltool.diagnosis.sentences import statement

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text, either, printable, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import counted
-from colltool.calibration.series_prices import MOST_IN_A_HOST
+from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.fabric.load import exists
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even

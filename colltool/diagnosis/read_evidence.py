@@ -19,7 +19,7 @@ from colltool.logs.pytorch_trace import is_trace
 from colltool.logs.records import NoTable, WrongValues
 from colltool.logs.series import Measurements, Series
 from colltool.logs.stated import StatedLine
-from colltool.logs.traced_calls import measured_calls
+from colltool.logs.traced_series import measured_calls
 
 Path = str | PathLike[str]
 ReadLogs = Callable[[Sequence[Path]], Measurements]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from colltool.calibration.series_prices import check_fits
+from colltool.calibration.log_fits import check_fits
 from colltool.diagnosis.cliffs import collapse_in
 from colltool.diagnosis.networks import is_stream, trees_share
 from colltool.diagnosis.results import SeriesHealth, ValidatedSeries

@@ -13,7 +13,8 @@ from colltool.diagnosis.thresholds import FASTER
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.logs.series import Series, Skipped
 from colltool.logs.stated import StatedLine
-from colltool.logs.traced_calls import LeftOutKernels, UpperBound
+from colltool.logs.traced_calls import LeftOutKernels
+from colltool.logs.traced_series import UpperBound
 
 
 class ValidatedPoint(NamedTuple):

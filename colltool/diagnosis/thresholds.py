@@ -7,7 +7,7 @@ import re
 
 from colltool.base.primitives import P2P, Primitive
 from colltool.base.statements import NOTHING, Statement
-from colltool.calibration.series_prices import MOST_IN_A_HOST
+from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.diagnosis.sentences import statement
 from colltool.logs.series import Series
 

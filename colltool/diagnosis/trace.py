@@ -27,17 +27,10 @@ from colltool.diagnosis.validate import validate
 from colltool.diagnosis.waits import waits_of
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
+from colltool.logs.merged_calls import MergedCall, merged_calls
 from colltool.logs.series import Measurements
-from colltool.logs.traced_calls import (
-    MeasuredCall,
-    MergedCall,
-    RankTrace,
-    left_out,
-    merged_calls,
-    read_traces,
-    series_of,
-    world_of,
-)
+from colltool.logs.traced_calls import RankTrace, left_out, read_traces, world_of
+from colltool.logs.traced_series import MeasuredCall, series_of
 
 
 def trace(

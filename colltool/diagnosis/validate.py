@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from math import inf, isfinite
+from math import isfinite
 from operator import attrgetter
-from statistics import fmean, median
-from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.formatting import counted
-from colltool.base.statements import NOTHING, Statement
-from colltool.calibration.series_prices import Priced, check_fits, price_series
+from colltool.calibration.log_fits import check_fits
+from colltool.calibration.series_prices import Priced, price_series
 from colltool.diagnosis.findings import SeriesContext, findings
 from colltool.diagnosis.reading import read_series
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.diagnosis.scenario import prices_of
-from colltool.diagnosis.sentences import statement
+from colltool.diagnosis.verdict import mape, pooled, verdict
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
@@ -53,7 +51,7 @@ def validate(
     return Validation(
         fabric.name,
         judged,
-        mape(_pooled(judged)),
+        mape(pooled(judged)),
         verdict(judged),
         measurements.skipped,
         max_mape,
@@ -72,11 +70,6 @@ def _nothing_measured(measurements: Measurements) -> ColltoolError:
             what += f": {rows.reason}, {counted(rows.rows, 'row')}"
             return ColltoolError(what, where=rows.where, fix=fix)
     return ColltoolError(what, fix=fix)
-
-
-def mape(points: Sequence[ValidatedPoint]) -> float:
-    """Mean absolute error, as a fraction."""
-    return fmean(map(_error, points))
 
 
 def _judged(
@@ -128,139 +121,3 @@ def _judged_points(series: Series, priced: Priced) -> Iterator[ValidatedPoint]:
             nearest_spec=near.spec,
             message=point.message,
         )
-
-
-TRUSTED = 0.10  # mean error of prices worth planning with
-FEWEST = 3  # points that make a mean worth reporting
-OUTLIER = 0.25  # error of single sizes that are named although the rest can be trusted
-
-
-class Trust(NamedTuple):
-    """The sizes whose prices can be trusted: from ``least`` bytes on, ``below`` others."""
-
-    statement: Statement
-    least: float = 0.0
-    below: float = inf
-
-    def among(self, points: Sequence[ValidatedPoint]) -> list[ValidatedPoint]:
-        return [point for point in points if self.least <= point.bytes < self.below]
-
-
-def verdict(judged: Sequence[ValidatedSeries]) -> Statement:
-    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``, and
-    exceptions."""
-    # the mean is over all sizes of all series, and the exceptions are single series or sizes
-    points = _pooled(judged)
-    facts: dict[str, object] = {"error": mape(points), "sizes": len(points)}
-    if len({point.bytes for point in points}) < FEWEST:
-        return statement("too-few-sizes", **facts)
-    trust = _trust(points)
-    good = [series for series in judged if _good(series.points)]
-    if trust is None and 2 * len(good) >= len(judged) > 1:
-        # most series are good: those that are not become exceptions
-        trust = _trust(_pooled(good))
-    if trust is None:
-        trust = Trust(statement("trust-nowhere", share=TRUSTED), least=inf)
-    exceptions = []
-    for series in judged if len(judged) > 1 else ():
-        mine = trust.among(series.points)
-        if mine and not _good(mine):
-            name = _named(series.series, judged)
-            exceptions.append(statement("exception", what=name, error=mape(mine)))
-    exceptions = exceptions or _outliers(trust.among(points))
-    facts |= {"trust": trust.statement, "exceptions": tuple(exceptions)}
-    return statement("verdict-but-for" if exceptions else "verdict", **facts)
-
-
-def _pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:
-    """The points of all series, by size."""
-    points: list[ValidatedPoint] = []
-    for series in judged:
-        points += series.points
-    return sorted(points, key=attrgetter("bytes"))
-
-
-def _trust(points: list[ValidatedPoint]) -> Trust | None:
-    """Where the mean error is small: everywhere, or on one side of the size where it changes most.
-    None for nowhere. A side counts as bad only if most of its sizes are off."""
-    below, above = _split_by_error(points)
-    if below and _good(below) != _good(above):
-        change = above[0].bytes
-        sides = {"size": above[0].shown_bytes, "below": mape(below), "above": mape(above)}
-        if _good(above) and _mostly_off(below):
-            return Trust(statement("trust-above", **sides), least=change)
-        if _good(below) and _mostly_off(above):
-            return Trust(statement("trust-below", **sides), below=change)
-    others = [point for point in points if _error(point) <= OUTLIER]
-    few_outliers = not _mostly_off(points) and _good(others) and bool(_outliers(points))
-    return Trust(statement("trust")) if _good(points) or few_outliers else None
-
-
-def _outliers(points: Sequence[ValidatedPoint]) -> list[Statement]:
-    """Ranges of sizes that are far off. None where they are too many to be named."""
-    named = []
-    for far, run in groupby(points, key=lambda point: _error(point) > OUTLIER):
-        if far:
-            sizes = list(run)
-            ends = (sizes[0].shown_bytes, sizes[-1].shown_bytes)
-            named.append(statement("exception-of-sizes", sizes=ends, error=mape(sizes)))
-    return named if len(named) < FEWEST else []
-
-
-def _named(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
-    """A series as the verdict names it, apart from others of its primitive and ranks."""
-    # the type and the nodes are named only where they tell series apart
-    kind = (series.primitive, series.ranks)
-    alike = sum((other.series.primitive, other.series.ranks) == kind for other in among)
-    dtype = NOTHING
-    nodes = NOTHING
-    if series.dtype and alike > 1:
-        dtype = statement("series-type", dtype=series.dtype)
-    if series.nodes and alike > 1:
-        nodes = statement("series-nodes", nodes=series.nodes)
-    return statement(
-        "series",
-        collective=series.primitive.label,
-        dtype=dtype,
-        ranks=series.ranks,
-        nodes=nodes,
-    )
-
-
-def _split_by_error(
-    points: list[ValidatedPoint],
-) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
-    """Points split at the size that minimises the scatter of errors within the two parts. Empty if
-    too few."""
-    middle = range(FEWEST, len(points) - FEWEST + 1)
-    cuts = [i for i in middle if points[i].bytes > points[i - 1].bytes]
-    if not cuts:
-        return [], []
-    errors = [min(_error(point), 1.0) for point in points]  # capped: one outlier is no regime
-    below = _running_scatter(errors)
-    above = _running_scatter(errors[::-1])
-    cut = min(cuts, key=lambda i: below[i] + above[len(points) - i])
-    return points[:cut], points[cut:]
-
-
-def _running_scatter(values: Sequence[float]) -> list[float]:
-    """Sums of squared deviations from the mean of the first 0, 1, 2 ... values (Welford 1962)."""
-    mean = 0.0
-    found = [0.0]
-    for count, value in enumerate(values, start=1):
-        apart = value - mean
-        mean += apart / count
-        found.append(found[-1] + apart * (value - mean))
-    return found
-
-
-def _error(point: ValidatedPoint) -> float:
-    return abs(point.relative_error)
-
-
-def _mostly_off(points: Sequence[ValidatedPoint]) -> bool:
-    return median(map(_error, points)) > TRUSTED
-
-
-def _good(points: Sequence[ValidatedPoint]) -> bool:
-    return mape(points) <= TRUSTED

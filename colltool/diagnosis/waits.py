@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from colltool.base.primitives import P2P, Primitive
 from colltool.diagnosis.trace_results import CallWait, RankWait, Waits
-from colltool.logs.traced_calls import MergedCall, RankTrace
+from colltool.logs.merged_calls import MergedCall
+from colltool.logs.traced_calls import RankTrace
 
 
 def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits:

@@ -6,8 +6,9 @@ import re
 
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import AR
-from colltool.logs.busbw_ratio import ranks_of, ratio, rounding_interval
+from colltool.logs.busbw_ratio import ranks_of, ratio
 from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format, ParsedLog, UserHints
 from colltool.logs.tables import LogTable, has, records_of
 

@@ -17,67 +17,37 @@ import gzip
 import json
 import re
 import zlib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterable, Mapping
 from io import BufferedReader
-from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, printable
 from colltool.logs.call_metadata import (
     DIMENSIONS,
     MOST_MEMBERS,
-    UNLISTED,
     Labels,
     count,
     text,
 )
 from colltool.logs.chakra_format import (
-    COLLECTIVES,
     ChakraNode,
     Value,
     decoded,
 )
 from colltool.logs.chakra_json import (
-    COLLECTIVE,
     INIT,
     MOST_JSON,
     from_json,
     from_stream,
     is_streamed,
 )
+from colltool.logs.chakra_labels import MESSAGES, RANKS, group_labels, labels_of
+from colltool.logs.chakra_walk import CALLING, Stream, times_of, walk
 from colltool.logs.json_stream import GZIP, PackedStream, first_keys
-from colltool.logs.kernel_names import kernel_name
 
 MOST_LISTED = 2**24  # ranks of unevenly spaced groups, over all calls: each call reads them
 PROCESS_GROUPS = "process_groups"  # the name of Chakra's own attribute
-_RANKS = "Process Group Ranks"
-# what the profiler calls the collectives of Chakra
-_COLLECTIVE_NAMES = {
-    "ALL_REDUCE": "allreduce",
-    "ALL_GATHER": "allgather",
-    "REDUCE_SCATTER": "reduce_scatter",
-    "ALL_TO_ALL": "all_to_all",
-    "BROADCAST": "broadcast",
-    "REDUCE": "reduce",
-}
-_MESSAGES = ("COMM_SEND_NODE", "COMM_RECV_NODE")
-_COMMUNICATION = ("COMM_COLL_NODE", *_MESSAGES)
-# labels of the profiler by the attributes of PyTorch's execution trace
-_LABELS = {
-    COLLECTIVE: "Collective name",
-    "in_msg_nelems": "In msg nelems",
-    "out_msg_nelems": "Out msg nelems",
-    "in_split_size": "In split size",
-    "out_split_size": "Out split size",
-    "dtype": "dtype",
-    "pg_size": "Group size",
-    "pg_name": "Process Group Name",
-    "pg_desc": "Process Group Description",
-    "global_rank_start": "Global rank start",
-    "global_rank_stride": "Global rank stride",
-}
+_COMMUNICATION = ("COMM_COLL_NODE", *MESSAGES)
 _LENGTH = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
 # behind its length: metadata with a version; a node with id and name, or with a name and a type; or
 # empty metadata and a node
@@ -92,11 +62,6 @@ _ATTRIBUTE = re.compile(
 )
 _EMPTY_JSON = re.compile(rb"\s*\{\s*\}\s*\{")  # empty metadata and a node
 _METADATA = {"version", "attr"}  # keys of the first object of chakra_jsonizer
-_WRITE_AGAIN = "write the trace again"
-
-# what runs one node at a time; a rank sends and receives at once
-Stream = Literal["cpu", "compute", "communication", "receiving"]
-_CALLING = ("communication", "receiving")
 
 
 class Timed(NamedTuple):
@@ -133,11 +98,11 @@ class ChakraTrace(NamedTuple):
 
     def in_job(self, world: int) -> ChakraTrace:
         """The same trace as of a job of so many ranks: calls that name no group are of all."""
-        placed = {"": _group_labels(list(range(world)))}
+        placed = {"": group_labels(list(range(world)))}
         timed = []
         for each in self.timed:
             if _is_of_all(each):
-                each = each._replace(labels=_labels(each.node, placed, self.rank))
+                each = each._replace(labels=labels_of(each.node, placed, self.rank))
             timed.append(each)
         about = self.header["distributedInfo"] | {"world_size": world}
         return self._replace(header={"distributedInfo": about}, timed=timed)
@@ -150,8 +115,12 @@ class ChakraTrace(NamedTuple):
         durations = {number: lasts_us(timed) for number, timed in recorded.items()}
         nodes = [timed.node for timed in self.timed]
         streams = {number: timed.stream for number, timed in recorded.items()}
-        walk = _walked(nodes, streams, lambda node: durations[node.id], printable(self.name))
-        return [recorded[node.id]._replace(start_us=start, end_us=end) for node, start, end in walk]
+        found = []
+        for node, start, end in walk(
+            nodes, streams, lambda node: durations[node.id], printable(self.name)
+        ):
+            found.append(recorded[node.id]._replace(start_us=start, end_us=end))
+        return found
 
 
 def _is_of_all(timed: Timed) -> bool:
@@ -191,15 +160,15 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
     world = count(metadata.get("world_size")) or _world_of(groups, nodes)
     if world <= MOST_MEMBERS:
         groups.setdefault("", list(range(world)))  # of a call that names no group
-    placed = {group: _group_labels(members) for group, members in groups.items()}
+    placed = {group: group_labels(members) for group, members in groups.items()}
     on_gpu = not any("is_cpu_op" in node.attributes for node in nodes)
     streams = {node.id: _stream(node, on_gpu) for node in nodes}
-    calling = [node for node in nodes if streams[node.id] in _CALLING]
+    calling = [node for node in nodes if streams[node.id] in CALLING]
     _check_listed(calling, placed, where)
-    labels = {node.id: _labels(node, placed, rank) for node in calling}
+    labels = {node.id: labels_of(node, placed, rank) for node in calling}
     timed = [
         Timed(node, streams[node.id], start, end, labels.get(node.id, {}))
-        for node, start, end in _times(nodes, streams, where)
+        for node, start, end in times_of(nodes, streams, where)
     ]
     about: Labels = {}
     if rank is not None:
@@ -231,7 +200,7 @@ def _check_listed(calling: Iterable[ChakraNode], placed: Mapping[str, Labels], w
     listed = 0
     for node in calling:
         group = placed.get(text(node.attributes.get("pg_name")), {})
-        listed += len(group.get(_RANKS, ()))
+        listed += len(group.get(RANKS, ()))
     if listed > MOST_LISTED:
         raise ColltoolError(
             f"calls of unevenly spaced groups name {listed:,} ranks, more than {MOST_LISTED:,}",
@@ -293,79 +262,6 @@ def _json_list(listed: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _group_labels(members: list[int]) -> Labels:
-    """Labels of a group's ranks: first and stride, which cost nothing to read for each call, else
-    all of them."""
-    ranks = sorted(set(members))
-    strides = {after - before for before, after in pairwise(ranks)}
-    if len(ranks) == len(members) and len(strides) == 1:
-        return {
-            "Group size": len(ranks),
-            "Global rank start": ranks[0],
-            "Global rank stride": strides.pop(),
-        }
-    return {"Group size": len(members) or None, _RANKS: members}
-
-
-def _labels(node: ChakraNode, placed: Mapping[str, Labels], rank: int | None) -> Labels:
-    """A node's call as the profiler labels one: ``comm_size`` are bytes that a rank puts in."""
-    attributes = node.attributes
-    if COLLECTIVE in attributes:
-        return _labels_of_pytorch(attributes, placed)
-    size = count(attributes.get("comm_size"))
-    name = text(attributes.get("pg_name"))
-    labels: Labels = {
-        "In msg nelems": size,
-        "Out msg nelems": size,
-        "dtype": "Byte",
-        "Process Group Name": name,
-    }
-    if node.type in _MESSAGES:
-        ends = {count(attributes.get("comm_src", rank)), count(attributes.get("comm_dst", rank))}
-        known = sorted(end for end in ends if end is not None)
-        both = len(known) == 2
-        message = {
-            "Collective name": "send",
-            "Group size": 2 if both else None,
-            _RANKS: known if both else [],
-        }
-        return labels | message
-    group = placed.get(name, {})
-    kind = count(attributes.get("comm_type"))
-    collective = _by_name(node.name)
-    if kind is not None and kind < len(COLLECTIVES):
-        collective = COLLECTIVES[kind]
-    if collective == "ALL_GATHER":
-        labels["Out msg nelems"] = (size or 0) * (group.get("Group size") or 0)
-    labels["Collective name"] = _COLLECTIVE_NAMES.get(collective, collective.lower())
-    if "0" in text(attributes.get(DIMENSIONS)):
-        # the group is what those dimensions of a network join, which the file does not say
-        return labels | {DIMENSIONS: True}
-    if name and not group.get("Group size"):
-        return labels | {UNLISTED: name}
-    return labels | group
-
-
-def _by_name(name: str) -> str:
-    """The collective that a kernel's name tells, as Chakra's converter does."""
-    primitives = kernel_name(name).primitives
-    return primitives[0].name if primitives else "unknown"
-
-
-def _labels_of_pytorch(attributes: Mapping[str, Value], placed: Mapping[str, Labels]) -> Labels:
-    """The labels of a call of PyTorch's execution trace, which are the profiler's own."""
-    labels: Labels = {
-        label: attributes[attribute]
-        for attribute, label in _LABELS.items()
-        if attribute in attributes
-    }
-    listed = placed.get(text(labels.get("Process Group Name")), {})
-    known = count(labels.get("Group size"))
-    if not known or known == listed.get("Group size"):
-        labels |= listed
-    return labels
-
-
 def _stream(node: ChakraNode, on_gpu: bool) -> Stream:
     """What runs a node; ``on_gpu``: no node of the file says where it runs."""
     cpu = node.attributes.get("is_cpu_op", not on_gpu)
@@ -377,72 +273,3 @@ def _stream(node: ChakraNode, on_gpu: bool) -> Stream:
     if node.type == "METADATA_NODE":
         return "cpu"
     return "cpu" if cpu else "compute"
-
-
-TimedNode = tuple[ChakraNode, float, float]
-"""A node, its start and its end in us."""
-
-
-def _times(
-    nodes: list[ChakraNode], streams: Mapping[int, Stream], where: str
-) -> Iterator[TimedNode]:
-    """Each node as recorded, else by walking the dependencies."""
-    if not any(node.start_us for node in nodes):
-        yield from _walked(nodes, streams, lambda node: node.duration_us, where)
-        return
-    for node in nodes:
-        yield node, float(node.start_us), float(node.start_us + node.duration_us)
-
-
-def _walked(
-    nodes: list[ChakraNode],
-    streams: Mapping[int, Stream],
-    lasts_us: Callable[[ChakraNode], float],
-    where: str,
-) -> Iterator[TimedNode]:
-    """Start each node as early as its dependencies and its stream let it, and return the nodes in
-    that order. Dependencies on nodes that the file does not have delay nothing. ColltoolError for a
-    circle."""
-    by_id = {node.id: node for node in nodes}
-    if len(by_id) < len(nodes):
-        raise ColltoolError("has two nodes of one number", where=where, fix=_WRITE_AGAIN)
-    followers: dict[int, list[int]] = defaultdict(list)
-    waiting: dict[int, int] = {}  # how many nodes each still waits for
-    for node in nodes:
-        before = by_id.keys() & node.data_deps
-        before.discard(node.id)
-        waiting[node.id] = len(before)
-        for number in before:
-            followers[number].append(node.id)
-    # when each node may start, as far as what it depends on is known
-    earliest = dict.fromkeys(by_id, 0.0)
-    ready = [(0.0, number) for number, left in waiting.items() if not left]
-    heapify(ready)
-    free: dict[object, float] = defaultdict(float)
-    done = 0
-    while ready:
-        time, number = heappop(ready)
-        node = by_id[number]
-        done += 1
-        stream = _exclusive_stream(node, streams[number])
-        start = max(time, free[stream])
-        end = start + lasts_us(node)
-        free[stream] = end
-        yield node, start, end
-        for follower in followers[number]:
-            earliest[follower] = max(earliest[follower], end)
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heappush(ready, (earliest[follower], follower))
-    if done < len(nodes):
-        raise ColltoolError(
-            "has dependencies that go round in a circle", where=where, fix=_WRITE_AGAIN
-        )
-
-
-def _exclusive_stream(node: ChakraNode, stream: Stream) -> object:
-    """The stream of a node; communication has one per process group."""
-    # PyTorch gives every process group a stream of its own (ProcessGroupNCCL)
-    if stream in _CALLING:
-        return stream, node.attributes.get("pg_name", "")
-    return stream

@@ -20,7 +20,6 @@ from math import log2
 from typing import NamedTuple
 
 from colltool.base.primitives import busbw_factor
-from colltool.logs.busbw_ratio import rounding_interval
 from colltool.logs.call_records import (
     MESSAGE,
     NOT_MODELLED,
@@ -31,6 +30,7 @@ from colltool.logs.call_records import (
     rank_call,
 )
 from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_nodes
 from colltool.logs.sentences import statement
 

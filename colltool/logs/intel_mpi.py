@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from colltool.base.primitives import A2A, AG
-from colltool.logs.busbw_ratio import rounding_interval
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launch, Launches
 from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, has, numbers, reader_of

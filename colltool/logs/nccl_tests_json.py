@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.logs.log_file import Log
-from colltool.logs.nccl_runs import IN, OUT, Cells, Device, Half, TestRun, records_of
+from colltool.logs.nccl_rows import Device, TestRun
+from colltool.logs.nccl_runs import records_of
+from colltool.logs.nccl_table import IN, OUT, Cells, Half
 from colltool.logs.nccl_tests_text import version_text
 from colltool.logs.records import Format, Note, ParsedLog, UserHints
 from colltool.logs.sentences import statement

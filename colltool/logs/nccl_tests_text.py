@@ -12,18 +12,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row, rounding_interval
 from colltool.logs.log_file import Log, clean
-from colltool.logs.nccl_runs import (
-    IN,
-    OUT,
-    Columns,
-    Device,
-    NotModelled,
-    TestRun,
-    TextRow,
-    records_of,
-)
+from colltool.logs.nccl_rows import Device, TestRun
+from colltool.logs.nccl_runs import NotModelled, records_of
+from colltool.logs.nccl_table import IN, OUT, Columns, TextRow
+from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row, rounding_interval
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 from colltool.logs.sentences import statement
 

@@ -19,10 +19,10 @@ from operator import attrgetter
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, P2P, Primitive
-from colltool.logs.busbw_ratio import UnusableRow, looks_like_a_row, rounding_interval
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launch, Launches
 from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row, rounding_interval
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, nothing_usable
 from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, add_records, has, numbers

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from colltool.base.primitives import P2P
-from colltool.logs.busbw_ratio import rounding_interval
 from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, numbers, reader_of

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.statements import NOTHING, Statement
-from colltool.logs.busbw_ratio import (
-    SAY_RANKS,
+from colltool.logs.busbw_ratio import SAY_RANKS
+from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import (
     UnusableRow,
     message_size,
     positive_time,
     rounding_interval,
 )
-from colltool.logs.log_file import Log
 from colltool.logs.records import (
     Note,
     ParsedLog,

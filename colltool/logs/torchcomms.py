@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from colltool.base.formatting import parse_size
-from colltool.logs.busbw_ratio import rounding_interval
 from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
 from colltool.logs.tables import LogTable, has, reader_of

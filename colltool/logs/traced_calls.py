@@ -11,9 +11,8 @@ shortest.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from os import PathLike
 from typing import Any, NamedTuple
@@ -21,7 +20,6 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import AnyPath
 from colltool.base.formatting import format_time
-from colltool.base.primitives import P2P, Primitive
 from colltool.base.statements import NOTHING, Statement
 from colltool.logs.activity import BusyIntervals, RankActivity, Steps, activity_of, believed_steps
 from colltool.logs.call_metadata import MOST_MEMBERS, CallMetadata, call_metadata, count, text
@@ -29,7 +27,6 @@ from colltool.logs.chakra import ChakraTrace
 from colltool.logs.kernel_names import KernelName, kernel_name, short_name
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect, events_of_chakra
 from colltool.logs.sentences import statement
-from colltool.logs.series import Measurements, Series, point_of
 from colltool.logs.without_calls import Held, held, without_calls
 
 LONGEST_S = 86_400.0  # of a call, a day: NCCL's watchdog ends one after minutes
@@ -46,19 +43,6 @@ class LeftOutKernels(NamedTuple):
     reason: Statement
     kernels: int
     file: str
-
-
-class UpperBound(NamedTuple):
-    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were
-    traced."""
-
-    primitive: Primitive
-    ranks: int
-    calls: int
-    # ranks without a trace; empty where unknown, or where all are there but their calls do not pair
-    # off
-    missing: tuple[int, ...]
-    wire: str = ""  # the outermost tier that they cross on the fabric
 
 
 class ObservedCall(NamedTuple):
@@ -213,65 +197,6 @@ def _check_listed(found: TraceEvents, ranks: int) -> None:
         )
 
 
-class MergedCall(NamedTuple):
-    """A call with its kernels, one per traced rank; ``traces`` are the indices of their files."""
-
-    call: CallMetadata
-    seen: tuple[ObservedCall, ...]
-    traces: tuple[int, ...]
-
-    @property
-    def shortest(self) -> ObservedCall:
-        return min(self.seen, key=attrgetter("seconds"))
-
-    @property
-    def bound(self) -> bool:
-        """Whether the time is an upper bound: kernels may wait for an untraced rank, or the parts are
-        uneven."""
-        return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
-
-
-def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
-    """The calls of all ranks, in the order of the first trace that has each.
-
-    Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls
-    are counted, if all ranks of a group made the same ones in the same order. Otherwise each kernel
-    is a call by itself, as are those of groups with unknown ranks (group names are private to a
-    process) and messages, whose two ends count apart.
-    """
-    model_check = _groups_that_agree(traces)
-    found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
-    for index, trace in enumerate(traces):
-        times: Counter[Any] = Counter()  # how often the trace had a call
-        for observed in trace.calls:
-            call = observed.call
-            same = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
-            times[same] += 1
-            listed = bool(call.ranks) and call.primitive is not P2P
-            alone = not listed or (call.seq is None and call.ranks not in model_check)
-            key = (same, times[same], index if alone else None)
-            found[key].append((index, observed))
-    for several in found.values():
-        files, seen = zip(*several, strict=True)
-        yield MergedCall(seen[0].call, seen, files)
-
-
-def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
-    """Groups whose ranks all made the same calls without numbers in the same order."""
-    first: dict[tuple[int, ...], list[Any]] = {}
-    differing: set[tuple[int, ...]] = set()
-    for trace in traces:
-        orders: dict[tuple[int, ...], list[Any]] = defaultdict(list)
-        for observed in trace.calls:
-            call = observed.call
-            if call.seq is None:
-                orders[call.ranks].append((call.primitive, call.bytes, call.dtype))
-        for group, order in orders.items():
-            if first.setdefault(group, order) != order:
-                differing.add(group)
-    return first.keys() - differing
-
-
 def read_traces(files: Sequence[AnyPath], everyone: int = 0) -> list[RankTrace]:
     """The traces of one job, a file a rank. ``everyone``: ranks of the fabric, which a single Chakra
     trace that names no group is taken to be of."""
@@ -339,88 +264,3 @@ def left_out(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
             first.setdefault(reason, trace.file)
     found = [LeftOutKernels(reason, kernels, first[reason]) for reason, kernels in counts.items()]
     return tuple(sorted(found, key=lambda kernels: (-kernels.kernels, str(kernels.reason))))
-
-
-MESSAGE = statement("message")
-SPREAD = statement("spread-group")
-
-
-class TracedSeries(NamedTuple):
-    """What traces measure: ``measurements`` of calls with every rank traced, ``bounds`` for those
-    with upper bounds only, most calls first, ``left_out`` for the rest."""
-
-    measurements: Measurements
-    devices: tuple[str, ...]
-    world: int | None
-    bounds: tuple[UpperBound, ...]
-    left_out: tuple[LeftOutKernels, ...]
-
-
-# number of ranks, which start at a multiple of it; bytes, seconds
-MeasuredCall = tuple[Primitive, int, int, float]
-
-
-def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
-    """What a benchmark would have measured, out of the traces of a job."""
-    traces = read_traces(files)
-    calls: list[MeasuredCall] = []
-    bounds: Counter[UpperBound] = Counter()
-    unseen = lru_cache(maxsize=None)(lambda ranks: missing(ranks, traces))
-    apart: dict[Statement, list[str]] = defaultdict(list)
-    for merged in merged_calls(traces):
-        call = merged.call
-        reason = _not_measured(call)
-        if reason:
-            apart[reason].append(traces[merged.traces[0]].file)
-        elif merged.bound:
-            bounds[UpperBound(call.primitive, call.size, calls=1, missing=unseen(call.ranks))] += 1
-        else:
-            calls.append((call.primitive, call.size, call.bytes, merged.shortest.seconds))
-    others = [LeftOutKernels(reason, len(where), where[0]) for reason, where in apart.items()]
-    devices = dict.fromkeys(trace.device for trace in traces if trace.device)
-    return TracedSeries(
-        Measurements(series_of(calls, traces), ()),
-        tuple(devices),
-        world_of(traces),
-        bounds=tuple(bound._replace(calls=times) for bound, times in bounds.most_common()),
-        left_out=(*left_out(traces), *others),
-    )
-
-
-def _not_measured(call: CallMetadata) -> Statement:
-    """Why no benchmark measures a call; nothing where one does."""
-    if call.primitive is P2P:
-        return MESSAGE
-    if call.ranks:
-        first = call.ranks[0]
-        if call.ranks[-1] - first >= call.size or first % call.size:
-            return SPREAD
-    return NOTHING
-
-
-def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:
-    """A series per primitive and rank count."""
-    times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(dict)
-    for primitive, ranks, size, seconds in calls:
-        times[primitive, ranks].setdefault(size, []).append(seconds)
-    files = tuple(trace.file for trace in traces)
-    # PyTorch calls RCCL nccl, its kernels too
-    amd = any(trace.device.startswith("AMD") for trace in traces)
-    library = "RCCL" if amd else "NCCL"
-    version = next((trace.nccl for trace in traces if trace.nccl), "")
-    found = []
-    for (primitive, ranks), by_size in sorted(times.items()):
-        sizes = sorted(by_size.items())
-        points = tuple(point_of(float(size), repeats, files[0]) for size, repeats in sizes)
-        found.append(
-            Series(
-                primitive,
-                ranks,
-                nodes=None,
-                points=points,
-                library=library,
-                version=version,
-                files=files,
-            )
-        )
-    return tuple(found)

@@ -14,10 +14,11 @@ import re
 from collections.abc import Iterator
 
 from colltool.base.primitives import A2A, AG, AR, RS
-from colltool.logs.busbw_ratio import Ratio, RoundingInterval, ranks_of, ratio, rounding_interval
+from colltool.logs.busbw_ratio import Ratio, ranks_of, ratio
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launches
 from colltool.logs.log_file import Log
+from colltool.logs.printed_numbers import RoundingInterval, rounding_interval
 from colltool.logs.records import Format, ParsedLog, UserHints
 from colltool.logs.tables import LogTable, MeasuredRow, numbers, records_of
 

@@ -23,7 +23,8 @@ from colltool.calibration import library_choice as candidates
 from colltool.calibration import serialise as entries
 from colltool.calibration.certainty import Certainty
 from colltool.calibration.envelope import Envelope
-from colltool.calibration.series_prices import IN_SWITCH, check_fits, price_series
+from colltool.calibration.log_fits import check_fits
+from colltool.calibration.series_prices import IN_SWITCH, price_series
 from colltool.diagnosis.cliffs import cliff_in
 from colltool.diagnosis.findings import SeriesContext
 from colltool.diagnosis.validate import validate

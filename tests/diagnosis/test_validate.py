@@ -11,7 +11,8 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import of_rates, percent, size_text
 from colltool.base.primitives import A2A, AG, AR, P2P, Primitive
-from colltool.calibration.series_prices import check_fits, price_series
+from colltool.calibration.log_fits import check_fits
+from colltool.calibration.series_prices import price_series
 from colltool.diagnosis.validate import validate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.logs.sentences import statement

@@ -24,7 +24,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.call_metadata import CallMetadata, call_metadata
 from colltool.logs.pytorch_trace import is_trace
-from colltool.logs.traced_calls import measured_calls
+from colltool.logs.traced_series import measured_calls
 
 EIGHT = list(range(8))
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

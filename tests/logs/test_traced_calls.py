@@ -13,7 +13,7 @@ from tracing import call, kernel, step, text, write
 from colltool.base.primitives import AG, AR
 from colltool.logs.call_metadata import NO_METADATA
 from colltool.logs.pytorch_trace import is_trace
-from colltool.logs.traced_calls import MESSAGE, SPREAD, TracedSeries, UpperBound, measured_calls
+from colltool.logs.traced_series import MESSAGE, SPREAD, TracedSeries, UpperBound, measured_calls
 
 MIB = 2**20
 

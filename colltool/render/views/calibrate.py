@@ -28,10 +28,10 @@ from colltool.base.formatting import (
 from colltool.calibration.calibrate import Calibration
 from colltool.calibration.machine_rows import SeriesRows
 from colltool.calibration.next_row import NextRow
-from colltool.calibration.protocol_fit import ExcludedSize
 from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.select import Candidate
 from colltool.calibration.serialise import FittedProtocol
+from colltool.calibration.usable_points import ExcludedSize
 from colltool.diagnosis.results import Regime, ValidatedPoint, ValidatedSeries, Validation
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.spread import sigma_table

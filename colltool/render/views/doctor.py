@@ -48,7 +48,8 @@ from colltool.libraries.nccl.topology.damages import Damage
 from colltool.logs.nccl_graph_lines import GraphFigures
 from colltool.logs.series import Skipped
 from colltool.logs.stated import Kind, StatedLine
-from colltool.logs.traced_calls import LeftOutKernels, UpperBound
+from colltool.logs.traced_calls import LeftOutKernels
+from colltool.logs.traced_series import UpperBound
 from colltool.render.blocks import (
     Block,
     Columns,

@@ -17,9 +17,9 @@ from colltool.base.errors import ColltoolError
 from colltool.base.files import write_file
 from colltool.base.primitives import AR, RS, Primitive
 from colltool.calibration.calibrate import Calibration
-from colltool.calibration.protocol_fit import ExcludedSize
 from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.sentences import FitFinding
+from colltool.calibration.usable_points import ExcludedSize
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.extras.pictures.plot import chart_of, check_plot, drawn, page_svg, picture
 from colltool.extras.pictures.plot.fits import Quantity, calibration_panels, judged_panels

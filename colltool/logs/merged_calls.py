@@ -1,0 +1,74 @@
+"""The kernels of one call put together: what several ranks of a job saw is one call.
+
+The last rank to arrive does not wait, so its kernel is the shortest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from colltool.base.primitives import P2P
+from colltool.logs.call_metadata import CallMetadata
+from colltool.logs.traced_calls import ObservedCall, RankTrace
+
+
+class MergedCall(NamedTuple):
+    """A call with its kernels, one per traced rank; ``traces`` are the indices of their files."""
+
+    call: CallMetadata
+    seen: tuple[ObservedCall, ...]
+    traces: tuple[int, ...]
+
+    @property
+    def shortest(self) -> ObservedCall:
+        return min(self.seen, key=attrgetter("seconds"))
+
+    @property
+    def bound(self) -> bool:
+        """Whether the time is an upper bound: kernels may wait for an untraced rank, or the parts are
+        uneven."""
+        return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
+
+
+def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
+    """The calls of all ranks, in the order of the first trace that has each.
+
+    Kernels are one call if ranks, primitive, size and sequence number agree. Without numbers calls
+    are counted, if all ranks of a group made the same ones in the same order. Otherwise each kernel
+    is a call by itself, as are those of groups with unknown ranks (group names are private to a
+    process) and messages, whose two ends count apart.
+    """
+    model_check = _groups_that_agree(traces)
+    found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
+    for index, trace in enumerate(traces):
+        times: Counter[Any] = Counter()  # how often the trace had a call
+        for observed in trace.calls:
+            call = observed.call
+            same = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
+            times[same] += 1
+            listed = bool(call.ranks) and call.primitive is not P2P
+            alone = not listed or (call.seq is None and call.ranks not in model_check)
+            key = (same, times[same], index if alone else None)
+            found[key].append((index, observed))
+    for several in found.values():
+        files, seen = zip(*several, strict=True)
+        yield MergedCall(seen[0].call, seen, files)
+
+
+def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
+    """Groups whose ranks all made the same calls without numbers in the same order."""
+    first: dict[tuple[int, ...], list[Any]] = {}
+    differing: set[tuple[int, ...]] = set()
+    for trace in traces:
+        orders: dict[tuple[int, ...], list[Any]] = defaultdict(list)
+        for observed in trace.calls:
+            call = observed.call
+            if call.seq is None:
+                orders[call.ranks].append((call.primitive, call.bytes, call.dtype))
+        for group, order in orders.items():
+            if first.setdefault(group, order) != order:
+                differing.add(group)
+    return first.keys() - differing

@@ -1,0 +1,121 @@
+"""What a benchmark would have measured, out of the traces of a job: :func:`measured_calls`."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from colltool.base.files import AnyPath
+from colltool.base.primitives import P2P, Primitive
+from colltool.base.statements import NOTHING, Statement
+from colltool.logs.call_metadata import CallMetadata
+from colltool.logs.merged_calls import merged_calls
+from colltool.logs.sentences import statement
+from colltool.logs.series import Measurements, Series, point_of
+from colltool.logs.traced_calls import (
+    LeftOutKernels,
+    RankTrace,
+    left_out,
+    missing,
+    read_traces,
+    world_of,
+)
+
+MESSAGE = statement("message")
+SPREAD = statement("spread-group")
+
+
+class UpperBound(NamedTuple):
+    """Calls known only as upper bounds: a kernel waits for the slowest rank, and not all ranks were
+    traced."""
+
+    primitive: Primitive
+    ranks: int
+    calls: int
+    # ranks without a trace; empty where unknown, or where all are there but their calls do not pair
+    # off
+    missing: tuple[int, ...]
+    wire: str = ""  # the outermost tier that they cross on the fabric
+
+
+class TracedSeries(NamedTuple):
+    """What traces measure: ``measurements`` of calls with every rank traced, ``bounds`` for those
+    with upper bounds only, most calls first, ``left_out`` for the rest."""
+
+    measurements: Measurements
+    devices: tuple[str, ...]
+    world: int | None
+    bounds: tuple[UpperBound, ...]
+    left_out: tuple[LeftOutKernels, ...]
+
+
+# number of ranks, which start at a multiple of it; bytes, seconds
+MeasuredCall = tuple[Primitive, int, int, float]
+
+
+def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
+    """What a benchmark would have measured, out of the traces of a job."""
+    traces = read_traces(files)
+    calls: list[MeasuredCall] = []
+    bounds: Counter[UpperBound] = Counter()
+    unseen = lru_cache(maxsize=None)(lambda ranks: missing(ranks, traces))
+    apart: dict[Statement, list[str]] = defaultdict(list)
+    for merged in merged_calls(traces):
+        call = merged.call
+        reason = _not_measured(call)
+        if reason:
+            apart[reason].append(traces[merged.traces[0]].file)
+        elif merged.bound:
+            bounds[UpperBound(call.primitive, call.size, calls=1, missing=unseen(call.ranks))] += 1
+        else:
+            calls.append((call.primitive, call.size, call.bytes, merged.shortest.seconds))
+    others = [LeftOutKernels(reason, len(where), where[0]) for reason, where in apart.items()]
+    devices = dict.fromkeys(trace.device for trace in traces if trace.device)
+    return TracedSeries(
+        Measurements(series_of(calls, traces), ()),
+        tuple(devices),
+        world_of(traces),
+        bounds=tuple(bound._replace(calls=times) for bound, times in bounds.most_common()),
+        left_out=(*left_out(traces), *others),
+    )
+
+
+def _not_measured(call: CallMetadata) -> Statement:
+    """Why no benchmark measures a call; nothing where one does."""
+    if call.primitive is P2P:
+        return MESSAGE
+    if call.ranks:
+        first = call.ranks[0]
+        if call.ranks[-1] - first >= call.size or first % call.size:
+            return SPREAD
+    return NOTHING
+
+
+def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tuple[Series, ...]:
+    """A series per primitive and rank count."""
+    times: dict[tuple[Primitive, int], dict[int, list[float]]] = defaultdict(dict)
+    for primitive, ranks, size, seconds in calls:
+        times[primitive, ranks].setdefault(size, []).append(seconds)
+    files = tuple(trace.file for trace in traces)
+    # PyTorch calls RCCL nccl, its kernels too
+    amd = any(trace.device.startswith("AMD") for trace in traces)
+    library = "RCCL" if amd else "NCCL"
+    version = next((trace.nccl for trace in traces if trace.nccl), "")
+    found = []
+    for (primitive, ranks), by_size in sorted(times.items()):
+        sizes = sorted(by_size.items())
+        points = tuple(point_of(float(size), repeats, files[0]) for size, repeats in sizes)
+        found.append(
+            Series(
+                primitive,
+                ranks,
+                nodes=None,
+                points=points,
+                library=library,
+                version=version,
+                files=files,
+            )
+        )
+    return tuple(found)
