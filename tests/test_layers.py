@@ -259,7 +259,7 @@ ON_ARRAYS = {
     "colltool.calibration",
     *(
         f"colltool.analysis.{name}"
-        for name in ("cells", "compare", "contest", "grid", "sensitivity")
+        for name in ("cells", "compare", "contest", "grid", "break_even", "sensitivity", "what_if")
     ),
     "colltool.logs.activity",
     "colltool.verification.custom_cost",

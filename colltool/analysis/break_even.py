@@ -67,9 +67,11 @@ def break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[Br
     for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         some = directions[start : start + DIRECTIONS_AT_ONCE]
         found += [_break_even(question, direction) for direction in _closed_in(question, some)]
+    # a number may change the winner both ways
+    found.sort(key=lambda change: abs(log(change.factor)))
     nearest: dict[str, BreakEven] = {}
-    for flip in sorted(found, key=lambda flip: abs(log(flip.factor))):
-        nearest.setdefault(flip.key, flip)
+    for change in found:
+        nearest.setdefault(change.key, change)
     return tuple(nearest.values())
 
 
@@ -110,10 +112,15 @@ def _break_even(question: WhatIf, direction: Direction) -> BreakEven:
         moved = after * (1 + away * distance)
         tried = min(most, max(least, moved))
         fabric = with_values(question.fabric, {number.place: tried})
-        now = winner(fabric, question.request, question.group, question.size).title
-        if now != direction.winner:
+        fastest = winner(fabric, question.request, question.group, question.size)
+        if fastest.title != direction.winner:
             break
-    return BreakEven(number.key, tried, tried / number.value, now)
+    return BreakEven(
+        number.key,
+        tried,
+        factor=tried / number.value,
+        winner=fastest.title,
+    )
 
 
 def _winners(question: WhatIf, directions: Sequence[Direction]) -> list[list[str]]:

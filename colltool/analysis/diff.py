@@ -38,8 +38,9 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
     try:
         old_fabrics = list(dict.fromkeys(_fabrics(old)))
         new_fabrics = list(dict.fromkeys(_fabrics(new)))
-        several_fabrics = len(old_fabrics) > 1 or len(new_fabrics) > 1
-        identity = tuple(key for key in IDENTITY if key != "fabric" or several_fabrics)
+        identity = IDENTITY
+        if len(old_fabrics) < 2 and len(new_fabrics) < 2:
+            identity = tuple(key for key in IDENTITY if key != "fabric")
         single_size = "results" in old and "results" in new
         before = _without_repeated(_with_options(old, new), single_size=single_size)
         after = _without_repeated(_with_options(new, old), single_size=single_size)
@@ -53,10 +54,13 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         change = _change(where, value, leaves_after[where]) if where in leaves_after else None
         if change is not None and (change.relative is None or abs(change.relative) > rtol):
             changed.append(change)
-    added = paths_only_in(leaves_after, leaves_before)
-    removed = paths_only_in(leaves_before, leaves_after)
-    winners = tuple(winner_changes(old, new, rtol))
-    return Diff(rtol, tuple(changed), added, removed, winners)
+    return Diff(
+        rtol,
+        tuple(changed),
+        added=paths_only_in(leaves_after, leaves_before),
+        removed=paths_only_in(leaves_before, leaves_after),
+        winners=tuple(winner_changes(old, new, rtol)),
+    )
 
 
 def _with_options(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from colltool.base.errors import ColltoolError
 
 # Keys by which records of a list are recognised in the other document.
-IDENTITY = (
+IDENTITY: tuple[str, ...] = (
     "primitive",
     "fabric",
     "algorithm",

@@ -25,14 +25,14 @@ class TotalChange(NamedTuple):
         return self.new_s / self.old_s - 1
 
 
-class _Priced(NamedTuple):
+class _PricedSize(NamedTuple):
     """What a document has a winner for: a collective at a size in bytes, or a step (0 bytes)."""
 
     what: str
     bytes: float
 
 
-class _Winner(NamedTuple):
+class _SizeWinner(NamedTuple):
     """What wins; without a name for a step."""
 
     name: str
@@ -66,11 +66,11 @@ def winner_changes(
             )
 
 
-def _winners(document: Mapping[str, Any]) -> dict[_Priced, _Winner]:
+def _winners(document: Mapping[str, Any]) -> dict[_PricedSize, _SizeWinner]:
     """The winner at each size of a document of prices or a ladder, or the step of a plan."""
     if is_number(document.get("step_s")):
-        return {_Priced("step", 0.0): _Winner("", document["step_s"])}
-    found: dict[_Priced, _Winner] = {}
+        return {_PricedSize("step", 0.0): _SizeWinner("", document["step_s"])}
+    found: dict[_PricedSize, _SizeWinner] = {}
     for size in document.get("sizes") or [document]:
         results = size.get("results") if isinstance(size, Mapping) else None
         if isinstance(results, list) and results:
@@ -88,7 +88,7 @@ def _winners(document: Mapping[str, Any]) -> dict[_Priced, _Winner]:
 
 
 def _add_winner(
-    found: dict[_Priced, _Winner],
+    found: dict[_PricedSize, _SizeWinner],
     size: Mapping[str, Any],
     row: Mapping[str, Any],
     *,
@@ -99,7 +99,7 @@ def _add_winner(
     total_s = row.get("total_s")
     if not isinstance(total_s, int | float) or not is_number(size.get("bytes")):
         return
-    priced = _Priced(str(size.get("primitive")).replace("_", "-"), float(size["bytes"]))
+    priced = _PricedSize(str(size.get("primitive")).replace("_", "-"), float(size["bytes"]))
     if fastest and priced in found and found[priced].total_s <= total_s:
         return
-    found[priced] = _Winner(str(row.get("name") or row.get("algorithm") or ""), total_s)
+    found[priced] = _SizeWinner(str(row.get("name") or row.get("algorithm") or ""), total_s)

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from colltool.analysis.cells import PriceRequest, winner
 from colltool.analysis.outcomes import (
-    Reason,
     SameReason,
 )
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import GroupSpec
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 
 # A relative difference below this is rounding.
@@ -32,36 +31,50 @@ def why_same(
     largest relative difference seen."""
     algorithm = winner(fabric, request, group, size).title
     if most > ROUNDING or not keys:
-        reason: Reason = "small" if most > ROUNDING else "unpaid"
-        yield SameReason(reason, " and ".join(keys), algorithm=algorithm, most=most)
+        together = SameReason("unpaid", " and ".join(keys), algorithm=algorithm, most=most)
+        if most > ROUNDING:
+            together = together._replace(reason="small")
+        yield together
         return
     placed = place(fabric, group)
     for key in keys:
-        yield _why_key(fabric, placed, request.readings, key)._replace(algorithm=algorithm)
+        reason = _why_key(fabric, placed, request.readings, key)
+        yield reason._replace(algorithm=algorithm)
 
 
 def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: str) -> SameReason:
     """Why a key such as ``ib.levels.spine.oversubscription`` makes no difference to a group; the
     reason still lacks the algorithm."""
     tier_name, *path = key.removeprefix("tiers.").split(".")
-    tiers = [tier for at, tier in enumerate(fabric.tiers) if tier_name in (tier.name, str(at))]
-    if not tiers:
+    tier = _tier_called(fabric, tier_name)
+    if tier is None:
         return SameReason("unpaid", key)
-    tier = tiers[0]
-    spans = [span for span in placed.spans if span.tier.name == tier.name]
-    if not spans:
+    span = next((span for span in placed.spans if span.tier.name == tier.name), None)
+    if span is None:
         return SameReason("tier", key, tier.name)
-    span = spans[0]
-    match path:
-        case ["levels", level, *field]:
-            names = [known.name for known in capabilities_of(span.tier).levels]
-            at = names.index(level) if level in names else int(level)
-        case _:
-            return SameReason("unpaid", key, tier.name)
-    reason = SameReason("unpaid", key, tier.name, names[at])
+    if len(path) < 2 or path[0] != "levels":
+        return SameReason("unpaid", key, tier.name)
+    _, level, *field = path
+    levels = [known.name for known in capabilities_of(span.tier).levels]
+    # a level by name or by number
+    number = levels.index(level) if level in levels else int(level)
+    reason = SameReason("unpaid", key, tier.name, levels[number])
     used = [known.name for known in tier_paths(span.position, readings).used]
-    if names[at] not in used and at:
-        return reason._replace(reason="level", below=names[at - 1], endpoints=span.endpoints)
-    if field[-1:] in (["oversubscription"], ["uplinks"]):
+    if number and levels[number] not in used:
+        below = levels[number - 1]
+        return reason._replace(
+            reason="level",
+            below=below,
+            endpoints=span.endpoints,
+        )
+    if field and field[-1] in ("oversubscription", "uplinks"):
         return reason._replace(reason="share")
     return reason
+
+
+def _tier_called(fabric: Fabric, name: str) -> Tier | None:
+    """A tier by name or by number."""
+    for number, tier in enumerate(fabric.tiers):
+        if name in (tier.name, str(number)):
+            return tier
+    return None

@@ -36,8 +36,12 @@ class WhatIf(NamedTuple):
 
     def rows(self, values: Mapping[Place, Any], count: int = 1) -> list[AlgorithmEstimate]:
         """The schedules that may win with these values, ``count`` each, in place of the file's."""
-        fabric = with_values(self.fabric, values)
-        return leading_rows(fabric, self.group, self.request, np.full(count, self.size))
+        return leading_rows(
+            with_values(self.fabric, values),
+            self.group,
+            self.request,
+            np.full(count, self.size),
+        )
 
     def at_both_ends(self, numbers: Sequence[ParameterRange]) -> list[AlgorithmEstimate]:
         """Two elements per number: at its low and at its high end, with all others as in the
@@ -53,7 +57,8 @@ class WhatIf(NamedTuple):
         return self.rows(varied, count)
 
     def only(self, names: Sequence[str]) -> WhatIf:
-        return self._replace(request=self.request._replace(only=tuple(names)))
+        request = self.request._replace(only=tuple(names))
+        return self._replace(request=request)
 
 
 def affordable(samples: int, numbers: int) -> int:

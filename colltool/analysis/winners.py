@@ -52,7 +52,9 @@ class RivalRatio(NamedTuple):
 def _end(
     choose: Callable[[float, float], float], first: float | None, other: float | None
 ) -> float | None:
-    return None if first is None or other is None else choose(first, other)
+    if first is None or other is None:
+        return None
+    return choose(first, other)
 
 
 class SizeBand(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import inf
 from operator import attrgetter
@@ -35,9 +35,10 @@ def verdict(judged: Sequence[ValidatedSeries]) -> Statement:
     exceptions."""
     # the mean is over all sizes of all series, and the exceptions are single series or sizes
     points = pooled(judged)
-    facts: dict[str, object] = {"error": mape(points), "sizes": len(points)}
+    error = mape(points)
+    count = len(points)
     if len({point.bytes for point in points}) < FEWEST:
-        return statement("too-few-sizes", **facts)
+        return statement("too-few-sizes", error=error, sizes=count)
     trust = _trust(points)
     good = [series for series in judged if _good(series.points)]
     if trust is None and 2 * len(good) >= len(judged) > 1:
@@ -46,14 +47,25 @@ def verdict(judged: Sequence[ValidatedSeries]) -> Statement:
     if trust is None:
         trust = Trust(statement("trust-nowhere", share=TRUSTED), least=inf)
     exceptions = []
-    for series in judged if len(judged) > 1 else ():
-        mine = trust.among(series.points)
-        if mine and not _good(mine):
-            name = _named(series.series, judged)
-            exceptions.append(statement("exception", what=name, error=mape(mine)))
+    if len(judged) > 1:
+        exceptions = list(_off_series(judged, trust))
     exceptions = exceptions or _outliers(trust.among(points))
-    facts |= {"trust": trust.statement, "exceptions": tuple(exceptions)}
-    return statement("verdict-but-for" if exceptions else "verdict", **facts)
+    return statement(
+        "verdict-but-for" if exceptions else "verdict",
+        error=error,
+        sizes=count,
+        trust=trust.statement,
+        exceptions=tuple(exceptions),
+    )
+
+
+def _off_series(judged: Sequence[ValidatedSeries], trust: Trust) -> Iterator[Statement]:
+    """The series that are off where the others can be trusted."""
+    for series in judged:
+        trusted = trust.among(series.points)
+        if trusted and not _good(trusted):
+            name = _named(series.series, judged)
+            yield statement("exception", what=name, error=mape(trusted))
 
 
 def _trust(points: list[ValidatedPoint]) -> Trust | None:
@@ -62,14 +74,20 @@ def _trust(points: list[ValidatedPoint]) -> Trust | None:
     below, above = _split_by_error(points)
     if below and _good(below) != _good(above):
         change = above[0].bytes
-        sides = {"size": above[0].shown_bytes, "below": mape(below), "above": mape(above)}
+        sides = {
+            "size": above[0].shown_bytes,
+            "below": mape(below),
+            "above": mape(above),
+        }
         if _good(above) and _mostly_off(below):
             return Trust(statement("trust-above", **sides), least=change)
         if _good(below) and _mostly_off(above):
             return Trust(statement("trust-below", **sides), below=change)
     others = [point for point in points if _error(point) <= OUTLIER]
     few_outliers = not _mostly_off(points) and _good(others) and bool(_outliers(points))
-    return Trust(statement("trust")) if _good(points) or few_outliers else None
+    if _good(points) or few_outliers:
+        return Trust(statement("trust"))
+    return None
 
 
 def _outliers(points: Sequence[ValidatedPoint]) -> list[Statement]:
@@ -108,15 +126,18 @@ def _split_by_error(
 ) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
     """Points split at the size that minimises the scatter of errors within the two parts. Empty if
     too few."""
+    # errors of 0.02 0.03 0.02 0.20 0.25 0.22: the parts before and from the fourth one scatter least
     middle = range(FEWEST, len(points) - FEWEST + 1)
-    cuts = [i for i in middle if points[i].bytes > points[i - 1].bytes]
+    # a size stays on one side
+    cuts = [cut for cut in middle if points[cut].bytes > points[cut - 1].bytes]
     if not cuts:
         return [], []
-    errors = [min(_error(point), 1.0) for point in points]  # capped: one outlier is no regime
+    # capped: one outlier is no regime
+    errors = [min(_error(point), 1.0) for point in points]
     below = _running_scatter(errors)
     above = _running_scatter(errors[::-1])
-    cut = min(cuts, key=lambda i: below[i] + above[len(points) - i])
-    return points[:cut], points[cut:]
+    best = min(cuts, key=lambda cut: below[cut] + above[len(points) - cut])
+    return points[:best], points[best:]
 
 
 def _running_scatter(values: Sequence[float]) -> list[float]:

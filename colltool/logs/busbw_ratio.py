@@ -110,7 +110,9 @@ def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> Iterator[Rati
 
 def _ranks_at(share: float) -> float:
     """The rank count n of which (n-1)/n is ``share``."""
-    return 1 / (1 - share) if share < 1 - 1 / _MOST_RANKS else float(_MOST_RANKS)
+    if share < 1 - 1 / _MOST_RANKS:
+        return 1 / (1 - share)
+    return float(_MOST_RANKS)
 
 
 def _ranks_in_all(evidence: Sequence[Ratio], where: str) -> int:
@@ -121,7 +123,10 @@ def _ranks_in_all(evidence: Sequence[Ratio], where: str) -> int:
         if row.low <= high and row.high >= low:
             low = max(low, row.low)
             high = min(high, row.high)
-    counts = _integers(low, high) or _integers(low * (1 - _SLACK / 2), high * (1 + _SLACK / 2))
+    counts = _integers(low, high)
+    if not counts:
+        slack = _SLACK / 2
+        counts = _integers(low * (1 - slack), high * (1 + slack))
     if len(counts) == 1 and counts[0] < _MOST_RANKS:
         return counts[0]
     if not counts:
@@ -160,7 +165,8 @@ _RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digit
 def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
     """Refuse a collective whose busbw/algbw cannot be the table's where another one's is."""
     sharp = [row for row in ratios if row.width <= _SHARP * row.high]
-    for count in dict.fromkeys((ranks, None)):  # --ranks may be as wrong as --collective
+    # --ranks may be as wrong as --collective
+    for count in dict.fromkeys((ranks, None)):
         if not sharp or _fitting(stated, sharp, count):
             return
         for other in Primitive:
@@ -173,13 +179,14 @@ def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | N
 def _other_collective(stated: Primitive, row: Ratio, ranks: int | None) -> ColltoolError:
     """The error that names the collectives whose busbw/algbw a row has."""
     others = [other for other in Primitive if _fitting(other, [row], ranks)]
+    counts = {f"{ranks}"}
     if not ranks:
-        counts: set[str] = set()
+        counts = set()
         for other in others:
             counts.update(found.ranks for found in _rank_ranges(other, [row]))
-        on = f" on {counts.pop()} ranks" if len(counts) == 1 else ""
-    else:
-        on = f" on {ranks} ranks"
+    on = ""
+    if len(counts) == 1:
+        on = f" on {counts.pop()} ranks"
     spoken = " or ".join(other.label for other in others)
     names = " or ".join(f'"{other}"' for other in others)
     return ColltoolError(

@@ -162,7 +162,9 @@ def _by_dims(
 def _about(header: Labels) -> Labels:
     """What the header of a trace says of the job."""
     about = header.get("distributedInfo")
-    return about if isinstance(about, dict) else {}
+    if isinstance(about, dict):
+        return about
+    return {}
 
 
 def _tensor_bytes(shape: Any, kind: Any) -> int:
@@ -194,7 +196,9 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
         return consecutive(0, size, stride=1)  # the header lists no ranks of a group of all
     first = count(labels.get("Global rank start"))
     stride = count(labels.get("Global rank stride"))
-    return () if first is None or not stride else consecutive(first, size, stride)
+    if first is None or not stride:
+        return ()
+    return consecutive(first, size, stride)
 
 
 def _listed_in_header(about: Labels, name: str) -> Any:
@@ -216,7 +220,9 @@ def _ranks(listed: Any, size: int) -> tuple[int, ...]:
     """A list of ranks, ascending. Empty unless it has the right size and each rank once."""
     if not isinstance(listed, list) or len(listed) != size or None in map(count, listed):
         return ()
-    return tuple(sorted(listed)) if len(set(listed)) == size else ()
+    if len(set(listed)) != size:
+        return ()
+    return tuple(sorted(listed))
 
 
 def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:
@@ -245,7 +251,9 @@ def count(value: Any) -> int | None:
     """A number that is not negative, or its text; None for anything else."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         return int(value)
-    return value if type(value) is int and 0 <= value < 10**18 else None
+    if type(value) is int and 0 <= value < 10**18:
+        return value
+    return None
 
 
 def text(value: Any) -> str:

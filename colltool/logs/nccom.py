@@ -11,20 +11,30 @@ from colltool.logs.log_file import Log
 from colltool.logs.records import Format, ParsedLog, UserHints
 from colltool.logs.tables import has
 
+# "size(B)  count(elems)  type  time:avg(us)  algbw(GB/s)  busbw(GB/s)"
 _SIGN = re.compile(rb"size\(B\) +count\(elems\) +type")
 _NAMES = "#  size  count  type  time  algbw  busbw"
+# "nccom-test -r 64 -b 1K -e 1G allg"
 _COMMAND = re.compile(r"nccom-test +(?:-\S+ +(?:\d\S* +)?)*([a-z_]{4,20})")
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The log with nccl-tests' header in place of its own, read as one of nccl-tests."""
-    lines = [_NAMES if "count(elems)" in line else line for line in log.lines()]
-    if hints.primitive is None and not re.search(r"_perf\b", log.text()):
-        command = _COMMAND.search(log.text())
-        named = command[1] if command else ""
-        # an all-reduce is the default of nccom-test
-        hints = hints._replace(primitive=collectives_of("nccom").get(named, AR))
-    return nccl_tests_text.read(Log(log.file, "\n".join(lines).encode()), hints)
+    lines = []
+    for line in log.lines():
+        if "count(elems)" in line:
+            line = _NAMES
+        lines.append(line)
+    text = log.text()
+    if hints.primitive is None and not re.search(r"_perf\b", text):
+        # the default of nccom-test
+        primitive = AR
+        command = _COMMAND.search(text)
+        if command:
+            primitive = collectives_of("nccom").get(command[1], AR)
+        hints = hints._replace(primitive=primitive)
+    content = "\n".join(lines).encode()
+    return nccl_tests_text.read(Log(log.file, content), hints)
 
 
 FORMAT = Format("nccom-test", "nccom-test ('size(B) count(elems) type')", has(_SIGN), read)

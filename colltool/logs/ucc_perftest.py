@@ -80,13 +80,17 @@ def _add_row(table: LogTable, ratios: list[Ratio], text: str, number: int, file:
     if not words:
         return
     table.rows.append(MeasuredRow(number, words[_SIZE], words[_TIME]))
+    if len(words) <= _BANDWIDTH or table.primitive is None:
+        return
     size = rounding_interval(words[_SIZE])
     time = rounding_interval(words[_TIME])
-    busbw = rounding_interval(words[_BANDWIDTH]) if len(words) > _BANDWIDTH else None
-    if size is None or time is None or time.low <= 0 or table.primitive is None:
+    busbw = rounding_interval(words[_BANDWIDTH])
+    if size is None or time is None or time.low <= 0:
         return
+    # bytes over us are MB/s
     algbw = RoundingInterval(
-        size.value / time.value / 1e3, size.value * time.half / time.value**2 / 1e3
+        size.value / time.value / 1e3,
+        size.value * time.half / time.value**2 / 1e3,
     )
     shown = ratio(algbw, busbw, f"{file}:{number}")
     if shown:
@@ -108,9 +112,13 @@ def _finished(
                 Ratio(found.low / (found.low + 1), found.high / (found.high + 1), found.where)
                 for found in ratios
             ]
-        where = f"{file}:{table.line}"
         table.ranks, _ = ranks_of(
-            table.primitive, ratios, agreed=None, source="", where=where, named=True
+            table.primitive,
+            ratios,
+            agreed=None,
+            source="",
+            where=f"{file}:{table.line}",
+            named=True,
         )
     return table
 
