@@ -32,7 +32,7 @@ class _PricedSize(NamedTuple):
     bytes: float
 
 
-class _SizeWinner(NamedTuple):
+class _DocumentWinner(NamedTuple):
     """What wins; without a name for a step."""
 
     name: str
@@ -66,11 +66,11 @@ def winner_changes(
             )
 
 
-def _winners(document: Mapping[str, Any]) -> dict[_PricedSize, _SizeWinner]:
+def _winners(document: Mapping[str, Any]) -> dict[_PricedSize, _DocumentWinner]:
     """The winner at each size of a document of prices or a ladder, or the step of a plan."""
     if is_number(document.get("step_s")):
-        return {_PricedSize("step", 0.0): _SizeWinner("", document["step_s"])}
-    found: dict[_PricedSize, _SizeWinner] = {}
+        return {_PricedSize("step", 0.0): _DocumentWinner("", document["step_s"])}
+    found: dict[_PricedSize, _DocumentWinner] = {}
     for size in document.get("sizes") or [document]:
         results = size.get("results") if isinstance(size, Mapping) else None
         if isinstance(results, list) and results:
@@ -88,7 +88,7 @@ def _winners(document: Mapping[str, Any]) -> dict[_PricedSize, _SizeWinner]:
 
 
 def _add_winner(
-    found: dict[_PricedSize, _SizeWinner],
+    found: dict[_PricedSize, _DocumentWinner],
     size: Mapping[str, Any],
     row: Mapping[str, Any],
     *,
@@ -102,4 +102,4 @@ def _add_winner(
     priced = _PricedSize(str(size.get("primitive")).replace("_", "-"), float(size["bytes"]))
     if fastest and priced in found and found[priced].total_s <= total_s:
         return
-    found[priced] = _SizeWinner(str(row.get("name") or row.get("algorithm") or ""), total_s)
+    found[priced] = _DocumentWinner(str(row.get("name") or row.get("algorithm") or ""), total_s)

@@ -77,6 +77,7 @@ Maker = Literal["NVIDIA", "AMD", ""]  # of the devices; empty if unknown
 Unaffected = Literal["half", "nic", "host"]
 """An experiment that runs as the fabric says despite a cause: on half of the devices, on each NIC
 in turn, inside a host."""
+# "AMD Instinct MI300X", "MI250"
 _AMD = re.compile(r"\bAMD\b|Instinct|\bMI\d{3}")
 
 

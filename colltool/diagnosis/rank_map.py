@@ -23,7 +23,9 @@ from colltool.fabric.uneven import check_even
 
 BLOCK, CYCLIC = "block", "cyclic"
 AnyMap = str | os.PathLike[str] | Sequence[int]
+# the keys of a layout file: "schema: colltool.layout/1"
 _LAYOUT = re.compile(r"^(?:schema|map|groups|pattern)\s*:(?:\s|$)", re.MULTILINE)
+# "17", "0: node01", "node01:3", "12: node02:0"
 _LINE = re.compile(
     r"(?:(?P<rank>[0-9]{1,9}):\s+)?"
     r"(?:(?P<number>[0-9]{1,9})|(?P<host>[A-Za-z0-9][A-Za-z0-9._-]*)(?::(?P<slot>[0-9]{1,9}))?)"

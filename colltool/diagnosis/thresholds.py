@@ -58,6 +58,7 @@ SMALL_OLD = 0.35
 SMALL_UNKNOWN_NICS = 0.30
 LEAST_PASS = 0.30  # share of what is expected below which nothing passes, whatever is assumed
 FIRST_QUICK = (2, 12)  # first version of NCCL that is not old
+# "NCCL 2.10.3"
 _VERSION = re.compile(r"\b(\d{1,2})\.(\d{1,3})")
 
 

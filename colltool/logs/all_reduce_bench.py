@@ -12,7 +12,9 @@ from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format, ParsedLog, UserHints
 from colltool.logs.tables import LogTable, has, records_of
 
+# "| payload |    busbw   |    algbw   |"
 _SIGN = re.compile(rb"\| *payload *\| *busbw *\| *algbw *\|")
+# "360.5 GBps"
 _RATE = re.compile(r"(?P<GBps>[\d.]{1,20}) *GBps")
 
 

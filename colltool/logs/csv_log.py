@@ -40,6 +40,7 @@ _COLUMNS = {
 }
 _KNOWN = frozenset().union(*_COLUMNS.values())
 _MACHINES = ("source_id", "source", "hardware", "machine", "cluster", "system")
+# "time_us", "avg_latency(us)", "time (ms)", "ms_avg"
 _TIME = re.compile(
     r"(?:(?:time|latency|avg_latency|mean|median|duration|t)[_"
     r" ]?)?\(?(s|sec|seconds|ms|us|µs|μs|ns)\)?(?:_(?:avg|mean|median))?"
@@ -54,12 +55,18 @@ _PER_SECOND = {
     "μs": 1e6,
     "ns": 1e9,
 }
+# "2.28.9+cuda12.9"
 _VERSION = re.compile(r"\d[\w.+-]{0,32}")
 _WORD = re.compile(r"[\w.+-]{0,32}")
+# "1,024.5" within an error
 _NUMBER = re.compile(r"\d[\d.,]*")
+# "3,25" or "1,024"
 _COMMA = re.compile(r"(?P<before>[+-]?\d*),(?P<after>\d+)(?P<rest>[^,]*)")
+# "0", "0.0"
 _ZERO = re.compile(r"0+(\.0*)?")
+# "8", "8.0"
 _WHOLE = re.compile(r"(\d{1,9})(?:\.0*)?")
+# "12.5", ".5", "1.2e-3"
 _SECONDS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _LONGEST = 60  # characters of a cell that is a number, or that an error names
 _LIBRARIES = ("NCCL", "RCCL", "MPI")

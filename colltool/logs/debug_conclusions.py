@@ -18,6 +18,7 @@ from colltool.logs.nccl_debug import DebugLines, SaidAt
 from colltool.logs.nccl_settings import ALGORITHMS, listed
 from colltool.logs.stated import StatedLine, worst_first
 
+# "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 7 > 4)"
 _TOO_FAR = re.compile(r"distance (\d+) > (\d+)")
 # libfabric's providers that run over the kernel's TCP or UDP
 _OVER_TCP = re.compile(r"(?:sockets|tcp|udp|net)\b", re.IGNORECASE)

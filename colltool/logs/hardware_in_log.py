@@ -13,11 +13,15 @@ from colltool.base.errors import printable
 from colltool.logs.log_file import Log, clean, open_log
 from colltool.logs.nccl_tests_json import is_report, listed_devices
 
+# "#  Rank  0 Group  0 Pid   4711 on     node1 device  0 [0000:07:00] NVIDIA H100 80GB HBM3"
 _DEVICE = re.compile(r"Rank +\d{1,9} .*\bon +(\S+) +device +\d+ +\[[^\]]{1,40}\] +(\S.*)")
 # what other tools print: a word that is in the line, and the device
 _LISTED = (
+    # "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5b0...)"
     ("UUID: ", re.compile(r"\bGPU +\d{1,3}: +(\S[^(]{0,80}?) +\(UUID: ")),
+    # "GPU[0]          : Card Series:          AMD Instinct MI300X"
     ("Card ", re.compile(r"\bCard [Ss]eries: *\t* *(AMD \S.{0,80})")),
+    # "07:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)"
     ("[10de:", re.compile(r"\[(10de:[0-9a-f]{4})\]")),
     ("[1002:", re.compile(r"\[(1002:[0-9a-f]{4})\]")),
 )

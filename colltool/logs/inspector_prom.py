@@ -34,11 +34,13 @@ from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_nodes
 from colltool.logs.sentences import statement
 
+# nccl_bus_bandwidth_gbs{comm_id="0x7",rank="3",collective="AllReduce"} 231.4 1767225600000
 _SAMPLE = re.compile(r"(nccl_\w{1,80})\{(.{0,4000})\}\s+(\S{1,40})(?:\s+-?\d{1,20})?$")
 _LABEL = re.compile(r'([A-Za-z_]\w{0,60})="((?:[^"\\]|\\.){0,1000})"')
 TIME_METRIC = "nccl_collective_exec_time_microseconds"
 BUSBW_METRIC = "nccl_bus_bandwidth_gbs"
 _MESSAGES = "nccl_p2p_"
+# "4.00MB" of NCCL 2.28, "4-5MB" later
 _BUCKET = re.compile(r"(\d{1,9}(?:\.\d{1,4})?)(?:-(\d{1,9}))?([KMGT]?)B")
 _UNITS = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 _MEANS = 0.02  # by which the product of a mean time and a mean rate misses the size

@@ -38,9 +38,13 @@ _BETWEEN_TWO = frozenset(("pingpong", "pingping", "uniband", "biband"))
 _WAYS = {"uniband": 1, "biband": 2}
 _WINDOW = 64  # messages in flight of Uniband and Biband
 _SIGN = re.compile(rb"#[ \t]{0,20}Benchmarking[ \t]{1,20}[A-Za-z_]")
+# "# Benchmarking Allreduce", "# Benchmarking Multi-Allreduce"
 _TITLE = re.compile(r"# *Benchmarking +(Multi-)?([\w-]{1,60})")
+# "# #processes = 16"
 _RANKS = re.compile(r"# *#processes *= *(\d{1,7})")
+# "# ( 4 groups of 2 processes each running simultaneous"
 _GROUPS = re.compile(r"# *\( *(\d{1,7}) groups? of (\d{1,7}) processes")
+# "PingPongSpecificSource" in lower case
 _SOURCE = re.compile(r"(?:specific|any)source$")
 _TIMES = ("t_avg[usec]", "t[usec]", "t_pure[usec]")
 _RATE = "Mbytes/sec"

@@ -18,6 +18,7 @@ _COLLECTIVE = re.compile(
     r"|\bdeep_ep::|\bnvshmem\w*|\brocshmem\w*|\bmori::|\bmscclpp::|\bEp(?:Dispatch|Combine)\w*Kernel",
     re.ASCII | re.IGNORECASE,
 )
+# "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 _ALGORITHM = re.compile(
     r"(?:^|_)(COLLNET(?:_DIRECT|_CHAIN)?|NVLS(?:_TREE)?|PAT|RING|TREE)(?:_(LL128|LL|SIMPLE))?(?=_|$)"
 )
@@ -30,6 +31,7 @@ _RUN_BY = {
     "Reduce": (REDUCE,),
     "SendRecv": (A2A, P2P),
 }
+# "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)"
 _PRIMITIVE = re.compile(
     r"Kernel_(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)(?:_|$)"
 )

@@ -21,8 +21,9 @@ _LAUNCHERS = (
     *("srun", "flux", "aprun", "jsrun", "lrun"),
 )
 _LAUNCHER = re.compile(r"(?:^|[\s/;&'\"(`])(" + "|".join(map(re.escape, _LAUNCHERS)) + r")\s")
-# the benchmark itself, whose options are its own
+# the benchmark itself, whose options are its own: "./build/all_reduce_perf", "IMB-MPI1"
 _PROGRAM = re.compile(r"(?:^|/)(?:osu_\w+|IMB-\w+|ucc_perftest|ib_\w+|\w+_perf(?:_mpi)?)$")
+# "#SBATCH --nodes=4 --ntasks-per-node=8", "#PBS -l select=4:mpiprocs=8"
 _DIRECTIVE = re.compile(r"#\s?(?P<system>SBATCH|PBS)\s+(?P<options>-.*)")
 _LONGEST = 4000  # characters of a command that are read
 _MOST_RANKS = 10**7  # a larger number is no launch
@@ -34,6 +35,7 @@ _PER_NODE = (
     *("--ntasks-per-node", "--tasks-per-node"),
 )
 _HOSTS = ("-H", "-host", "--host", "-hosts", "--hosts", "-w", "--nodelist")
+# "node[01-04,07]"
 _BRACKETS = re.compile(r"\[([\d,-]{1,400})\]")
 
 

@@ -114,9 +114,13 @@ def _content(path: str) -> bytes:
     return content.decode(encoding, errors="replace").encode()
 
 
+# colours, and titles of a terminal window
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]{0,40}[A-Za-z]|\][^\x07]{0,200}\x07)")
+# "[1,0]<stdout>:" of mpirun --tag-output
 _MPIRUN_TAG = re.compile(r"\[[^\[\]\s]*\d,\d+\]<std\w+>:?")
-_NCCL_PLACE = re.compile(r":\d+:\d+ \[-?\d+\]")  # process, thread and device, behind a host's name
+# ":4711:4790 [3]": process, thread and device, behind a host's name
+_NCCL_PLACE = re.compile(r":\d+:\d+ \[-?\d+\]")
+# "node01", "[node01] node01"; what is left of a line before a place
 _HOST = re.compile(r"(?:\[[^\[\]]{1,40}\]\s*)?[A-Za-z][\w.-]*\Z")
 _LABEL = re.compile(r"\s*[\w.-]{1,80}:\s+(?=[#\d.]|N/A)")  # "0: " of srun -l, "node03: " of pdsh
 _LONGEST_HOST = 300  # characters before a place in which its host's name may stand
@@ -136,7 +140,14 @@ def clean(line: str) -> str:
     return line[label.end() :] if label else line
 
 
-# What CI, container engines and loggers put before a line: a time, a stream, a rank or a pod.
+# What CI, container engines and loggers put before a line, an alternative a kind:
+#   "2026-11-27T15:02:23.123Z ", "15:02:23,5 "                    a time
+#   "Nov 27 15:02:23 node01 slurmstepd[77]: "                     syslog
+#   "[trainer-0] "                                                a pod or a container
+#   "worker-1  | "                                                docker compose
+#   "stdout F "                                                   Kubernetes
+#   "INFO - "                                                     Python's logging
+#   "rank 3: "                                                    torchrun
 _STAMP = re.compile(
     r"""\s*(?:
     \d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[ ]?[+-]\d\d:?\d\d)?(?=[\s:|\]])

@@ -100,7 +100,7 @@ _CELLS = re.compile(
 )
 # "# Avg bus bandwidth    : 380.2", "# Collective test concluded: all_reduce_perf"
 _ENDED = ("# Avg bus", "Collective test concluded")
-# "[0;32mnode1[0m": colours of a terminal
+# "\x1b[0;32mnode1\x1b[0m": colours of a terminal
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,40}[A-Za-z]")
 # "gpu: NVIDIA H100 80GB HBM3"
 _DEVICE = re.compile(

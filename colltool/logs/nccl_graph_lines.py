@@ -16,21 +16,30 @@ from typing import NamedTuple
 from colltool.logs.log_file import each_line
 from colltool.logs.nccl_debug import NICS
 
+# "node1:4711:4790 [3]"
 _PREFIX = re.compile(r"(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\]")
+# "Pattern 4, crossNic 0, nChannels 8, bw 40.0/40.0, type NVL/PIX, sameChannels 1"
 _PATTERN = re.compile(
     r"Pattern (?P<pattern>[1-6]), crossNic (?P<cross>\d), nChannels (?P<channels>\d{1,3}),"
     r" (?:bw|speed) (?P<inside>[\d.]{1,16})/(?P<across>[\d.]{1,16}),"
     r" type (?P<near>\w{3,4})/(?P<far>\w{3,4})"
 )
+# "NCCL INFO  0 : NET/0 GPU/0 GPU/7 GPU/6 NET/0", of GPUs by bus id "GPU/0-1b000"
 _CHANNEL = re.compile(r"(?:INFO|\]) +\d{1,3} : (?P<path>(?:(?:NET|GPU)/\S+ ?)+)")
+# "comm 0x55 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId ab000"
+# "rank 3 nRanks 16 nNodes 2 localRanks 8 localRank 3"
 _COMM = re.compile(
     r"rank (?P<rank>\d{1,7}) n[Rr]anks (?P<ranks>\d{1,7})"
     r"(?: nNodes (?P<nodes>\d{1,6}) localRanks (?P<local>\d{1,4}))?"
     r"(?:.{0,60}? busId (?P<busid>[0-9a-fA-F]{1,16}))?"
 )
+# "NCCL version 2.28.9+cuda12.9"
 _VERSION = re.compile(r"\bNCCL version (?P<release>\d{1,2}\.\d{1,3}(?:\.\d{1,3})?)")
+# "[1]mlx5_1:1/RoCE"
 _NIC = re.compile(r"\[\d{1,3}\](?P<nic>[^\s:;\[]{1,120})")
+# "NCCL INFO CPU/0-0 (1/1/2)"
 _CPU = re.compile(r"INFO CPU/(?P<id>[0-9A-Fa-f-]{1,40}) \(")
+# "NCCL INFO     + PCI[24.0] - GPU/0-1b000 (3)": two blanks more for each level
 _LINK = re.compile(
     r"INFO (?P<indent> *)\+ (?P<kind>[A-Z0-9]{3})\[(?P<GBps>[\d.]{1,10})\] - (?P<type>[A-Z]{3})/"
     r"(?P<id>[0-9A-Fa-f-]{1,40})"

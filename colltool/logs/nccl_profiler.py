@@ -39,6 +39,7 @@ from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
 _BEGIN, _END = "b", "e"
+# {"name": "AllReduce", "cat": "COLL", "ph": "b", ...},
 _SIGN = re.compile(rb'"cat": ?"(?:COLL|P2P|COLL_API|GROUP)"')
 _A_LINE = b"},\n{"  # an event a line, as the plugin writes them
 # what stands behind a colon and is neither a string, a number, nor the beginning of a value

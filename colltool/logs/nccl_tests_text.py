@@ -20,9 +20,13 @@ from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row, roundin
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 from colltool.logs.sentences import statement
 
+# "# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) ..."
 _PROCESS = re.compile(r"nThread (?P<threads>\d{1,6}) nGpus (?P<gpus>\d{1,6}) ")
+# "NCCL version 2.28.9+cuda12.9"
 _LIBRARY = re.compile(r"\b(?P<library>NCCL|RCCL) version *:? *(?P<version>\d[\w.+:-]*)")
+# "# nccl-tests version 2.17.8 nccl-headers=22807 nccl-library=22809"
 _LIBRARY_CODE = re.compile(r"nccl-library=(?P<code>\d{4,6})\b")
+# "./build/all_reduce_perf -b 8 -e 128M", "reduce_scatter_perf_mpi"
 _PROGRAM = re.compile(
     r"\b((?:all_?reduce|all_?gather|reduce_?scatter|alltoallv?|broadcast|reduce|sendrecv|gather|scatter|hypercube)_perf)(?:_mpi)?\b"
 )
@@ -39,7 +43,9 @@ _SIGNS = (
 )
 _TIMES = ("time", "cputime")
 _AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
+# "     1048576        262144     float     sum      -1    45.12   23.24   43.58      0"
 _ROW = re.compile(r"(?:^|\s)(\d+)\s+\d+\s+[a-z]\w*(?=\s|$)")
+# "[0]" between the cells of a row
 _TAG = re.compile(r"\[\d{1,5}\](?=\s|$)")
 # printed into the line of a row that was not finished: who says it, then what
 _ERROR = re.compile(
@@ -48,6 +54,7 @@ _ERROR = re.compile(
     r"|\[[\w.-]+:\d+\] )"
 )
 _MOST_QUOTED = 160  # characters of an error that are quoted
+# "#       (B)    (elements)                               (ms)  (GB/s)  (GB/s)"
 _OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
 _AGAIN = "measure again with a current nccl-tests"
 
@@ -286,8 +293,10 @@ def average_line(runs: _Runs, _: re.Match[str]) -> None:
 
 # the first that matches a line takes it
 HEADERS = (
+    # "# Collective test starting: all_reduce_perf"
     Header("starting", re.compile(r"Collective test starting: *(?P<time>\S+)"), started),
     Header("nThread", _PROCESS, processes),
+    # "#  Rank  0 Group  0 Pid   4711 on     node1 device  0 [0000:07:00] NVIDIA H100 80GB HBM3"
     Header(
         "Rank",
         re.compile(r"Rank +(\d{1,9}) +(?:Group +(-?\d+) +)?Pid +(\d+) +on +(\S+) +device"),
@@ -303,7 +312,9 @@ HEADERS = (
         tests_version,
     ),
     Header("version", _LIBRARY, library_version),
+    # "# Collective test concluded: all_reduce_perf"
     Header("concluded", re.compile(r"Collective test concluded: *(?P<time>\S+)"), concluded),
+    # "# Avg bus bandwidth    : 380.2"
     Header("Avg bus", re.compile(r"# *Avg bus bandwidth"), average_line),
 )
 

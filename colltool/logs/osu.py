@@ -29,19 +29,25 @@ from colltool.logs.tables import STREAM, LogTable, MeasuredRow, add_records, has
 
 _MOST_VALUES = 20  # of a row
 _PER_PEER = (AG, A2A)  # their size is per rank, ours the total
+# "# OSU MPI-CUDA Allreduce Latency Test v7.4"
 _SIGN = re.compile(rb"# {0,9}OSU [^\n]{0,100}Test")
-# one space in a row
+# "# OSU NCCL Allreduce Latency Test v7.4" with one space in a row
 _TITLE = re.compile(
     r"# ?OSU (?:(?P<library>MPI(?:-[A-Z]+)?|[A-Za-z]*CCL)[\w-]*[ _]+)?(?P<test>.{0,80}?) ?Test"
     r"(?: v?(?P<version>\d[\w.]*))?$"
 )
 # where buffers are and how the call is made, which change no price
 _MANNER = re.compile(r"\b(?:managed|persistent|non-?blocking|fused)\b", re.IGNORECASE)
+# "Non-blocking Allreduce"
 _NON_BLOCKING = re.compile(r"\bnon-?blocking\b", re.IGNORECASE)
+# "# Size       Avg Latency(us)   Min Latency(us)", "# Size      Bandwidth (MB/s)"
 _NAMES = re.compile(r"# *(Size\b.*(?:\(us\)|B/s).*)")
+# "# Datatype: MPI_FLOAT"
 _DTYPE = re.compile(r"# *Datatype: *([\w-]+)")
+# what separates column names: two blanks, or one behind "(us)" or "Size"
 _BETWEEN = re.compile(r"\s{2,}|(?<=\))\s+|(?<=^Size)\s+")
 _TIMES = ("purecomm.(us)", "avglatency(us)", "latency(us)")
+# "# [ pairs: 4 ] [ window size: 64 ]"
 _PAIRS = re.compile(r"\[ *pairs: *(\d{1,6}) *\]")
 _WINDOW = re.compile(r"window size: *(\d{1,6})", re.IGNORECASE)
 _USUAL_WINDOW = 64  # messages in flight of a bandwidth test

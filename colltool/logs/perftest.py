@@ -25,10 +25,13 @@ from colltool.logs.tables import STREAM, LogTable, MeasuredRow, numbers, reader_
 _SIGN = re.compile(
     rb"(?:RDMA_Write|RDMA_Read|Send|Atomic|Raw Ethernet)[^\n]{0,40}(?:BW|Latency)[^\n]{0,20}Test"
 )
+# "RDMA_Write Bidirectional BW Test"
 _TITLE = re.compile(r"[A-Z][\w -]{1,50}(?:BW|Latency)[\w -]{0,20}Test")
+# "#bytes  #iterations  BW peak[Gb/sec]  BW average[Gb/sec]  MsgRate[Mpps]", "99% percentile[usec]"
 _COLUMN = re.compile(
     r"#\w+|BW [\w ]+?\[[^\]]+\]|MsgRate[\w ]*\[\w+\]|[\d.]+% percentile\[\w+\]|tps average|[\w.]+\[[^\]]+\]"
 )
+# "BW average[Gb/sec]"
 _UNIT = re.compile(r"\[([^\]]+)\]")
 _RATES_Bps = {
     "Gb/sec": 1e9 / 8,
@@ -42,7 +45,9 @@ _RATE = "BW average"
 _TIMES = ("t_avg[usec]", "t_typical[usec]")
 _BYTES, _ITERATIONS = "#bytes", "#iterations"
 _USUAL = ("#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]")
+# "MsgSize": 65536, or without quotes MsgSize: 65536
 _JSON = re.compile(r'"?(\w{1,30})"?\s{0,9}:\s{0,9}"?([\d.eE+]{1,30})')
+# { "MsgSize": 65536, "n_iterations": 5000, "BW_average": 391.9, ... }
 _RESULT = re.compile(r"\{[^{}]{0,2000}?MsgSize[^{}]{0,2000}\}")
 _HALF = 0.5  # how far a rate may be from what MsgRate says
 

@@ -12,7 +12,9 @@ from colltool.logs.records import Format
 from colltool.logs.sentences import statement
 from colltool.logs.tables import LogTable, has, reader_of
 
+# "Size   NCCL(auto)   NCCLX(auto)"
 _SIGN = re.compile(rb"Size +NCCL\(?\w*\)? +\S+")
+# "64KB"
 _SIZE = re.compile(r"\d+[KMG]?B")
 
 

@@ -22,8 +22,10 @@ from colltool.logs.printed_numbers import RoundingInterval, rounding_interval
 from colltool.logs.records import Format, ParsedLog, UserHints
 from colltool.logs.tables import LogTable, MeasuredRow, numbers, records_of
 
+# "       Count        Size                Time, us"
 _SIGN = re.compile(rb"Count[ \t]{1,40}Size[ \t]{1,40}Time, us")
 _SETTINGS = (b"Collective:", b"Memory type:")
+# "Collective:             Allreduce", "Memory type:            cuda"
 _SETTING = re.compile(r"(?P<name>Collective|Memory type|Datatype): *(?P<value>\S.{0,60})")
 _KNOWN = ("allreduce", "allgather", "alltoall", "bcast", "reduce", "reduce_scatter")
 _SENDS_ALL = (b"Total time:", b"Bus Bandwidth")  # of versions that print the whole of an all-to-all
