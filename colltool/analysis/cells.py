@@ -230,6 +230,7 @@ def _with_picks(
             if under_simple and leads and spec not in simple_row_of:
                 simple_row_of[spec] = len(listed)
                 listed = [*listed, ListedRow(best_protocol([cost.at(sizes)]), nowhere)]
+    # rows ring, tree, ring under Simple; picks tree, none, ring under Simple: 1, -1, 2
     at = np.full(len(picks), -1)
     for element, pick in enumerate(picks):
         if pick and pick.simple and pick.spec in simple_row_of:
@@ -280,7 +281,8 @@ def _cells_of_rows(
     totals = _totals(listed, count)
     leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
     titles = [estimate.title for estimate, _ in listed]
-    # The runner-up is the fastest of another name: protocols of one algorithm do not compete.
+    # The runner-up is the fastest of another name: protocols of one algorithm do not compete. Of the
+    # names ring, tree, ring, where the first row leads, only the tree is left.
     _, name_of_row = np.unique(titles, return_inverse=True)
     same_name = name_of_row[:, None] == name_of_row[leader][None, :]
     others = np.where(same_name, np.inf, totals)

@@ -226,6 +226,8 @@ def _value_of_information(
     The gain of a number is the mean time of the best choice for all draws, less the mean over bins
     of the number of each bin's best choice: expected value of partial perfect information.
     """
+    # ring and tree take 10 and 11 us in the mean, but where this number is high 14 and 11: knowing it,
+    # the tree would run there
     best_s, count = totals.mean(axis=1).min(), totals.shape[1]
     bin_sizes = [len(part) for part in np.array_split(np.arange(count), BINS)]
     starts = [at for at in np.cumsum(bin_sizes)[:-1].tolist() if at < count]

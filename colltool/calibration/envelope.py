@@ -86,6 +86,8 @@ def evaluate(theta: Array, sample: Sample) -> Envelope:
 
 def _evaluated(theta: Array, sample: Sample) -> Envelope:
     """The envelopes under several sets of parameters, (starts, components, 4)."""
+    # every point takes the least of components x algorithms: of 2 x 3 the fifth is component 1 running
+    # algorithm 1, for 4 // 3 = 1 and 4 % 3 = 1
     starts, components, _ = theta.shape
     algorithms, points, _ = sample.x.shape
     times = np.einsum("anp,scp->scan", sample.x, theta) + sample.offset
@@ -115,6 +117,8 @@ def fit_envelope(sample: Sample) -> Envelope:
 def _starts(sample: Sample) -> tuple[Labels, Labels]:
     """Components and algorithms to start from, both (starts, points): each component has a range of
     sizes and one algorithm."""
+    # two components, four sizes and a cut before the third: points 0 0 1 1, under ring and tree the
+    # algorithms 0 0 1 1, 1 1 0 0, 0 0 0 0 ...
     components = len(sample.allowed)
     distinct = np.unique(sample.sizes)
     # a range has at least two sizes
