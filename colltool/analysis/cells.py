@@ -164,7 +164,7 @@ def priced_cells(
     try:
         listed = _listed_rows(question, sizes)
     except ColltoolError as error:
-        return [Cell(at, reason=localize(error.what)) for at in where]
+        return [Cell(values, reason=localize(error.what)) for values in where]
     return _cells_of_rows(question, where, sizes, listed, picks, ideal=ideal)
 
 
@@ -175,12 +175,12 @@ def library_picks(question: GridQuestion, values: dict[Place, Floats], sizes: Fl
     found: Picks = [None] * len(sizes)
     if request.only or fabric.library_name not in MODELLED_LIBRARIES:
         return found
-    for combination, at in _value_combinations(len(sizes), values):
+    for combination, elements in _value_combinations(len(sizes), values):
         varied = with_values(fabric, combination)
         # a group that does not fit has its reason in the cell
         with suppress(ColltoolError):
-            picked = picked_at(varied, group, request.primitive, sizes[at].tolist()) or []
-            for element, pick in zip(at.tolist(), picked, strict=False):
+            picked = picked_at(varied, group, request.primitive, sizes[elements].tolist()) or []
+            for element, pick in zip(elements.tolist(), picked, strict=False):
                 found[element] = pick
     return found
 
@@ -202,9 +202,9 @@ def _listed_rows(question: GridQuestion, sizes: Floats) -> list[ListedRow]:
     only = question.request.only
     costs = []
     listed_at: dict[str, Any] = {}
-    for cost, at in question.candidates().with_masks(only, [sizes]):
+    for cost, mask in question.candidates().with_masks(only, [sizes]):
         costs.append(cost)
-        listed_at[cost.title] = listed_at.get(cost.title, False) | at
+        listed_at[cost.title] = listed_at.get(cost.title, False) | mask
     leading = may_lead(costs, only) or best_class(costs)
     found = []
     for title, protocols in by_title(leading).items():
@@ -218,7 +218,8 @@ def _with_picks(
 ) -> tuple[list[ListedRow], Indices]:
     """Find the row that the library picks at each element: its index, or -1 where the fastest
     leads. A pick that runs under Simple may have no row yet; one is added."""
-    row_of = {row.spec: at for at, (row, _) in reversed(list(enumerate(listed)))}
+    # of rows with one spec the first
+    row_of = {row.spec: number for number, (row, _) in reversed(list(enumerate(listed)))}
     simple_specs = {pick.spec for pick in picks if pick and pick.simple} & set(row_of)
     simple_row_of: dict[str, int] = {}
     if simple_specs:
@@ -231,19 +232,19 @@ def _with_picks(
                 simple_row_of[spec] = len(listed)
                 listed = [*listed, ListedRow(best_protocol([cost.at(sizes)]), nowhere)]
     # rows ring, tree, ring under Simple; picks tree, none, ring under Simple: 1, -1, 2
-    at = np.full(len(picks), -1)
+    picked_row = np.full(len(picks), -1)
     for element, pick in enumerate(picks):
         if pick and pick.simple and pick.spec in simple_row_of:
-            at[element] = simple_row_of[pick.spec]
+            picked_row[element] = simple_row_of[pick.spec]
         elif pick:
-            at[element] = row_of.get(pick.spec, -1)
-    return listed, at
+            picked_row[element] = row_of.get(pick.spec, -1)
+    return listed, picked_row
 
 
 def _totals(listed: Sequence[ListedRow], count: int) -> Floats:
     """Seconds, (rows, elements); inf where a price would not list the row."""
     return np.stack(
-        [np.where(at, _broadcast(estimate.total_s, count), np.inf) for estimate, at in listed]
+        [np.where(mask, _broadcast(row.total_s, count), np.inf) for row, mask in listed]
     )
 
 
@@ -253,15 +254,16 @@ def _broadcast(value: Any, count: int) -> Floats:
 
 def _of_leaders(listed: Sequence[ListedRow], name: str, leader: Indices) -> list[float]:
     """A number of the row that leads each element, such as its ``total_s``."""
-    table = np.stack([_broadcast(getattr(estimate, name), len(leader)) for estimate, _ in listed])
-    of_leaders: list[float] = table[leader, np.arange(len(leader))].tolist()
+    # (rows, elements), of which each element takes its leader's
+    numbers = np.stack([_broadcast(getattr(row, name), len(leader)) for row, _ in listed])
+    of_leaders: list[float] = numbers[leader, np.arange(len(leader))].tolist()
     return of_leaders
 
 
 def _ideal_winners(question: GridQuestion, sizes: Floats) -> IdealWinners:
     listed = _listed_rows(question.without_contention(), sizes)
     leader = first_least(list(_totals(listed, len(sizes))))
-    titles = [listed[at].row.title for at in leader.tolist()]
+    titles = [listed[number].row.title for number in leader.tolist()]
     return IdealWinners(titles, _of_leaders(listed, "total_s", leader))
 
 
@@ -280,7 +282,7 @@ def _cells_of_rows(
     listed, picked_row = _with_picks(question, sizes, listed, picks)
     totals = _totals(listed, count)
     leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
-    titles = [estimate.title for estimate, _ in listed]
+    titles = [row.title for row, _ in listed]
     # The runner-up is the fastest of another name: protocols of one algorithm do not compete. Of the
     # names ring, tree, ring, where the first row leads, only the tree is left.
     _, name_of_row = np.unique(titles, return_inverse=True)
@@ -294,35 +296,35 @@ def _cells_of_rows(
     second_s = others[second, np.arange(count)].tolist()
     fitted: dict[int, Floats] = {}
     protocols = []
-    for at, (row, _) in enumerate(listed):
+    for number, (row, _) in enumerate(listed):
         # one name, or the name at each element
         same = isinstance(row.protocol, str)
         protocols.append([row.protocol] * count if same else row.protocol.tolist())
         if row.software_time is not NO_SOFTWARE_TIME:
-            fitted[at] = _broadcast(row.fitted_s, count)
+            fitted[number] = _broadcast(row.fitted_s, count)
     found = []
-    for n, (at, next_at) in enumerate(zip(leader.tolist(), second.tolist(), strict=True)):
-        row = listed[at].row
+    for n, (first, next_row) in enumerate(zip(leader.tolist(), second.tolist(), strict=True)):
+        row = listed[first].row
         runner_up_s = second_s[n]
         has_runner_up = isfinite(runner_up_s)
         found.append(
             Cell(
                 at=where[n],
-                algorithm=titles[at],
-                known_as=names[at],
+                algorithm=titles[first],
+                known_as=names[first],
                 how=row.how,
                 spec=row.spec,
-                protocol=str(protocols[at][n]),
+                protocol=str(protocols[first][n]),
                 total_s=total_s[n],
                 busbw_Bps=busbw[n],
                 alpha_share=alpha_s[n] / total_s[n],
-                runner_up=titles[next_at] if has_runner_up else None,
-                runner_up_known_as=names[next_at] if has_runner_up else "",
+                runner_up=titles[next_row] if has_runner_up else None,
+                runner_up_known_as=names[next_row] if has_runner_up else "",
                 runner_up_s=runner_up_s if has_runner_up else None,
                 ideal=ideal_winners and ideal_winners.titles[n],
                 ideal_s=ideal_winners and ideal_winners.seconds[n],
                 selectable=row.selectable,
-                fitted_s=float(fitted[at][n]) if at in fitted else None,
+                fitted_s=float(fitted[first][n]) if first in fitted else None,
                 extrapolated="; ".join(row.software_time.notes(float(row.bytes[n]))),
                 picked=int(picked_row[n]) >= 0,
             )
@@ -358,10 +360,10 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySche
     picks = library_picks(question, {}, sizes)
     cells = _cells_of_rows(question, where, sizes, listed, picks, ideal=False)
     seconds: dict[tuple[str, float], float] = {}
-    for estimate, _ in listed:
-        row_s = _broadcast(estimate.total_s, len(sizes)).tolist()
+    for row, _ in listed:
+        row_s = _broadcast(row.total_s, len(sizes)).tolist()
         for size, total_s in zip(size_list, row_s, strict=True):
-            seconds[estimate.title, size] = total_s
+            seconds[row.title, size] = total_s
     for size, cell in zip(size_list, cells, strict=True):
         seconds[str(cell.algorithm), size] = cell.total_s or inf
     return seconds
