@@ -8,7 +8,7 @@ and :func:`counts_of_all` finds counts that every fabric can run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil, inf
 from operator import attrgetter
 from typing import NamedTuple
@@ -142,14 +142,11 @@ def counts_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> tuple[int, ...
     most = min(fabric.ranks for fabric in fabrics) // group.stride
     found = [most_of_all(fabrics, min(ranks - 1, most), group.stride)]
     above = range(ranks + 1, min(2 * ranks, most) + 1)
-    found.append(next(_of_all(fabrics, above, group.stride), None))
+    for count in above:
+        if all(fits(fabric, count, group.stride) for fabric in fabrics):
+            found.append(count)
+            break
     return tuple(count for count in found if count is not None)
-
-
-def _of_all(fabrics: Sequence[Fabric], counts: Sequence[int], stride: int) -> Iterator[int]:
-    for count in counts:
-        if all(fits(fabric, count, stride) for fabric in fabrics):
-            yield count
 
 
 def ranks_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> int:

@@ -44,6 +44,9 @@ class LinePiece(NamedTuple):
     a_s: float
     b_s: float
 
+    def seconds(self, size: float) -> float:
+        return self.a_s + self.b_s * (size - self.from_bytes)
+
 
 class Law(NamedTuple):
     """The price of a collective on the first ``ranks`` of a fabric, as straight pieces. ``worst``
@@ -193,16 +196,16 @@ def _sample(seconds: Seconds, low: int, high: int) -> None:
         middle = round((low * high) ** 0.5)
         if not low < middle < high:
             continue
-        line = (LinePiece(low, seconds(low), _slope(seconds, low, high)),)
+        line = _line_through(low, seconds(low), high, seconds(high))
         near = [round(low**0.75 * high**0.25), middle, round(low**0.25 * high**0.75)]
-        off = max(_distance(_at(line, size), seconds(size)) for size in near)
+        off = max(_distance(line.seconds(size), seconds(size)) for size in near)
         # over a wide range three sizes say little of those between them
         if off > _ASKED or high > 4 * low:
             ahead += [(low, middle), (middle, high)]
 
 
-def _slope(seconds: Seconds, low: int, high: int) -> float:
-    return (seconds(high) - seconds(low)) / (high - low)
+def _line_through(low: int, low_s: float, high: int, high_s: float) -> LinePiece:
+    return LinePiece(low, low_s, (high_s - low_s) / (high - low))
 
 
 def _fitted(known: dict[int, float]) -> tuple[LinePiece, ...]:
@@ -216,23 +219,21 @@ def _fitted(known: dict[int, float]) -> tuple[LinePiece, ...]:
         while end + 1 < len(sizes) and _keeps(known, sizes, start, end + 1):
             end += 1
         low, high = sizes[start], sizes[end]
-        slope = (known[high] - known[low]) / (high - low)
-        pieces.append(LinePiece(low, known[low], slope))
+        pieces.append(_line_through(low, known[low], high, known[high]))
         start = end
     return tuple(pieces)
 
 
 def _keeps(known: dict[int, float], sizes: Sequence[int], start: int, end: int) -> bool:
     low, high = sizes[start], sizes[end]
-    line = (LinePiece(low, known[low], (known[high] - known[low]) / (high - low)),)
+    line = _line_through(low, known[low], high, known[high])
     passed = sizes[start + 1 : end]
-    return all(_distance(_at(line, size), known[size]) <= _ASKED for size in passed)
+    return all(_distance(line.seconds(size), known[size]) <= _ASKED for size in passed)
 
 
 def _at(pieces: Sequence[LinePiece], size: float) -> float:
     place_of = bisect_right(pieces, size, key=attrgetter("from_bytes")) - 1
-    piece = pieces[max(place_of, 0)]
-    return piece.a_s + piece.b_s * (size - piece.from_bytes)
+    return pieces[max(place_of, 0)].seconds(size)
 
 
 def _distance(found: float, expected: float) -> float:

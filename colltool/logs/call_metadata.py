@@ -5,7 +5,7 @@ PyTorch before 2.1 has none of them, but the dimensions of the tensors.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from colltool.base.primitives import A2A, AG, BC, P2P, Primitive
 from colltool.base.statements import Statement
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.dtypes import element_bytes
+from colltool.logs.json_values import listed, mapping
 from colltool.logs.sentences import statement
 
 Labels = dict[str, Any]  # metadata of a call, by the profiler's names
@@ -140,7 +141,7 @@ def _by_dims(
     tensors. It names no group: all ranks of the job are taken."""
     dims = labels.get("Input Dims")
     types = labels.get("Input type")
-    world = count(_about(header).get("world_size")) or 0
+    world = count(mapping(header.get("distributedInfo")).get("world_size")) or 0
     if len(primitives) != 1 or not isinstance(dims, list) or not isinstance(types, list):
         return NO_METADATA
     size = sum(map(_tensor_bytes, dims, types))
@@ -159,14 +160,6 @@ def _by_dims(
     )
 
 
-def _about(header: Labels) -> Labels:
-    """What the header of a trace says of the job."""
-    about = header.get("distributedInfo")
-    if isinstance(about, dict):
-        return about
-    return {}
-
-
 def _tensor_bytes(shape: Any, kind: Any) -> int:
     """Bytes of one tensor, or of a list of them; 0 for what is none."""
     if not isinstance(shape, list) or not shape:
@@ -179,17 +172,17 @@ def _tensor_bytes(shape: Any, kind: Any) -> int:
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:
     """A group's ranks from its label, the header, or first rank and stride."""
-    listed = labels.get("Process Group Ranks")
-    about = _about(header)
-    if isinstance(listed, str):  # "[0, 1, 2, 3]"
-        parts = [part.strip() for part in listed.strip("[] ").split(",")]
-        listed = [count(part) for part in parts]
-        low = listed[0]
+    about = mapping(header.get("distributedInfo"))
+    ranks = labels.get("Process Group Ranks")
+    if isinstance(ranks, str):  # "[0, 1, 2, 3]"
+        words = [word.strip() for word in ranks.strip("[] ").split(",")]
+        ranks = [count(word) for word in words]
+        low = ranks[0]
         # "[0, 1, ..., 63]", truncated, and PyTorch's groups ascend
-        cut = "..." in parts and size <= MOST_MEMBERS
-        if cut and low is not None and listed[-1] == low + size - 1:
+        cut = "..." in words and size <= MOST_MEMBERS
+        if cut and low is not None and ranks[-1] == low + size - 1:
             return consecutive(low, size, stride=1)
-    found = _ranks(listed, size) or _ranks(_listed_in_header(about, name), size)
+    found = _ascending(ranks, size) or _ascending(_listed_in_header(about, name), size)
     if found or size > MOST_MEMBERS:
         return found
     if size == count(about.get("world_size")):
@@ -201,11 +194,10 @@ def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int,
     return consecutive(first, size, stride)
 
 
-def _listed_in_header(about: Labels, name: str) -> Any:
+def _listed_in_header(about: Mapping[str, Any], name: str) -> Any:
     """The ranks of a group by its name, as the header has them. None where it does not."""
-    groups = about.get("pg_config")
-    for group in groups if name and isinstance(groups, list) else ():
-        if isinstance(group, dict) and text(group.get("pg_name")) == name:
+    for group in map(mapping, listed(about.get("pg_config")) if name else ()):
+        if text(group.get("pg_name")) == name:
             return group.get("ranks")
     return None
 
@@ -216,13 +208,13 @@ def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
     return tuple(range(first, first + size * stride, stride))
 
 
-def _ranks(listed: Any, size: int) -> tuple[int, ...]:
+def _ascending(ranks: Any, size: int) -> tuple[int, ...]:
     """A list of ranks, ascending. Empty unless it has the right size and each rank once."""
-    if not isinstance(listed, list) or len(listed) != size or None in map(count, listed):
+    if not isinstance(ranks, list) or len(ranks) != size or None in map(count, ranks):
         return ()
-    if len(set(listed)) != size:
+    if len(set(ranks)) != size:
         return ()
-    return tuple(sorted(listed))
+    return tuple(sorted(ranks))
 
 
 def _ends(labels: Labels, members: tuple[int, ...]) -> tuple[int, ...]:

@@ -44,6 +44,7 @@ from colltool.logs.chakra_json import (
 from colltool.logs.chakra_labels import MESSAGES, RANKS, group_labels, labels_of
 from colltool.logs.chakra_walk import CALLING, Stream, times_of, walk
 from colltool.logs.json_stream import GZIP, PackedStream, first_keys
+from colltool.logs.json_values import mapping
 
 MOST_LISTED = 2**24  # ranks of unevenly spaced groups, over all calls: each call reads them
 PROCESS_GROUPS = "process_groups"  # the name of Chakra's own attribute
@@ -230,10 +231,6 @@ def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list
         ) from error
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
 def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[str, list[int]]:
     """Ranks by group name, from the metadata or from PyTorch's node of process groups."""
     texts = [text(metadata.get(PROCESS_GROUPS))]
@@ -242,7 +239,7 @@ def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[
             texts.append(node.inputs)
     found: dict[str, list[int]] = {}
     for listed in texts:
-        for group in filter(_is_object, _json_list(listed)):
+        for group in map(mapping, _json_list(listed)):
             ranks = group.get("ranks")
             if isinstance(ranks, list) and None not in map(count, ranks):
                 found[text(group.get("pg_name"))] = ranks

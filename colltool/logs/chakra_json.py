@@ -30,6 +30,7 @@ from colltool.logs.chakra_format import (
     Value,
 )
 from colltool.logs.json_stream import Reader
+from colltool.logs.json_values import listed, mapping
 from colltool.logs.kernel_names import is_collective
 
 MOST_JSON = 2**28  # bytes: JSON is read as a whole
@@ -136,7 +137,7 @@ def _objects(content: str) -> Iterator[dict[str, Any]]:
 # --- as chakra_jsonizer prints them
 
 
-def _node(value: dict[str, Any]) -> ChakraNode:
+def _node(value: Mapping[str, Any]) -> ChakraNode:
     """A node of protobuf's JSON; ValueError for what is none."""
     return ChakraNode(
         id=_whole(value.get("id")),
@@ -147,18 +148,18 @@ def _node(value: dict[str, Any]) -> ChakraNode:
         start_us=_whole(value.get("startTimeMicros")),
         duration_us=_whole(value.get("durationMicros")),
         attributes=_attributes(value.get("attr")),
-        inputs=text(_mapping(value.get("inputs")).get("values")),
+        inputs=text(mapping(value.get("inputs")).get("values")),
     )
 
 
-def _attributes(listed: Any) -> dict[str, Value]:
+def _attributes(values: Any) -> dict[str, Value]:
     """Attributes by name; whole numbers may be written as text."""
     found: dict[str, Value] = {}
-    for attribute in map(_mapping, _list(listed)):
+    for attribute in map(mapping, listed(values)):
         name = text(attribute.get("name"))
         for kind, content in attribute.items():
             if kind == "boolList":
-                found[name] = _flags(_mapping(content).get("values"))
+                found[name] = _flags(mapping(content).get("values"))
             if not kind.endswith("Val") or not isinstance(content, bool | int | float | str):
                 continue
             found[name] = content
@@ -169,7 +170,7 @@ def _attributes(listed: Any) -> dict[str, Value]:
 
 def _flags(values: Any) -> str:
     """A list of booleans as a text of 0 and 1."""
-    return "".join(str(int(bool(value))) for value in _list(values))
+    return "".join(str(int(bool(value))) for value in listed(values))
 
 
 # --- as Chakra's feeder takes them
@@ -185,7 +186,7 @@ _FEEDER_ATTRIBUTES = (
 )
 
 
-def _feeder_node(value: dict[str, Any]) -> ChakraNode:
+def _feeder_node(value: Mapping[str, Any]) -> ChakraNode:
     """A node of a ``workload_graph``, whose keys are of several spellings."""
     folded = {key.replace("_", "").lower(): content for key, content in value.items()}
     attributes: dict[str, Value] = {}
@@ -212,10 +213,10 @@ def _feeder_node(value: dict[str, Any]) -> ChakraNode:
 # --- as PyTorch's observer writes them
 
 
-def _pytorch_node(value: dict[str, Any]) -> ChakraNode:
+def _pytorch_node(value: Mapping[str, Any]) -> ChakraNode:
     """An operator of the host, or a kernel that chakra_trace_link put below it."""
     attributes: dict[str, Value] = {}
-    for attribute in map(_mapping, _list(value.get("attrs"))):
+    for attribute in map(mapping, listed(value.get("attrs"))):
         content = attribute.get("value")
         if isinstance(content, bool | int | float | str):
             attributes[text(attribute.get("name"))] = content
@@ -240,7 +241,7 @@ def _pytorch_node(value: dict[str, Any]) -> ChakraNode:
         attributes = {}  # there are hundreds of thousands of operators
     lasts = value.get("dur", value.get("exclusive_dur", value.get("inclusive_dur")))
     parent = value.get("ctrl_deps", value.get("parent"))
-    parents = _list(parent)
+    parents = listed(parent)
     if not isinstance(parent, list):
         parents = [parent]
     inputs = ""
@@ -306,11 +307,11 @@ def _on_device(node: ChakraNode, call: ChakraNode) -> ChakraNode:
     )
 
 
-def _call_in_inputs(value: dict[str, Any]) -> dict[str, Value]:
+def _call_in_inputs(value: Mapping[str, Any]) -> dict[str, Value]:
     """The labels of a call before schema 1.0.3, from its inputs: the tensors first, the last text
     is the collective's name, the last number the size of the group."""
-    values = _list(_values(value, "inputs"))
-    types = _list(_mapping(value.get("inputs")).get("types", value.get("input_types")))
+    values = listed(_values(value, "inputs"))
+    types = listed(mapping(value.get("inputs")).get("types", value.get("input_types")))
     if not values or len(values) != len(types):
         return {}
     found: dict[str, Value] = {}
@@ -327,7 +328,7 @@ def _call_in_inputs(value: dict[str, Any]) -> dict[str, Value]:
     return found
 
 
-def _values(value: dict[str, Any], side: str) -> Any:
+def _values(value: Mapping[str, Any], side: str) -> Any:
     """The values of a node's ``inputs`` or ``outputs``, which were the list itself until 1.0.2."""
     content = value.get(side)
     if isinstance(content, dict):
@@ -346,18 +347,6 @@ def _tensor_bytes(value: Any) -> int:
 
 
 # --- values of the type that is due
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    """A mapping; an empty one for anything else."""
-    found: dict[str, Any] = {}
-    return value if isinstance(value, dict) else found
-
-
-def _list(value: Any) -> list[Any]:
-    """A list; an empty one for anything else."""
-    found: list[Any] = []
-    return value if isinstance(value, list) else found
 
 
 def _type(kind: Any) -> NodeType:

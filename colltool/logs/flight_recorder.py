@@ -21,20 +21,9 @@ from typing import Any
 
 from colltool.base.errors import argument_text
 from colltool.base.primitives import AG
-from colltool.logs.call_records import (
-    MESSAGE,
-    NO_OBJECT,
-    START_UP,
-    CallPlace,
-    json_document,
-    listed,
-    mapping,
-    parsed,
-    positive,
-    primitive_of,
-    whole,
-)
+from colltool.logs.call_records import MESSAGE, NO_OBJECT, START_UP, CallPlace, parsed, primitive_of
 from colltool.logs.dtypes import element_bytes
+from colltool.logs.json_values import json_document, listed, mapping, positive, whole
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_ranks
 from colltool.logs.sentences import statement

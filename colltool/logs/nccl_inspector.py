@@ -26,14 +26,11 @@ from colltool.logs.call_records import (
     NOT_MODELLED,
     START_UP,
     CallPlace,
-    json_values,
-    mapping,
     parsed,
-    positive,
     primitive_of,
     rank_call,
-    whole,
 )
+from colltool.logs.json_values import json_values, mapping, positive, whole
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_nodes
 from colltool.logs.sentences import statement

@@ -25,16 +25,12 @@ from colltool.logs.call_records import (
     NOT_MODELLED,
     START_UP,
     CallPlace,
-    json_values,
-    listed,
-    mapping,
     parsed,
-    positive,
     primitive_of,
     rank_call,
-    whole,
 )
 from colltool.logs.dtypes import element_bytes
+from colltool.logs.json_values import json_values, listed, mapping, positive, whole
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 

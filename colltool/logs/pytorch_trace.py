@@ -23,6 +23,7 @@ import stat
 import zlib
 from array import array
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple
@@ -43,6 +44,7 @@ from colltool.logs.json_stream import (
     first_keys,
     unpacked_head,
 )
+from colltool.logs.json_values import mapping
 from colltool.logs.kernel_names import is_collective
 from colltool.logs.sentences import statement
 from colltool.logs.trace_header import checked_header
@@ -185,7 +187,7 @@ class TraceEvents:
     def _take_labels(self, event: Labels, announced: str = "") -> None:
         """Keep the metadata of a call by its external id. One that was ``announced`` is nested in
         its ``record_param_comms``, which before torch 2.1 has no labels of its own."""
-        args = _args(event)
+        args = mapping(event.get("args"))
         external = _external(args)
         if external is None:
             return
@@ -211,7 +213,7 @@ class TraceEvents:
             self.kernels += 1
             self.left_out[_TIMELESS] += 1
             return
-        args = _args(event)
+        args = mapping(event.get("args"))
         device = args.get("device", event.get("pid"))
         if not isinstance(device, int):
             device = 0
@@ -335,7 +337,7 @@ def events_of_chakra(name: str, trace: ChakraTrace) -> TraceEvents:
     return found
 
 
-def _external(args: Labels) -> int | str | None:
+def _external(args: Mapping[str, Any]) -> int | str | None:
     """What links a kernel to the call that launched it."""
     for key in IDS:
         external = args.get(key)
@@ -344,12 +346,7 @@ def _external(args: Labels) -> int | str | None:
     return None
 
 
-def _args(event: Labels) -> Labels:
-    args = event.get("args")
-    return args if isinstance(args, dict) else {}
-
-
-def _labels(args: Labels) -> Labels:
+def _labels(args: Mapping[str, Any]) -> Labels:
     return {key: args[key] for key in LABELS if key in args}
 
 

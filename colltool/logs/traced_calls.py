@@ -14,7 +14,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
-from os import PathLike
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, printable
@@ -34,7 +33,6 @@ LONGEST_S = 86_400.0  # of a call, a day: NCCL's watchdog ends one after minutes
 # outlast the step that launched them
 MOST_TIMES = 1000
 MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes of labels may name a million
-Path = str | PathLike[str]
 
 
 class LeftOutKernels(NamedTuple):
