@@ -71,11 +71,17 @@ def axis_of(text: str) -> SweepAxis:
     """
     key, equals, values = (part.strip() for part in text.partition("="))
     if not key or not equals or not values:
-        fix = f"write {argument_text('vary', ['ib.bandwidth=50GB/s,100GB/s'])}"
-        raise _refused(text, "expected KEY=V1,V2 or KEY=LOW:HIGH:COUNT", fix)
+        raise _refused(
+            text,
+            "expected KEY=V1,V2 or KEY=LOW:HIGH:COUNT",
+            f"write {argument_text('vary', ['ib.bandwidth=50GB/s,100GB/s'])}",
+        )
     if key in _SET_BY:
-        fix = f"list its values in {argument_text(_SET_BY[key])}"
-        raise _refused(text, f"{key} is an axis of its own", fix)
+        raise _refused(
+            text,
+            f"{key} is an axis of its own",
+            f"list its values in {argument_text(_SET_BY[key])}",
+        )
     ranged = _RANGE.fullmatch(values)
     found = _listed_values(text, values) if ranged is None else _range_values(text, ranged)
     if key in DECLARED:
@@ -98,17 +104,24 @@ def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
     low = _QUANTITY.fullmatch(ranged["low"].strip())
     high = _QUANTITY.fullmatch(ranged["high"].strip())
     if low is None or high is None:
-        what = "the ends of a range are numbers with their units"
-        raise _refused(text, what, "such as 25GB/s:100GB/s:4")
+        raise _refused(
+            text, "the ends of a range are numbers with their units", "such as 25GB/s:100GB/s:4"
+        )
     start = float(low["number"])
     end = float(high["number"])
     count = int(ranged["count"])
     if low["unit"] != high["unit"]:
-        what = f"the ends of the range have different units, {low['unit']} and {high['unit']}"
-        raise _refused(text, what, "give both in one unit")
+        raise _refused(
+            text,
+            f"the ends of the range have different units, {low['unit']} and {high['unit']}",
+            "give both in one unit",
+        )
     if not start < end:
-        what = f"the range is upside down: {low[0]} is not below {high[0]}"
-        raise _refused(text, what, f"write {high[0]}:{low[0]}:{count}")
+        raise _refused(
+            text,
+            f"the range is upside down: {low[0]} is not below {high[0]}",
+            f"write {high[0]}:{low[0]}:{count}",
+        )
     if not 2 <= count <= MOST_VALUES:
         raise _refused(text, f"a range of {count} values", f"2 to {MOST_VALUES} values")
     if ranged["log"] and start <= 0:
@@ -131,15 +144,19 @@ def _option_value(text: str, key: str, value: str) -> Any:
     if KINDS[key] is bool:
         plain = {"true": True, "false": False}.get(value.lower())
         if plain is None:
-            what = f"{key} is true or false, got '{clipped(value)}'"
-            raise _refused(text, what, f"write {key}=true,false")
+            raise _refused(
+                text, f"{key} is true or false, got '{clipped(value)}'", f"write {key}=true,false"
+            )
     elif value not in words(key):
         number = int if takes_count(key) else float
         try:
             plain = number(value)
         except ValueError:
-            fix = f"its values: {', '.join(words(key)) or 'numbers'}"
-            raise _refused(text, f"{key} has no '{clipped(value)}'", fix) from None
+            raise _refused(
+                text,
+                f"{key} has no '{clipped(value)}'",
+                f"its values: {', '.join(words(key)) or 'numbers'}",
+            ) from None
     try:
         return getattr(checked(**{key: plain}), key)
     except ColltoolError as error:

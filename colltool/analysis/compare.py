@@ -181,12 +181,9 @@ def with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
         return group
     counts = sorted({fabric.ranks for fabric in fabrics})
     if len(counts) > 1 and any(fabric.domains for fabric in fabrics):
-        what = (
-            f"the fabrics have {', '.join(map(str, counts))} ranks, and a common number would split"
-            " domains of different sizes"
-        )
         raise ColltoolError(
-            what,
+            f"the fabrics have {', '.join(map(str, counts))} ranks, and a common number would split"
+            " domains of different sizes",
             argument="ranks",
             fix=f"give {argument_text('ranks', counts[0])}, or sweep: it takes all ranks of each",
         )

@@ -33,8 +33,10 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         if not str(document.get("schema", "")).startswith("colltool."):
             raise ColltoolError("not a JSON document of colltool", argument=which, fix=WRITE_ONE)
     if old["schema"] != new["schema"]:
-        what = f"documents of different commands: {old['schema']} and {new['schema']}"
-        raise ColltoolError(what, fix="compare two outputs of the same command")
+        raise ColltoolError(
+            f"documents of different commands: {old['schema']} and {new['schema']}",
+            fix="compare two outputs of the same command",
+        )
     try:
         old_fabrics = list(dict.fromkeys(_fabrics(old)))
         new_fabrics = list(dict.fromkeys(_fabrics(new)))
@@ -47,8 +49,9 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         leaves_before = leaves_by_path(before, "old", old_fabrics, identity)
         leaves_after = leaves_by_path(after, "new", new_fabrics, identity)
     except RecursionError as error:
-        what = "a document is nested too deeply"
-        raise ColltoolError(what, argument="old", fix=WRITE_ONE) from error
+        raise ColltoolError(
+            "a document is nested too deeply", argument="old", fix=WRITE_ONE
+        ) from error
     changed = []
     for where, value in leaves_before.items():
         change = _change(where, value, leaves_after[where]) if where in leaves_after else None

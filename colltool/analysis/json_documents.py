@@ -36,9 +36,10 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     except _NotComparable:
         raise _number_error(text, name) from None
     except json.JSONDecodeError as error:
-        fix = _COMPARE_FABRICS if name.endswith((".yaml", ".yml")) else WRITE_ONE
         raise ColltoolError(
-            f"not JSON: {error.msg}", where=f"{name}:{error.lineno}:{error.colno}", fix=fix
+            f"not JSON: {error.msg}",
+            where=f"{name}:{error.lineno}:{error.colno}",
+            fix=_COMPARE_FABRICS if name.endswith((".yaml", ".yml")) else WRITE_ONE,
         ) from error
     except RecursionError as error:
         raise ColltoolError("not JSON: nested too deeply", where=name, fix=WRITE_ONE) from error

@@ -114,11 +114,11 @@ def law_table(fabric: Fabric, primitives: Sequence[Primitive], counts: Sequence[
             refused.append(NotCovered(primitive, ranks, error.what))
     if not laws:
         first = refused[0]
-        what = (
-            f"no collective can be priced: {first.primitive.label} on {first.ranks}: {first.reason}"
+        raise ColltoolError(
+            f"no collective can be priced: {first.primitive.label} on {first.ranks}: {first.reason}",
+            argument="ranks",
+            fix=f"give other counts: {argument_text('ranks', 8)}",
         )
-        fix = f"give other counts: {argument_text('ranks', 8)}"
-        raise ColltoolError(what, argument="ranks", fix=fix)
     return LawTable(
         fabric=fabric.name,
         library=fabric.library_name or "",

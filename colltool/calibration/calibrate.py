@@ -99,8 +99,11 @@ def calibrate(
     """
     line_Bps = request.line_Bps
     if line_Bps is not None and not MIN_BANDWIDTH_BPS <= line_Bps <= MAX_BANDWIDTH_BPS:
-        what = f"no port carries {format_rate(line_Bps)}"
-        raise ColltoolError(what, argument="line_rate", fix="write 450GB/s, 400Gbps")
+        raise ColltoolError(
+            f"no port carries {format_rate(line_Bps)}",
+            argument="line_rate",
+            fix="write 450GB/s, 400Gbps",
+        )
     check_any(measurements, "nothing to fit: the logs hold no usable series")
     data = deepcopy(data)
     without_cables(data)
@@ -115,17 +118,19 @@ def calibrate(
             fits += calibrate_tier(data, tier, series, request.algorithms, line_Bps)
         # numbers so far apart that no solver takes them
         except np.linalg.LinAlgError as error:
-            what = f"{series[0].title}: no line can be fitted to these times"
-            fix = (
-                f"check the unit of the times in the logs, and the numbers of {tier} in the fabric"
-            )
-            raise ColltoolError(what, where=series[0].points[0].where, fix=fix) from error
+            raise ColltoolError(
+                f"{series[0].title}: no line can be fitted to these times",
+                where=series[0].points[0].where,
+                fix=f"check the unit of the times in the logs, and the numbers of {tier} in the fabric",
+            ) from error
     data["name"] = name[:_LONGEST_NAME]
     try:
         fabric = read_fabric(fabric_text(data), "the calibrated fabric")
     except ColltoolError as error:
-        what = f"implausible times: {problems_of(error)[0].what}"
-        raise ColltoolError(what, fix="check the unit of the times in the logs") from error
+        raise ColltoolError(
+            f"implausible times: {problems_of(error)[0].what}",
+            fix="check the unit of the times in the logs",
+        ) from error
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)
     notes = notes_of(results, fits, line_Bps, unused)
@@ -161,9 +166,11 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
     """The series by the outermost tier that they span, innermost first."""
     names = [tier.name for tier in fabric.tiers]
     if only is not None and only not in names:
-        what = f"{fabric.name} has no tier '{clipped(only)}'"
-        fix = f"{nearest(only, names)} tiers: {', '.join(names)}".strip()
-        raise ColltoolError(what, argument="tier", fix=fix)
+        raise ColltoolError(
+            f"{fabric.name} has no tier '{clipped(only)}'",
+            argument="tier",
+            fix=f"{nearest(only, names)} tiers: {', '.join(names)}".strip(),
+        )
     found: dict[str, list[Series]] = {name: [] for name in names}
     for measured in series:
         found[check_fits(fabric, measured).spans[-1].tier.name].append(measured)
@@ -172,9 +179,11 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
         return spanned
     if only not in spanned:
         names = list(spanned)
-        what = f"no series ends on {only}: they span {', '.join(names)}"
-        fix = f"take {argument_text('tier', ', '.join(names))}"
-        raise ColltoolError(what, argument="tier", fix=fix)
+        raise ColltoolError(
+            f"no series ends on {only}: they span {', '.join(names)}",
+            argument="tier",
+            fix=f"take {argument_text('tier', ', '.join(names))}",
+        )
     return {only: spanned[only]}
 
 
@@ -203,12 +212,12 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
             unseen.append(row.relative_error)
     mean = mape(np.array(errors))
     if mean > _ABSURD:
-        what = (
+        raise ColltoolError(
             f"{series.title}: no alpha-beta curve fits these times, the best is off by more than"
-            " 100%"
+            " 100%",
+            where=series.points[0].where,
+            fix="check that the log is complete and its units are right",
         )
-        fix = "check that the log is complete and its units are right"
-        raise ColltoolError(what, where=series.points[0].where, fix=fix)
     return FittedSeries(
         series=series,
         algorithms=fit.choice.fit.algorithms,

@@ -25,9 +25,9 @@ def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
     try:
         placed = place(fabric, series.ranks)
     except ColltoolError as error:
-        what = f"{series.title}: {error.what}"
-        fix = _fix_sizes(fabric, series, error.fix)
-        raise ColltoolError(what, where=where, fix=fix) from error
+        raise ColltoolError(
+            f"{series.title}: {error.what}", where=where, fix=_fix_sizes(fabric, series, error.fix)
+        ) from error
     reason = _other_hosts(fabric, series)
     if reason:
         raise ColltoolError(

@@ -130,10 +130,11 @@ def _media(fabric: Fabric) -> Media:
     names = []
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         if medium is None:
-            what = f"nothing tells what the wires of {tier.name} are"
             option = argument_text("overrides", [f"{tier.name}.medium=nvlink4"])
             raise ColltoolError(
-                what, argument="fabric", fix=f"say so in the file, or with {option}"
+                f"nothing tells what the wires of {tier.name} are",
+                argument="fabric",
+                fix=f"say so in the file, or with {option}",
             )
         names.append(medium.name)
     return Media(inside=names[0], outside=names[-1] if len(names) > 1 else None)
@@ -191,8 +192,9 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
     try:
         found = price(fabric, series.primitive, float(point.bytes), series.ranks, LIBRARY, only)
     except ColltoolError as error:
-        what = f"{series.title}: {error.what}"
-        raise ColltoolError(what, where=point.where, fix=error.fix) from error
+        raise ColltoolError(
+            f"{series.title}: {error.what}", where=point.where, fix=error.fix
+        ) from error
     if forced.protocol:
         for row in found.results:
             if str(row.protocol).lower() == forced.protocol:

@@ -110,8 +110,9 @@ def read_predictions(path: AnyPath) -> Predictions:
     try:
         return _read(lines, name)
     except csv.Error as error:
-        where = f"{name}:{lines.line_num + 1}"
-        raise ColltoolError(f"no line of CSV: {error}", where=where, fix=_FIX) from error
+        raise ColltoolError(
+            f"no line of CSV: {error}", where=f"{name}:{lines.line_num + 1}", fix=_FIX
+        ) from error
 
 
 def _read(lines: csv.DictReader[str], name: str) -> Predictions:
@@ -135,8 +136,11 @@ def _read(lines: csv.DictReader[str], name: str) -> Predictions:
             continue
         question = line.question()
         if question in line_of:
-            what = f"the same question as line {line_of[question]}"
-            raise ColltoolError(what, where=line.where, fix="keep one of the two lines")
+            raise ColltoolError(
+                f"the same question as line {line_of[question]}",
+                where=line.where,
+                fix="keep one of the two lines",
+            )
         line_of[question] = lines.line_num
         if question.machine not in machines:
             unknown[question.machine] += 1
@@ -183,8 +187,9 @@ class _AnswerLine(NamedTuple):
             raise ColltoolError(error.what, where=self.where, fix=error.fix) from error
         ranks = self.text("ranks")
         if not ranks.isascii() or not ranks.isdigit() or len(ranks) > 9:
-            what = f"ranks '{clipped(ranks)}' is no whole number"
-            raise ColltoolError(what, where=self.where, fix="write 8")
+            raise ColltoolError(
+                f"ranks '{clipped(ranks)}' is no whole number", where=self.where, fix="write 8"
+            )
         return Question(
             self.text("machine"),
             int(ranks),
@@ -202,12 +207,16 @@ class _AnswerLine(NamedTuple):
         if time_s is None:
             return None
         if (low_s is None) != (high_s is None):
-            what = "one end of the interval is missing"
-            raise ColltoolError(what, where=self.where, fix="give low and high, or neither")
-        if low_s is not None and high_s is not None and not low_s <= time_s <= high_s:
-            what = "the time is not between low and high"
             raise ColltoolError(
-                what, where=self.where, fix="low is at most the time, high at least"
+                "one end of the interval is missing",
+                where=self.where,
+                fix="give low and high, or neither",
+            )
+        if low_s is not None and high_s is not None and not low_s <= time_s <= high_s:
+            raise ColltoolError(
+                "the time is not between low and high",
+                where=self.where,
+                fix="low is at most the time, high at least",
             )
         return Predicted(time_s, low_s, high_s)
 
@@ -221,11 +230,15 @@ class _AnswerLine(NamedTuple):
             try:
                 value = float(text)
             except ValueError:
-                what = f"{heading} '{clipped(text)}' is no number"
-                raise ColltoolError(what, where=self.where, fix="write 12.5") from None
+                raise ColltoolError(
+                    f"{heading} '{clipped(text)}' is no number", where=self.where, fix="write 12.5"
+                ) from None
             if not isfinite(value) or value <= 0:
-                what = f"{heading} {clipped(text)} is no time: it must be above 0"
-                raise ColltoolError(what, where=self.where, fix="leave unknown times empty")
+                raise ColltoolError(
+                    f"{heading} {clipped(text)} is no time: it must be above 0",
+                    where=self.where,
+                    fix="leave unknown times empty",
+                )
             return value * factor
         return None
 
@@ -235,9 +248,13 @@ def _nothing_answered(
 ) -> ColltoolError:
     if unknown:
         first = next(iter(unknown))
-        what = f"no published row is of machine '{clipped(first)}'"
-        return ColltoolError(what, where=name, fix=f"{nearest(first, machines)} {_FIX}".strip())
+        return ColltoolError(
+            f"no published row is of machine '{clipped(first)}'",
+            where=name,
+            fix=f"{nearest(first, machines)} {_FIX}".strip(),
+        )
     if empty:
-        what = f"the time column is empty in all {empty} lines"
-        return ColltoolError(what, where=name, fix="fill in time_us")
+        return ColltoolError(
+            f"the time column is empty in all {empty} lines", where=name, fix="fill in time_us"
+        )
     return ColltoolError("no line answers a published row", where=name, fix=_FIX)

@@ -70,12 +70,12 @@ class Selection:
         """The fits that a fabric file can express, at least one."""
         found = [fit for fit in self.fits if as_written(fit)]
         if not found:
-            what = (
+            raise ColltoolError(
                 f"these times do not fit a switch as well as protocols: {self.fits[0].label} cannot"
-                " both have run"
+                " both have run",
+                argument="algorithms",
+                fix=either(shell="name one of them, or auto", python="name one of them, or none"),
             )
-            fix = either(shell="name one of them, or auto", python="name one of them, or none")
-            raise ColltoolError(what, argument="algorithms", fix=fix)
         return found
 
     @cached_property

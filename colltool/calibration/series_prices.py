@@ -71,15 +71,13 @@ def price_series(
         names = _library_candidates(placed, series, readings)
         if not names:
             who = series.library or "a library"
-            what = (
+            raise ColltoolError(
                 f"{series.title}: nothing that {who} ships for {primitive.label} runs on"
-                f" {fabric.name}"
+                f" {fabric.name}",
+                where=series.points[0].where,
+                fix=f"name what ran with {argument_text('algorithms')};"
+                f" {either(shell='colltool price', python='colltool.price')} lists all",
             )
-            fix = (
-                f"name what ran with {argument_text('algorithms')};"
-                f" {either(shell='colltool price', python='colltool.price')} lists all"
-            )
-            raise ColltoolError(what, where=series.points[0].where, fix=fix)
     sizes = np.array(sizes_of(series))
     by_title = {}
     for row in price(fabric, primitive, sizes, series.ranks, readings, names).results:
@@ -118,13 +116,19 @@ def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
             applicable.append(algorithm)
             continue
         if base not in all_names:
-            what = f"no algorithm '{clipped(base)}'"
-            raise ColltoolError(what, argument="algorithms", fix=_known_names(base, known))
+            raise ColltoolError(
+                f"no algorithm '{clipped(base)}'",
+                argument="algorithms",
+                fix=_known_names(base, known),
+            )
         if base in known:
             applicable.append(algorithm)
     if not applicable:
-        what = f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.label}"
-        raise ColltoolError(what, argument="algorithms", fix=_known_names(only[0], known))
+        raise ColltoolError(
+            f"{series.title}: {', '.join(only)} is not an algorithm for {primitive.label}",
+            argument="algorithms",
+            fix=_known_names(only[0], known),
+        )
     return applicable
 
 

@@ -213,8 +213,11 @@ def _fit_collective(
     title = series[0].title
     where = series[0].points[0].where
     if sum(len(measured.points) for measured in series) < _LEAST_SIZES:
-        what = f"{title}: a single size does not determine a line"
-        raise ColltoolError(what, where=where, fix="measure several sizes, ideally 1 KB to 1 GB")
+        raise ColltoolError(
+            f"{title}: a single size does not determine a line",
+            where=where,
+            fix="measure several sizes, ideally 1 KB to 1 GB",
+        )
     placed = [check_fits(fabric, measured) for measured in series]
     all_points = [np.ones(len(measured.points), dtype=bool) for measured in series]
     collective = CollectiveSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
@@ -246,8 +249,11 @@ def _fit_collective(
     needed = above_line(choice.fit, line_Bps)
     if needed and needed > _IMPOSSIBLE * line_Bps:
         need = f"{format_rate(needed)} from a port of {format_rate(line_Bps)}"
-        fix = "check the unit of the times, the ranks and the fabric"
-        raise ColltoolError(f"{title}: these times need {need}", where=where, fix=fix)
+        raise ColltoolError(
+            f"{title}: these times need {need}",
+            where=where,
+            fix="check the unit of the times, the ranks and the fabric",
+        )
     return ChosenAlgorithms(choice, tuple(left_out))
 
 
@@ -317,15 +323,18 @@ def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> Colltoo
             try:
                 named_candidates(group, first.primitive, ModelOptions(), [name])
             except ColltoolError as error:
-                argument = "" if error.where else error.argument or "algorithms"
-                what = f"{first.title}: {error.what}"
-                return ColltoolError(what, where=error.where, argument=argument, fix=error.fix)
-    what = f"{first.title}: {', '.join(missing)} cannot be fitted"
-    fix = (
-        f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what"
-        " can run"
+                return ColltoolError(
+                    f"{first.title}: {error.what}",
+                    where=error.where,
+                    argument="" if error.where else error.argument or "algorithms",
+                    fix=error.fix,
+                )
+    return ColltoolError(
+        f"{first.title}: {', '.join(missing)} cannot be fitted",
+        argument="algorithms",
+        fix=f"leave it out; {either(shell='colltool price', python='colltool.price')} lists what"
+        " can run",
     )
-    return ColltoolError(what, argument="algorithms", fix=fix)
 
 
 def _prior_of(fabric: Fabric, tier: Tier, series: Series) -> Prior:

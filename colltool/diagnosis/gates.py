@@ -56,8 +56,11 @@ def judge_logs(
     note = hardware_note(fabric, devices)
     if note:
         nearest = next(iter(other_devices(fabric, devices).values()))
-        fix = f"name the fabric of that machine: {argument_text('fabric', nearest or ...)}"
-        raise ColltoolError(localize(str(note)), argument="against", fix=fix)
+        raise ColltoolError(
+            localize(str(note)),
+            argument="against",
+            fix=f"name the fabric of that machine: {argument_text('fabric', nearest or ...)}",
+        )
     asked: list[ExpectedSize] = []
     measured: list[MeasuredSize] = []
     largest: GroupPlacement | None = None
@@ -114,12 +117,20 @@ def _under_library_of(fabric: Fabric, series: Series) -> Fabric:
 def _nothing_asked(measurements: Measurements, primitives: Sequence[Primitive]) -> ColltoolError:
     """The error for logs that hold nothing of what was asked for."""
     if not measurements.series:
-        what = "the logs hold no usable measurement"
-        return ColltoolError(what, argument="against", fix="give the whole output of the benchmark")
+        return ColltoolError(
+            "the logs hold no usable measurement",
+            argument="against",
+            fix="give the whole output of the benchmark",
+        )
     held = dict.fromkeys(test_name(series.primitive) for series in measurements.series)
     if primitives and not any(series.primitive in primitives for series in measurements.series):
-        what = f"the logs hold {', '.join(held)}, not {', '.join(map(test_name, primitives))}"
-        fix = f"write {argument_text('test', next(iter(held)))}, or leave it out"
-        return ColltoolError(what, argument="test", fix=fix)
-    what = "the logs hold no size of this range"
-    return ColltoolError(what, argument="begin", fix="leave the sizes out to judge all of them")
+        return ColltoolError(
+            f"the logs hold {', '.join(held)}, not {', '.join(map(test_name, primitives))}",
+            argument="test",
+            fix=f"write {argument_text('test', next(iter(held)))}, or leave it out",
+        )
+    return ColltoolError(
+        "the logs hold no size of this range",
+        argument="begin",
+        fix="leave the sizes out to judge all of them",
+    )

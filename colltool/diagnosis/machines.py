@@ -110,8 +110,11 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
         fabrics.setdefault(nearest.fabric, nearest)
     if len(fabrics) > 1:
         names = ", ".join(dict.fromkeys(devices))
-        what = f"the logs come from different machines: {names}"
-        raise ColltoolError(what, argument="logs", fix="give the logs of one machine at a time")
+        raise ColltoolError(
+            f"the logs come from different machines: {names}",
+            argument="logs",
+            fix="give the logs of one machine at a time",
+        )
     (nearest,) = fabrics.values()
     said.append(statement("fabric-nearest", fabric=nearest.fabric))
     return assumed_fabric(nearest, seen, overrides, said)

@@ -74,16 +74,21 @@ def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
     file = either(shell="a file", python="a file or a list")
     fix = f"give {file} of ranks or hosts, one for each rank of the job"
     if not world:
-        what = "the traces do not say how many ranks the job has"
-        raise ColltoolError(what, argument="placed", fix=fix)
-    if world > fabric.ranks:
-        what = f"the job has {world} ranks, and {fabric.name} has {fabric.ranks}"
-        raise ColltoolError(what, argument="fabric", fix=larger_fabric(fabric))
-    if world > inside and world % inside:
-        what = (
-            f"{world} ranks do not fill hosts of {inside} ranks: how many are on each is not known"
+        raise ColltoolError(
+            "the traces do not say how many ranks the job has", argument="placed", fix=fix
         )
-        raise ColltoolError(what, argument="placed", fix=fix)
+    if world > fabric.ranks:
+        raise ColltoolError(
+            f"the job has {world} ranks, and {fabric.name} has {fabric.ranks}",
+            argument="fabric",
+            fix=larger_fabric(fabric),
+        )
+    if world > inside and world % inside:
+        raise ColltoolError(
+            f"{world} ranks do not fill hosts of {inside} ranks: how many are on each is not known",
+            argument="placed",
+            fix=fix,
+        )
     hosts = max(1, world // inside)
     return tuple(rank % hosts * inside + rank // hosts for rank in range(world))
 
@@ -164,20 +169,32 @@ def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
     first = entries[0]
     for entry in entries:
         if (entry.rank is None) != (first.rank is None):
-            what = "some lines begin with a rank and some do not"
-            raise _refused(name, entry.line, what, "begin all of them with one, or none")
+            raise _refused(
+                name,
+                entry.line,
+                "some lines begin with a rank and some do not",
+                "begin all of them with one, or none",
+            )
     for entry in entries:
         if (entry.number is None) != (first.number is None):
-            what = "some lines are ranks of the fabric and some are hosts"
-            raise _refused(name, entry.line, what, "write either")
+            raise _refused(
+                name,
+                entry.line,
+                "some lines are ranks of the fabric and some are hosts",
+                "write either",
+            )
     if first.rank is None:
         return entries
     by_rank = sorted(entries, key=lambda entry: entry.rank or 0)
     for rank, entry in enumerate(by_rank):
         if entry.rank != rank:
             before = f"those before it are not 0 to {(entry.rank or 0) - 1}, once each"
-            what = f"a line for rank {entry.rank}, and {before}"
-            raise _refused(name, entry.line, what, "give one line for each rank of the job")
+            raise _refused(
+                name,
+                entry.line,
+                f"a line for rank {entry.rank}, and {before}",
+                "give one line for each rank of the job",
+            )
     return by_rank
 
 
@@ -187,14 +204,22 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
     for entry, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
         if type(place) is not int or not 0 <= place < fabric.ranks:
             ranks = f"{fabric.name}, which has 0 to {fabric.ranks - 1}"
-            what = f"{quote(place)} is not a rank of {ranks}"
-            raise _refused(name, entry.line, what, "a larger fabric, or other ranks")
+            raise _refused(
+                name,
+                entry.line,
+                f"{quote(place)} is not a rank of {ranks}",
+                "a larger fabric, or other ranks",
+            )
         if place in found:
             slot = (
                 f"{entry.host}:{entry.slot}" if entry.slot >= 0 else f"rank {place} of the fabric"
             )
-            what = f"{slot} is also that of {'line' if name else 'rank'} {found[place].line}"
-            raise _refused(name, entry.line, what, "one for each rank of the job")
+            raise _refused(
+                name,
+                entry.line,
+                f"{slot} is also that of {'line' if name else 'rank'} {found[place].line}",
+                "one for each rank of the job",
+            )
         found[place] = entry
     return tuple(found)
 
@@ -214,9 +239,12 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
         slots_used[entry.host] += 1
         if slot >= inside:
             joins = f"{inner.name} of {fabric.name} joins {inside}"
-            what = f"{entry.host} has one rank too many: {joins}"
-            fix = f"at most {inside} ranks on a host, in slots 0 to {inside - 1}"
-            raise _refused(name, entry.line, what, fix)
+            raise _refused(
+                name,
+                entry.line,
+                f"{entry.host} has one rank too many: {joins}",
+                f"at most {inside} ranks on a host, in slots 0 to {inside - 1}",
+            )
         yield hosts.setdefault(entry.host, len(hosts)) * inside + slot
 
 

@@ -81,8 +81,9 @@ def from_stream(stream: BufferedReader, where: str) -> JsonTrace:
 def from_json(content: bytes, where: str) -> JsonTrace:
     """Read what chakra_jsonizer wrote. ColltoolError as :func:`from_stream`."""
     if len(content) > MOST_JSON:
-        what = f"is larger than {MOST_JSON // 2**20} MiB of JSON"
-        raise ColltoolError(what, where=where, fix=_GIVE_ET)
+        raise ColltoolError(
+            f"is larger than {MOST_JSON // 2**20} MiB of JSON", where=where, fix=_GIVE_ET
+        )
     nodes = _Nodes(where)
     metadata: dict[str, Value] | None = None
     try:
@@ -93,8 +94,9 @@ def from_json(content: bytes, where: str) -> JsonTrace:
                 nodes.add(value, _node)
     except (ValueError, RecursionError) as error:
         if metadata is None:
-            what = f"is not JSON of Chakra: {error}"
-            raise ColltoolError(what, where=where, fix=_GIVE_ET) from error
+            raise ColltoolError(
+                f"is not JSON of Chakra: {error}", where=where, fix=_GIVE_ET
+            ) from error
         raise nodes.error(error) from error
     return JsonTrace(metadata or {}, nodes.found)
 
@@ -108,16 +110,20 @@ class _Nodes:
 
     def add(self, value: Any, read: Callable[[dict[str, Any]], ChakraNode]) -> None:
         if len(self.found) >= MOST_NODES:
-            what = f"has more than {MOST_NODES:,} nodes"
-            raise ColltoolError(what, where=self._where, fix="trace fewer steps")
+            raise ColltoolError(
+                f"has more than {MOST_NODES:,} nodes", where=self._where, fix="trace fewer steps"
+            )
         if not isinstance(value, dict):
             raise ValueError("an object is due")
         self.found.append(read(value))
 
     def error(self, why: Exception) -> ColltoolError:
         """The error for the node behind those that were found."""
-        what = f"node {len(self.found) + 1} is not one of Chakra's: {why}"
-        return ColltoolError(what, where=self._where, fix=_GIVE_ET)
+        return ColltoolError(
+            f"node {len(self.found) + 1} is not one of Chakra's: {why}",
+            where=self._where,
+            fix=_GIVE_ET,
+        )
 
 
 def _objects(content: str) -> Iterator[dict[str, Any]]:

@@ -121,13 +121,17 @@ def _primitive(name: str, run: TestRun, hints: UserHints) -> Primitive:
         try:
             found = parse_primitive(name.rpartition("/")[2])
         except ColltoolError as error:
-            what = f"'{name}' is not one of the seven modelled primitives"
-            raise NotModelled(what, where=run.where, fix=error.fix) from error
+            raise NotModelled(
+                f"'{name}' is not one of the seven modelled primitives",
+                where=run.where,
+                fix=error.fix,
+            ) from error
     agreed = agreed_primitive(found, hints, run.where)
     if agreed is None:
-        what = "the log does not say which collective this table measures"
         raise ColltoolError(
-            what, where=run.where, fix=f"say it: {argument_text('primitive', 'all_reduce')}"
+            "the log does not say which collective this table measures",
+            where=run.where,
+            fix=f"say it: {argument_text('primitive', 'all_reduce')}",
         )
     return agreed
 
@@ -163,13 +167,15 @@ def _listed_ranks(run: TestRun) -> int | None:
 def _check_ranks(run: TestRun, ranks: int, where: str) -> None:
     """Refuse runs on one rank, and rank counts that contradict the Rank lines."""
     if ranks < 2:
-        fix = "run nccl-tests on two ranks or more, built with MPI=1 across processes"
-        raise ColltoolError(f"{ranks} rank: nothing was communicated", where=where, fix=fix)
+        raise ColltoolError(
+            f"{ranks} rank: nothing was communicated",
+            where=where,
+            fix="run nccl-tests on two ranks or more, built with MPI=1 across processes",
+        )
     listed = {device.rank for device in run.devices}
     if len(listed) > ranks and len(run.groups) == 1:
-        fix = f"leave {argument_text('ranks')} out, or correct it"
         raise ColltoolError(
             f"the log lists {len(run.devices)} ranks, {argument_text('ranks')} says {ranks}",
             where=run.where_devices,
-            fix=fix,
+            fix=f"leave {argument_text('ranks')} out, or correct it",
         )

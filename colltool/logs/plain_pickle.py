@@ -249,8 +249,11 @@ class _JsonCopy:
         if isinstance(value, (str, bytes, bytearray)):
             self.text += len(value)
         if self.values > self.most or self.text > _MOST_TEXT or depth > _MOST_DEPTH:
-            what = "is a pickle that stands for more than can be read: lists in lists in lists"
-            raise ColltoolError(what, where=self.file, fix=_FIX)
+            raise ColltoolError(
+                "is a pickle that stands for more than can be read: lists in lists in lists",
+                where=self.file,
+                fix=_FIX,
+            )
         if isinstance(value, dict):
             copy = {}
             for key, inner in value.items():

@@ -253,16 +253,20 @@ def collect(path: AnyPath) -> TraceEvents:
             reader = Reader(stream)
             _take_members(found, reader)
         except TooPacked as error:
-            what = (
+            raise ColltoolError(
                 f"unpacks to more than {MOST_TIMES_PACKED} times its size, which no trace does:"
-                " it is damaged, or made to fill memory"
-            )
-            raise ColltoolError(what, where=where, fix="profile again") from error
+                " it is damaged, or made to fill memory",
+                where=where,
+                fix="profile again",
+            ) from error
     if not found.kinds and not found.kernels:
         raise _without_events(reader, where)
     if found.kinds.keys() == {UNNAMED}:
-        what = "is a trace of another program: its events have no category (cat), kernels neither"
-        raise ColltoolError(what, where=where, fix=_GIVE)
+        raise ColltoolError(
+            "is a trace of another program: its events have no category (cat), kernels neither",
+            where=where,
+            fix=_GIVE,
+        )
     found.header = checked_header(found.header, where)
     found.broken = reader.broken
     return found

@@ -65,11 +65,13 @@ def read_logs(
     hardware takes, and where a log contradicts the arguments.
     """
     if ranks is not None and ranks < 2:
-        what = f"a group of {ranks} has no communication"
-        raise ColltoolError(what, argument="ranks", fix="2 or more")
+        raise ColltoolError(
+            f"a group of {ranks} has no communication", argument="ranks", fix="2 or more"
+        )
     if nodes is not None and (nodes < 1 or nodes > (ranks or nodes)):
-        what = f"{nodes} nodes cannot hold the ranks"
-        raise ColltoolError(what, argument="nodes", fix="1 to the number of ranks")
+        raise ColltoolError(
+            f"{nodes} nodes cannot hold the ranks", argument="nodes", fix="1 to the number of ranks"
+        )
     if not paths:
         raise ColltoolError("no log given", fix=f"give one or more of: {_known()}")
     hints = UserHints(ranks, primitive, nodes, in_place)
@@ -103,8 +105,11 @@ def _known() -> str:
 def _read(path: str, hints: UserHints) -> ParsedLog:
     """One log in all formats that it holds, checked against the caller's hints."""
     if is_chakra_file(path):
-        what = "is a Chakra execution trace, not a log of a benchmark"
-        raise ColltoolError(what, where=path, fix=f"colltool trace reads it: colltool trace {path}")
+        raise ColltoolError(
+            "is a Chakra execution trace, not a log of a benchmark",
+            where=path,
+            fix=f"colltool trace reads it: colltool trace {path}",
+        )
     log = open_log(path)
     records: list[Record] = []
     notes: list[Note] = []

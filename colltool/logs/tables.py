@@ -136,12 +136,18 @@ def add_records(
     where = f"{file}:{table.line}"
     primitive = agreed_primitive(table.primitive, hints, where)
     if primitive is None:
-        what = "the table does not say which collective it is"
-        raise ColltoolError(what, where=where, fix=f"say it: {argument_text('primitive')}")
+        raise ColltoolError(
+            "the table does not say which collective it is",
+            where=where,
+            fix=f"say it: {argument_text('primitive')}",
+        )
     ranks = agreed_ranks(table.ranks, hints, where)
     if ranks is None:
-        what = f"{table.called or table.version} does not say on how many ranks it ran"
-        raise ColltoolError(what, where=where, fix=SAY_RANKS)
+        raise ColltoolError(
+            f"{table.called or table.version} does not say on how many ranks it ran",
+            where=where,
+            fix=SAY_RANKS,
+        )
     nodes = agreed_nodes(table.nodes, hints, where)
     # a size is M, the bytes that a rank has for all others together
     parts = ranks if table.per_peer else 1

@@ -212,8 +212,11 @@ def read_traces(files: Sequence[AnyPath], everyone: int = 0) -> list[RankTrace]:
         if trace.rank is not None:
             ranks[trace.rank] = trace.file
         if trace.world and trace.world != first.world:
-            jobs = f"comes from a job of {trace.world} ranks, but {first.file} from one of {first.world}"
-            raise ColltoolError(jobs, where=trace.file, fix="give the traces of one job")
+            raise ColltoolError(
+                f"comes from a job of {trace.world} ranks, but {first.file} from one of {first.world}",
+                where=trace.file,
+                fix="give the traces of one job",
+            )
     if not any(trace.communicates for trace in traces):
         raise without_calls(traces, left_out(traces))
     return traces
