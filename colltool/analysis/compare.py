@@ -3,7 +3,9 @@ same, and why.
 
 :func:`compare` makes a :class:`CompareTable` for each collective. A table prices all columns at the
 sizes of the table and at many between them in one grid, judges each point against the first column
-(:mod:`colltool.analysis.outcomes`), and gives reasons where a changed value made no difference.
+(:mod:`colltool.analysis.outcomes`) within the error of their ratio
+(:mod:`colltool.analysis.ratio_errors`), and gives reasons where a changed value made no difference
+(:mod:`colltool.analysis.same_reasons`).
 """
 
 from __future__ import annotations

@@ -61,10 +61,9 @@ def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: s
     reason = SameReason("unpaid", key, tier.name, levels[number])
     used = [known.name for known in tier_paths(span.position, readings).used]
     if number and levels[number] not in used:
-        below = levels[number - 1]
         return reason._replace(
             reason="level",
-            below=below,
+            below=levels[number - 1],
             endpoints=span.endpoints,
         )
     if field and field[-1] in ("oversubscription", "uplinks"):

@@ -57,8 +57,7 @@ class WhatIf(NamedTuple):
         return self.rows(varied, count)
 
     def only(self, names: Sequence[str]) -> WhatIf:
-        request = self.request._replace(only=tuple(names))
-        return self._replace(request=request)
+        return self._replace(request=self.request._replace(only=tuple(names)))
 
 
 def affordable(samples: int, numbers: int) -> int:

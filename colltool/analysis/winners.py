@@ -204,11 +204,10 @@ def _kind(claim: SizeBand) -> tuple[object, ...]:
 
 
 def _joined(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
-    rest = first.rest and other.rest and _joined_class(first.rest, other.rest)
     return first._replace(
         ranks=first.ranks + other.ranks,
         claims=tuple(map(_joined_class, first.claims, other.claims)),
-        rest=rest,
+        rest=first.rest and other.rest and _joined_class(first.rest, other.rest),
     )
 
 

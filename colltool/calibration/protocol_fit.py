@@ -1,10 +1,10 @@
 """Fits of one collective by one set of algorithms, each with as few protocols as explain its times,
 judged by cross-validated error.
 
-:func:`usable_points` finds the sizes that a fit can follow, :func:`fit_collective` fits one, two
-and three protocols to them and keeps as few as suffice, :func:`joint_fit` tries one set of
-protocols for several collectives. The fits themselves are those of
-:mod:`colltool.calibration.envelope`.
+:func:`fit_collective` fits one, two and three protocols and keeps as few as suffice,
+:func:`joint_fit` tries one set of protocols for several collectives. The fits themselves are those
+of :mod:`colltool.calibration.envelope`, of the sizes that
+:mod:`colltool.calibration.usable_points` leaves.
 """
 
 from collections.abc import Sequence

@@ -65,10 +65,9 @@ class Member(NamedTuple):
 
     def of_algorithms(self, places: Labels) -> "Member":
         """The member with the algorithms at these places; one may be repeated."""
-        inner = {name: at_places(costs, places) for name, costs in self.inner.items()}
         return self._replace(
             costs=at_places(self.costs, places),
-            inner=inner,
+            inner={name: at_places(costs, places) for name, costs in self.inner.items()},
             unlikely=None if self.unlikely is None else self.unlikely[places],
         )
 

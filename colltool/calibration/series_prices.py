@@ -1,9 +1,5 @@
-"""The price of a measured series at all its sizes, on a fabric that its ranks fit.
-
-:func:`check_fits` refuses a fabric whose hosts are not those of the log, with the settings under
-which they would be; :func:`price_series` prices what the user names, or all that the library of the
-log may have run.
-"""
+"""The price of a measured series at all its sizes: :func:`price_series` prices what the user names, or all
+that the library of the log may have run."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

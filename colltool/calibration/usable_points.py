@@ -1,4 +1,4 @@
-"""Which measured sizes a fit can follow: :func:`usable_points`."""
+"""Which measured sizes a fit can follow, and why the others are left out: :func:`usable_points`."""
 
 from itertools import groupby
 from typing import NamedTuple

@@ -56,8 +56,11 @@ def outliers_in(points: Sequence[Point]) -> Statement:
 def _out_of_line(points: Sequence[Point], lone: Sequence[int]) -> Statement:
     """Lone points, and of a single one its neighbours."""
     if len(lone) > 1:
-        listed = tuple(_at(points[index]) for index in lone)
-        return statement("several-out-of-line", count=len(lone), listed=listed)
+        return statement(
+            "several-out-of-line",
+            count=len(lone),
+            listed=tuple(_at(points[index]) for index in lone),
+        )
     (index,) = lone
     neighbours = [*points[max(index - 1, 0) : index], *points[index + 1 : index + 2]]
     near = tuple(map(_at, neighbours))

@@ -68,12 +68,11 @@ def _declared(cause: Hypothesis, quoted: str) -> Hypothesis:
     # naming NICs is usual, too few of them are not
     is_usual = cause.name == "rails" and quoted.startswith("NCCL_IB_HCA")
     weight = 0.0 if is_usual else DECLARED
-    # where the log says TCP, the fabric's own network may be as slow as TCP, or slower
-    most = 1.0 if cause.name == "sockets" else cause.most
     return cause._replace(
         quoted=quoted,
         handicap=cause.handicap + weight,
-        most=most,
+        # where the log says TCP, the fabric's own network may be as slow as TCP, or slower
+        most=1.0 if cause.name == "sockets" else cause.most,
         # a setting that was seen is there, whatever else slows the run
         must_fit_closely=False,
     )

@@ -214,9 +214,10 @@ def _fewer_rails(context: SeriesContext) -> Statement:
     for title, quotes in context.priced.by_title.items():
         if context.worst_large(quotes) <= CLOSE:
             causes.append(title)
-    share = context.last.predicted_s / context.last.measured_s
     code = "share-of-bandwidth" if len(causes) == 1 else "share-of-bandwidth-by-any"
-    return statement(code, share=share, causes=tuple(causes))
+    return statement(
+        code, share=context.last.predicted_s / context.last.measured_s, causes=tuple(causes)
+    )
 
 
 def _ends_on_cliff(context: SeriesContext) -> bool:
@@ -332,5 +333,6 @@ def _spread_of_repeats(context: SeriesContext) -> Statement:
     many = sum(share > SPREAD for share in ranges)
     if many > 1:
         more = statement("repeats-differ-more", share=SPREAD, count=many)
-    size = points[ranges.index(widest)].shown_bytes
-    return statement("repeats-differ", share=widest, size=size, more=more)
+    return statement(
+        "repeats-differ", share=widest, size=points[ranges.index(widest)].shown_bytes, more=more
+    )

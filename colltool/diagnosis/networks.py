@@ -65,8 +65,7 @@ def per_host(fabric: Fabric) -> int:
 
 def nics_of(fabric: Fabric) -> Statement:
     """The NICs of a host by the fabric's own numbers: one a device."""
-    gbit = fabric.tiers[-1].bandwidth * 8 / 1e9
-    return statement("nics", count=per_host(fabric), gbit=gbit)
+    return statement("nics", count=per_host(fabric), gbit=fabric.tiers[-1].bandwidth * 8 / 1e9)
 
 
 def is_stream(series: Series) -> bool:

@@ -243,8 +243,10 @@ def _damage_text(
     damage: Damage, names: Sequence[Sequence[str]] = (), owners: Mapping[str, int] = NO_OWNERS
 ) -> Statement:
     if damage.together:
-        parts = tuple(_damage_text(part, (), owners) for part in damage.together[:_MOST_NAMED])
-        return statement("damages", parts=parts)
+        return statement(
+            "damages",
+            parts=tuple(_damage_text(part, (), owners) for part in damage.together[:_MOST_NAMED]),
+        )
     fields: dict[str, object] = {}
     if any(damage.kind in kinds for kinds in _WHAT.values()):
         fields["what"] = _what(damage, names, owners)

@@ -1,4 +1,5 @@
-"""Which sizes a fabric's prices can be trusted for: :func:`verdict` of all validated series."""
+"""Which sizes a fabric's prices can be trusted for: :func:`verdict` of all validated series, such as ``12%
+off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Printed numbers of benchmarks, and what they show as far as their digits allow: rank count and
-collective follow from busbw/algbw.
+"""How many ranks ran, and which collective, by busbw/algbw of printed rows, as far as their digits allow.
 
+All-reduce on 8 ranks has 2 x 7/8 = 1.75; a row of 100.0 and 175.0 GB/s may be 7.97 to 8.03 ranks.
 :func:`ranks_of` compares that ratio in all rows with the agreed rank count, or finds the count.
-:func:`rounding_interval`, :func:`positive_time` and :func:`message_size` read single cells.
 """
 
 from __future__ import annotations

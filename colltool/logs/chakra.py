@@ -1,11 +1,9 @@
 """Reads Chakra execution traces as the events of a profile: protobuf (``.et``,
 :mod:`~colltool.logs.chakra_format`) or JSON (:mod:`~colltool.logs.chakra_json`), plain or gzipped.
 
-Where nodes have no start times, as PyTorch's converter leaves them out, each starts when what it
-depends on has ended and its stream is free: the CPU, compute on the GPU, and communication of each
-process group are a stream each. Order is ``data_deps``, as Chakra's feeder takes it: ``ctrl_deps``
-name the caller, which ends after what it calls. Where no node says whether it runs on the CPU, as
-in converted texts, compute is that of the accelerator.
+:func:`read_chakra` is the entry; :mod:`~colltool.logs.chakra_walk` says when each node runs,
+:mod:`~colltool.logs.chakra_labels` which call it is. Where no node says whether it runs on the CPU,
+as in converted texts, compute is that of the accelerator.
 
 A collective that names no group is of all ranks of the job, as ASTRA-sim takes it. Where the file
 does not say how many there are, :meth:`ChakraTrace.in_job` is told.

@@ -1,4 +1,4 @@
-"""A node of a Chakra trace as the call that the profiler would label: :func:`labels_of`."""
+"""A node of a Chakra trace as the call that PyTorch's profiler would label: :func:`labels_of`."""
 
 from __future__ import annotations
 

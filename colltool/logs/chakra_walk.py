@@ -1,5 +1,9 @@
-"""When each node of a Chakra trace runs: as recorded, else as early as what it depends on, and the stream
-that it runs on, let it.
+"""When each node of a Chakra trace runs.
+
+Where nodes have no start times, as PyTorch's converter leaves them out, each starts when what it
+depends on has ended and its stream is free: the CPU, compute on the GPU, and communication of each
+process group are a stream each. Order is ``data_deps``, as Chakra's feeder takes it: ``ctrl_deps``
+name the caller, which ends after what it calls.
 """
 
 from __future__ import annotations

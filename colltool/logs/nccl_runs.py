@@ -1,9 +1,8 @@
-"""A run of nccl-tests: its table, by the header line, and its timings, checked against its own
-numbers and the caller's.
+"""Records of one run of nccl-tests, checked against its own numbers and the caller's.
 
-Readers of text and JSON fill a :class:`TestRun`; :func:`records_of` makes records of it: it finds
-the program and the collective, picks the half of each row to use (:func:`used_rows`), and checks
-rank count and times.
+Readers of text and JSON fill a :class:`~colltool.logs.nccl_rows.TestRun`; :func:`records_of` makes
+records of it: it finds the program and the collective, takes the half of each row that is used
+(:mod:`colltool.logs.nccl_rows`), and checks rank count and times.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The calls of a job: each communication kernel of a trace with its metadata, and how much of it
-compute hides.
+"""The traces of a job: each communication kernel with its metadata, and how much of it compute hides.
 
-:func:`read_traces` reads the files of a job, a rank each, by :func:`observe`; :func:`merged_calls`
-puts the kernels of one call together; :func:`measured_calls` gives what a benchmark would measure.
-
-What several ranks saw is one call: the last rank to arrive does not wait, so its kernel is the
-shortest.
+:func:`read_traces` reads the files of a job, a rank each, by :func:`observe`. What several ranks saw
+of one call is put together in :mod:`colltool.logs.merged_calls`; what a benchmark would have measured
+is :mod:`colltool.logs.traced_series`.
 """
 
 from __future__ import annotations
