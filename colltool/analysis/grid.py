@@ -105,8 +105,7 @@ def _varied_requests(request: PriceRequest, axes: Sequence[SweepAxis]) -> Iterat
     for chosen in product(*(range(len(axes[index].values)) for index in options)):
         at = dict(zip(options, chosen, strict=True))
         values = {axes[index].key: axes[index].values[step] for index, step in at.items()}
-        readings = request.readings._replace(**values)
-        yield VariedRequest(request._replace(readings=readings), at)
+        yield VariedRequest(request._replace(readings=request.readings._replace(**values)), at)
 
 
 def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[LoadedFabric]:

@@ -75,8 +75,9 @@ def plan_on_fabric(
     of each collective's price."""
     fits = fit_to_fabric(job, fabric, ranks, readings)
     found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
-    grounds = (*map(sentence, fits.changes), *found.grounds)
-    found = replace(found, grounds=grounds, searched=fits.searched)
+    found = replace(
+        found, grounds=(*map(sentence, fits.changes), *found.grounds), searched=fits.searched
+    )
     return with_accuracy(found, fits.fabric, readings)
 
 

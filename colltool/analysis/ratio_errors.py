@@ -62,8 +62,9 @@ class RatioErrors:
             sigma = 0.0
             if at != base and first is not None and cell.interval is not None:
                 common = self._common_errors(base, at)
-                alike = common.device or common.file
-                sigma = ratio_sigma(first, cell.interval, alike=alike, one_file=common.file)
+                sigma = ratio_sigma(
+                    first, cell.interval, alike=common.device or common.file, one_file=common.file
+                )
             found.append(sigma)
         return tuple(found)
 

@@ -195,11 +195,15 @@ def _spreads(
     won = first_least(list(totals))
     found = []
     for index, (title, row) in enumerate(listed.items()):
-        wins = float((won == index).mean())
         quantiles = percentiles(totals[index])
         found.append(
             Spread(
-                title, row.spec, float(nominal_s[title][0]), *quantiles, wins=wins, name=row.name
+                title,
+                row.spec,
+                float(nominal_s[title][0]),
+                *quantiles,
+                wins=float((won == index).mean()),
+                name=row.name,
             )
         )
     return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))

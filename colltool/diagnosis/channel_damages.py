@@ -110,8 +110,14 @@ def compared_nodes(
         graphs = compared_graphs(before, logged, lines.nics)
         compared = ComparedNode(hosts, logged.where, graphs, len(used.kept))
         if any(graph.differs for graph in graphs):
-            order_alone = all(set(graph.differs) <= {"order"} for graph in graphs)
-            explained = _explained(used, before, logged, lines, env, order_alone=order_alone)
+            explained = _explained(
+                used,
+                before,
+                logged,
+                lines,
+                env,
+                order_alone=all(set(graph.differs) <= {"order"} for graph in graphs),
+            )
             compared = compared._replace(
                 explained=explained,
                 owners=_owners(before),

@@ -203,10 +203,14 @@ def _joined(parts: Sequence[Diagnosis]) -> Diagnosis:
     notes = dict.fromkeys(largest.notes)
     for part in others:
         if part.series:
-            ranks = part.series[0].judged.series.ranks_per_host
-            values = " ".join(f"{key}={value}" for key, value in part.assumed.overrides)
-            fabric = part.assumed.fabric
-            said.append(statement("other-shape", ranks=ranks, fabric=fabric, values=values))
+            said.append(
+                statement(
+                    "other-shape",
+                    ranks=part.series[0].judged.series.ranks_per_host,
+                    fabric=part.assumed.fabric,
+                    values=" ".join(f"{key}={value}" for key, value in part.assumed.overrides),
+                )
+            )
         series += part.series
         findings += part.findings
         notes |= dict.fromkeys(part.notes)
@@ -354,8 +358,9 @@ class _Collapsed(NamedTuple):
     def cause(self) -> Cause:
         before, after, _ = self.collapse
         rate_of = self.judged.series.busbw_Bps
-        rates = (rate_of(before), rate_of(after))
-        said = statement("collapse", size=after.shown_bytes, rates=rates)
+        said = statement(
+            "collapse", size=after.shown_bytes, rates=(rate_of(before), rate_of(after))
+        )
         return _unpriced("collapse", said)
 
     @property

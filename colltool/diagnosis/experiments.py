@@ -77,9 +77,13 @@ class _Trial(NamedTuple):
 
     def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:
         """The command to run, with what it measures under each cause, from seconds by cause."""
-        mpi = log_library(library) is LogLibrary.MPI
         command = command_line(
-            self.primitive, self.sizes, self.ranks, self.hosts, mpi=mpi, settings=self.settings
+            self.primitive,
+            self.sizes,
+            self.ranks,
+            self.hosts,
+            mpi=log_library(library) is LogLibrary.MPI,
+            settings=self.settings,
         )
         factor = busbw_factor(self.primitive, self.ranks)
         foretold = [

@@ -218,8 +218,7 @@ def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[Statement]:
     failed = {run.file for run in filter(_is_failed, runs)}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
-        hosts = tuple(sorted(failing, key=_natural_key))
-        yield statement(code, runs=len(failed), hosts=hosts)
+        yield statement(code, runs=len(failed), hosts=tuple(sorted(failing, key=_natural_key)))
 
 
 def _odd_runs(runs: Runs, known: set[str]) -> Iterator[Statement]:

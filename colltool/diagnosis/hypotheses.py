@@ -163,9 +163,8 @@ def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         inside = [_less_likely(cause) for cause in inside]
         inside += _between_hosts(base, host)
     for cause in (*inside, *_of_the_host(base, host)):
-        look = check_of(cause.name, host.maker)
         # prices are remembered by the scenario's fabric object
-        yield cause._replace(look=look, scenario=cache(cause.scenario))
+        yield cause._replace(look=check_of(cause.name, host.maker), scenario=cache(cause.scenario))
 
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:

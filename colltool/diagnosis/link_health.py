@@ -130,8 +130,9 @@ def _bar(fabric: Fabric, calls: Calls) -> float:
 def _bar_of(fabric: Fabric, call: TracedCall) -> float:
     """The share of its expected rate that a call of a healthy machine reaches."""
     inner = fabric.tiers[0]
-    across = call.tiers[-1] != inner.name
-    bar = threshold_of(call.primitive, len(call.ranks), inner.endpoints, across=across)
+    bar = threshold_of(
+        call.primitive, len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name
+    )
     if not _small(call):
         return bar
     return HEALTHY_SMALL_A2A if call.primitive is A2A else bar - SLACK

@@ -112,9 +112,13 @@ class TopologyCompared(NamedTuple):
             graphs = []
             for graph in self.compared[0].graphs:
                 found = graph.found
-                name = GRAPH_NAMES[graph.graph]
                 graphs.append(
-                    statement("graph-found", name=name, count=found.channels, rate=found.inside_Bps)
+                    statement(
+                        "graph-found",
+                        name=GRAPH_NAMES[graph.graph],
+                        count=found.channels,
+                        rate=found.inside_Bps,
+                    )
                 )
             return statement("channels-agree", file=self.file, graphs=tuple(graphs))
         if not self.compared:

@@ -288,5 +288,10 @@ def devices_read(seen: Evidence) -> list[Statement]:
     if not machine.devices:
         return []
     hosts = len(machine.hosts)
-    on = statement("on-some-hosts", hosts=hosts) if hosts else NOTHING
-    return [statement("devices-read", devices=machine.devices, on=on)]
+    return [
+        statement(
+            "devices-read",
+            devices=machine.devices,
+            on=statement("on-some-hosts", hosts=hosts) if hosts else NOTHING,
+        )
+    ]

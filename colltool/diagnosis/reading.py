@@ -60,8 +60,7 @@ def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float
     bar = HEALTHY_SHARE
     if not is_stream(series):
         whole = fabric.tiers[0].endpoints
-        across = across_hosts(series)
-        bar = threshold_of(series.primitive, series.ranks, whole, across=across)
+        bar = threshold_of(series.primitive, series.ranks, whole, across=across_hosts(series))
     return max(bar * trees_share(fabric, judged), LEAST_PASS)
 
 

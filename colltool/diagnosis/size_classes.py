@@ -73,9 +73,10 @@ def size_classes(
             share = _median_share(points, focus)
             least = small_bar(measured, bar, alone=assumed and not slow)
             within = WITHIN_ACROSS if across_hosts(measured) else WITHIN
-            low = share < least
             small.append(
-                SizeClass(index, "small", focus, trusted, share, within, low=low, mark=least)
+                SizeClass(
+                    index, "small", focus, trusted, share, within, low=share < least, mark=least
+                )
             )
     return (*large, *small)
 

@@ -102,7 +102,12 @@ def finding_of(causes: Sequence[Cause]) -> DiagnosisFinding:
 
 def _cause(found: StatedLine) -> Cause:
     """A cause that is seen without a price, and so has no error."""
-    on = statement("on-host", host=found.host) if found.host else NOTHING
-    said = statement("log-says", means=found.means, quoted=found.quoted, on=on, where=found.where)
+    said = statement(
+        "log-says",
+        means=found.means,
+        quoted=found.quoted,
+        on=statement("on-host", host=found.host) if found.host else NOTHING,
+        where=found.where,
+    )
     name = _NAMES.get(found.kind) or found.cause or found.kind
     return Cause(name, said, found.do, error=None, error_all=None)

@@ -148,8 +148,9 @@ def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str])
         yield _cause(said, _todo(damage, env))
         return
     if not explained.damages:
-        tried = explained.tried
-        said = statement("differs-unexplained", lead=lead, tried=tried, file=compared.file)
+        said = statement(
+            "differs-unexplained", lead=lead, tried=explained.tried, file=compared.file
+        )
         yield _cause(said, str(statement("do-unexplained")))
         return
     for place, alike in enumerate(_alike(explained.damages)):

@@ -153,8 +153,9 @@ def _gpudirect(debug: DebugLines) -> Iterator[StatedLine]:
         yield _conclude("gpudirect", place)
         without = debug.connections("NET/") - _direct_connections(debug)
         if without:
-            count = debug.connections("NET/")
-            yield _conclude("gpudirect-partly", place, without=without, count=count)
+            yield _conclude(
+                "gpudirect-partly", place, without=without, count=debug.connections("NET/")
+            )
     elif connected:
         yield _conclude("no-gpudirect", connected, "no connection via NET with GDRDMA")
     else:
@@ -213,8 +214,9 @@ def _initialization(debug: DebugLines) -> Iterator[StatedLine]:
     """Ranks that began to initialize and never finished; and which algorithms NCCL picked."""
     failed = any(found.kind == "failed" for found in debug.stated)
     if debug.begun and not debug.complete and not failed:
-        count = counted(debug.begun, "rank")
-        yield _conclude("init-unfinished", debug.places["init START"], count=count)
+        yield _conclude(
+            "init-unfinished", debug.places["init START"], count=counted(debug.begun, "rank")
+        )
     changes: list[str] = []
     last = ""
     for size, pick in debug.picks:

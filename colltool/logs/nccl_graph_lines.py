@@ -235,9 +235,9 @@ class _GraphReader:
         pattern = int(match["pattern"])
         if pattern == _RING or stream.open is None:
             self.close(stream)
-            where = f"{self.file}:{self.line}"
-            tree = tuple(stream.tree)
-            stream.open = LoggedNode(stream.host, {}, tree=tree, where=where)
+            stream.open = LoggedNode(
+                stream.host, {}, tree=tuple(stream.tree), where=f"{self.file}:{self.line}"
+            )
         name = _NAMES.get(pattern, "tree")
         if name == "tree" and "tree" in stream.open.graphs:
             name = "collnet_chain"
@@ -264,9 +264,10 @@ class _GraphReader:
             nets = [_number(part) for part in parts if part.startswith("NET")]
         except ValueError:  # the line is cut
             return
-        orders = (*known.orders, LoggedChannel(tuple(gpus), tuple(nets)))
-        by_busid = any("-" in part for part in parts if part.startswith("GPU"))
-        stream.open.graphs[stream.graph] = known._replace(orders=orders, by_busid=by_busid)
+        stream.open.graphs[stream.graph] = known._replace(
+            orders=(*known.orders, LoggedChannel(tuple(gpus), tuple(nets))),
+            by_busid=any("-" in part for part in parts if part.startswith("GPU")),
+        )
 
     def link(self, stream: _RankLines, text: str) -> None:
         match = _LINK.search(text)

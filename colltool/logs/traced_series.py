@@ -107,13 +107,12 @@ def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tup
     found = []
     for (primitive, ranks), by_size in sorted(times.items()):
         sizes = sorted(by_size.items())
-        points = tuple(point_of(float(size), repeats, files[0]) for size, repeats in sizes)
         found.append(
             Series(
                 primitive,
                 ranks,
                 nodes=None,
-                points=points,
+                points=tuple(point_of(float(size), repeats, files[0]) for size, repeats in sizes),
                 library=library,
                 version=version,
                 files=files,
