@@ -132,7 +132,6 @@ def basis_of(
     members: tuple[int | str, ...] = tuple(placed.placement.per_domain)
     if placed.domains:
         members = (domains_text(placed.domains),)
-    slices = [_slice(tier) for tier in tiers]
     return PriceBasis(
         launch=launch,
         protocols=any(tier.protocols_for(primitive) for tier in tiers),
@@ -141,7 +140,7 @@ def basis_of(
         contention=ideal or _contended(tiers),
         library=library_of(fabric),
         group=members,
-        slice=" x ".join(filter(None, slices)),
+        slice=" x ".join(filter(None, [_slice(tier) for tier in tiers])),
     )
 
 

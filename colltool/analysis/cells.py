@@ -117,8 +117,9 @@ class GridQuestion(NamedTuple):
         return Candidates(placed, self.primitive, self.readings)
 
     def without_contention(self) -> GridQuestion:
-        ideal = self.readings._replace(ideal=True)
-        return self._replace(request=self.request._replace(readings=ideal))
+        return self._replace(
+            request=self.request._replace(readings=self.readings._replace(ideal=True))
+        )
 
 
 class ListedRow(NamedTuple):
@@ -357,8 +358,9 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySche
         return {}
     size_list = sizes.tolist()
     where = [(size,) for size in size_list]
-    picks = library_picks(question, {}, sizes)
-    cells = _cells_of_rows(question, where, sizes, listed, picks, ideal=False)
+    cells = _cells_of_rows(
+        question, where, sizes, listed, library_picks(question, {}, sizes), ideal=False
+    )
     seconds: dict[tuple[str, float], float] = {}
     for row, _ in listed:
         row_s = _broadcast(row.total_s, len(sizes)).tolist()

@@ -122,9 +122,15 @@ def contest(
         sampled.append(_sampled(entry, question, drawn_samples, seed))
     bases = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
     missing_s = tuple(launch_missing(bases))
-    names = [entry.name for entry in entries]
-    fabrics = [entry.fabric for entry in entries]
-    differences = tuple(group_differences(names, fabrics, request.primitive, [group], ideal=ideal))
+    differences = tuple(
+        group_differences(
+            [entry.name for entry in entries],
+            [entry.fabric for entry in entries],
+            request.primitive,
+            [group],
+            ideal=ideal,
+        )
+    )
     return Contest(
         primitive=request.primitive,
         ranks=ranks,

@@ -180,9 +180,10 @@ def _array_cells(
             columns.append([axis.values[step] for step in on_axis.tolist()])
         where = list(zip(*columns, strict=True))
         sizes = all_sizes[indices[_BYTES]]
-        picks = library_picks(question, values, sizes)
         varied = question._replace(fabric=with_values(fabric, values))
-        cells: Sequence[Cell] = priced_cells(varied, where, sizes, picks, ideal=parts.ideal)
+        cells: Sequence[Cell] = priced_cells(
+            varied, where, sizes, library_picks(question, values, sizes), ideal=parts.ideal
+        )
         if parts.interval:
             before = before_dials(fabric) or (fabric if values else None)
             base = None if before is None else unchanged.seconds(question, before, sizes)

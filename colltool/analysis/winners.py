@@ -126,8 +126,7 @@ def _runs(calls: Sequence[PointCall]) -> Iterator[tuple[PointCall, range]]:
 
 def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[int]) -> SizeBand:
     """The points ``at`` as one class: a winner only where it wins at all of them."""
-    calls = {lines[point].call() for point in at}
-    call, column, _ = _common_call(calls)
+    call, column, _ = _common_call({lines[point].call() for point in at})
     return SizeBand(
         call=call,
         winner="" if column is None else names[column],

@@ -78,8 +78,11 @@ def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding
     """Caveats of one series; ``single_count``: its collective was measured on one rank count."""
     title = fit.series.title
     spoken = fit.series.primitive.label
-    algorithms = " + ".join(fit.algorithms)
-    chosen = {"spoken": spoken, "algorithms": algorithms, "confidence": fit.confidence}
+    chosen = {
+        "spoken": spoken,
+        "algorithms": " + ".join(fit.algorithms),
+        "confidence": fit.confidence,
+    }
     yield FitFinding("chosen", chosen)
     cure = fit_sentences()["second_rank_count"] if single_count else ""
     for field in ("alpha_s", "bandwidth_Bps", "launch_overhead_s"):

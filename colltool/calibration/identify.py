@@ -68,12 +68,11 @@ def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     """The fit with its protocols named; segments keep placeholder names where the evidence is
     missing or conflicting."""
     count = len(fit.names)
-    by_segment = _points_by_segment(fit)
     slopes = fit.envelope.theta[:count, PER_BYTE]
     per_byte_s = np.maximum(slopes, _LEAST_PER_BYTE_S)
     fastest = per_byte_s[slopes > 0].min(initial=np.inf)
     protocols = []
-    for segment, points in enumerate(by_segment[:count]):
+    for segment, points in enumerate(_points_by_segment(fit)[:count]):
         share = float(fastest / per_byte_s[segment])
         protocols.append(_protocol(points, share, last=segment == count - 1))
     names = list(fit.names)

@@ -137,7 +137,10 @@ def _reached_data(figure: Efficiency) -> dict[str, Any]:
     if figure.software:
         found["software"] = []
         for measured in figure.software:
-            size = format_size(measured.size)
-            row = {"ranks": measured.ranks, "size": size, "time": time_text(measured.time)}
+            row = {
+                "ranks": measured.ranks,
+                "size": format_size(measured.size),
+                "time": time_text(measured.time),
+            }
             found["software"].append(row)
     return found

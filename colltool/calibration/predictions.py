@@ -105,8 +105,7 @@ def read_predictions(path: AnyPath) -> Predictions:
             its time, two lines for one question; says the line.
     """
     name = str(path)
-    text = StringIO(read_text(path, "matrix"))
-    lines = csv.DictReader(text, skipinitialspace=True)
+    lines = csv.DictReader(StringIO(read_text(path, "matrix")), skipinitialspace=True)
     try:
         return _read(lines, name)
     except csv.Error as error:

@@ -121,8 +121,9 @@ def _fit_with_protocols(
     fit = _ordered(fit, sample, count)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:
         return None
-    errors = left_out_errors(sample, members)
-    return CollectiveFit(tuple(members), algorithms, names, sample, fit, errors)
+    return CollectiveFit(
+        tuple(members), algorithms, names, sample, fit, left_out_errors(sample, members)
+    )
 
 
 def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:

@@ -156,8 +156,11 @@ class CollectiveSeries(NamedTuple):
         for series, placed, points, on in zip(
             self.series, self.placed, used, hardware, strict=True
         ):
-            inner = self.inner_costs(placed, names)
-            found.append(Member(series, points, self.costs(placed, names), inner, on))
+            found.append(
+                Member(
+                    series, points, self.costs(placed, names), self.inner_costs(placed, names), on
+                )
+            )
         return found
 
     def costs(
@@ -239,8 +242,7 @@ def _fit_collective(
         picked = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
     if known and picked:
         documented = known.documented
-        members = collective.members(picked, used)
-        options.append((picked, _with_unlikely(members, picked, known)))
+        options.append((picked, _with_unlikely(collective.members(picked, used), picked, known)))
     for names in _sets_to_compare(collective, runnable, algorithms):
         if set(names) != set(picked):
             options.append((names, collective.members(names, used)))

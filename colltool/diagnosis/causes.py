@@ -154,8 +154,9 @@ class Scoring(NamedTuple):
     def _explains(self, scenario: Scenario, size_class: SizeClass, times: float = 1.0) -> bool:
         """Whether a scenario is near enough, and much nearer than the fabric as it is."""
         error = self.error(size_class, scenario)
-        plain = self.plain_error(size_class)
-        return error is not None and error <= min(times * size_class.within, MUCH_BETTER * plain)
+        return error is not None and error <= min(
+            times * size_class.within, MUCH_BETTER * self.plain_error(size_class)
+        )
 
     def explains_most(self, index: int, scenario: Scenario) -> bool:
         """Whether a scenario explains so much of an error that no other cause is needed."""

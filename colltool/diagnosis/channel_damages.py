@@ -104,8 +104,7 @@ def compared_nodes(
     node = _RunNode(path, name, nodes, version_of(lines.release or RELEASE))
     found = []
     for hosts, logged in _distinct(lines):
-        busids = lines.busids.get(logged.host, ())
-        used = node._replace(kept=_gpus_used(node, logged, busids))
+        used = node._replace(kept=_gpus_used(node, logged, lines.busids.get(logged.host, ())))
         before = used.graphs()
         graphs = compared_graphs(before, logged, lines.nics)
         compared = ComparedNode(hosts, logged.where, graphs, len(used.kept))

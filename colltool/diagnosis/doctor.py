@@ -312,8 +312,9 @@ def _finding(
     causes = []
     for fitted in supported:
         cause = fitted.cause
-        said = cause.said(fitted.value)
-        causes.append(Cause(cause.name, said, cause.look, fitted.error, fitted.error_all))
+        causes.append(
+            Cause(cause.name, cause.said(fitted.value), cause.look, fitted.error, fitted.error_all)
+        )
     hints: list[Statement] = []
     if not supported:
         if all(across_hosts(judged.series) for judged in series):
@@ -394,8 +395,7 @@ def _with_collapses(
     for finding in findings:
         titles = [title for title in finding.series if title in collapsed]
         if titles and "large" in finding.size:
-            cause = collapsed.pop(titles[0]).cause
-            finding = finding._replace(causes=(cause, *finding.causes))
+            finding = finding._replace(causes=(collapsed.pop(titles[0]).cause, *finding.causes))
         yield finding
     for found in collapsed.values():
         yield found.finding

@@ -78,8 +78,7 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
         *_groups(runs),
         *_all_equally_slow(runs, series),
     ]
-    files = {run.file for run in runs}
-    return Fleet(tuple(hosts), tuple(_pairs(runs)), tuple(said), len(files))
+    return Fleet(tuple(hosts), tuple(_pairs(runs)), tuple(said), len({run.file for run in runs}))
 
 
 def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]:

@@ -44,9 +44,12 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
             continue
         cause = _setting_of(scoring, size_class, settings)
         if cause:
-            said = cause.said(0.0)
             yield statement(
-                "passes-short", title=title, share=size_class.share, cause=said, look=cause.look
+                "passes-short",
+                title=title,
+                share=size_class.share,
+                cause=cause.said(0.0),
+                look=cause.look,
             )
         dip = _dip(judged.points, size_class)
         if dip:

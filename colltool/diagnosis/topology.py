@@ -154,8 +154,7 @@ def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str])
         yield _cause(said, str(statement("do-unexplained")))
         return
     for place, alike in enumerate(_alike(explained.damages)):
-        names = [damage.names for damage in alike]
-        said = _damage_text(alike[0], names, node.owners)
+        said = _damage_text(alike[0], [damage.names for damage in alike], node.owners)
         if place == 0:
             said = statement("differs", lead=lead, cause=said)
         yield _cause(said, _todo(alike[0], env))

@@ -65,8 +65,7 @@ def _off_series(judged: Sequence[ValidatedSeries], trust: Trust) -> Iterator[Sta
     for series in judged:
         trusted = trust.among(series.points)
         if trusted and not _good(trusted):
-            name = _named(series.series, judged)
-            yield statement("exception", what=name, error=mape(trusted))
+            yield statement("exception", what=_named(series.series, judged), error=mape(trusted))
 
 
 def _trust(points: list[ValidatedPoint]) -> Trust | None:

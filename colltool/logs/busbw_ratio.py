@@ -103,8 +103,7 @@ def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> Iterator[Rati
     # what the factor tends to: 2 for all-reduce, 1 for the others
     limit = 2 * busbw_factor(primitive, 2)
     for row in ratios:
-        low = _ranks_at(row.low / limit)
-        yield Ratio(low, _ranks_at(row.high / limit), row.where)
+        yield Ratio(_ranks_at(row.low / limit), _ranks_at(row.high / limit), row.where)
 
 
 def _ranks_at(share: float) -> float:

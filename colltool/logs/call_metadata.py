@@ -166,8 +166,7 @@ def _tensor_bytes(shape: Any, kind: Any) -> int:
         return 0
     if all(isinstance(tensor, list) for tensor in shape):
         return sum(_tensor_bytes(tensor, kind) for tensor in shape)
-    edges = [count(edge) or 0 for edge in shape]
-    return prod(edges) * element_bytes(text(kind).removesuffix("[]"))
+    return prod([count(edge) or 0 for edge in shape]) * element_bytes(text(kind).removesuffix("[]"))
 
 
 def _members(labels: Labels, header: Labels, name: str, size: int) -> tuple[int, ...]:

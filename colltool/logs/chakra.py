@@ -112,11 +112,13 @@ class ChakraTrace(NamedTuple):
         recorded = {timed.node.id: timed for timed in self.timed}
         # each duration is worked out once: it may be a price
         durations = {number: lasts_us(timed) for number, timed in recorded.items()}
-        nodes = [timed.node for timed in self.timed]
         streams = {number: timed.stream for number, timed in recorded.items()}
         found = []
         for node, start, end in walk(
-            nodes, streams, lambda node: durations[node.id], printable(self.name)
+            [timed.node for timed in self.timed],
+            streams,
+            lambda node: durations[node.id],
+            printable(self.name),
         ):
             found.append(recorded[node.id]._replace(start_us=start, end_us=end))
         return found

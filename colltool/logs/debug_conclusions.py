@@ -68,8 +68,11 @@ def _conclude(code: str, place: SaidAt, quoted: str = "", **fields: object) -> S
 
 def over_tcp(debug: DebugLines) -> bool:
     """Whether TCP carries what leaves a host, by the network, its provider or its connections."""
-    provider = _OVER_TCP.match(debug.provider)
-    return debug.on_sockets or bool(provider) or bool(debug.connections("NET/Socket"))
+    return (
+        debug.on_sockets
+        or bool(_OVER_TCP.match(debug.provider))
+        or bool(debug.connections("NET/Socket"))
+    )
 
 
 def _over_rdma(debug: DebugLines) -> bool:

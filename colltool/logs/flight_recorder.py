@@ -64,8 +64,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
         number = whole(entry.get("collective_seq_id"))
         if number == _FIRST:
             whole_groups.add(key)
-        name = entry.get("profiling_name")
-        operation = (key, str(name)[:80])
+        operation = (key, str(entry.get("profiling_name"))[:80])
         connects = key in whole_groups and operation not in begun and number is not None
         begun.add(operation)
         found = _call(entry, key, group, hints, place)

@@ -104,11 +104,10 @@ def _call(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Not
     number = _count(labels, "coll_sn")
     if number == 0:
         return place.note(START_UP)
-    nodes = _count(labels, "n_nodes", "nnodes")
     return place.record(
         primitive,
         ranks,
-        agreed_nodes(nodes, hints, place.where),
+        agreed_nodes(_count(labels, "n_nodes", "nnodes"), hints, place.where),
         size,
         seconds,
         call=rank_call(

@@ -278,8 +278,9 @@ class _GraphReader:
             stream.above.pop()
         below = (match["type"], int(match["id"].rpartition("-")[2], 16))
         if stream.above:
-            MBps = _MBps(match["GBps"])
-            stream.tree.append(LoggedLink(match["kind"], MBps, stream.above[-1][1], below))
+            stream.tree.append(
+                LoggedLink(match["kind"], _MBps(match["GBps"]), stream.above[-1][1], below)
+            )
         stream.above.append((indent, below))
 
     def communicator(self, stream: _RankLines, text: str) -> None:

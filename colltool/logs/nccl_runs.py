@@ -50,8 +50,9 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
         where = run.where_devices
         group = run.devices[0].group
         nodes = len({device.host for device in run.devices if device.group == group})
-    agreed = agreed_ranks(listed, hints, where)
-    ranks, garbled = ranks_of(primitive, ratios, agreed, source, run.where, named=bool(name))
+    ranks, garbled = ranks_of(
+        primitive, ratios, agreed_ranks(listed, hints, where), source, run.where, named=bool(name)
+    )
     _check_ranks(run, ranks, where)
     nodes = agreed_nodes(nodes, hints, where)
     groups = len(run.groups)

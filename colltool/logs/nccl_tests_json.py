@@ -134,8 +134,9 @@ class JsonRow(NamedTuple):
     def cells(self) -> Cells:
         result = self.result
         before = {key: _ascii(result.get(key, "")) for key in ("count", "redop", "root")}
-        size = _ascii(result.get("size"))
-        return Cells(size, _ascii(result.get("type", "")), _halves(result), before)
+        return Cells(
+            _ascii(result.get("size")), _ascii(result.get("type", "")), _halves(result), before
+        )
 
 
 def _ascii(value: object) -> str:

@@ -185,7 +185,6 @@ def _series(records: Sequence[Record]) -> Series:
         times = [record.seconds for record in repeats]
         points.append(point_of(size, times, first.where, first.message))
     versions = {record.version for record in records if record.version}
-    files = {record.file for record in records}
     any_record = records[0]  # the library, dtype and group are the same in all of them
     return Series(
         any_record.primitive,
@@ -195,7 +194,7 @@ def _series(records: Sequence[Record]) -> Series:
         any_record.library,
         ", ".join(sorted(versions)),
         dtype=any_record.dtype,
-        files=tuple(sorted(files)),
+        files=tuple(sorted({record.file for record in records})),
     )
 
 
