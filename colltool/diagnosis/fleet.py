@@ -78,7 +78,12 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
         *_groups(runs),
         *_all_equally_slow(runs, series),
     ]
-    return Fleet(tuple(hosts), tuple(_pairs(runs)), tuple(said), len({run.file for run in runs}))
+    return Fleet(
+        tuple(hosts),
+        tuple(_pairs(runs)),
+        tuple(said),
+        files=len({run.file for run in runs}),
+    )
 
 
 def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]:
