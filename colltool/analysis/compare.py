@@ -297,7 +297,7 @@ class CompareTable:
         cells_per_column = len(self.groups) * len(sizes)
         files = [column.fabric for column in self.columns]
         lines = []
-        for group_at, group in enumerate(self.groups):
+        for group_number, group in enumerate(self.groups):
             bases = [
                 basis.basis_or_none(fabric, request.primitive, group, ideal=ideal)
                 for fabric in priced
@@ -306,9 +306,9 @@ class CompareTable:
             ratios = RatioErrors(files, self.fabrics, request, group) if parts.interval else None
             ranks = int(group.ranks or 0)
             group_lines = []
-            for at, size in enumerate(sizes, start=group_at * len(sizes)):
+            for index, size in enumerate(sizes, start=group_number * len(sizes)):
                 # the grid has one column's cells after the other's
-                row = tuple(cells[at::cells_per_column])
+                row = tuple(cells[index::cells_per_column])
                 unknown = (0.0,) * len(row)
                 line = CompareLine(
                     request.primitive, ranks, size, row, missing, unknown, rival_sigmas=unknown
@@ -320,13 +320,13 @@ class CompareTable:
     def findings(self) -> Iterator[ColumnDifference]:
         """Each further column against the first, joining neighbouring rank counts with the same
         ranges."""
-        for at, column in enumerate(self.columns[1:], start=1):
-            for alike in self._groups_alike(at):
+        for number, column in enumerate(self.columns[1:], start=1):
+            for alike in self._groups_alike(number):
                 ranges = []
                 for same in zip(*alike.ranges, strict=True):
                     joined = joined_range(same)
                     if joined.outcome == "same":
-                        joined = self._with_why(joined, at, alike.groups)
+                        joined = self._with_why(joined, number, alike.groups)
                     ranges.append(joined)
                 ranks = tuple(group.ranks or 0 for group in alike.groups)
                 yield ColumnDifference(column.name, self.request.primitive, ranks, tuple(ranges))
@@ -348,18 +348,20 @@ class CompareTable:
             found[-1].ranges.append(ranges)
         return found
 
-    def _with_why(self, run: OutcomeRange, at: int, groups: Sequence[GroupSpec]) -> OutcomeRange:
+    def _with_why(
+        self, run: OutcomeRange, number: int, groups: Sequence[GroupSpec]
+    ) -> OutcomeRange:
         """A range of equal times with the reasons why the column's values do not move them."""
-        first, other = dict(self.columns[0].set), dict(self.columns[at].set)
+        first, other = dict(self.columns[0].set), dict(self.columns[number].set)
         keys = []
-        if self.columns[0].fabric == self.columns[at].fabric:
+        if self.columns[0].fabric == self.columns[number].fabric:
             keys = [key for key in other if first.get(key) != other[key]]
         middle = sqrt(run.from_bytes * run.to_bytes)
         moved = abs(run.ratio - 1)
         # The same reason for several groups is given once, for the largest.
         found: dict[SameReason, SameReason] = {}
         for group in groups:
-            for reason in why_same(self.fabrics[at], self.request, group, middle, keys, moved):
+            for reason in why_same(self.fabrics[number], self.request, group, middle, keys, moved):
                 key = reason._replace(endpoints=0)
                 known = found.get(key)
                 if known is None or reason.endpoints > known.endpoints:

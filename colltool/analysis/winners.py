@@ -104,7 +104,7 @@ def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVe
     for run in claimed:
         claims.append(_class_of(lines, names, list(run)))
         inside |= set(run)
-    left = [at for at in range(len(lines)) if at not in inside]
+    left = [point for point in range(len(lines)) if point not in inside]
     return QuestionVerdict(
         lines[0].primitive,
         (lines[0].ranks,),
@@ -124,18 +124,20 @@ def _runs(calls: Sequence[PointCall]) -> Iterator[tuple[PointCall, range]]:
         start = end
 
 
-def _class_of(lines: Sequence[CompareLine], names: Sequence[str], at: Sequence[int]) -> SizeBand:
-    """The points ``at`` as one class: a winner only where it wins at all of them."""
-    call, column, _ = _common_call({lines[point].call() for point in at})
+def _class_of(
+    lines: Sequence[CompareLine], names: Sequence[str], points: Sequence[int]
+) -> SizeBand:
+    """Some of the points as one class: a winner only where it wins at all of them."""
+    call, column, _ = _common_call({lines[point].call() for point in points})
     return SizeBand(
         call=call,
         winner="" if column is None else names[column],
-        from_bytes=lines[at[0]].bytes,
-        to_bytes=lines[at[-1]].bytes,
-        first=at[0] == 0,
-        last=at[-1] == len(lines) - 1,
-        unbroken=len(at) == at[-1] - at[0] + 1,
-        rivals=tuple(_rivals([lines[point] for point in at], names, column)),
+        from_bytes=lines[points[0]].bytes,
+        to_bytes=lines[points[-1]].bytes,
+        first=points[0] == 0,
+        last=points[-1] == len(lines) - 1,
+        unbroken=len(points) == points[-1] - points[0] + 1,
+        rivals=tuple(_rivals([lines[point] for point in points], names, column)),
     )
 
 
@@ -152,15 +154,15 @@ def _rivals(
     lines: Sequence[CompareLine], names: Sequence[str], winner: int | None
 ) -> Iterator[RivalRatio]:
     """How each other column compares over these sizes."""
-    for at, name in enumerate(names):
+    for column, name in enumerate(names):
         found: RivalRatio | None = None
         for line in lines:
-            ratio = line.rival_ratio(at)
-            if ratio is None or at == winner:
+            ratio = line.rival_ratio(column)
+            if ratio is None or column == winner:
                 continue
-            ends = line.rival_interval(at)
+            ends = line.rival_interval(column)
             low, high = ends or (None, None)
-            here = RivalRatio(name, ratio, ratio, low, high, line.surely_slower(at))
+            here = RivalRatio(name, ratio, ratio, low, high, line.surely_slower(column))
             found = here if found is None else found.joined(here)
         if found is not None:
             yield found

@@ -34,15 +34,15 @@ def calibrate_tier(
 ) -> list[SeriesFit]:
     """Fit the tier ``name`` and write its protocols, algorithms and switch into ``data``, in place;
     a fit for each series."""
-    at = [tier["name"] for tier in data["tiers"]].index(name)
-    tier_data = data["tiers"][at]
+    index = [tier["name"] for tier in data["tiers"]].index(name)
+    tier_data = data["tiers"][index]
     # an earlier calibration is replaced by this one
     (tier_data.get("in_network") or {}).pop("protocols", None)
     tiers = list(data["tiers"])
-    tiers[at] = dict(tier_data)
-    tiers[at].pop("protocols", None)
+    tiers[index] = dict(tier_data)
+    tiers[index].pop("protocols", None)
     fabric = read_fabric(fabric_text(data | {"tiers": tiers}), "fabric")
-    found = fit_tier(fabric, fabric.tiers[at], series, algorithms, line_Bps)
+    found = fit_tier(fabric, fabric.tiers[index], series, algorithms, line_Bps)
     _write_fit(found, tier_data, line_Bps)
     _complete_inner_tiers(data)
     fits = []
