@@ -58,49 +58,41 @@ SECONDS_ALONE = CellParts(ideal=False, interval=False)
 
 
 class CompareColumn(NamedTuple):
-    """A fabric with the overrides ``set`` of this column; ``load`` loads it with further ones,
-    ``fitted`` is how it differs from its file to hold the ranks."""
+    """A fabric with the overrides of this column."""
 
     name: str
     fabric: str
     set: tuple[tuple[str, str], ...]
-    load: FabricLoader
-    fitted: Fitted = AS_IT_IS
+    load: FabricLoader  # loads it with further overrides
+    fitted: Fitted = AS_IT_IS  # how it differs from its file to hold the ranks
 
 
 class RanksOffer(NamedTuple):
-    """A rank count that the columns ``missing`` do not hold, and the nearest ones that all hold.
-
-    ``too_many``: more than they have; else they do not fill whole racks, nodes or domains, the
-    ``noun``.
-    """
+    """A rank count that not all columns hold."""
 
     ranks: int
-    missing: tuple[str, ...]
-    nearest: tuple[int, ...]
-    too_many: bool
-    noun: str
+    missing: tuple[str, ...]  # the columns that do not hold it
+    nearest: tuple[int, ...]  # counts that all hold
+    too_many: bool  # more than they have; else it does not fill whole racks, nodes or domains
+    noun: str  # rack, node or domain
 
 
 @result
 class Comparison(Result):
-    """Columns compared with each other; ``libraries`` has one entry per column.
-
-    ``lines`` and ``findings`` compare each with the first; ``verdicts`` say who wins.
-    ``taken``: the ranks chosen where none were asked for, the most that all columns can run.
-    """
+    """Columns compared with each other."""
 
     subject: ClassVar[str] = "compare"
     columns: tuple[CompareColumn, ...]
-    lines: tuple[CompareLine, ...]
-    findings: tuple[ColumnDifference, ...]
+    lines: tuple[CompareLine, ...]  # each column beside the first
+    findings: tuple[ColumnDifference, ...]  # each column against the first, by size
     ideal: bool
     ground: tuple[BasisDifference, ...] = ()
     readings: ModelOptions = USUAL
     turned: tuple[OnePortWinner, ...] = ()
-    libraries: tuple[str, ...] = ()
-    verdicts: tuple[QuestionVerdict, ...] = ()
+    libraries: tuple[str, ...] = ()  # one entry per column
+    verdicts: tuple[QuestionVerdict, ...] = ()  # who wins
     offers: tuple[RanksOffer, ...] = ()
+    # the ranks chosen where none were asked for, the most that all columns can run
     taken: int | None = None
 
     def not_run(self, column: int) -> tuple[CompareLine, ...]:

@@ -65,12 +65,11 @@ class VariedRequest(NamedTuple):
 
 
 class LoadedFabric(NamedTuple):
-    """A fabric with values of the axes that are loaded one by one: ``at`` has the position on each,
-    by axis index. ``numeric``: the axes that are priced as arrays."""
+    """A fabric with values of the axes that are loaded one by one."""
 
     fabric: Fabric
-    at: dict[int, int]
-    numeric: NumericAxes
+    at: dict[int, int]  # the position on each of these, by axis index
+    numeric: NumericAxes  # the axes that are priced as arrays
 
 
 def price_grid(

@@ -49,14 +49,13 @@ class LinePiece(NamedTuple):
 
 
 class Law(NamedTuple):
-    """The price of a collective on the first ``ranks`` of a fabric, as straight pieces. ``worst``
-    is its largest relative distance from prices that it was checked against."""
+    """The price of a collective on the first ranks of a fabric, as straight pieces."""
 
     primitive: Primitive
     ranks: int
     nodes: int
     pieces: tuple[LinePiece, ...]
-    worst: float
+    worst: float  # largest relative distance from prices that it was checked against
 
     def seconds(self, size: float) -> float:
         """The time of a size in bytes that the table covers."""
@@ -72,17 +71,16 @@ class NotCovered(NamedTuple):
 
 
 class LawTable(NamedTuple):
-    """The laws of a fabric. They keep ``within`` of the price everywhere between ``from_bytes`` and
-    ``to_bytes``; ``overrides`` were set on the fabric."""
+    """The laws of a fabric."""
 
     fabric: str
     library: str
-    from_bytes: int
-    to_bytes: int
-    within: float
+    from_bytes: int  # smallest size
+    to_bytes: int  # largest size
+    within: float  # most relative distance from the price between these sizes
     laws: tuple[Law, ...]
     not_covered: tuple[NotCovered, ...] = ()
-    overrides: Overrides = ()
+    overrides: Overrides = ()  # set on the fabric
 
 
 def usual_counts(fabric: Fabric) -> list[int]:

@@ -13,15 +13,13 @@ from colltool.fabric.variants import Provenance
 
 
 class ReportEntry(NamedTuple):
-    """One result; ``commands`` reproduce it (one per fabric if necessary, none for Python-only
-    results).
-
-    ``view``: which of its pictures to show; empty for the default, None for its tables alone.
-    """
+    """One result."""
 
     title: str
     result: Result
+    # that reproduce it: one per fabric if necessary, none for Python-only results
     commands: tuple[str, ...]
+    # which of its pictures to show; empty for the default, None for its tables alone
     view: str | None = ""
 
 
@@ -58,19 +56,15 @@ class FabricPrices(NamedTuple):
 
 @result
 class Report(Result):
-    """A page about a fabric, the first of ``fabrics``; ``ranks`` and ``bytes`` are the reference
-    point.
-
-    ``prices``: of each fabric, None where neither the user nor its file gives any; empty where all
-    are so.
-    """
+    """A page about a fabric, the first of ``fabrics``."""
 
     subject: ClassVar[str] = "report"
     fabrics: tuple[Fabric, ...]
     titles: tuple[str, ...]
-    ranks: int
-    bytes: float
+    ranks: int  # of the reference point
+    bytes: float  # of the reference point
     sections: tuple[ReportSection, ...]
+    # of each fabric, None where neither the user nor its file gives any; empty where all are so
     prices: tuple[FabricPrices | None, ...] = ()
 
     @property

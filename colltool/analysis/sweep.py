@@ -54,33 +54,31 @@ class Pivot(NamedTuple):
 
 
 class WinnerChange(NamedTuple):
-    """The winner changes between neighbours ``last`` and ``first`` on an axis; ``at``: the other
-    axes' values."""
+    """The winner changes between two neighbours on an axis."""
 
     axis: str
-    at: AxisSettings
-    last: Any
-    first: Any
+    at: AxisSettings  # the other axes' values
+    last: Any  # value with the winner before
+    first: Any  # value with the winner after
     before: str
     after: str
 
 
 @result
 class Sweep(Result):
-    """The winner at every grid point. ``axes``: fabric, ranks, bytes, then what is varied; the last
-    is fastest in ``cells``. ``fitted``: by fabric, how it differs from its file to hold the
-    ranks."""
+    """The winner at every grid point."""
 
     subject: ClassVar[str] = "sweep"
     primitive: Primitive
-    axes: tuple[SweepAxis, ...]
-    cells: tuple[Cell, ...]
+    axes: tuple[SweepAxis, ...]  # fabric, ranks, bytes, then what is varied
+    cells: tuple[Cell, ...]  # the last axis fastest
     overrides: tuple[tuple[str, str], ...]
     library: str
     ideal: bool
     pivot: Pivot | None = None
     ground: tuple[BasisDifference, ...] = ()
     readings: ModelOptions = USUAL
+    # by fabric, how it differs from its file to hold the ranks
     fitted: tuple[tuple[str, Fitted], ...] = ()
 
     @property

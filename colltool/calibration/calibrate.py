@@ -45,23 +45,21 @@ _ABSURD = 1.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
-    """A calibrated fabric; ``text`` is its YAML file, ``notes`` the caveats of the fit.
-
-    ``machine_rows``: the same rows as a machine file, None where there is none for the reason
-    ``no_machine``. Without ``series`` the machine file is all, and the fabric is as it was.
-    """
+    """A calibrated fabric. Without ``series`` the machine file is all, and the fabric is as it
+    was."""
 
     subject: ClassVar[str] = "calibrate"
     fabric: Fabric
     tier: str
     series: tuple[FittedSeries, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # the caveats of the fit
     skipped: tuple[Skipped, ...]
-    text: str
+    text: str  # its YAML file
     path: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
+    # the same rows as a machine file; None where there is none
     machine_rows: MachineRows | None = None
-    no_machine: str = ""
+    no_machine: str = ""  # why there is no machine file
 
     @property
     def machine_text(self) -> str:
@@ -80,12 +78,11 @@ class Calibration(Result):
 
 
 class FitRequest(NamedTuple):
-    """The user's choices: ``tier`` None for every measured one, ``algorithms`` empty to find what
-    ran, ``line_Bps`` to write bandwidths as shares (eta) of this line rate."""
+    """The user's choices."""
 
-    tier: str | None = None
-    algorithms: tuple[str, ...] = ()
-    line_Bps: float | None = None
+    tier: str | None = None  # None for every measured one
+    algorithms: tuple[str, ...] = ()  # what ran; empty to find it
+    line_Bps: float | None = None  # line rate of which bandwidths are written as shares (eta)
 
 
 def calibrate(

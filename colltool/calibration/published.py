@@ -17,23 +17,18 @@ _FOLDER = Path(__file__).parent
 
 
 class PublishedSource(NamedTuple):
-    """Where rows come from. ``machine``: as ``--fabric`` takes it; ``library`` with its version,
-    where it is stated."""
+    """Where rows come from."""
 
     source: str
     url: str
     hardware: str
-    machine: str
+    machine: str  # as ``--fabric`` takes it
     vendor: str
-    library: str
+    library: str  # with its version, where it is stated
 
 
 class PublishedRow(NamedTuple):
-    """One measurement in seconds and bytes as nccl-tests count them; ``price_s``, ``low_s`` and
-    ``high_s``: colltool's own.
-
-    ``unseen``: no number of the price was fitted to the row's source.
-    """
+    """One measurement in seconds and bytes as nccl-tests count them."""
 
     source: PublishedSource
     nodes: int
@@ -41,10 +36,10 @@ class PublishedRow(NamedTuple):
     collective: str
     bytes: int
     time_s: float
-    price_s: float
-    low_s: float
+    price_s: float  # colltool's own price
+    low_s: float  # the ends of its interval
     high_s: float
-    unseen: bool
+    unseen: bool  # no number of the price was fitted to the row's source
 
     @property
     def fabric(self) -> str:

@@ -83,16 +83,14 @@ class ScoreRow(NamedTuple):
 
 
 class ScoredPredictor(NamedTuple):
-    """What a predictor answered. ``missing`` counts rows without a prediction, ``unknown`` lines of
-    machines without a row, ``unasked`` other lines that answer no row. ``unit``: that its times
-    seem to be in, where it is not the column's."""
+    """What a predictor answered."""
 
     name: str
     answered: int
-    missing: int
-    unit: str = ""
-    unknown: tuple[tuple[str, int], ...] = ()
-    unasked: int = 0
+    missing: int  # rows without a prediction
+    unit: str = ""  # that its times seem to be in, where it is not the column's
+    unknown: tuple[tuple[str, int], ...] = ()  # lines of machines without a row, by machine
+    unasked: int = 0  # other lines that answer no row
 
 
 class LostRow(NamedTuple):
@@ -114,17 +112,16 @@ class LostRow(NamedTuple):
 
 @result
 class Score(Result):
-    """Predictors on published measurements; ``rows``: a line for each predictor and group, those of
-    one group together. ``lost``: where a predictor is nearer than colltool, by how much, the most
-    first. ``published``, ``sources``: how many rows there are, of how many sources; ``seen``: of
-    them, rows that colltool's own numbers were fitted to, on which it is not scored."""
+    """Predictors on published measurements."""
 
     subject: ClassVar[str] = "score"
     predictors: tuple[ScoredPredictor, ...]
-    rows: tuple[ScoreRow, ...]
+    rows: tuple[ScoreRow, ...]  # a line for each predictor and group, those of one group together
+    # where a predictor is nearer than colltool, by how much, the most first
     lost: tuple[LostRow, ...]
-    published: int
-    sources: int
+    published: int  # how many rows there are
+    sources: int  # of how many sources
+    # of these, rows that colltool's own numbers were fitted to, on which it is not scored
     seen: int
 
 

@@ -55,15 +55,11 @@ class SelectedFit(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """The fits of one collective, simplest and likeliest first, among which one is chosen.
-
-    ``line_Bps``: the port's stated rate; sets that need more come last. ``documented``: what says
-    that the first one ran, None where nothing does.
-    """
+    """The fits of one collective, simplest and likeliest first, among which one is chosen."""
 
     fits: Sequence[CollectiveFit]
-    line_Bps: float
-    documented: DocumentedChoice | None
+    line_Bps: float  # the port's stated rate; sets that need more come last
+    documented: DocumentedChoice | None  # what says that the first one ran, None where nothing does
 
     @cached_property
     def loadable(self) -> list[CollectiveFit]:

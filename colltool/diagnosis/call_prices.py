@@ -28,15 +28,14 @@ from colltool.training.parallel_config import Axes, RankGroup
 
 
 class ExpectedTime(NamedTuple):
-    """What a call should take; ``places`` are the group's fabric ranks, ascending, ``axes`` how
-    they lie; ``reason`` says why there is no price."""
+    """What a call should take."""
 
-    places: tuple[int, ...] = ()
-    axes: Axes = ()
-    seconds: float | None = None
+    places: tuple[int, ...] = ()  # the group's fabric ranks, ascending
+    axes: Axes = ()  # how these lie
+    seconds: float | None = None  # None where ``reason`` says why
     latency_s: float | None = None
-    algorithm: str = ""
-    tiers: tuple[str, ...] = ()
+    algorithm: str = ""  # that is expected to run
+    tiers: tuple[str, ...] = ()  # that it crosses, innermost first
     reason: Statement = NOTHING
 
 

@@ -46,15 +46,14 @@ range."""
 
 
 class SupportedCause(NamedTuple):
-    """A hypothesis at the value that explains most: ``classes`` are the size classes it explains,
-    by index, ``error`` its mean error there, ``error_all`` over all sizes of their series."""
+    """A hypothesis at the value that explains most."""
 
     cause: Hypothesis
     value: float
     scenario: Scenario
-    classes: frozenset[int]
-    error: float
-    error_all: float
+    classes: frozenset[int]  # indices of the size classes that it explains
+    error: float  # its mean error there
+    error_all: float  # its mean error over all sizes of their series
 
     @property
     def fit(self) -> float:

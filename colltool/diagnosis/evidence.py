@@ -28,27 +28,20 @@ class FailedLog(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What was measured.
+    """What was measured, and what the logs say themselves."""
 
-    ``logs`` of benchmarks, ``traced`` series, ``bounds`` for traced calls known only as upper
-    bounds. ``world`` is the traced job's rank count, ``empty`` the files with nothing in them,
-    ``debug`` what NCCL_DEBUG=INFO says, ``failed`` the files that cannot be used, ``hosts`` those
-    of each file, ``stated`` what lines of logs state, the worst first, ``wrong`` tables in which
-    every result is wrong.
-    """
-
-    logs: Measurements
+    logs: Measurements  # of benchmarks
     named: LoggedHardware = LoggedHardware((), ())
-    traced: tuple[Series, ...] = ()
-    bounds: tuple[UpperBound, ...] = ()
+    traced: tuple[Series, ...] = ()  # series of traces
+    bounds: tuple[UpperBound, ...] = ()  # for traced calls known only as upper bounds
     left_out: tuple[LeftOutKernels, ...] = ()
-    world: int | None = None
-    empty: tuple[str, ...] = ()
-    debug: DebugLines = DebugLines()
-    failed: tuple[FailedLog, ...] = ()
-    hosts: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    stated: tuple[StatedLine, ...] = ()
-    wrong: tuple[WrongValues, ...] = ()
+    world: int | None = None  # the traced job's rank count
+    empty: tuple[str, ...] = ()  # files with nothing in them
+    debug: DebugLines = DebugLines()  # what NCCL_DEBUG=INFO says
+    failed: tuple[FailedLog, ...] = ()  # files that cannot be used
+    hosts: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # those of each file
+    stated: tuple[StatedLine, ...] = ()  # what lines of logs state, the worst first
+    wrong: tuple[WrongValues, ...] = ()  # tables in which every result is wrong
 
     @property
     def series(self) -> tuple[Series, ...]:

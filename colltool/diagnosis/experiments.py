@@ -49,9 +49,7 @@ class ExperimentMachine(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """An experiment before it is priced. ``rings_only``: it forces rings. ``rank_per_host``: each
-    rank is alone on its host. ``unaffected_by``: kinds of causes that leave some of its runs as
-    they are."""
+    """An experiment before it is priced."""
 
     primitive: Primitive
     ranks: int
@@ -59,8 +57,9 @@ class _Trial(NamedTuple):
     settings: dict[str, str]
     sizes: BenchmarkSizes = LARGE_SIZES
     bytes: float = GIB
-    rings_only: bool = False
-    rank_per_host: bool = False
+    rings_only: bool = False  # it forces rings
+    rank_per_host: bool = False  # each rank is alone on its host
+    # kinds of causes that leave some of its runs as they are
     unaffected_by: frozenset[Unaffected] = frozenset()
     note: Statement = NOTHING
 

@@ -24,8 +24,7 @@ from colltool.training.parallel_config import Axes
 
 
 class PlannedTraceCall(NamedTuple):
-    """Calls of one kind in the graph of the slowest rank; ``exposed_s``: of ``total_s`` what no
-    compute of the rank covers."""
+    """Calls of one kind in the graph of the slowest rank."""
 
     primitive: Primitive
     bytes: int
@@ -36,7 +35,7 @@ class PlannedTraceCall(NamedTuple):
     calls: int
     each_s: float
     total_s: float
-    exposed_s: float
+    exposed_s: float  # of ``total_s`` what no compute of the rank covers
 
 
 class TierTime(NamedTuple):
@@ -51,20 +50,18 @@ class TierTime(NamedTuple):
 
 @result
 class TracePlan(Result):
-    """A step as traces have it, on a fabric. ``slowest``: the rank whose graph takes longest;
-    ``control_step_s``: its graph where communication takes no time; ``compute_s``: of its nodes on
-    the GPU, as recorded; ``ranks``: all graphs."""
+    """A step as traces have it, on a fabric."""
 
     subject: ClassVar[str] = "plan_traces"
     fabric: str
     overrides: tuple[tuple[str, str], ...]
     library: str
     world: int | None
-    slowest: Replayed
-    control_step_s: float
-    compute_s: float
+    slowest: Replayed  # the rank whose graph takes longest
+    control_step_s: float  # its graph where communication takes no time
+    compute_s: float  # of its nodes on the GPU, as recorded
     collectives: tuple[PlannedTraceCall, ...]
-    ranks: tuple[Replayed, ...]
+    ranks: tuple[Replayed, ...]  # all graphs
 
     @property
     def step_s(self) -> float:

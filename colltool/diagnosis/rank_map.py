@@ -37,11 +37,10 @@ _LINE_EACH = "give a line for each rank of the job"
 
 
 class RankMap(NamedTuple):
-    """Which fabric rank each rank of a job is. ``given``: a word, a file name, ``a list``, or empty for the
-    fabric's order. ``places``: the fabric rank of each; empty where they are the same, or the job's
-    size is not known yet."""
+    """Which fabric rank each rank of a job is."""
 
-    given: str = ""
+    given: str = ""  # a word, a file name, ``a list``, or empty for the fabric's order
+    # the fabric rank of each; empty where they are the same, or the job's size is not known yet
     places: tuple[int, ...] = ()
 
     def of(self, fabric: Fabric, world: int | None) -> RankMap:

@@ -18,28 +18,22 @@ from colltool.logs.traced_series import UpperBound
 
 
 class ValidatedPoint(NamedTuple):
-    """One measured size against its price, the fastest among what the library ships;
-    ``relative_error`` = predicted/measured - 1.
-
-    ``bound``: what takes most of the price (``latency``, ``bandwidth``, ``overhead``). ``nearest``:
-    the algorithm whose price is nearest to the measurement. ``spec``, ``nearest_spec``: their names
-    for ``--algorithm``. ``message``: as :class:`colltool.logs.series.Point` has it.
-    """
+    """One measured size against its price, the fastest among what the library ships."""
 
     bytes: float
     measured_s: float
     predicted_s: float
-    relative_error: float
+    relative_error: float  # predicted/measured - 1
     algorithm: str
     protocol: str
     busbw_measured_Bps: float
     busbw_expected_Bps: float
-    bound: str
-    nearest: str
+    bound: str  # what takes most of the price: ``latency``, ``bandwidth``, ``overhead``
+    nearest: str  # the algorithm whose price is nearest to the measurement
     nearest_error: float
-    spec: str = ""
-    nearest_spec: str = ""
-    message: float = 0.0
+    spec: str = ""  # name of the algorithm for ``--algorithm``
+    nearest_spec: str = ""  # name of the nearest for ``--algorithm``
+    message: float = 0.0  # as :class:`colltool.logs.series.Point` has it
 
     @property
     def shown_bytes(self) -> float:
@@ -74,17 +68,15 @@ class ValidatedSeries(NamedTuple):
 
 
 class SeriesHealth(NamedTuple):
-    """One series against the fabric. ``wire``: the outermost tier it crosses. ``large``, ``small``:
-    median share of the expected rate, None if not measured. ``bar``: the share that large messages
-    must reach, ``small_bar`` that of small ones; ``low``: one of them misses its bar."""
+    """One series against the fabric."""
 
     judged: ValidatedSeries
-    wire: str
-    large: float | None
-    small: float | None
-    low: bool
-    bar: float
-    small_bar: float | None = None
+    wire: str  # the outermost tier it crosses
+    large: float | None  # median share of the expected rate of large messages, None if not measured
+    small: float | None  # the same of small messages
+    low: bool  # one of them misses its bar
+    bar: float  # the share that large messages must reach
+    small_bar: float | None = None  # the share that small ones must reach
 
     @property
     def judgeable(self) -> bool:
@@ -191,14 +183,13 @@ HostState = Literal["slow", "in failed runs", "as the others"]
 
 
 class FleetHost(NamedTuple):
-    """``runs`` with a host, of them the ``slow`` and ``failed``; ``of_fleet``: median rate relative
-    to runs of their kind."""
+    """A host, by the runs that it was in."""
 
     host: str
-    runs: int
-    slow: int
-    failed: int
-    of_fleet: float | None
+    runs: int  # with the host
+    slow: int  # of these
+    failed: int  # of these
+    of_fleet: float | None  # median rate relative to runs of their kind
     state: HostState
 
     @property
@@ -229,20 +220,18 @@ class Fleet(NamedTuple):
 
 @result
 class Diagnosis(Result):
-    """What logs and traces say of a machine; ``expect`` is the bar, a share of the expected rate.
-    ``bounds`` are calls that say nothing of a wire, ``measure`` what would; ``left_out`` are
-    kernels in no row."""
+    """What logs and traces say of a machine."""
 
     subject: ClassVar[str] = "doctor"
     assumed: AssumedFabric
-    expect: float
+    expect: float  # the bar, a share of the expected rate
     series: tuple[SeriesHealth, ...]
     findings: tuple[DiagnosisFinding, ...]
     notes: tuple[Statement, ...]
     skipped: tuple[Skipped, ...]
-    bounds: tuple[UpperBound, ...] = ()
-    measure: tuple[Experiment, ...] = ()
-    left_out: tuple[LeftOutKernels, ...] = ()
+    bounds: tuple[UpperBound, ...] = ()  # calls that say nothing of a wire
+    measure: tuple[Experiment, ...] = ()  # what would say something of it
+    left_out: tuple[LeftOutKernels, ...] = ()  # kernels in no row
     fleet: Fleet | None = None
     # bundled fabrics that the times fit, where they are faster than the one that they are held to
     fits: tuple[str, ...] = ()

@@ -108,13 +108,12 @@ class LinkHealth(NamedTuple):
 
 
 class RankWait(NamedTuple):
-    """A traced rank: ``calls`` that other traced ranks made too, how often it came ``last``, and
-    the seconds it waited."""
+    """A traced rank, and how long it waited for others."""
 
     rank: int | None
     file: str
-    calls: int
-    last: int
+    calls: int  # that other traced ranks made too
+    last: int  # how often it came last
     wait_s: float
 
 
@@ -167,9 +166,7 @@ class TraceFinding(NamedTuple):
 
 @result
 class TraceComparison(Result):
-    """The collectives of PyTorch profiler traces against a fabric's prices. ``window_s``: time of
-    all steps of all ranks (of whole traces without steps). ``world``: ranks of the job as the
-    traces say. ``job``: text of a job file with one step's calls."""
+    """The collectives of PyTorch profiler traces against a fabric's prices."""
 
     subject: ClassVar[str] = "trace"
     fabric: str
@@ -177,16 +174,16 @@ class TraceComparison(Result):
     library: str
     rank_map: RankMap
     files: tuple[TraceFile, ...]
-    world: int | None
+    world: int | None  # ranks of the job as the traces say
     device: str
     nccl: str
-    window_s: float
+    window_s: float  # time of all steps of all ranks (of whole traces without steps)
     totals: tuple[CallTotal, ...]
     calls: tuple[TracedCall, ...]
     wires: tuple[LinkHealth, ...]
     left_out: tuple[LeftOutKernels, ...]
     findings: tuple[TraceFinding, ...]
-    job: str
+    job: str  # text of a job file with one step's calls
     activity: tuple[RankActivity, ...]
     waits: Waits
     unpriced: tuple[UnpricedKernels, ...] = ()

@@ -106,19 +106,17 @@ Value = bool | int | float | str
 
 
 class ChakraNode(NamedTuple):
-    """A node of a trace; times in whole microseconds, as the format has them; ``inputs``: the
-    values of its inputs as text. ``ctrl_deps`` name the caller, which ends after what it calls;
-    ``data_deps`` are the order, as Chakra's feeder takes it."""
+    """A node of a trace; times in whole microseconds, as the format has them."""
 
     id: int
     name: str
     type: NodeType
-    ctrl_deps: tuple[int, ...] = ()
-    data_deps: tuple[int, ...] = ()
+    ctrl_deps: tuple[int, ...] = ()  # name the caller, which ends after what it calls
+    data_deps: tuple[int, ...] = ()  # the order, as Chakra's feeder takes it
     start_us: int = 0
     duration_us: int = 0
     attributes: Mapping[str, Value] = MappingProxyType({})
-    inputs: str = ""
+    inputs: str = ""  # the values of its inputs as text
 
 
 class Malformed(Exception):

@@ -38,17 +38,12 @@ _PRIMITIVE = re.compile(
 
 
 class KernelName(NamedTuple):
-    """What a kernel's name says.
+    """What a kernel's name says."""
 
-    ``says``: algorithm and protocol as written (``RING_LL``). ``algorithm``, ``protocol``: the
-    parts of it that hold for every call under that name, empty where they do not.
-    ``primitives``: what the kernel may run, empty for anything.
-    """
-
-    says: str
-    algorithm: str
-    protocol: str
-    primitives: tuple[Primitive, ...]
+    says: str  # algorithm and protocol as written (``RING_LL``)
+    algorithm: str  # where it holds for every call under that name, else empty
+    protocol: str  # where it holds for every call under that name, else empty
+    primitives: tuple[Primitive, ...]  # what the kernel may run, empty for anything
 
 
 @lru_cache(maxsize=4096)

@@ -59,16 +59,15 @@ class LoggedChannel(NamedTuple):
 
 
 class GraphFigures(NamedTuple):
-    """What NCCL's line says of a graph; ``between_gpus``, ``to_nics``: the farthest types of
-    path."""
+    """What NCCL's line says of a graph."""
 
     pattern: int
     cross_nic: bool
     channels: int
     inside_Bps: float
     across_Bps: float
-    between_gpus: str
-    to_nics: str
+    between_gpus: str  # the farthest type of path: NVL
+    to_nics: str  # the farthest type of path: PIX
 
 
 class LoggedGraph(NamedTuple):

@@ -42,14 +42,13 @@ class UpperBound(NamedTuple):
 
 
 class TracedSeries(NamedTuple):
-    """What traces measure: ``measurements`` of calls with every rank traced, ``bounds`` for those
-    with upper bounds only, most calls first, ``left_out`` for the rest."""
+    """What traces measure."""
 
-    measurements: Measurements
+    measurements: Measurements  # of calls with every rank traced
     devices: tuple[str, ...]
     world: int | None
-    bounds: tuple[UpperBound, ...]
-    left_out: tuple[LeftOutKernels, ...]
+    bounds: tuple[UpperBound, ...]  # of calls with upper bounds only, most calls first
+    left_out: tuple[LeftOutKernels, ...]  # the rest
 
 
 # number of ranks, which start at a multiple of it; bytes, seconds

@@ -18,16 +18,15 @@ CLOSE = 0.02  # how near busbw/algbw must be to 1
 
 
 class SeenRow(NamedTuple):
-    """The cells of a row by which collectives differ. ``ratio``: busbw/algbw, None where its digits
-    are too few; ``in_place_wrong``: the cell ``wrong`` of the in-place half."""
+    """The cells of a row by which collectives differ."""
 
     size: float
     elements: float
     dtype: str
     redop: str
     root: str
-    ratio: float | None
-    in_place_wrong: str
+    ratio: float | None  # busbw/algbw, None where its digits are too few
+    in_place_wrong: str  # the cell ``wrong`` of the in-place half
 
 
 def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
