@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from colltool.base.primitives import parse_primitive
 from colltool.calibration.predictions import Predicted
@@ -39,20 +40,17 @@ def _nccl(row: PublishedRow) -> Predicted | None:
     return Predicted(float(pick.seconds))
 
 
-def _datasheet(row: PublishedRow) -> Predicted:
-    """colltool's price without a measured number."""
-    return Predicted(float(_price(row, ModelOptions(numbers="datasheet")).best.total_s))
-
-
-def _alpha_beta(row: PublishedRow) -> Predicted:
-    """Latency and bandwidth of the links alone, of the fastest algorithm."""
-    return Predicted(float(_price(row, ModelOptions(ideal=True)).best.total_s))
+def _fastest(readings: ModelOptions, row: PublishedRow) -> Predicted:
+    """The price of what leads under these options of the model."""
+    return Predicted(float(_price(row, readings).best.total_s))
 
 
 PREDICTORS: dict[str, Predictor] = {
     "colltool": _own,
     "nccl": _nccl,
-    "datasheet": _datasheet,
-    "alpha-beta": _alpha_beta,
+    # without a measured number
+    "datasheet": partial(_fastest, ModelOptions(numbers="datasheet")),
+    # latency and bandwidth of the links alone
+    "alpha-beta": partial(_fastest, ModelOptions(ideal=True)),
 }
 """By the name that the command line takes."""

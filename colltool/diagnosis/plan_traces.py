@@ -124,6 +124,7 @@ def plan_traces(
         if slowest is None or replayed.priced_s > slowest.replayed.priced_s:
             slowest = _Walk(graph, nodes, replayed, walked)
     assert slowest is not None  # read_traces refuses no files
+    computing = [timed for timed in slowest.graph.timed if timed.stream == "compute"]
     return TracePlan(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -131,7 +132,7 @@ def plan_traces(
         world=world,
         slowest=slowest.replayed,
         control_step_s=span_s(slowest.graph.walked(_without_communication)),
-        compute_s=_compute_us(slowest.graph) * 1e-6,
+        compute_s=sum(timed.node.duration_us for timed in computing) * 1e-6,
         collectives=_collectives(slowest, prices),
         ranks=tuple(ranks),
     )
@@ -139,10 +140,6 @@ def plan_traces(
 
 def _without_communication(timed: Timed) -> float:
     return 0 if timed.labels else timed.node.duration_us
-
-
-def _compute_us(graph: ChakraTrace) -> float:
-    return sum(timed.node.duration_us for timed in graph.timed if timed.stream == "compute")
 
 
 def _graph(trace: RankTrace) -> ChakraTrace:

@@ -135,7 +135,10 @@ def is_chakra(head: bytes) -> bool:
     """Whether the first bytes of a file, unpacked, are those of a Chakra trace."""
     if _is_binary(head):
         return True
-    return _EMPTY_JSON.match(head) is not None or _is_json(first_keys(head))
+    if _EMPTY_JSON.match(head):
+        return True
+    keys = first_keys(head)
+    return is_streamed(keys) or (bool(keys) and _METADATA.issuperset(keys))
 
 
 def _is_binary(head: bytes) -> bool:
@@ -144,11 +147,6 @@ def _is_binary(head: bytes) -> bool:
         return True
     attribute = _ATTRIBUTE.match(head)
     return attribute is not None and len(attribute[2]) == attribute[1][0]
-
-
-def _is_json(keys: list[str]) -> bool:
-    """Whether the keys of a file's first object are those of a Chakra trace."""
-    return is_streamed(keys) or (bool(keys) and _METADATA.issuperset(keys))
 
 
 def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:

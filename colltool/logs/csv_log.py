@@ -6,10 +6,13 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, islice
 from math import inf, nan
+from pathlib import Path
 
+from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError, ManyErrors, argument_text
 from colltool.base.formatting import counted, parse_size
 from colltool.base.primitives import Primitive, parse_primitive
@@ -29,16 +32,6 @@ from colltool.logs.sentences import statement
 _MOST_ERRORS = 20  # mistakes that are listed
 _MOST_KINDS = 1000  # kinds of mistakes that are counted
 _MOST_ABOVE = 1000  # lines among which the header is searched
-_COLUMNS = {
-    "collective": ("collective", "primitive", "operation", "coll"),
-    "ranks": ("ranks", "n", "nranks", "n_ranks", "num_ranks", "world_size", "gpus"),
-    "size": ("bytes", "size", "size_bytes", "message_size", "size(b)", "bytes(b)"),
-    "nodes": ("nodes", "nnodes", "n_nodes", "num_nodes", "hosts"),
-    "dtype": ("dtype", "datatype", "type"),
-    "library": ("library",),
-    "version": ("version", "library_version", "nccl_version", "rccl_version", "mpi_version"),
-}
-_KNOWN = frozenset().union(*_COLUMNS.values())
 _MACHINES = ("source_id", "source", "hardware", "machine", "cluster", "system")
 # "time_us", "avg_latency(us)", "time (ms)", "ms_avg"
 _TIME = re.compile(
@@ -80,10 +73,20 @@ _SEPARATORS = ",;\t"
 _EXAMPLE = "the header is, for example: collective,ranks,bytes,time_us"
 
 
+@cache
+def _columns() -> Mapping[str, Sequence[str]]:
+    """The names that a column may have, by what it holds."""
+    columns: Mapping[str, Sequence[str]] = packaged_toml(
+        Path(__file__).with_name("csv_columns.toml")
+    )
+    return columns
+
+
 def is_csv(log: Log) -> bool:
     """Whether the first line names two columns that are understood."""
     _, header = _header(log)
-    understood = [column for column in _names(header) if column in _KNOWN or _like_time(column)]
+    known = set(chain.from_iterable(_columns().values()))
+    understood = [name for name in _names(header) if name in known or _like_time(name)]
     return len(understood) > 1
 
 
@@ -207,7 +210,7 @@ class _CsvTable:
         self.file = file
         self.hints = hints
         self.columns: dict[str, int] = {}
-        for column, names in _COLUMNS.items():
+        for column, names in _columns().items():
             self._find(column, names)
         self.time_column, self.per_second = self._time()
         self._require("size", "bytes", None, "")
@@ -219,7 +222,7 @@ class _CsvTable:
         self.notes: list[Note] = []
         self.primitives: dict[str, Primitive] = {}  # parsed once per spelling
 
-    def _find(self, column: str, names: tuple[str, ...]) -> None:
+    def _find(self, column: str, names: Sequence[str]) -> None:
         """Find the one column with any of these names, if there is one."""
         found = [place for place, name in enumerate(self.names) if name in names]
         if len(found) > 1:

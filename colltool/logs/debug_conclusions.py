@@ -154,7 +154,8 @@ def _gpudirect(debug: DebugLines) -> Iterator[StatedLine]:
     if debug.gpudirect:
         place = connected or debug.places["gpudirect"]
         yield _conclude("gpudirect", place)
-        without = debug.connections("NET/") - _direct_connections(debug)
+        direct = sum(count for transport, count in debug.via if transport.endswith("/GDRDMA"))
+        without = debug.connections("NET/") - direct
         if without:
             yield _conclude(
                 "gpudirect-partly", place, without=without, count=debug.connections("NET/")
@@ -168,10 +169,6 @@ def _gpudirect(debug: DebugLines) -> Iterator[StatedLine]:
             yield _conclude("gpudirect-far", place, distance=far[1], most=far[2])
         else:
             yield _conclude("no-gpudirect", place)
-
-
-def _direct_connections(debug: DebugLines) -> int:
-    return sum(count for transport, count in debug.via if transport.endswith("/GDRDMA"))
 
 
 def _inside_hosts(debug: DebugLines) -> Iterator[StatedLine]:
