@@ -135,7 +135,8 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
-    """Ranks and nodes of a command line."""
+    """Ranks and nodes of a command line, such as ``-np 16 -npernode 8 ./all_reduce_perf`` of mpirun:
+    16 on 2."""
     words = list(_options(_words(line)))
     options = dict(words)
     if launcher in _SLURM:
@@ -150,18 +151,19 @@ def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
         per_node = int(ppr[1])
     elif map_by.startswith("node") or "--bynode" in options or "-rr" in options:
         cyclic = True
-    many = _number(options, _NODES)
+    # -N counts nodes for Slurm and lrun, processes of a node for Open MPI and ALPS
+    big_n = _number(options, _NODES)
     if launcher in (*_SLURM, "lrun"):
-        nodes = many
+        nodes = big_n
         per_node = per_node or _number(options, ("-T",))
     elif launcher in ("aprun", "mpirun", "mpiexec", "orterun", "prterun", "prun"):
-        per_node = per_node or many  # -N of Open MPI and ALPS counts processes
+        per_node = per_node or big_n
     elif launcher == "jsrun":
         return _resource_sets(options)
     hosts = _hosts(options)
     if launcher == "mpirun_rsh":
-        bare = [word for name, word in words if not name and "=" not in word]
-        hosts = [(name, 1) for name in bare]
+        # mpirun_rsh -np 2 node01 node02 MV2_USE_CUDA=1 ./osu_allreduce
+        hosts = [(word, 1) for name, word in words if not name and "=" not in word]
         cyclic = False
     if nodes is None and hosts:
         return _on_hosts(hosts, ranks, per_node, cyclic, hydra="-hosts" in options)

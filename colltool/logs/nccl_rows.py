@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.statements import Statement
@@ -21,7 +20,7 @@ from colltool.logs.printed_numbers import (
 )
 from colltool.logs.records import (
     Note,
-    nothing_usable,
+    no_usable_row,
     place,
 )
 from colltool.logs.sentences import statement
@@ -72,13 +71,7 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
             )
     used = _timed(run, used, notes)
     if not used:
-        first = min(notes, key=attrgetter("line"))
-        raise nothing_usable(
-            f"no row of this table can be used; the first: {first.reason}",
-            notes,
-            first.where,
-            f"the table starts at line {run.table}; measure it again",
-        )
+        raise no_usable_row(notes, run.table)
     return used, notes
 
 

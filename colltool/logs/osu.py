@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, P2P, Primitive
@@ -23,7 +22,7 @@ from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launch, Launches
 from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row, rounding_interval
-from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, nothing_usable
+from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, no_usable_row
 from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, add_records, has, numbers
 
@@ -212,13 +211,7 @@ def _add_test(
     before = len(records)
     add_records(table, log.file, hints, records, bad)
     if len(records) == before:
-        first = min(bad, key=attrgetter("line"))
-        raise nothing_usable(
-            f"no row of this table can be used; the first: {first.reason}",
-            bad,
-            first.where,
-            f"the table starts at line {test.line}; measure it again",
-        )
+        raise no_usable_row(bad, test.line)
     notes += bad
 
 

@@ -4,6 +4,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -119,6 +120,17 @@ def nothing_usable(what: str, notes: Sequence[Note], where: str, fix: str) -> Co
     if "run-failed" in codes:
         fix = "colltool doctor says what the error means"
     return ColltoolError(what, where=where, fix=fix)
+
+
+def no_usable_row(notes: Sequence[Note], table_line: int) -> ColltoolError:
+    """The error for a table whose header stands in a line and whose rows all have a note."""
+    first = min(notes, key=attrgetter("line"))
+    return nothing_usable(
+        f"no row of this table can be used; the first: {first.reason}",
+        notes,
+        first.where,
+        f"the table starts at line {table_line}; measure it again",
+    )
 
 
 def agree(
