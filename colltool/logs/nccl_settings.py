@@ -24,22 +24,28 @@ _VARIABLE = (
 )
 _NAME = f"(?P<name>{_VARIABLE})"
 _WORDS = ("CCL_", "FI_", "CUDA_LAUNCH", "HSA_")
-# what NCCL and its plugins say; a number ends with a full stop
+# what NCCL and its plugins say; a number ends with a full stop:
+# "NCCL INFO NCCL_IB_DISABLE set by environment to 1."
+# "NCCL INFO NET/OFI Setting FI_EFA_USE_DEVICE_RDMA environment variable to 1"
 _SAID = re.compile(
     r"\b" + _NAME + r" set (?:by environment |by \S{1,40} )?to (?P<value>.{1,200})"
     r"|[Ss]etting (?P<by_plugin>" + _VARIABLE + r")(?: environment variable)?"
     r" to (?P<plugins_value>\S.{0,199})"
 )
-# of a command line: until a blank, or until the next variable of a list
+# of a command line, until a blank, or until the next variable of a list: "export NCCL_DEBUG=INFO",
+# "-x NCCL_ALGO=Tree,Ring", "--env NCCL_DEBUG=INFO,NCCL_PROTO=LL"
 _TYPED = re.compile(
     r"\b" + _NAME + r"[\"']?\]?\s?=\s?(?:\"(?P<double>[^\"]{1,200})\"|'(?P<single>[^']{1,200})'"
     r"|(?P<bare>(?:\\.|[^\s\\'\"]){1,200}?)"
     r"(?=[,;]?[A-Z][A-Z0-9_]{2,40}=|[;,]?[\s'\")\]]|[;,]?$))"
 )
+# of YAML or JSON: "NCCL_DEBUG: INFO"
 _MAPPED = re.compile(
     r"\b" + _NAME + r"[\"']?\s?:\s?[\"']?(?P<value>[^\s\"'{},]{1,200})[\"']?,?\s*$"
 )
+# of Intel MPI and mpirun: "-genv NCCL_DEBUG INFO"
 _GENV = re.compile(r"-(?:genv|env|x)\s+" + _NAME + r"\s+(?P<value>[^\s=-]\S{0,199})")
+# of Kubernetes, over two lines: "- name: NCCL_DEBUG", then "  value: INFO"
 _NAME_OF_YAML = re.compile(r"-?\s*name:\s*[\"']?" + _NAME + r"[\"']?\s*$")
 _VALUE_OF_YAML = re.compile(r"^\s*-?\s*value:\s*[\"']?(?P<value>[^\s\"']{1,200})")
 # advice names settings as well; a comment sets nothing
@@ -52,6 +58,7 @@ _ADVICE = re.compile(
 ALGORITHMS = ("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT")
 PROTOCOLS = ("LL", "LL128", "Simple")
 COLLECTIVES = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
+# the number of a NIC: "mlx5_1", "mlx5_1:1"; the 5 of "mlx5" is none
 _NUMBERED = re.compile(r"(?<!^mlx)\d(?::\d+)?$")
 _FEW_NICS = 2  # of a list that leaves most hosts of eight GPUs without
 
