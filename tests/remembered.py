@@ -13,7 +13,7 @@ import pytest
 def remembered() -> Iterator[Callable[[], None]]:
     """Envelopes by sample, for the whole session; calling it forgets them, where a test is about
     fitting twice."""
-    from colltool.calibration import protocol_fit
+    from colltool.calibration import protocol_fit, usable_points
     from colltool.calibration.envelope import Envelope, Sample, fit_envelope
 
     found: dict[bytes, Envelope] = {}
@@ -29,5 +29,6 @@ def remembered() -> Iterator[Callable[[], None]]:
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(protocol_fit, "fit_envelope", fit_once)
+        for module in (protocol_fit, usable_points):
+            patch.setattr(module, "fit_envelope", fit_once)
         yield found.clear
