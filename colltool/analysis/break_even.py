@@ -66,7 +66,9 @@ def break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[Br
     found: list[BreakEven] = []
     for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         some = directions[start : start + DIRECTIONS_AT_ONCE]
-        found += [_break_even(question, direction) for direction in _closed_in(question, some)]
+        found += [
+            _first_other_winner(question, direction) for direction in _closed_in(question, some)
+        ]
     # a number may change the winner both ways
     found.sort(key=lambda change: abs(log(change.factor)))
     nearest: dict[str, BreakEven] = {}
@@ -99,7 +101,7 @@ def _closed_in(question: WhatIf, directions: Sequence[Direction]) -> list[Direct
     return [direction for direction in directions if direction.winner]
 
 
-def _break_even(question: WhatIf, direction: Direction) -> BreakEven:
+def _first_other_winner(question: WhatIf, direction: Direction) -> BreakEven:
     """The first value past a change at which a single price names another winner too: at the change
     itself both tie up to rounding."""
     number = direction.number

@@ -142,7 +142,7 @@ def score(predictions: Sequence[AnyPath]) -> Score:
         predictors.append(scored)
     rows: list[ScoreRow] = []
     for by, group in _groups():
-        rows += _score_rows(judged, by, group)
+        rows += _rows_of_group(judged, by, group)
     published = published_rows()
     return Score(
         tuple(predictors),
@@ -185,7 +185,7 @@ def machine_score(machine: str) -> list[ScoreRow]:
     rows: list[ScoreRow] = []
     for by, group in _groups():
         if by not in ("vendor", "machine"):
-            rows += _score_rows({OWN: on_machine}, by, group)
+            rows += _rows_of_group({OWN: on_machine}, by, group)
     return rows
 
 
@@ -226,7 +226,7 @@ def _groups() -> Iterator[tuple[By, str]]:
             yield by, group
 
 
-def _score_rows(judged: dict[str, list[Judged]], by: By, group: str) -> Iterator[ScoreRow]:
+def _rows_of_group(judged: dict[str, list[Judged]], by: By, group: str) -> Iterator[ScoreRow]:
     for predictor, answers in judged.items():
         answers_here = [entry for entry in answers if _group_of(entry.row, by) == group]
         if answers_here:

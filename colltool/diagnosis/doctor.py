@@ -289,13 +289,13 @@ def _findings(
     hosts = largest.nodes or (largest.ranks // host.ranks_inside if host.ranks_inside > 1 else 1)
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
     found = [
-        _finding(scoring, sorted(indices), supported, machine)
+        _finding_of(scoring, sorted(indices), supported, machine)
         for indices, supported in explained(scoring, causes)
     ]
     return tuple(_with_collapses(scoring, found))
 
 
-def _finding(
+def _finding_of(
     scoring: Scoring,
     indices: Sequence[int],
     supported: Sequence[SupportedCause],

@@ -49,7 +49,7 @@ def trace(
     merged = list(merged_calls(traces))
     calls = tuple(_call(call, prices) for call in merged)
     window_s = sum(rank_trace.window_s for rank_trace in traces)
-    totals = _totals(calls, traces, window_s)
+    totals = _rows_by_kind(calls, traces, window_s)
     return TraceComparison(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -151,19 +151,19 @@ def _kind(call: TracedCall) -> tuple[object, ...]:
     return (*where, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
 
 
-def _totals(
+def _rows_by_kind(
     calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
 ) -> tuple[CallTotal, ...]:
     """Calls of one kind as one row, those that take most of a step first."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         alike[_kind(call)].append(call)
-    totals = [_total(several, traces, window_s) for several in alike.values()]
+    totals = [_row_of(several, traces, window_s) for several in alike.values()]
     totals.sort(key=lambda total: (-total.share, -total.total_s, total.primitive, total.bytes))
     return tuple(totals)
 
 
-def _total(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> CallTotal:
+def _row_of(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> CallTotal:
     """The row of calls that are alike."""
     first = calls[0]
     made: Counter[int] = Counter()  # calls in steps, by trace

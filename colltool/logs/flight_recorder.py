@@ -67,13 +67,13 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
         operation = (key, str(entry.get("profiling_name"))[:80])
         connects = key in whole_groups and operation not in begun and number is not None
         begun.add(operation)
-        found = _call(entry, key, group, hints, place)
+        found = _record_of(entry, key, group, hints, place)
         if connects and isinstance(found, Record):
             found = place.note(START_UP)
         yield found
 
 
-def _call(
+def _record_of(
     entry: Mapping[str, Any],
     key: str,
     group: Mapping[str, Any],

@@ -83,10 +83,10 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
             )
             sample.metrics[name] = value.value if value else 0.0
     for sample in samples.values():
-        yield _call(sample, log.file, hints)
+        yield _record_of(sample, log.file, hints)
 
 
-def _call(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Note:
+def _record_of(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Note:
     """The call or the bucket of a set of labels."""
     place = CallPlace("Inspector", file, sample.line)
     labels = sample.labels

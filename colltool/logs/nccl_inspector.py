@@ -56,7 +56,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
             context = record
         elif "coll_perf" in record:
             own = record if "header" in record else context
-            yield from _call(record, own, place._replace(version=_version(own)), hints)
+            yield from _record_of(record, own, place._replace(version=_version(own)), hints)
         elif "p2p_perf" in record:
             yield place.note(MESSAGE)
         elif "proxy_trace" not in record:
@@ -69,7 +69,7 @@ def _version(context: Mapping[str, Any]) -> str:
     return f"Inspector {version}" if isinstance(version, str) else "Inspector"
 
 
-def _call(
+def _record_of(
     record: Mapping[str, Any], context: Mapping[str, Any], place: CallPlace, hints: UserHints
 ) -> Iterator[Record | Note]:
     """One call, and a note on why it is left out or doubted; ``context``: the record whose header

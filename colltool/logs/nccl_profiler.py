@@ -73,7 +73,7 @@ def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
             begun[call] = line, event
         elif phase == _END and call in begun:
             line, begin = begun.pop(call)
-            yield _call(begin, event, ranks, nodes, place._replace(line=line))
+            yield _record_of(begin, event, ranks, nodes, place._replace(line=line))
 
 
 def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -110,7 +110,7 @@ def _quoted(match: re.Match[str]) -> str:
     return f'{match[1]}"{match[2]}"'
 
 
-def _call(
+def _record_of(
     begin: Mapping[str, Any],
     end: Mapping[str, Any],
     ranks: int,
