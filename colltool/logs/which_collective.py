@@ -50,7 +50,9 @@ def _collective_of_row(row: SeenRow) -> Primitive | None:
     parts = row.size / (row.elements * width)
     if parts < 1.5:
         if reduces:
-            return REDUCE if rooted else AR
+            if rooted:
+                return REDUCE
+            return AR
         if rooted:
             return BC
         return P2P if row.ratio is not None and abs(row.ratio - 1) < CLOSE else None
