@@ -284,8 +284,8 @@ def _cells_of_rows(
     totals = _totals(listed, count)
     leader = np.where(picked_row >= 0, picked_row, first_least(list(totals)))
     titles = [row.title for row, _ in listed]
-    # The runner-up is the fastest of another name: protocols of one algorithm do not compete. Of the
-    # names ring, tree, ring, where the first row leads, only the tree is left.
+    # The runner-up is the fastest of another name: protocols of one algorithm do not compete. Of
+    # the names ring, tree, ring, where the first row leads, only the tree is left.
     _, name_of_row = np.unique(titles, return_inverse=True)
     same_name = name_of_row[:, None] == name_of_row[leader][None, :]
     others = np.where(same_name, np.inf, totals)

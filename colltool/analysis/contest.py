@@ -28,8 +28,8 @@ from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange
 
-# Where one side states no launch overhead, and adding the other's to it would change the outcome of a
-# larger share of the samples than this, the two are not compared.
+# Where one side states no launch overhead, and adding the other's to it would change the outcome of
+# a larger share of the samples than this, the two are not compared.
 MOST_CHANGED = 0.01
 
 

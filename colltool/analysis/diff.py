@@ -1,9 +1,9 @@
 """``diff``: what changed between two JSON documents of the same command.
 
-:func:`diff` flattens both documents to leaves by path (:mod:`colltool.analysis.document_leaves`) and
-compares these. Records in lists are matched by their identity, not their position, so a row that
-only changed its rank has not changed. The fabric is part of the identity only if a document has
-several.
+:func:`diff` flattens both documents to leaves by path (:mod:`colltool.analysis.document_leaves`)
+and compares these. Records in lists are matched by their identity, not their position, so a row
+that only changed its rank has not changed. The fabric is part of the identity only if a document
+has several.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The leaves of a JSON document by path, ``results[ring 8].total_s``: a record of a list is named by its
-identity, not by its position.
+"""The leaves of a JSON document by path, ``results[ring 8].total_s``: a record of a list is named
+by its identity, not by its position.
 
 :func:`leaves_by_path` is the entry; :func:`paths_only_in` says what one document has and the other
 lacks.

@@ -157,8 +157,8 @@ def _array_cells(
 ) -> Iterator[tuple[int, Cell]]:
     """The cells over all sizes and numeric axes, each with its index in the whole grid; ``fixed``:
     the position on every other axis."""
-    # Of the axes fabric (2), ranks (1), bytes (3) and ib.bandwidth (2), the last two are arrays of 6
-    # elements; with the second fabric (fixed) these are the cells 6 to 11 of the grid.
+    # Of the axes fabric (2), ranks (1), bytes (3) and ib.bandwidth (2), the last two are arrays of
+    # 6 elements; with the second fabric (fixed) these are the cells 6 to 11 of the grid.
     fabric, group, request = question
     array_axes = [_BYTES, *sorted(numeric)]
     lengths = [len(axes[index].values) for index in array_axes]

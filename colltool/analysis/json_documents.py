@@ -1,5 +1,5 @@
-"""JSON documents of colltool, read back: :func:`read_document` refuses what cannot be compared, and says
-where it stands."""
+"""JSON documents of colltool, read back: :func:`read_document` refuses what cannot be compared, and
+says where it stands."""
 
 from __future__ import annotations
 

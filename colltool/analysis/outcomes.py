@@ -24,10 +24,10 @@ SAME = 0.02
 NEAR = 1.25
 
 Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
-# Who wins at a point: ``winner``, faster than all others by more than the error; ``behind``, some are
-# surely slower, but not all others; ``close``, none surely is; ``same``, no measurable difference;
-# ``unlike``, times that cannot be compared; ``alone``, one column can run it; ``none``, none can.
-# Several points together are ``mixed`` where some have a winner.
+# Who wins at a point: ``winner``, faster than all others by more than the error; ``behind``, some
+# are surely slower, but not all others; ``close``, none surely is; ``same``, no measurable
+# difference; ``unlike``, times that cannot be compared; ``alone``, one column can run it; ``none``,
+# none can. Several points together are ``mixed`` where some have a winner.
 Call = Literal["winner", "behind", "close", "mixed", "same", "unlike", "alone", "none"]
 Reason = Literal["tier", "level", "share", "unpaid", "small"]
 

@@ -17,8 +17,8 @@ from colltool.fabric.model import Fabric
 
 
 class CommonErrors(NamedTuple):
-    """What two columns share, and so err alike in: the device and the tiers that the ranks span, and
-    the whole fabric file."""
+    """What two columns share, and so err alike in: the device and the tiers that the ranks span,
+    and the whole fabric file."""
 
     device: bool
     file: bool

@@ -1,4 +1,5 @@
-"""Why a changed value makes no difference to a price: :func:`why_same` gives a reason for each key."""
+"""Why a changed value makes no difference to a price: :func:`why_same` gives a reason for each
+key."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """``sensitivity``: whether the winner still wins when numbers of the fabric are off.
 
-All numbers are drawn at once within their ranges (:mod:`colltool.analysis.what_if`), which gives how
-often each schedule wins and what knowing one number would gain. Each number is also moved alone: to
-both ends of its range (the tornado), and away from the file's value until another schedule wins
-(:mod:`colltool.analysis.break_even`).
+All numbers are drawn at once within their ranges (:mod:`colltool.analysis.what_if`), which gives
+how often each schedule wins and what knowing one number would gain. Each number is also moved
+alone: to both ends of its range (the tornado), and away from the file's value until another
+schedule wins (:mod:`colltool.analysis.break_even`).
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ def _value_of_information(
     The gain of a number is the mean time of the best choice for all draws, less the mean over bins
     of the number of each bin's best choice: expected value of partial perfect information.
     """
-    # ring and tree take 10 and 11 us in the mean, but where this number is high 14 and 11: knowing it,
-    # the tree would run there
+    # ring and tree take 10 and 11 us in the mean, but where this number is high 14 and 11: knowing
+    # it, the tree would run there
     best_s, count = totals.mean(axis=1).min(), totals.shape[1]
     bin_sizes = [len(part) for part in np.array_split(np.arange(count), BINS)]
     starts = [at for at in np.cumsum(bin_sizes)[:-1].tolist() if at < count]

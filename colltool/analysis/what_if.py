@@ -1,5 +1,5 @@
-"""Prices under other values of a fabric's numbers: at single values (:class:`WhatIf`), and at draws of all
-numbers at once (:func:`draws`, :func:`totals_of`)."""
+"""Prices under other values of a fabric's numbers: at single values (:class:`WhatIf`), and at draws
+of all numbers at once (:func:`draws`, :func:`totals_of`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from colltool.fabric.variants import ParameterRange, Place, with_values
 MOST_DRAWN = 10_000_000
 # Draws priced at once where numbers are many: a price holds several arrays for each number.
 DRAWS_AT_ONCE = 1 << 18
-# Beyond so many numbers pricing slows down with each: then fewer draws are priced, and only the most
-# influential numbers are examined.
+# Beyond so many numbers pricing slows down with each: then fewer draws are priced, and only the
+# most influential numbers are examined.
 MOST_EXAMINED = 100
 
 

@@ -18,8 +18,8 @@ from colltool.base.primitives import Primitive
 
 # Size classes that one verdict names: more is a list that nobody repeats.
 MOST_CLASSES = 2
-# A winner in a band of sizes narrower than this factor is no class: the border of its error, or of a
-# library's pick.
+# A winner in a band of sizes narrower than this factor is no class: the border of its error, or of
+# a library's pick.
 NARROW = 4.0
 
 # What a size class can be claimed to be; of all other sizes nobody wins.

@@ -86,8 +86,8 @@ def evaluate(theta: Array, sample: Sample) -> Envelope:
 
 def _evaluated(theta: Array, sample: Sample) -> Envelope:
     """The envelopes under several sets of parameters, (starts, components, 4)."""
-    # every point takes the least of components x algorithms: of 2 x 3 the fifth is component 1 running
-    # algorithm 1, for 4 // 3 = 1 and 4 % 3 = 1
+    # every point takes the least of components x algorithms: of 2 x 3 the fifth is component 1
+    # running algorithm 1, for 4 // 3 = 1 and 4 % 3 = 1
     starts, components, _ = theta.shape
     algorithms, points, _ = sample.x.shape
     times = np.einsum("anp,scp->scan", sample.x, theta) + sample.offset

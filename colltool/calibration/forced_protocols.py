@@ -113,7 +113,8 @@ def _numbers(
     if steps > 0:
         step_s = max((measured_line.fixed_s - plain.a - launch_s) / steps, 0.0)
     return neutral._replace(
-        # fixed times shorter than the library's launch shorten the launch: no step takes less than 0
+        # fixed times shorter than the library's launch shorten the launch: no step takes less than
+        # 0
         launch_s=max(measured_line.fixed_s - plain.a - steps * step_s, 0.0),
         step_s=step_s,
         share=wire_per_byte_s / left_per_byte_s,

@@ -32,8 +32,8 @@ _PASSES = 3
 # The last two parameters are solved as (1/BW - 1/copy, 1/copy), both at least 0: (.., u, v) gives
 # (.., u + v, v).
 _MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)
-# A symmetric matrix is summed as its upper triangle, 00 01 02 03 11 12 13 22 23 33: the rows and columns
-# of these ten entries, and the place of each entry of the matrix among them.
+# A symmetric matrix is summed as its upper triangle, 00 01 02 03 11 12 13 22 23 33: the rows and
+# columns of these ten entries, and the place of each entry of the matrix among them.
 _UPPER = np.triu_indices(4)
 _PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])
 # Every choice of parameters that are not 0.

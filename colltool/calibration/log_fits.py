@@ -1,5 +1,5 @@
-"""Whether a log was measured on a fabric like this: :func:`check_fits` refuses a fabric whose hosts are not
-those of the log, with the settings under which they would be."""
+"""Whether a log was measured on a fabric like this: :func:`check_fits` refuses a fabric whose hosts
+are not those of the log, with the settings under which they would be."""
 
 from math import gcd, prod
 

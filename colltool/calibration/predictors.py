@@ -1,4 +1,5 @@
-"""Predictors that need no file: colltool's own prices as they ship, and plainer models next to it."""
+"""Predictors that need no file: colltool's own prices as they ship, and plainer models next to
+it."""
 
 from __future__ import annotations
 

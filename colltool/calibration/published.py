@@ -1,5 +1,5 @@
-"""Published measurements that predictors are scored on: ``published.csv``, a line for each series of a
-source, and ``published_sources.csv``, where each comes from.
+"""Published measurements that predictors are scored on: ``published.csv``, a line for each series
+of a source, and ``published_sources.csv``, where each comes from.
 
 ``tests/benchmarks/bench_score.py --write`` makes both. Each row also has colltool's own price and
 interval, made without the row's source where another source of its machine is left.

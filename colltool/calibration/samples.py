@@ -113,8 +113,8 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
         seconds.append(member.seconds[member.used])
         sizes.append(size)
         ones = np.ones_like(size)
-        # coefficients of launch overhead, α, M/BW and M/copy: a ring of 8 at 1 MB has 1, 14, 1.75e6 and
-        # 0.125e6
+        # coefficients of launch overhead, α, M/BW and M/copy: a ring of 8 at 1 MB has 1, 14, 1.75e6
+        # and 0.125e6
         terms = np.array(
             [(1.0, cost.n_alpha, cost.n_beta, cost.own_share) for cost in member.costs]
         )

@@ -1,8 +1,8 @@
 """Predictors held to published measurements: errors by size, scope, vendor, machine and collective.
 
-:func:`score` is the entry. Each predictor answers the rows it can (:func:`_judged`), and each group of
-rows gets a line of its errors (:func:`_score_row`). ``colltool_ratio`` and the like are of colltool's
-own price for a row, beside the predictor's.
+:func:`score` is the entry. Each predictor answers the rows it can (:func:`_judged`), and each group
+of rows gets a line of its errors (:func:`_score_row`). ``colltool_ratio`` and the like are of
+colltool's own price for a row, beside the predictor's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from colltool.estimate.accuracy import CLASSES, size_class
 
 OWN = "colltool"
 By = Literal["all", "size", "scope", "vendor", "collective", "machine"]
-# The unit that a predictor's times are in, by the factor that they are off when read as microseconds.
+# The unit that a predictor's times are in, by the factor that they are off when read as
+# microseconds.
 _UNITS = {1e-3: "ms", 1e-6: "s", 1e3: "ns"}
 # A median ratio within this factor of such a one means a wrong unit, not a bad predictor.
 _UNIT_WITHIN = 3.0

@@ -1,4 +1,5 @@
-"""The words of a calibration: fits find codes with fields, and every sentence is in sentences.toml."""
+"""The words of a calibration: fits find codes with fields, and every sentence is in
+sentences.toml."""
 
 from __future__ import annotations
 

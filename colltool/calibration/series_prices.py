@@ -1,5 +1,5 @@
-"""The price of a measured series at all its sizes: :func:`price_series` prices what the user names, or all
-that the library of the log may have run."""
+"""The price of a measured series at all its sizes: :func:`price_series` prices what the user names,
+or all that the library of the log may have run."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -54,8 +54,9 @@ def usable_points(
         return np.ones(len(points), dtype=bool), ()
     seconds = member.seconds
     sizes = member.sizes
-    # times of 10, 12, 40 and 13 us at 1, 2, 4 and 8 KB: no larger message is faster than 10, 12, 13 and 13
-    # us (later), and by the smaller ones 4 KB take at most 24 us (smaller): 40 us are off the curve
+    # times of 10, 12, 40 and 13 us at 1, 2, 4 and 8 KB: no larger message is faster than 10, 12, 13
+    # and 13 us (later), and by the smaller ones 4 KB take at most 24 us (smaller): 40 us are off
+    # the curve
     later = np.minimum.accumulate(seconds[::-1])[::-1]
     smaller = np.minimum.accumulate(seconds / sizes) * sizes
     used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)

@@ -1,8 +1,8 @@
 """A bundled fabric as what logs were measured on: of their sizes, with the network and the P2P that
 the logs, the user or the times name, and a statement of how each is known.
 
-:func:`assumed_fabric` is the entry. Machines of one host in the bundled files are hosts of a network
-where several ran: :func:`source_of`.
+:func:`assumed_fabric` is the entry. Machines of one host in the bundled files are hosts of a
+network where several ran: :func:`source_of`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def _with_rate(fabric: Fabric, source: FabricSource, rate_Bps: float) -> Fabric:
 _P2P_WORKS = argument_text("overrides", ["library.p2p=true"])
 HOST_NIC_BPS = 50e9
 """The fastest usual NIC of a host of PCIe cards, 400 Gbit/s; slower ones are found by the times."""
-# the network between such hosts: its medium, a port's latency in us, and its usual share of the line
+# the network between such hosts: its medium, a port's latency in us, and its usual share of the
+# line
 _NETWORKS = {
     "socket": ("tcp", 15, 0.94),
     "efa": ("efa", 10, 0.93),

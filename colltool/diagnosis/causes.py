@@ -268,7 +268,8 @@ def _partly(scoring: Scoring, cause: SupportedCause, unexplained: Sequence[int])
 def _widest(
     scoring: Scoring, supported: Sequence[SupportedCause], unexplained: Sequence[int]
 ) -> SupportedCause:
-    """The cause that explains most size classes; of several the one that explains most others in part."""
+    """The cause that explains most size classes; of several the one that explains most others in
+    part."""
     most = len(supported[0].classes)
     top = [cause for cause in supported if len(cause.classes) == most]
     return max(top, key=lambda cause: len(_partly(scoring, cause, unexplained)))

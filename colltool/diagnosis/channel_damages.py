@@ -1,5 +1,5 @@
-"""The damage to a topology file's node with which NCCL finds the graphs that a log states: the search
-is run with one after the other (:func:`compared_nodes`)."""
+"""The damage to a topology file's node with which NCCL finds the graphs that a log states: the
+search is run with one after the other (:func:`compared_nodes`)."""
 
 from __future__ import annotations
 
@@ -216,8 +216,8 @@ def damages_stated(parts: Parts, logged: LoggedNode, env: Mapping[str, str]) -> 
 
 @dataclass
 class _Trials:
-    """Searches for damages, within a budget of visits; ``found``: those that fit, by whether all orders
-    do."""
+    """Searches for damages, within a budget of visits; ``found``: those that fit, by whether all
+    orders do."""
 
     node: _RunNode
     before: NodeGraphs
@@ -254,8 +254,8 @@ class _Trials:
                 self.take(damage)
 
     def is_rival(self, damage: Damage) -> bool:
-        """Whether a damage is of the parts, or beside the parts, of the first that fits, or the same
-        of other parts."""
+        """Whether a damage is of the parts, or beside the parts, of the first that fits, or the
+        same of other parts."""
         known = self.found[True][0]
         same_kind = damage.kind == known.kind and damage.now == known.now
         if same_kind and damage.all == known.all:

@@ -88,8 +88,8 @@ def _step_factor(before: Point, after: Point) -> float:
 
 def _over_neighbours(points: Sequence[Point]) -> list[float]:
     """Each time over the power law through its neighbours."""
-    # 10, 40 and 20 us at 1, 2 and 4 KB: the power law through the first and the last has 14 us at 2 KB,
-    # so that 40 us are 2.8 times it
+    # 10, 40 and 20 us at 1, 2 and 4 KB: the power law through the first and the last has 14 us at 2
+    # KB, so that 40 us are 2.8 times it
     over = [1.0] * len(points)
     for index in range(1, len(points) - 1):
         before, point, after = points[index - 1 : index + 2]

@@ -107,7 +107,8 @@ class TopologyCompared(NamedTuple):
 
     @property
     def said(self) -> Statement:
-        """Say in a line that they agree, or that nothing could be compared; nothing where they differ."""
+        """Say in a line that they agree, or that nothing could be compared; nothing where they
+        differ."""
         if self.agrees:
             graphs = []
             for graph in self.compared[0].graphs:

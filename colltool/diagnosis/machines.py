@@ -162,8 +162,8 @@ def _which(what: str, fits: Sequence[_Fit]) -> ColltoolError:
     return ColltoolError(what, argument="fabric", fix=fix)
 
 
-# bundled fabrics whose prices tell what logs without a device come from; of each class one, the usual
-# first
+# bundled fabrics whose prices tell what logs without a device come from; of each class one, the
+# usual first
 NVIDIA_MACHINES = (
     "dgx-h100",
     "dgx-a100",

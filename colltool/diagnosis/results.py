@@ -243,7 +243,8 @@ class Diagnosis(Result):
 
     @property
     def too_fast(self) -> tuple[SeriesHealth, ...]:
-        """The series that are faster than the fabric allows: it is not the machine that ran them."""
+        """The series that are faster than the fabric allows: it is not the machine that ran
+        them."""
         return tuple(health for health in self.series if health.too_fast)
 
     @property

@@ -1,5 +1,5 @@
-"""What the channels of a log say beside the topology file of its node: a finding with the damage that
-explains them (:func:`compared_with_topology`)."""
+"""What the channels of a log say beside the topology file of its node: a finding with the damage
+that explains them (:func:`compared_with_topology`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``validate``: measured series against a fabric's prices, size by size.
 
 :func:`validate` prices each series and compares it point by point. Which sizes the prices can be
-trusted for is summed up in :mod:`colltool.diagnosis.verdict`; what the differences of one series say
-of the machine, in :mod:`colltool.diagnosis.findings`.
+trusted for is summed up in :mod:`colltool.diagnosis.verdict`; what the differences of one series
+say of the machine, in :mod:`colltool.diagnosis.findings`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which sizes a fabric's prices can be trusted for: :func:`verdict` of all validated series, such as ``12%
-off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``."""
+"""Which sizes a fabric's prices can be trusted for: :func:`verdict` of all validated series, such
+as ``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``."""
 
 from __future__ import annotations
 
@@ -126,7 +126,8 @@ def _split_by_error(
 ) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
     """Points split at the size that minimises the scatter of errors within the two parts. Empty if
     too few."""
-    # errors of 0.02 0.03 0.02 0.20 0.25 0.22: the parts before and from the fourth one scatter least
+    # errors of 0.02 0.03 0.02 0.20 0.25 0.22: the parts before and from the fourth one scatter
+    # least
     middle = range(FEWEST, len(points) - FEWEST + 1)
     # a size stays on one side
     cuts = [cut for cut in middle if points[cut].bytes > points[cut - 1].bytes]

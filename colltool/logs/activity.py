@@ -25,8 +25,9 @@ BELIEVED = 0.8
 class BusyIntervals:
     """The union of intervals, to ask how much of another interval it covers."""
 
-    # Of intervals 0-4, 5-10, 6-8 and 20-30 the union is 0-4, 5-10, 20-30 (_starts, _ends), with 0, 4, 9
-    # and 19 covered before each and in all (_before). Until 7 there are 9 less the 3 from 7 to 10: 6.
+    # Of intervals 0-4, 5-10, 6-8 and 20-30 the union is 0-4, 5-10, 20-30 (_starts, _ends), with 0,
+    # 4, 9 and 19 covered before each and in all (_before). Until 7 there are 9 less the 3 from 7 to
+    # 10: 6.
 
     def __init__(self, starts: Sequence[float], ends: Sequence[float]) -> None:
         begin = np.asarray(starts, dtype=np.float64)

@@ -1,4 +1,5 @@
-"""How many ranks ran, and which collective, by busbw/algbw of printed rows, as far as their digits allow.
+"""How many ranks ran, and which collective, by busbw/algbw of printed rows, as far as their digits
+allow.
 
 All-reduce on 8 ranks has 2 x 7/8 = 1.75; a row of 100.0 and 175.0 GB/s may be 7.96 to 8.04 ranks.
 :func:`ranks_of` compares that ratio in all rows with the agreed rank count, or finds the count.

@@ -300,8 +300,8 @@ def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _decode_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of a message's fields: whole numbers of varints, the bytes as they stand of
-    all others, also of those of fixed size."""
+    """Numbers and values of a message's fields: whole numbers of varints, the bytes as they stand
+    of all others, also of those of fixed size."""
     at = 0
     while at < len(data):
         key, at = _decode_varint(data, at)

@@ -1,5 +1,5 @@
-"""The collectives by the names that benchmarks, recorders and profilers have for them: a section each
-of collective_names.toml."""
+"""The collectives by the names that benchmarks, recorders and profilers have for them: a section
+each of collective_names.toml."""
 
 from __future__ import annotations
 

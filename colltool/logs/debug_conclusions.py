@@ -1,5 +1,5 @@
-"""What the lines of NCCL_DEBUG=INFO say together: the network that carries, its NICs, GPUDirect, the
-ways inside a host, NVLS and channels.
+"""What the lines of NCCL_DEBUG=INFO say together: the network that carries, its NICs, GPUDirect,
+the ways inside a host, NVLS and channels.
 
 Each conclusion is a :class:`StatedLine` with the first line that says it. The words stand in
 ``stated_conclusions.toml``.

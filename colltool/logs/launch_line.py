@@ -2,9 +2,9 @@
 
 Read: mpirun and mpiexec of Open MPI (``-np``, ``-H a:8,b:8``, ``-npernode``, ``-N``, ``--map-by
 ppr:8:node``, ``--map-by node``), of MPICH and Intel MPI (``-hosts``, ``-ppn``, ``-perhost``),
-mpirun_rsh of MVAPICH with its bare hosts, srun (``-N``, ``-n``, ``--ntasks-per-node``, ``-w``), flux
-run, aprun, jsrun and lrun, and ``#SBATCH`` and ``#PBS -l select`` above them. A host file is named
-there and not read: only its processes per node count.
+mpirun_rsh of MVAPICH with its bare hosts, srun (``-N``, ``-n``, ``--ntasks-per-node``, ``-w``),
+flux run, aprun, jsrun and lrun, and ``#SBATCH`` and ``#PBS -l select`` above them. A host file is
+named there and not read: only its processes per node count.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
-    """Ranks and nodes of a command line, such as ``-np 16 -npernode 8 ./all_reduce_perf`` of mpirun:
-    16 on 2."""
+    """Ranks and nodes of a command line, such as ``-np 16 -npernode 8 ./all_reduce_perf`` of
+    mpirun: 16 on 2."""
     words = list(_options(_words(line)))
     options = dict(words)
     if launcher in _SLURM:

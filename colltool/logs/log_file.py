@@ -1,4 +1,5 @@
-"""A log as bounded lines of UTF-8, without what launchers, CI and NCCL's own messages add to them."""
+"""A log as bounded lines of UTF-8, without what launchers, CI and NCCL's own messages add to
+them."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def each_line(
     longest: int,
 ) -> None:
     """Hand logs to a reader, one after the other, since they may be large: ``begin`` gets the name
-    of each, ``take`` its lines, of all logs at most ``most``, each cut to ``longest`` characters."""
+    of each, ``take`` its lines, of all logs at most ``most``, each cut to ``longest``
+    characters."""
     left = most
     for path in paths:
         name = os.fspath(path)

@@ -28,8 +28,8 @@ class MergedCall(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether the time is an upper bound: kernels may wait for an untraced rank, or the parts are
-        uneven."""
+        """Whether the time is an upper bound: kernels may wait for an untraced rank, or the parts
+        are uneven."""
         return len(self.seen) < self.call.size or any(seen.call.uneven for seen in self.seen)
 
 

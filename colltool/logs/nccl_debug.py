@@ -281,7 +281,8 @@ class _Gathered:
         return "no-multicast" if match["no"] else "multicast"
 
     def on_provider(self, match: re.Match[str]) -> str:
-        # every rank selects the same one; a network is named by ranks that fall back to sockets, too
+        # every rank selects the same one; a network is named by ranks that fall back to sockets,
+        # too
         self.provider = self.provider or match["name"]
         return "provider"
 

@@ -1,8 +1,8 @@
 """The graphs that NCCL's search found, as the lines of NCCL_DEBUG_SUBSYS=GRAPH state them.
 
 Forms of NCCL 2.6 to 2.30: ``bw`` or ``speed``; GPUs by rank (``GPU/3``) or by bus id
-(``GPU/0-1b000``, ``GPU/0-0-1b000``). The lines of ranks are mixed: what stands before a message says
-whose it is.
+(``GPU/0-1b000``, ``GPU/0-0-1b000``). The lines of ranks are mixed: what stands before a message
+says whose it is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What one run of nccl-tests printed (:class:`TestRun`), and of each row the half that is used
-(:func:`used_rows`): out-of-place or in-place, with its result, its time and its rate checked against
-each other."""
+(:func:`used_rows`): out-of-place or in-place, with its result, its time and its rate checked
+against each other."""
 
 from __future__ import annotations
 

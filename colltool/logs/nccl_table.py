@@ -1,7 +1,7 @@
 """The table of a run of nccl-tests: its columns by the header line, and a row's cells by half.
 
-``1048576 262144 float sum -1 45.12 23.24 43.58 0 44.98 23.31 43.71 0`` is size, count, type, redop and
-root, then time, algbw, busbw and #wrong out-of-place, and the same in-place.
+``1048576 262144 float sum -1 45.12 23.24 43.58 0 44.98 23.31 43.71 0`` is size, count, type, redop
+and root, then time, algbw, busbw and #wrong out-of-place, and the same in-place.
 """
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ def _ascii(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    """A whole number of the report, which :func:`_results_of` reads as text. 0 for anything else."""
+    """A whole number of the report, which :func:`_results_of` reads as text. 0 for anything
+    else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7:
         return int(value)
     return 0

@@ -1,12 +1,13 @@
 """OSU micro-benchmarks, versions 3 to 7.5: latency of collectives and of messages, and bandwidth of
 one or several pairs.
 
-A test begins with ``# OSU MPI-CUDA Allreduce Latency Test v7.4`` (NCCL and RCCL in the place of MPI;
-``-CUDA``, ``-ROCM``, ``-SYCL``, ``-OPENACC``, ``MANAGED`` behind it: buffers on devices), followed by
-its column names: the size, the average, and by options ``Min``, ``Max`` and ``Iterations`` (``-f``),
-``Validation`` (``-c``), percentiles (``-u``: ``P50 Tail Lat(us)``), ``Transmit Size`` (``-D``). Version 7.3
-forgets the names of what ``-f`` adds. Non-blocking tests give the time without overlap
-as ``Pure Comm.(us)``. Bandwidths are of a window of messages, 64 where the test does not say.
+A test begins with ``# OSU MPI-CUDA Allreduce Latency Test v7.4`` (NCCL and RCCL in the place of
+MPI; ``-CUDA``, ``-ROCM``, ``-SYCL``, ``-OPENACC``, ``MANAGED`` behind it: buffers on devices),
+followed by its column names: the size, the average, and by options ``Min``, ``Max`` and
+``Iterations`` (``-f``), ``Validation`` (``-c``), percentiles (``-u``: ``P50 Tail Lat(us)``),
+``Transmit Size`` (``-D``). Version 7.3 forgets the names of what ``-f`` adds. Non-blocking tests
+give the time without overlap as ``Pure Comm.(us)``. Bandwidths are of a window of messages, 64
+where the test does not say.
 
 Hosts and ranks stand in the launch line alone, see :mod:`colltool.logs.launch_line`.
 """

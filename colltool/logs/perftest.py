@@ -1,11 +1,11 @@
 """perftest: ib_write_bw, ib_send_bw, ib_read_bw, their ``_lat``, raw_ethernet, between two hosts.
 
 Columns are found by their names, in every order and with every option that adds some (``-D``,
-``--report-per-port``, ``--cpu_util``, ``-a``, service levels): ``#bytes``, ``#iterations``,
-``BW average[...]`` in MB/sec (2^20 bytes, also written MiB/sec) or by ``--report_gbits`` Gb/sec,
-``t_avg[usec]``. The older ``ib_*_lat`` without an average give ``t_typical``. A bidirectional rate is
-the sum of both directions. ``--out_json`` writes ``BW_average`` in either unit, which MsgRate beside it
-tells.
+``--report-per-port``, ``--cpu_util``, ``-a``, service levels): ``#bytes``, ``#iterations``, ``BW
+average[...]`` in MB/sec (2^20 bytes, also written MiB/sec) or by ``--report_gbits`` Gb/sec,
+``t_avg[usec]``. The older ``ib_*_lat`` without an average give ``t_typical``. A bidirectional rate
+is the sum of both directions. ``--out_json`` writes ``BW_average`` in either unit, which MsgRate
+beside it tells.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Pickles of plain data, without the pickle module: nothing in a file can name code to run.
 
 A pickle is a program for a small machine. This one knows the opcodes that build None, booleans,
-numbers, text, bytes, lists, tuples, sets and dicts, of protocols 0 to 5, which is all that PyTorch's
-Flight Recorder writes (``torch._C._distributed_c10d._dump_nccl_trace()``, TORCH_NCCL_DUMP_ON_TIMEOUT).
-An opcode that names a class or a function, calls one, or asks for an object by a number (GLOBAL,
-REDUCE, BUILD, INST, OBJ, NEWOBJ, EXT, PERSID and their kin) is refused by its name, before anything
-is done about it.
+numbers, text, bytes, lists, tuples, sets and dicts, of protocols 0 to 5, which is all that
+PyTorch's Flight Recorder writes (``torch._C._distributed_c10d._dump_nccl_trace()``,
+TORCH_NCCL_DUMP_ON_TIMEOUT). An opcode that names a class or a function, calls one, or asks for an
+object by a number (GLOBAL, REDUCE, BUILD, INST, OBJ, NEWOBJ, EXT, PERSID and their kin) is refused
+by its name, before anything is done about it.
 
 The result is text of JSON, so that one reader serves both. Its size is bounded while it is built,
 for a few memoised lists of lists may stand for more than memory holds.

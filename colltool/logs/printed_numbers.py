@@ -1,5 +1,5 @@
-"""Numbers as programs print them, with what their digits leave open: :func:`rounding_interval` reads one,
-:func:`positive_time` and :func:`message_size` refuse what is no time and no size.
+"""Numbers as programs print them, with what their digits leave open: :func:`rounding_interval`
+reads one, :func:`positive_time` and :func:`message_size` refuse what is no time and no size.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from colltool.base.formatting import counted, size_text
 from colltool.base.statements import word_table
 
 Kind = Literal["failed", "wrong", "cause", "setting", "warning", "fact"]
-"""The worst first: a run that ended, wrong values, a cause of slowness, a setting to look at, what is
-to be mended though nothing ended, what is merely so."""
+"""The worst first: a run that ended, wrong values, a cause of slowness, a setting to look at, what
+is to be mended though nothing ended, what is merely so."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

@@ -1,8 +1,9 @@
-"""The traces of a job: each communication kernel with its metadata, and how much of it compute hides.
+"""The traces of a job: each communication kernel with its metadata, and how much of it compute
+hides.
 
-:func:`read_traces` reads the files of a job, a rank each, by :func:`observe`. What several ranks saw
-of one call is put together in :mod:`colltool.logs.merged_calls`; what a benchmark would have measured
-is :mod:`colltool.logs.traced_series`.
+:func:`read_traces` reads the files of a job, a rank each, by :func:`observe`. What several ranks
+saw of one call is put together in :mod:`colltool.logs.merged_calls`; what a benchmark would have
+measured is :mod:`colltool.logs.traced_series`.
 """
 
 from __future__ import annotations
@@ -193,8 +194,8 @@ def _check_listed(found: TraceEvents, ranks: int) -> None:
 
 
 def read_traces(files: Sequence[AnyPath], everyone: int = 0) -> list[RankTrace]:
-    """The traces of one job, a file a rank. ``everyone``: ranks of the fabric, which a single Chakra
-    trace that names no group is taken to be of."""
+    """The traces of one job, a file a rank. ``everyone``: ranks of the fabric, which a single
+    Chakra trace that names no group is taken to be of."""
     traces = [observe(collect(file)) for file in files]
     traces = _in_one_job(traces, everyone)
     ranks: dict[int, str] = {}

@@ -1,5 +1,5 @@
-"""What a benchmark would have measured, out of the traces of a job: :func:`measured_calls` gives series of
-the calls that all ranks were traced of, and upper bounds of the others."""
+"""What a benchmark would have measured, out of the traces of a job: :func:`measured_calls` gives
+series of the calls that all ranks were traced of, and upper bounds of the others."""
 
 from __future__ import annotations
 

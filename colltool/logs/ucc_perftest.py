@@ -1,11 +1,11 @@
 """ucc_perftest of UCC: a header of settings, and a row a size with the average, least and most time
 of all ranks.
 
-``-F`` adds bandwidths, by whose ratio to size/time the number of ranks follows; without it the launch
-line or the caller says it. Sizes are count x type of what a rank sends: of an all-gather its part,
-of an all-to-all its part for each other in versions up to 1.3, and all of it in later ones, which
-close with "Total time". ``-c`` takes collectives without a price (barrier,
-gather, scatter) and operations without communication (memcpy, reducedt): they are named.
+``-F`` adds bandwidths, by whose ratio to size/time the number of ranks follows; without it the
+launch line or the caller says it. Sizes are count x type of what a rank sends: of an all-gather its
+part, of an all-to-all its part for each other in versions up to 1.3, and all of it in later ones,
+which close with "Total time". ``-c`` takes collectives without a price (barrier, gather, scatter)
+and operations without communication (memcpy, reducedt): they are named.
 """
 
 from __future__ import annotations
