@@ -103,9 +103,7 @@ def _run(content: bytes, file: str) -> tuple[Any, int]:
             memo[argument] = stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             stack.append(memo[argument])
-        elif name in _STEPS:
-            _STEPS[name](stack)
-        elif name not in ("PROTO", "FRAME"):
+        elif not _combined(name, stack) and name not in ("PROTO", "FRAME"):
             raise ColltoolError(f"is a pickle with {name}, which is not read", where=file, fix=_FIX)
     raise ValueError("no STOP")
 
@@ -153,45 +151,13 @@ def _pairs(values: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _list(stack: list[Any]) -> None:
-    stack.append(_since_mark(stack))
-
-
-def _dict(stack: list[Any]) -> None:
-    stack.append(_pairs(_since_mark(stack)))
-
-
-def _append(stack: list[Any]) -> None:
-    value = stack.pop()
-    _container(stack, list).append(value)
-
-
-def _appends(stack: list[Any]) -> None:
-    values = _since_mark(stack)
-    _container(stack, list).extend(values)
-
-
-def _set_item(stack: list[Any]) -> None:
-    value = stack.pop()
-    key = stack.pop()
-    _container(stack, dict).update(_pairs([key, value]))
-
-
-def _set_items(stack: list[Any]) -> None:
-    values = _since_mark(stack)
-    _container(stack, dict).update(_pairs(values))
-
-
-def _pop(stack: list[Any]) -> None:
-    stack.pop()
-
-
-def _pop_mark(stack: list[Any]) -> None:
-    _since_mark(stack)
-
-
-def _duplicate(stack: list[Any]) -> None:
-    stack.append(stack[-1])
+def _topmost(stack: list[Any], count: int) -> list[Any]:
+    """So many values of the top, taken off."""
+    if len(stack) < count:
+        raise ValueError("too few values")
+    values = stack[-count:]
+    del stack[-count:]
+    return values
 
 
 def _container(stack: list[Any], kind: type) -> Any:
@@ -201,36 +167,37 @@ def _container(stack: list[Any], kind: type) -> Any:
     return stack[-1]
 
 
-def _tuple_of(size: int) -> Callable[[list[Any]], None]:
-    """A tuple of the topmost values, which JSON writes as a list."""
-
-    def take(stack: list[Any]) -> None:
-        if len(stack) < size:
-            raise ValueError("too few values")
-        values = stack[-size:]
-        del stack[-size:]
-        stack.append(values)
-
-    return take
-
-
-_STEPS: Mapping[str, Callable[[list[Any]], None]] = {
-    "LIST": _list,
-    "TUPLE": _list,
-    "FROZENSET": _list,
-    "DICT": _dict,
-    "APPEND": _append,
-    "APPENDS": _appends,
-    "ADDITEMS": _appends,
-    "SETITEM": _set_item,
-    "SETITEMS": _set_items,
-    "TUPLE1": _tuple_of(1),
-    "TUPLE2": _tuple_of(2),
-    "TUPLE3": _tuple_of(3),
-    "POP": _pop,
-    "POP_MARK": _pop_mark,
-    "DUP": _duplicate,
-}
+def _combined(name: str, stack: list[Any]) -> bool:
+    """Whether an opcode makes one of the topmost values of the stack; it then has. JSON has lists
+    for tuples and sets."""
+    match name:
+        case "LIST" | "TUPLE" | "FROZENSET":
+            stack.append(_since_mark(stack))
+        case "TUPLE1" | "TUPLE2" | "TUPLE3":
+            stack.append(_topmost(stack, int(name[-1])))
+        case "DICT":
+            stack.append(_pairs(_since_mark(stack)))
+        case "APPEND":
+            values = _topmost(stack, 1)
+            _container(stack, list).extend(values)
+        case "APPENDS" | "ADDITEMS":
+            values = _since_mark(stack)
+            _container(stack, list).extend(values)
+        case "SETITEM":
+            pair = _topmost(stack, 2)
+            _container(stack, dict).update(_pairs(pair))
+        case "SETITEMS":
+            pairs = _since_mark(stack)
+            _container(stack, dict).update(_pairs(pairs))
+        case "POP":
+            stack.pop()
+        case "POP_MARK":
+            _since_mark(stack)
+        case "DUP":
+            stack.append(stack[-1])
+        case _:
+            return False
+    return True
 
 
 class _JsonCopy:
