@@ -20,6 +20,38 @@ from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL
 
 
+class ValueChange(NamedTuple):
+    """A leaf that differs; ``relative`` is new/old - 1, for numbers."""
+
+    where: str
+    old: Any
+    new: Any
+    relative: float | None
+
+
+@result
+class Diff(Result):
+    """What changed from one document to another: numbers that moved by more than ``rtol``,
+    relative; paths that only one side has; and, of prices, how the winner's total moved."""
+
+    subject: ClassVar[str] = "ladder"
+    rtol: float
+    changed: tuple[ValueChange, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    winners: tuple[TotalChange, ...] = ()
+
+    @property
+    def moved(self) -> bool:
+        """Whether the documents differ at all."""
+        return bool(self.changed or self.added or self.removed)
+
+    @property
+    def readings(self) -> tuple[ValueChange, ...]:
+        """The options of the model that the two documents do not share."""
+        return tuple(change for change in self.changed if change.where.startswith("model."))
+
+
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
     """Compare two documents as ``--format json`` writes them; ``rtol`` is a tolerance relative to
     the old number."""
@@ -106,35 +138,3 @@ def _change(where: str, old: Any, new: Any) -> ValueChange | None:
         change = new / old - 1
         relative = change if isfinite(change) else None
     return ValueChange(where, old, new, relative)
-
-
-class ValueChange(NamedTuple):
-    """A leaf that differs; ``relative`` is new/old - 1, for numbers."""
-
-    where: str
-    old: Any
-    new: Any
-    relative: float | None
-
-
-@result
-class Diff(Result):
-    """What changed from one document to another: numbers that moved by more than ``rtol``,
-    relative; paths that only one side has; and, of prices, how the winner's total moved."""
-
-    subject: ClassVar[str] = "ladder"
-    rtol: float
-    changed: tuple[ValueChange, ...]
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    winners: tuple[TotalChange, ...] = ()
-
-    @property
-    def moved(self) -> bool:
-        """Whether the documents differ at all."""
-        return bool(self.changed or self.added or self.removed)
-
-    @property
-    def readings(self) -> tuple[ValueChange, ...]:
-        """The options of the model that the two documents do not share."""
-        return tuple(change for change in self.changed if change.where.startswith("model."))
