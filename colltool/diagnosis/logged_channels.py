@@ -202,29 +202,24 @@ def _same_order(
 ) -> bool:
     """Whether channels visit the GPUs, and come and leave by the NICs, in the same order.
 
-    NICs are numbered anew where one is missing: either numbering will do.
+    NICs are numbered anew where one is missing (without mlx5_0, NET/0 is mlx5_1): either numbering
+    will do.
     """
     pattern = result.found.request.pattern
+    channels = result.found.channels
     if not stated.orders or pattern == DIRECT:
         return True
-    system = domain.paths.system
-    numbers = gpu_numbers(stated, domain)
-    wanted = []
-    for channel in result.found.channels:
-        names = tuple(system.nets[net].name for net in channel.nets)
-        wanted.append((channel.gpus, channel.nets, names))
-    present = sorted(range(len(system.nets)), key=lambda place: system.nets[place].dev)
-    if len(stated.orders) != len(wanted):
+    if len(stated.orders) != len(channels):
         return False
-    for number, found in enumerate(stated.orders):
-        gpus, nets, names = wanted[number]
-        given = tuple(numbers.get(gpu, -1) for gpu in found.gpus)
-        if pattern == NVLS:
-            given = given[:1]
-            gpus = gpus[:1]
-        if given != gpus:
+    numbers = gpu_numbers(stated, domain)
+    for logged, searched in zip(stated.orders, channels, strict=True):
+        gpus = tuple(numbers.get(gpu, -1) for gpu in logged.gpus)
+        # of NVLS only the head of a channel counts
+        if pattern == NVLS and gpus[:1] != searched.gpus[:1]:
             return False
-        if nets and not _same_nics(found, nets, names, nics, present, domain):
+        if pattern != NVLS and gpus != searched.gpus:
+            return False
+        if searched.nets and not _same_nics(logged, searched.nets, nics, domain):
             return False
     return True
 
@@ -247,15 +242,15 @@ def gpu_numbers(stated: LoggedGraph, domain: DomainGraphs) -> dict[int, int]:
 
 
 def _same_nics(
-    found: LoggedChannel,
-    nets: Sequence[int],
-    names: Sequence[str],
-    nics: Sequence[str],
-    present: Sequence[int],
-    domain: DomainGraphs,
+    logged: LoggedChannel, nets: Sequence[int], nics: Sequence[str], domain: DomainGraphs
 ) -> bool:
-    if tuple(nics[number] for number in found.nets if number < len(nics)) == tuple(names):
+    """Whether a log's channel uses the NICs at these places of a node: by their names, by their own
+    numbers, or by numbers that count only the NICs that are there."""
+    system = domain.paths.system
+    names = tuple(system.nets[net].name for net in nets)
+    if tuple(nics[number] for number in logged.nets if number < len(nics)) == names:
         return True
-    own = tuple(domain.paths.system.nets[net].dev for net in nets)
+    own = tuple(system.nets[net].dev for net in nets)
+    present = sorted(range(len(system.nets)), key=lambda place: system.nets[place].dev)
     renumbered = tuple(present.index(net) for net in nets)
-    return tuple(found.nets) in (own, renumbered)
+    return tuple(logged.nets) in (own, renumbered)
