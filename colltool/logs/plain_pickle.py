@@ -152,7 +152,7 @@ def _pairs(values: list[Any]) -> dict[str, Any]:
 
 
 def _topmost(stack: list[Any], count: int) -> list[Any]:
-    """So many values of the top, taken off."""
+    """The topmost values, which are taken off."""
     if len(stack) < count:
         raise ValueError("too few values")
     values = stack[-count:]
