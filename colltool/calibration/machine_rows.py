@@ -60,6 +60,11 @@ class SeriesRows(NamedTuple):
     forced: Forced
     rows: tuple[MachineRow, ...]
 
+    @property
+    def mean_deviation(self) -> float:
+        """The mean of |ln(measured / priced)|."""
+        return sum(abs(row.r) for row in self.rows) / len(self.rows)
+
 
 class MachineRows(NamedTuple):
     """A machine file with its text, the machine that it makes, and the series it is made of."""
