@@ -79,6 +79,11 @@ class SeriesHealth(NamedTuple):
     small_bar: float | None = None  # the share that small ones must reach
 
     @property
+    def largest(self) -> ValidatedPoint:
+        """The point of the largest size."""
+        return self.judged.points[-1]
+
+    @property
     def judgeable(self) -> bool:
         """Whether its sizes tell anything."""
         return self.large is not None or self.small is not None

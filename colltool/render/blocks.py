@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from colltool.base.errors import localize
-from colltool.base.formatting import counted, plain_number
+from colltool.base.formatting import counted, format_rate, format_time, plain_number, whole_bytes
 
 Record = TypeVar("Record")
 Value = TypeVar("Value")
@@ -48,6 +48,7 @@ class Column(NamedTuple, Generic[Record]):
     fold: int = 0
     get: Callable[[Record], object] | None = None  # full value of a record; None or "" for none
     path: str = ""
+    whole: bool = False  # a whole number of bytes is an integer, also in CSV
 
     def value(self, record: Record) -> Any:
         """The full value, for CSV and ``to_columns()``; None for an empty text."""
@@ -64,6 +65,8 @@ class Column(NamedTuple, Generic[Record]):
     def _read(self, record: Record) -> Any:
         read = self.get or partial(attribute_at, path=self.path or self.key)
         value = read(record)
+        if self.whole:
+            return whole_bytes(value)
         if not isinstance(value, str) or isinstance(value, StrEnum):
             return value
         # a statement is text here, in the words of the audience
@@ -79,18 +82,34 @@ def _title(key: str, title: str | None) -> str:
     return key if title is None else title
 
 
+def _shown_by_unit(key: str) -> Callable[[Any], str]:
+    """How numbers are shown by default: by the SI unit in their key."""
+    if key.endswith("_s"):
+        return format_time
+    if key.endswith("_Bps"):
+        return format_rate
+    return str
+
+
 def number(
     key: str,
     title: str | None = None,
-    show: Callable[[Value], str] = str,
+    show: Callable[[Value], str] | None = None,
     drop: int = 0,
     *,
     hidden: bool = False,
     get: Callable[[Record], Value | None] | None = None,
     path: str = "",
+    whole: bool = False,
 ) -> Column[Record]:
-    """Return a right-aligned column; its title is the key by default."""
-    return Column(key, _title(key, title), show, drop, hidden=hidden, get=get, path=path)
+    """Return a right-aligned column; its title is the key by default.
+
+    Without ``show``, ``total_s`` is shown as a time and ``busbw_Bps`` as a rate.
+    """
+    shown_as = show or _shown_by_unit(key)
+    return Column(
+        key, _title(key, title), shown_as, drop, hidden=hidden, get=get, path=path, whole=whole
+    )
 
 
 def label(
@@ -135,6 +154,12 @@ def flag(
     return label(key, title, yes_or_no, drop, hidden=hidden, get=get, path=path)
 
 
+def columns_at(path: str, *columns: Column[Any]) -> Columns[Any]:
+    """Columns of a record within the record: ``columns_at("row", number("total_s"))`` shows
+    ``row.total_s``."""
+    return tuple(column._replace(path=f"{path}.{column.path or column.key}") for column in columns)
+
+
 class Headline(NamedTuple):
     """The answer in a sentence or two: the first block of a result."""
 
@@ -175,6 +200,16 @@ class Table(NamedTuple):
     def with_shown(self, *keys: str) -> Table:
         """The table with these columns no longer hidden."""
         return self._with_hidden(keys, hidden=False)
+
+    def without_empty(self, *keys: str) -> Table:
+        """The table with those of these columns hidden that have no value in any row."""
+        empty = []
+        for column in self.columns:
+            if column.key in keys and all(
+                column.value(record) in (None, "") for record in self.records
+            ):
+                empty.append(column.key)
+        return self.without(*empty)
 
     def _with_hidden(self, keys: tuple[str, ...], *, hidden: bool) -> Table:
         columns = (

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from colltool.fabric.model import Fabric
-    from colltool.render.chart import BusbwChart
+    from colltool.render.busbw_chart import BusbwChart
     from colltool.render.text import Screen
 
     ResultType = TypeVar("ResultType", default=Any)
@@ -139,7 +139,7 @@ def rendered(
 def _chart(result: Any, *, asked: bool) -> BusbwChart | None:
     """The chart of a result; None without sizes enough to draw. ColltoolError for one that was
     asked for and cannot be drawn."""
-    from colltool.render.chart import FEWEST_SIZES
+    from colltool.render.busbw_chart import FEWEST_SIZES
 
     makes = view_of(result).chart
     found = makes(result) if makes is not None else None

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import displayed
 from colltool.render.blocks import Block, Column, Headline, Lines, Picture, Strips, Table, in_brief
-from colltool.render.chart import FURNITURE, LEAST_ROWS, MOST_ROWS, BusbwChart, ChartPen, draw
+from colltool.render.busbw_chart import FURNITURE, LEAST_ROWS, MOST_ROWS, BusbwChart, ChartPen, draw
 
 _LEAST_WIDTH = 20  # less is no width that anybody reads
 PLAIN_WIDTH = 80  # characters of the default view in a pipe or file

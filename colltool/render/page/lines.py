@@ -12,7 +12,7 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import NamedTuple
 
-from colltool.render.chart import Scale
+from colltool.render.busbw_chart import Scale
 from colltool.render.markup import html
 
 COLOURS = 6

@@ -22,7 +22,6 @@ from colltool.base.formatting import (
     range_text,
     sentence,
     size_text,
-    whole_bytes,
     whole_percent,
 )
 from colltool.calibration.calibrate import Calibration
@@ -43,13 +42,14 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
+    columns_at,
     flag,
-    gathered,
     label,
     later,
+    lines_by_names,
     number,
 )
-from colltool.render.chart import BusbwChart, series_chart
+from colltool.render.busbw_chart import BusbwChart, series_chart
 from colltool.render.dispatch import (
     View,
     context,
@@ -67,7 +67,7 @@ from colltool.render.shared_documents import (
     values_set,
     whole,
 )
-from colltool.render.views.health import Spoken
+from colltool.render.views.health import SeriesWords, skipped_text
 
 
 def _points_used(fit: FittedSeries) -> int:
@@ -121,15 +121,18 @@ def _three_digits(share: float) -> str:
 
 _PROTOCOLS: Columns[_SharedProtocol] = (
     label("collective", path="collectives"),
-    label("protocol", path="protocol.name"),
-    number("launch_overhead_s", "launch overhead", format_time, path="protocol.launch_overhead_s"),
-    _interval("launch_overhead_s", "overhead 95%", format_time, drop=4),
-    number("alpha_s", "alpha", format_time, path="protocol.alpha_s"),
-    _interval("alpha_s", "alpha 95%", format_time, drop=5),
-    number("bandwidth_Bps", "bandwidth", format_rate, path="protocol.bandwidth_Bps"),
-    _interval("bandwidth_Bps", "bandwidth 95%", format_rate, drop=3),
-    number("eta_beta", "eta_b", _three_digits, drop=1, path="protocol.eta_beta"),
-    number("local_copy_Bps", "local copy", format_rate, drop=2, path="protocol.copy_Bps"),
+    *columns_at(
+        "protocol",
+        label("protocol", path="name"),
+        number("launch_overhead_s", "launch overhead"),
+        _interval("launch_overhead_s", "overhead 95%", format_time, drop=4),
+        number("alpha_s", "alpha"),
+        _interval("alpha_s", "alpha 95%", format_time, drop=5),
+        number("bandwidth_Bps", "bandwidth"),
+        _interval("bandwidth_Bps", "bandwidth 95%", format_rate, drop=3),
+        number("eta_beta", "eta_b", _three_digits, drop=1),
+        number("local_copy_Bps", "local copy", drop=2, path="copy_Bps"),
+    ),
 )
 
 
@@ -143,13 +146,16 @@ class _FittedPoint(NamedTuple):
 _RESIDUALS: Columns[_FittedPoint] = (
     label("collective", path="fit.series.primitive"),
     number("ranks", path="fit.series.ranks"),
-    number("bytes", "size", size_text, get=lambda record: whole_bytes(record.residual.bytes)),
-    number("measured_s", "measured", format_time, path="residual.measured_s"),
-    number("fitted_s", "fitted", format_time, path="residual.fitted_s"),
-    number("relative_error", "error", signed_percent, path="residual.relative_error"),
-    label("algorithm", path="residual.algorithm"),
-    label("protocol", path="residual.protocol"),
-    flag("used", path="residual.used"),
+    *columns_at(
+        "residual",
+        number("bytes", "size", size_text, whole=True),
+        number("measured_s", "measured"),
+        number("fitted_s", "fitted"),
+        number("relative_error", "error", signed_percent),
+        label("algorithm"),
+        label("protocol"),
+        flag("used"),
+    ),
 )
 
 
@@ -157,8 +163,7 @@ def _residuals(result: Calibration) -> Table:
     records = []
     for fit in result.series:
         records += [_FittedPoint(fit, residual) for residual in fit.residuals]
-    fabric: Column[_FittedPoint] = label("fabric", get=lambda _: result.fabric.name)
-    return Table((fabric, *_RESIDUALS), tuple(records))
+    return Table((*context(fabric=result.fabric.name), *_RESIDUALS), tuple(records))
 
 
 _MEASURED_ROWS: Columns[SeriesRows] = (
@@ -175,12 +180,10 @@ def _rows_blocks(result: Calibration) -> list[Block]:
     own_rows = result.machine_rows
     assert own_rows is not None
     table = Table(_MEASURED_ROWS, own_rows.series, title="rows by series")
-    if not any(any(series.forced) for series in own_rows.series):
-        table = table.without("forced")
     return [
         Headline(_rows_answer(result)),
         *_next_lines(result),
-        table,
+        table.without_empty("forced"),
         *map(later, listed("rows skipped", map(_skipped, result.skipped))),
     ]
 
@@ -237,27 +240,24 @@ def _fitted_blocks(result: Calibration) -> list[Block]:
     left_out = []
     for fit in result.series:
         left_out += [(excluded.reason, fit.series.title) for excluded in fit.left_out]
-    off_curve = [f"{', '.join(titles)}: {reason}" for reason, titles in gathered(left_out).items()]
-    unused = [skip for skip in result.skipped if not skip.used]
-    used = [skip for skip in result.skipped if skip.used]
+    unused = [_skipped(skip) for skip in result.skipped if not skip.used]
+    used = [_skipped(skip) for skip in result.skipped if skip.used]
     detail = [
         Table(_FITTED, result.series, title="series"),
         *listed("notes", result.notes),
-        *listed("off the curve and not in the fit", off_curve),
-        *listed("rows skipped", map(_skipped, unused)),
-        *listed("rows used with a reservation", map(_skipped, used)),
+        *listed("off the curve and not in the fit", lines_by_names(left_out)),
+        *listed("rows skipped", unused),
+        *listed("rows used with a reservation", used),
     ]
-    machine_file = (
-        []
-        if result.machine_rows is None
-        else [Lines(_machine_file_note(result), ()), *_next_lines(result)]
-    )
+    machine_file: list[Block] = []
+    if result.machine_rows is not None:
+        note = _machine_file_note(result.machine_rows.total)
+        machine_file = [Lines(note, ()), *_next_lines(result)]
     return [Headline(_fitted(result)), *machine_file, _protocols(result), *map(later, detail)]
 
 
-def _machine_file_note(result: Calibration) -> str:
-    count = 0 if result.machine_rows is None else result.machine_rows.total
-    rows = counted(count, "row")
+def _machine_file_note(total: int) -> str:
+    rows = counted(total, "row")
     how_to_keep = either(
         shell=f"-o NAME.machine.yaml keeps the {rows} as they were measured",
         python=f"machine_text is a file of the {rows} as they were measured",
@@ -270,16 +270,16 @@ def _fitted(result: Calibration) -> str:
         return _rows_answer(result)
     where = on_fabric(result.fabric.name, result.overrides)
     worst = max(result.series, key=attrgetter("mape"))
-    names = worst.series.title
-    error = f"it is {percent(worst.mape)} off on average"
+    measured = worst.series.title
+    which = "it"
     if len(result.series) > 1:
-        names = f"{len(result.series)} measurements"
-        error = f"the worst of them ({worst.series.title}) is {percent(worst.mape)} off on average"
+        which = f"the worst of them ({measured})"
+        measured = f"{len(result.series)} measurements"
+    error = f"{which} is {percent(worst.mape)} off on average"
     if worst.cv_mape is not None:
         error += f", {percent(worst.cv_mape)} on unseen sizes"
     keep = either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file")
-    fitted = f"Fitted {result.tier} of {where} to {names}"
-    return f"{fitted}: {error}. {_written(result, keep)}"
+    return f"Fitted {result.tier} of {where} to {measured}: {error}. {_written(result, keep)}"
 
 
 def _protocols(result: Calibration) -> Table:
@@ -298,10 +298,7 @@ def _protocols(result: Calibration) -> Table:
         names = ", ".join(dict.fromkeys(fit.series.primitive.label for fit in group))
         records += [_SharedProtocol(names, protocol) for protocol in group[0].protocols]
     title = "protocols (at each size the fastest one counts)"
-    table = Table(_PROTOCOLS, tuple(records), title=title)
-    if all(record.protocol.eta_beta is None for record in records):
-        return table.without("eta_beta")
-    return table
+    return Table(_PROTOCOLS, tuple(records), title=title).without_empty("eta_beta")
 
 
 # --- the document of a fit
@@ -412,27 +409,26 @@ class _JudgedPoint(NamedTuple):
 
 
 _POINTS: Columns[_JudgedPoint] = (
-    label("collective", path="fit.series.primitive", hidden=True),
-    number("ranks", path="fit.series.ranks", hidden=True),
-    number("nodes", path="fit.series.nodes", hidden=True),
-    number("bytes", "size", size_text, get=lambda record: whole_bytes(record.point.shown_bytes)),
-    number("measured_s", "measured", format_time, path="point.measured_s"),
-    number("predicted_s", "predicted", format_time, path="point.predicted_s"),
-    number("relative_error", "error", signed_percent, path="point.relative_error"),
-    number("of_expected", "of expected", reached_percent, drop=1, path="point.of_expected"),
-    label("algorithm", drop=5, path="point.algorithm"),
-    label("protocol", drop=6, path="point.protocol"),
-    number("busbw_measured_Bps", "busbw", format_rate, drop=3, path="point.busbw_measured_Bps"),
-    number("busbw_expected_Bps", "expected", format_rate, drop=4, path="point.busbw_expected_Bps"),
-    label("bound", "bound by", drop=7, path="point.bound"),
-    label("nearest", drop=8, path="point.nearest", hidden=True),
-    number(
-        "nearest_error",
-        "its error",
-        signed_percent,
-        drop=9,
-        path="point.nearest_error",
-        hidden=True,
+    *columns_at(
+        "fit.series",
+        label("collective", path="primitive", hidden=True),
+        number("ranks", hidden=True),
+        number("nodes", hidden=True),
+    ),
+    *columns_at(
+        "point",
+        number("bytes", "size", size_text, path="shown_bytes", whole=True),
+        number("measured_s", "measured"),
+        number("predicted_s", "predicted"),
+        number("relative_error", "error", signed_percent),
+        number("of_expected", "of expected", reached_percent, drop=1),
+        label("algorithm", drop=5),
+        label("protocol", drop=6),
+        number("busbw_measured_Bps", "busbw", drop=3),
+        number("busbw_expected_Bps", "expected", drop=4),
+        label("bound", "bound by", drop=7),
+        label("nearest", drop=8, hidden=True),
+        number("nearest_error", "its error", signed_percent, drop=9, hidden=True),
     ),
 )
 
@@ -442,10 +438,7 @@ def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = ""
     records = []
     for fit in fits:
         records += [_JudgedPoint(fit, point) for point in fit.points]
-    table = Table(columns, tuple(records), title=title)
-    if any(record.point.protocol for record in records):
-        return table
-    return table.without("protocol")
+    return Table(columns, tuple(records), title=title).without_empty("protocol")
 
 
 def _blocks(result: Validation) -> list[Block]:
@@ -463,8 +456,8 @@ def _blocks(result: Validation) -> list[Block]:
         if len(fit.regimes) > 1:
             out += listed("mean error by what bounds the price", map(_regime, fit.regimes), first=0)
         out += listed("findings", fit.findings, first=0)
-    left_out = [_doubted(skip) for skip in result.skipped if not skip.used]
-    reserved = [_doubted(skip) for skip in result.skipped if skip.used]
+    left_out = [skipped_text(skip) for skip in result.skipped if not skip.used]
+    reserved = [skipped_text(skip) for skip in result.skipped if skip.used]
     out += listed("left out", left_out, first=0)
     out += listed("used with a reservation", reserved, first=0)
     if result.readings != USUAL:
@@ -477,10 +470,6 @@ def _chart(result: Validation) -> BusbwChart | None:
     if not result.series:
         return None
     return series_chart(max(result.series, key=lambda fit: abs(fit.worst)))
-
-
-def _doubted(skip: Skipped) -> str:
-    return f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
 
 
 def _series_name(series: Series) -> str:
@@ -500,13 +489,13 @@ def _answer(result: Validation) -> str:
     if not result.series:
         return text
     worst = max(result.series, key=lambda fit: abs(fit.worst))
-    of = f" ({worst.series.title})" if len(result.series) > 1 else ""
-    text += f" The worst size is {signed_percent(worst.worst)}{of}."
+    which = f" ({worst.series.title})" if len(result.series) > 1 else ""
+    text += f" The worst size is {signed_percent(worst.worst)}{which}."
     judged = [health for health in result.health if health.judgeable]
     if not judged or len(judged) > _MOST_NAMED:
         return text
-    spoken = Spoken(result.health, result.devices, where)
-    return f"{text} {sentence(spoken.passing(judged))}."
+    words = SeriesWords(result.health, result.devices, where)
+    return f"{text} {sentence(words.outcomes(judged))}."
 
 
 class ValidatedPointDocument(Document, extends=ValidatedPoint):

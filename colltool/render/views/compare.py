@@ -52,7 +52,7 @@ from colltool.render.blocks import (
     number,
     span_text,
 )
-from colltool.render.chart import BusbwChart, curves
+from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block, running

@@ -16,13 +16,11 @@ from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
     and_text,
     counted,
-    format_rate,
     format_time,
     or_text,
     percent,
     sentence,
     size_text,
-    whole_bytes,
     whole_percent,
 )
 from colltool.diagnosis.logged_channels import (
@@ -41,7 +39,6 @@ from colltool.diagnosis.results import (
     FleetPair,
     Prediction,
     SeriesHealth,
-    ValidatedPoint,
 )
 from colltool.diagnosis.sentences import statement
 from colltool.libraries.nccl.topology.damages import Damage
@@ -56,12 +53,13 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
+    columns_at,
     label,
     later,
     number,
     span_text,
 )
-from colltool.render.chart import BusbwChart, series_chart
+from colltool.render.busbw_chart import BusbwChart, series_chart
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import (
@@ -71,15 +69,15 @@ from colltool.render.shared_documents import (
     values_set,
     whole,
 )
-from colltool.render.views.health import SeriesHealthDocument, Spoken, together
+from colltool.render.views.health import (
+    SeriesHealthDocument,
+    SeriesWords,
+    skipped_text,
+    together,
+)
 
 _BOUND = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
 _MOST_SERIES, _MOST_NOTES = 10, 2  # shown without --all
-
-
-def _last(health: SeriesHealth) -> ValidatedPoint:
-    """The largest size of a series."""
-    return health.judged.points[-1]
 
 
 def _state(health: SeriesHealth) -> str:
@@ -99,31 +97,19 @@ def _state_text(state: str) -> str:
 
 
 _SERIES: Columns[SeriesHealth] = (
-    label("collective", "collective", attrgetter("label"), path="judged.series.primitive"),
-    number("ranks", path="judged.series.ranks"),
-    number("nodes", drop=4, path="judged.series.nodes"),
-    label("run", path="judged.series.run"),
+    *columns_at(
+        "judged.series",
+        label("collective", "collective", attrgetter("label"), path="primitive"),
+        number("ranks"),
+        number("nodes", drop=4),
+        label("run"),
+    ),
     label("wire", "tier", drop=1),
-    number(
-        "bytes",
+    *columns_at(
         "largest",
-        size_text,
-        drop=3,
-        get=lambda health: whole_bytes(_last(health).shown_bytes),
-    ),
-    number(
-        "busbw_measured_Bps",
-        "busbw",
-        format_rate,
-        drop=2,
-        get=lambda health: _last(health).busbw_measured_Bps,
-    ),
-    number(
-        "busbw_expected_Bps",
-        "expected",
-        format_rate,
-        drop=5,
-        get=lambda health: _last(health).busbw_expected_Bps,
+        number("bytes", "largest", size_text, drop=3, path="shown_bytes", whole=True),
+        number("busbw_measured_Bps", "busbw", drop=2),
+        number("busbw_expected_Bps", "expected", drop=5),
     ),
     number("large", "of expected", whole_percent),
     number("bar", "pass mark", whole_percent),
@@ -133,7 +119,7 @@ _SERIES: Columns[SeriesHealth] = (
 )
 _PREDICTED: Columns[Prediction] = (
     label("cause", "if the cause is"),
-    number("busbw_Bps", "busbw would be", format_rate),
+    number("busbw_Bps", "busbw would be"),
     number("seconds", "time", format_time),
 )
 _CAUSES: Columns[Cause] = (
@@ -160,22 +146,20 @@ def _table(result: Diagnosis) -> Table:
             get=lambda health: " ".join(causes.get(health.judged.series.title, ())),
             hidden=True,
         ),
-        label("set", get=lambda _: set_text(result.assumed.overrides), hidden=True),
+        *context(set=set_text(result.assumed.overrides)),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
     title = f"share of what {_where(result)} should reach"
     table = Table(columns, result.series, title=title, first=_MOST_SERIES)
-    # without columns in which no series has a value
-    for key, mark in (("large", "bar"), ("small", "small_bar")):
-        if all(getattr(health, key) is None for health in result.series):
-            table = table.without(key, mark)
-    if not any(health.judged.series.run for health in result.series):
-        table = table.without("run")
+    table = table.without_empty("run", "large", "small", "small_bar")
+    # the mark of large messages is known of a series without any
+    if all(health.large is None for health in result.series):
+        table = table.without("bar")
     return table
 
 
-def _spoken(result: Diagnosis) -> Spoken:
-    return Spoken(result.series, result.assumed.devices, _where(result))
+def _words(result: Diagnosis) -> SeriesWords:
+    return SeriesWords(result.series, result.assumed.devices, _where(result))
 
 
 def _found(finding: DiagnosisFinding, result: Diagnosis) -> list[SeriesHealth]:
@@ -188,8 +172,7 @@ def _reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
     if finding.low is None or finding.high is None:
         return "nothing was measured"
     found = _found(finding, result)
-    spoken = _spoken(result)
-    names = list(dict.fromkeys(spoken.who(health) for health in found))
+    names = list(dict.fromkeys(map(_words(result).name, found)))
     who = together(names) if len(names) <= _MOST_NAMED else f"{len(names)} measurements"
     verb = "reaches" if len(names) == 1 else "reach"
     if finding.size == "small":
@@ -231,38 +214,44 @@ def diagnosed(result: Diagnosis) -> str:
 def _answer(result: Diagnosis) -> str:
     """What is below expectation, the most likely cause, and how well it explains the times."""
     main = _main(result)
-    channels = _channels_said(result)
+    answer = _channels_said(result)
     if main is None:
-        if channels and not result.series:
-            return f"{channels}{_also_stated(result)}"
-        return f"{channels}{_without_finding(result)}{_also_stated(result)}"
-    fleet = channels
+        if result.series or not answer:
+            answer += _without_finding(result)
+        return f"{answer}{_also_stated(result)}"
     if result.fleet and any(host.bad for host in result.fleet.hosts):
-        fleet += f"{_fleet_text(result.fleet)} "
-    also = ""
+        answer += f"{_fleet_text(result.fleet)} "
     ended = _ended(result)
-    told = {id(main), id(ended)}
-    more = sum(id(finding) not in told for finding in result.findings)
-    if more:
-        where = localize(either(shell="; --all shows them", python=""))
-        verb = "There is" if more == 1 else "There are"
-        also = f" {verb} {counted(more, 'more finding')}{where}."
+    more = _more_findings(result)
     # the log itself states the causes
     if main is ended:
-        return f"{fleet}{_stated(main, result)}{_others(main)}{also}"
+        return f"{answer}{_stated(main, result)}{_others(main)}{more}"
     if ended:
-        fleet += f"{_stated(ended, result)} "
-    what = f"{fleet}{_stated_first(main, result)}Slow{_assumption(result.assumed)}: {_reached(main, result)}."
+        answer += f"{_stated(ended, result)} "
+    answer += (
+        f"{_stated_first(main, result)}Slow{_assumption(result.assumed)}: {_reached(main, result)}."
+    )
     found = _found(main, result)
     if len(found) == 1:
-        what += f" {_spoken(result).measured(found[0])}"
+        answer += f" {_words(result).largest(found[0])}"
     else:
-        what += f" Expected is what {_where(result)} should reach."
-    what += _beyond(result)
+        answer += f" Expected is what {_where(result)} should reach."
+    answer += _beyond(result)
     # a cause that no price supports is not guessed at
     if not main.causes:
-        return f"{what} {_UNEXPLAINED}.{also}"
-    return f"{what} {_likely(main, result)}{_others(main)}{also}"
+        return f"{answer} {_UNEXPLAINED}.{more}"
+    return f"{answer} {_likely(main, result)}{_others(main)}{more}"
+
+
+def _more_findings(result: Diagnosis) -> str:
+    """How many findings the answer does not name."""
+    named = {id(_main(result)), id(_ended(result))}
+    more = sum(id(finding) not in named for finding in result.findings)
+    if not more:
+        return ""
+    where = localize(either(shell="; --all shows them", python=""))
+    verb = "There is" if more == 1 else "There are"
+    return f" {verb} {counted(more, 'more finding')}{where}."
 
 
 def _channels_said(result: Diagnosis) -> str:
@@ -275,8 +264,17 @@ def _beyond(result: Diagnosis) -> str:
     """That other messages are faster than the fabric allows, which makes it a doubtful baseline."""
     if not result.too_fast:
         return ""
-    fastest = max(result.too_fast, key=lambda health: health.large or 0.0)
-    return f" But {_spoken(result).passes(fastest)}."
+    return f" But {_fastest(result)}."
+
+
+def _fastest(result: Diagnosis) -> str:
+    """What the fastest series reaches of what the fabric allows."""
+    fastest = max(result.too_fast, key=_large)
+    return _words(result).outcome(fastest)
+
+
+def _large(health: SeriesHealth) -> float:
+    return health.large or 0.0
 
 
 def _assumption(assumed: AssumedFabric) -> str:
@@ -410,16 +408,16 @@ def _without_finding(result: Diagnosis) -> str:
 
 def _healthy(result: Diagnosis) -> str:
     """What passes, in sentences: one measurement with its rates, few by name, of more the lowest."""
-    spoken = _spoken(result)
+    words = _words(result)
     judged = [health for health in result.series if health.judgeable]
     if len(judged) == 1:
-        return f"{spoken.passes(judged[0])}. {spoken.measured(judged[0])}"
+        return f"{words.outcome(judged[0])}. {words.largest(judged[0])}"
     expected = f"Expected is what {_where(result)} should reach."
     if len(judged) <= _MOST_NAMED:
-        return f"{spoken.passing(judged)}. {expected}"
+        return f"{words.outcomes(judged)}. {expected}"
     lowest = min(judged, key=_room)
     return (
-        f"all {len(judged)} measurements pass; nearest to its pass mark, {spoken.passes(lowest)}."
+        f"all {len(judged)} measurements pass; nearest to its pass mark, {words.outcome(lowest)}."
         f" {expected}"
     )
 
@@ -433,10 +431,8 @@ def _room(health: SeriesHealth) -> float:
 
 def _no_baseline(result: Diagnosis) -> str:
     """The answer where the times are faster than the fabric allows."""
-    fastest = max(result.too_fast, key=lambda health: health.large or 0.0)
-    where = _where(result)
-    text = f"Not judged: {_spoken(result).passes(fastest)} and {where} is no baseline."
-    if "pcie" in fastest.wire:
+    text = f"Not judged: {_fastest(result)} and {_where(result)} is no baseline."
+    if "pcie" in max(result.too_fast, key=_large).wire:
         text += " A PCIe slot carries no more; NVLink bridges would."
     fits = [name for name in result.fits if name != result.assumed.fabric]
     if fits:
@@ -527,10 +523,10 @@ _CHANNELS: Columns[_GraphRow] = (
     label("graph", path="graph.graph"),
     number("channels", path="graph.found.channels"),
     number("allowed_channels", "allowed", path="graph.allowed.channels"),
-    number("inside_Bps", "inside", format_rate, drop=1, path="graph.found.inside_Bps"),
-    number("allowed_inside_Bps", "allowed", format_rate, drop=2, path="graph.allowed.inside_Bps"),
-    number("across_Bps", "across", format_rate, path="graph.found.across_Bps"),
-    number("allowed_across_Bps", "allowed", format_rate, path="graph.allowed.across_Bps"),
+    number("inside_Bps", "inside", drop=1, path="graph.found.inside_Bps"),
+    number("allowed_inside_Bps", "allowed", drop=2, path="graph.allowed.inside_Bps"),
+    number("across_Bps", "across", path="graph.found.across_Bps"),
+    number("allowed_across_Bps", "allowed", path="graph.allowed.across_Bps"),
     label("types", "GPUs/NICs", drop=3, get=lambda row: _types(row.graph.found)),
     label("allowed_types", "allowed", drop=4, get=lambda row: _types(row.graph.allowed)),
     label("differs", get=lambda row: " ".join(_DIFFERS[word] for word in row.graph.differs)),
@@ -551,9 +547,7 @@ def _topology_blocks(result: Diagnosis) -> Iterator[Block]:
         rows += [_GraphRow(" ".join(node.hosts), graph) for graph in node.graphs]
     if rows:
         title = f"NCCL's channels beside what {topology.file} allows"
-        table = Table(_CHANNELS, tuple(rows), title=title)
-        if not any(row.hosts for row in rows):
-            table = table.without("hosts")
+        table = Table(_CHANNELS, tuple(rows), title=title).without_empty("hosts")
         yield later(table) if topology.agrees else table
 
 
@@ -580,8 +574,7 @@ def _line(stated: StatedLine) -> str:
 
 def _left_out(result: Diagnosis) -> Iterator[str]:
     """Rows of logs, then kernels of traces."""
-    for skip in result.skipped:
-        yield f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
+    yield from map(skipped_text, result.skipped)
     for kernels in result.left_out:
         count = counted(kernels.kernels, "kernel")
         yield f"{kernels.reason}: {count}, first in {kernels.file}"
@@ -812,15 +805,6 @@ class StatedDocument(Document, of=StatedLine):
     do: str | None = or_null("do")
 
 
-class GraphDifferenceDocument(Document, of=GraphDifference):
-    """A graph that a log states, and the one that a topology file allows."""
-
-    graph: str
-    found: GraphFigures
-    allowed: GraphFigures | None
-    differs: list[str]
-
-
 class DamageDocument(Document, of=Damage):
     """What makes the file's node give the log's channels: of which parts, and links or MB/s."""
 
@@ -839,7 +823,7 @@ class ComparedNodeDocument(Document, of=ComparedNode):
     where: str
     gpus: int | None = or_null("kept")
     differs: bool
-    graphs: list[GraphDifferenceDocument]
+    graphs: list[GraphDifference]
     damages: list[DamageDocument] = derived(
         lambda node: list(map(DamageDocument.of, node.explained.damages if node.explained else ()))
     )

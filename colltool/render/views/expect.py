@@ -27,7 +27,7 @@ from colltool.render.blocks import (
     lines_by_names,
     number,
 )
-from colltool.render.chart import BusbwChart, BusbwCurve
+from colltool.render.busbw_chart import BusbwChart, BusbwCurve
 from colltool.render.dispatch import View, listed, on_fabric
 from colltool.render.documents import Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block

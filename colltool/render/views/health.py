@@ -17,99 +17,122 @@ from colltool.base.formatting import (
 )
 from colltool.diagnosis.results import SeriesHealth
 from colltool.fabric.bundled_for import short_device
+from colltool.logs.series import Series, Skipped
 from colltool.render.documents import Document, derived, optional
+from colltool.render.shared_documents import whole
 
 
-class Spoken(NamedTuple):
-    """The series of an answer, and the devices that ran them: what sentences need to name one."""
+class SeriesName(NamedTuple):
+    """What ran, and on what: ``all-reduce`` on ``64 H200``."""
+
+    collective: str
+    ranks: str
+
+    def __str__(self) -> str:
+        return f"{self.collective} on {self.ranks}"
+
+
+class SeriesWords(NamedTuple):
+    """Sentences on the series of an answer."""
 
     series: Sequence[SeriesHealth]
-    devices: Sequence[str]
-    fabric: str  # with what changes it
+    devices: Sequence[str]  # that ran them, as the logs name them
+    fabric: str  # its name and overrides, as people read them
 
-    def who(self, health: SeriesHealth) -> str:
-        """What ran, and on what: ``all-reduce on 64 H200``."""
+    def name(self, health: SeriesHealth) -> SeriesName:
         series = health.judged.series
-        names = {short_device(device) for device in self.devices}
-        device = names.pop() if len(names) == 1 else ""
-        ranks = f"{series.ranks} {device}" if device else counted(series.ranks, "rank")
-        who = f"{series.primitive.label} on {ranks}"
-        # where these words do not tell series apart
-        kind = (series.primitive, series.ranks)
-        alike = [
-            other.judged.series
-            for other in self.series
-            if (other.judged.series.primitive, other.judged.series.ranks) == kind
-        ]
-        if series.nodes and len({other.nodes for other in alike}) > 1:
-            who += f" of {counted(series.nodes, 'node')}"
-        if series.run and len(alike) > 1:
-            who += f" ({series.run})"
-        return who
+        devices = {short_device(device) for device in self.devices}
+        ranks = counted(series.ranks, "rank")
+        if len(devices) == 1 and devices != {""}:
+            ranks = f"{series.ranks} {devices.pop()}"
+        alike = []
+        for other in self.series:
+            others = other.judged.series
+            if (others.primitive, others.ranks) == (series.primitive, series.ranks):
+                alike.append(others)
+        return SeriesName(series.primitive.label, ranks + _difference(series, alike))
 
-    def passes(self, health: SeriesHealth) -> str:
-        """Say how a series passes: ``all-reduce on 64 H200 reaches 103% of expected (pass mark
+    def outcome(self, health: SeriesHealth) -> str:
+        """How one series passes: ``all-reduce on 64 H200 reaches 103% of expected (pass mark
         80%)``. One that is too fast or not judged says why."""
-        who = self.who(health)
+        verb, rest = self._outcome(health)
+        return f"{self.name(health)} {verb} {rest}"
+
+    def _outcome(self, health: SeriesHealth) -> tuple[str, str]:
+        """The verb, which depends on the number of series, and what follows it."""
         if health.too_fast:
-            return f"{who} {self.too_fast(health)}"
+            times = format_factor(health.large or 0.0, 2).removesuffix("x")
+            return (
+                "is",
+                f"{times} times faster than {self.fabric} allows, so another machine ran it",
+            )
         if health.large is not None:
-            return f"{who} {reaches(health.large, health.bar)}"
+            return "reaches", _reached(health.large, health.bar)
         if health.small is None or health.small_bar is None:
-            return f"{who} was measured at too few sizes to be judged"
-        small = reaches(health.small, health.small_bar)
-        return f"{who} {small} on small messages; large ones were not measured"
+            return "was", "measured at too few sizes to be judged"
+        small = _reached(health.small, health.small_bar)
+        return "reaches", f"{small} on small messages; large ones were not measured"
 
-    def too_fast(self, health: SeriesHealth) -> str:
-        """``is 5.8 times faster than dgx-h100 allows, so another machine ran it``."""
-        times = format_factor(health.large or 0.0, 2).removesuffix("x")
-        return f"is {times} times faster than {self.fabric} allows, so another machine ran it"
+    def outcomes(self, judged: Sequence[SeriesHealth]) -> str:
+        """How few series pass, in one clause where it is the same."""
+        (verb, rest), *others = {self._outcome(health) for health in judged}
+        if len(judged) == 1 or others:
+            return and_text([self.outcome(health) for health in judged])
+        names = [self.name(health) for health in judged]
+        return f"{together(names)} {_OF_SEVERAL[verb]} {rest}"
 
-    def measured(self, health: SeriesHealth) -> str:
+    def largest(self, health: SeriesHealth) -> str:
         """The busbw at the largest size, and what it should be."""
-        last = health.judged.points[-1]
-        got = format_rate(last.busbw_measured_Bps, 3)
-        due = format_rate(last.busbw_expected_Bps, 3)
-        at = size_text(whole_bytes(last.shown_bytes))
-        return f"Measured: {got} busbw at {at}; expected of {self.fabric}: {due}."
-
-    def passing(self, judged: Sequence[SeriesHealth]) -> str:
-        """What few series reach, in one clause where it is the same."""
-        alike = {self.passes(health).partition(" reaches ")[2] for health in judged}
-        if len(judged) == 1 or len(alike) > 1:
-            return and_text([self.passes(health) for health in judged])
-        return f"{together([self.who(health) for health in judged])} reach {alike.pop()}"
+        point = health.largest
+        measured = format_rate(point.busbw_measured_Bps, 3)
+        expected = format_rate(point.busbw_expected_Bps, 3)
+        size = size_text(whole_bytes(point.shown_bytes))
+        return f"Measured: {measured} busbw at {size}; expected of {self.fabric}: {expected}."
 
 
-def reaches(share: float, mark: float) -> str:
-    return f"reaches {whole_percent(share)} of expected (pass mark {whole_percent(mark)})"
+_OF_SEVERAL = {"is": "are", "reaches": "reach", "was": "were"}
 
 
-def together(names: Sequence[str]) -> str:
-    """``all-reduce and all-gather on 8 H100``: what all names end with is said once."""
-    ends = {name.partition(" on ")[2] for name in names}
-    if len(names) == 1 or len(ends) > 1:
-        return and_text(names)
-    return f"{and_text([name.partition(' on ')[0] for name in names])} on {ends.pop()}"
+def _reached(share: float, mark: float) -> str:
+    return f"{whole_percent(share)} of expected (pass mark {whole_percent(mark)})"
+
+
+def _difference(series: Series, alike: Sequence[Series]) -> str:
+    """What tells a series apart from others of its collective and ranks, ``alike``: `` of 8 nodes``,
+    `` (second.log)``."""
+    text = ""
+    if series.nodes and len({other.nodes for other in alike}) > 1:
+        text = f" of {counted(series.nodes, 'node')}"
+    if series.run and len(alike) > 1:
+        text += f" ({series.run})"
+    return text
+
+
+def together(names: Sequence[SeriesName]) -> str:
+    """``all-reduce and all-gather on 8 H100``: ranks that all have are said once."""
+    if len({name.ranks for name in names}) > 1:
+        return and_text(list(map(str, names)))
+    return f"{and_text([name.collective for name in names])} on {names[0].ranks}"
+
+
+def skipped_text(skip: Skipped) -> str:
+    return f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
 
 
 # --- the document
 
 
-class _MeasuredSeriesDocument(Document, at="judged.series"):
-    collective: str = derived("judged.series.primitive")
-    ranks: int
-    nodes: int | None
-    run: str = optional("judged.series.run")
-
-
-class SeriesHealthDocument(_MeasuredSeriesDocument, of=SeriesHealth):
+class SeriesHealthDocument(Document, of=SeriesHealth):
     """A series against what the fabric should reach."""
 
+    collective: str = derived("judged.series.primitive")
+    ranks: int = derived("judged.series.ranks")
+    nodes: int | None = derived("judged.series.nodes")
+    run: str = optional("judged.series.run")
     wire: str
-    bytes: float = derived(lambda health: whole_bytes(health.judged.points[-1].shown_bytes))
-    busbw_measured_Bps: float = derived(lambda health: health.judged.points[-1].busbw_measured_Bps)
-    busbw_expected_Bps: float = derived(lambda health: health.judged.points[-1].busbw_expected_Bps)
+    bytes: float = whole("largest.shown_bytes")
+    busbw_measured_Bps: float = derived("largest.busbw_measured_Bps")
+    busbw_expected_Bps: float = derived("largest.busbw_expected_Bps")
     large: float | None
     small: float | None
     low: bool

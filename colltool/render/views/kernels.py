@@ -53,7 +53,7 @@ from colltool.render.blocks import (
     lines_by_names,
     number,
 )
-from colltool.render.chart import BusbwChart, curves
+from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within

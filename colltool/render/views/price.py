@@ -46,7 +46,7 @@ from colltool.render.blocks import (
     lines_by_text,
     number,
 )
-from colltool.render.chart import BusbwChart, BusbwCurve, curves
+from colltool.render.busbw_chart import BusbwChart, BusbwCurve, curves
 from colltool.render.dispatch import View, context, group_columns, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import may_be_as_fast, within, within_several

@@ -41,7 +41,7 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, context, listed, on_fabric, reached_percent
 from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
 from colltool.render.shared_documents import OnFabricDocument
-from colltool.render.views.health import SeriesHealthDocument, Spoken
+from colltool.render.views.health import SeriesHealthDocument, SeriesWords
 from colltool.render.views.trace_graphs import (
     ReplayedDocument,
     graph_blocks,
@@ -445,8 +445,8 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         title = "communication kernels of which no bytes are known"
         out.append(Table(_UNPRICED, result.unpriced, title=title, first=_MOST_TOTALS))
     for finding in result.findings:
-        spoken = Spoken([finding.health], (result.device,), where)
-        read = f"{spoken.passes(finding.health)}"
+        words = SeriesWords([finding.health], (result.device,), where)
+        read = words.outcome(finding.health)
         out.append(Lines(f"findings: {finding.series}", (read, *map(str, finding.findings))))
     reasons = [f"{why}: {counted(calls, 'call')}" for why, calls in _reasons(result).items()]
     out += listed("without a price", reasons)

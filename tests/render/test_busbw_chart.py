@@ -13,17 +13,17 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.render.chart import (
+from colltool.render.busbw_chart import (
     FEWEST_SIZES,
     FURNITURE,
     LEAST_ROWS,
     MOST_CURVES,
     MOST_ROWS,
-    Across,
     BusbwChart,
     BusbwCurve,
     ChartPen,
     Scale,
+    SizeAxis,
     curves,
     dots_of,
     draw,
@@ -71,7 +71,7 @@ def test_points_are_inside_and_curves_have_no_gaps(
     most = max(value for curve in chart.curves for _, value in curve.points)
     scale = Scale.up_to(most, 3)
     sizes = chart.sizes
-    axis = Across(sizes[0], sizes[-1], across)
+    axis = SizeAxis(sizes[0], sizes[-1], across)
     for curve in chart.curves:
         dots = dots_of(curve, axis, scale, high)
         assert all(0 <= column < across and 0 <= row < high for column, row in dots)
@@ -79,7 +79,7 @@ def test_points_are_inside_and_curves_have_no_gaps(
             assert right - left <= 1
             # a jump up or down is joined, but where two sizes fall on one column
             assert abs(next_row - low) <= 1 or left == right
-        ends = {(axis.at(size), scale.height(value, high)) for size, value in curve.points}
+        ends = {(axis.dot(size), scale.height(value, high)) for size, value in curve.points}
         assert ends <= set(dots)
 
 
@@ -89,7 +89,7 @@ def test_rates_that_rise_never_fall_on_the_screen(
 ) -> None:
     rates = sorted(data.draw(st.lists(RATES, min_size=len(sizes), max_size=len(sizes))))
     points = tuple(zip((2.0**size for size in sizes), rates, strict=True))
-    axis = Across(points[0][0], points[-1][0], across)
+    axis = SizeAxis(points[0][0], points[-1][0], across)
     dots = dots_of(BusbwCurve("up", points), axis, Scale.up_to(rates[-1], 4), high)
     for (left, low), (right, next_row) in pairwise(dots):
         assert left <= right
