@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum, StrEnum
 from functools import cache
+from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
 
 from colltool.base.errors import localize
@@ -144,8 +145,8 @@ class Document:
 
 
 def plain(value: Any) -> Any:
-    """A value for JSON: records by their document or field by field, tuples as lists, enums and
-    statements as text."""
+    """A value for JSON: records by their document or field by field, tuples and what a generator
+    yields as lists, enums and statements as text."""
     if isinstance(value, Statement):
         return localize(str(value))
     kind: Any = type(value)
@@ -155,7 +156,7 @@ def plain(value: Any) -> Any:
     names = field_names(kind)
     if names:
         return {name: plain(getattr(value, name)) for name in names}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | map | GeneratorType):
         return [plain(part) for part in value]
     if isinstance(value, StrEnum):
         return value.value

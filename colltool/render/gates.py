@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import floor, prod
 from operator import attrgetter
+from pathlib import Path
+from textwrap import indent
+from typing import NamedTuple
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError, argument_text
@@ -24,20 +27,14 @@ from colltool.render.grafana import (
 )
 from colltool.render.views.expect import keepers_text, machine_text
 
+_FILES = Path(__file__).parent / "gate_files"
 _GB = 1e9
-_GiB = 2**30
-_MiB = 2**20
+# bytes from which on measurements scatter little: scripts gate on these sizes where there are any
 STEADY = 128 * 2**20
-"""Bytes from which on measurements scatter little: scripts gate on these sizes where there are
-any."""
-_FLOAT = 4
-"""Bytes of an element of nccl-tests' default type."""
-_MOST_IN_A_HOST = 16
-"""GPUs of the largest host with one operating system; more are a rack of several."""
-_IN_A_TRAY = 4
-"""GPUs of a host of a rack: a compute tray of GB200 and GB300."""
-_OF_ONE_RANK = frozenset({AG, RS, A2A})
-"""Tests whose count is the part of one rank."""
+_FLOAT = 4  # bytes of an element of nccl-tests' default type
+_MOST_IN_A_HOST = 16  # GPUs of the largest host with one operating system; more are a rack
+_IN_A_TRAY = 4  # GPUs of a host of a rack: a compute tray of GB200 and GB300
+_OF_ONE_RANK = frozenset({AG, RS, A2A})  # tests whose count is the part of one rank
 
 
 def gate_text(result: Expected, form: str) -> str:
@@ -53,7 +50,15 @@ def gate_text(result: Expected, form: str) -> str:
     return "\n".join(_WRITERS[form](result)) + "\n"
 
 
-def _about(result: Expected) -> list[str]:
+def _filled(name: str, **words: object) -> str:
+    """A file of ``gate_files``; words between two ``@`` stand for those of a gate."""
+    text = (_FILES / name).read_text(encoding="utf-8").removesuffix("\n")
+    for word, meaning in words.items():
+        text = text.replace(f"@{word}@", str(meaning))
+    return text
+
+
+def _about(result: Expected) -> str:
     """What the numbers are, as comments."""
     lines = [
         f"# {machine_text(result)}, by colltool {__version__}.",
@@ -64,7 +69,7 @@ def _about(result: Expected) -> list[str]:
         which = "every gate" if len(wide) == len(result.sizes) else f"{len(wide)} of the gates"
         reason = wide[-1].interval.reason
         lines.append(f"# No measurement supports {which}, wide for that: {reason}.")
-    return lines
+    return "\n".join(lines)
 
 
 def _gate(size: ExpectedSize) -> str:
@@ -82,7 +87,7 @@ def _nccl_tests(result: Expected) -> Iterator[str]:
 
     As its sizes are, those that give a rank no element are left out.
     """
-    yield from _about(result)
+    yield _about(result)
     for primitive, sizes in _by_test(result.sizes).items():
         yield f"# Collective test starting: {sizes[0].test}_perf"
         yield f"#{'expected':>65}{'gate':>37}"
@@ -118,41 +123,37 @@ def _by_test(sizes: Iterable[ExpectedSize]) -> dict[Primitive, list[ExpectedSize
 
 def _prometheus(result: Expected) -> Iterator[str]:
     """The text format 0.0.4: gauges in base units, a series a test and size."""
-    expected: dict[str, ExpectedSize] = {}
-    for size in result.sizes:
-        expected[_labels(result, size)] = size
-    gauges: list[tuple[str, str, Mapping[str, object]]] = [
+    labelled = [(_labels(result, size), size) for size in result.sizes]
+    keepers = keepers_text(result.share)
+    gauges: list[tuple[str, str, Callable[[ExpectedSize], object]]] = [
         (
             EXPECTED_BUSBW,
             "Bus bandwidth that a healthy machine should reach.",
-            {labels: size.busbw_Bps for labels, size in expected.items()},
+            attrgetter("busbw_Bps"),
         ),
-        (
-            FLOOR_BUSBW,
-            f"Bus bandwidth that {keepers_text(result.share)} keep.",
-            {labels: size.floor_busbw_Bps for labels, size in expected.items()},
-        ),
-        (
-            EXPECTED_SECONDS,
-            "Time of one call on a healthy machine.",
-            {labels: size.expected_s for labels, size in expected.items()},
-        ),
+        (FLOOR_BUSBW, f"Bus bandwidth that {keepers} keep.", attrgetter("floor_busbw_Bps")),
+        (EXPECTED_SECONDS, "Time of one call on a healthy machine.", attrgetter("expected_s")),
         (
             FLOOR_SUPPORTED,
             "1 where measurements of such machines support the floor, 0 where it is a wide one.",
-            {labels: int(size.supported) for labels, size in expected.items()},
+            lambda size: int(size.supported),
         ),
     ]
+    for gauge, text, value in gauges:
+        series = {labels: value(size) for labels, size in labelled}
+        yield from _gauge_lines(gauge, text, series)
     if result.measured:
         measured = {
             _labels(result, size.expected): size.measured_busbw_Bps for size in result.measured
         }
-        gauges.append((MEASURED_BUSBW, "Bus bandwidth of the log.", measured))
-    for gauge, text, series in gauges:
-        yield f"# HELP {gauge} {text}"
-        yield f"# TYPE {gauge} gauge"
-        for labels, value in series.items():
-            yield f"{gauge}{labels} {value!r}"
+        yield from _gauge_lines(MEASURED_BUSBW, "Bus bandwidth of the log.", measured)
+
+
+def _gauge_lines(gauge: str, text: str, series: Mapping[str, object]) -> Iterator[str]:
+    yield f"# HELP {gauge} {text}"
+    yield f"# TYPE {gauge} gauge"
+    for labels, value in series.items():
+        yield f"{gauge}{labels} {value!r}"
 
 
 def _labels(result: Expected, size: ExpectedSize) -> str:
@@ -183,48 +184,47 @@ def _steady(sizes: list[ExpectedSize]) -> list[ExpectedSize]:
     return [size for size in sizes if size.bytes >= STEADY] or sizes
 
 
-def _binary(size: float, unit: str, step: int) -> str | None:
-    """``4G``; None where the size is no whole number of the unit."""
-    return None if size % step else f"{int(size) // step}{unit}"
+class _NvsentinelCheck(NamedTuple):
+    """An init container of NVSentinel's chart ``preflight``, which runs whole multiples of a unit."""
+
+    name: str
+    key: str  # of its sizes
+    unit: str
+    suffix: str  # of a size
+    step: int  # bytes of the unit
+    most: int  # sizes, as many as its own default
 
 
-# The values of NVSentinel's chart `preflight`, as docs/configuration/preflight.md of its main branch
-# has them in 2026: an init container a check, its threshold in BW_THRESHOLD_GBPS (GB/s of busbw).
+# as docs/configuration/preflight.md of the main branch has them in 2026
+_LOOPBACK = _NvsentinelCheck("preflight-nccl-loopback", "TEST_SIZE_MB", "MiB", "", 2**20, 1)
+_ALL_REDUCE = _NvsentinelCheck("preflight-nccl-allreduce", "MESSAGE_SIZES", "GiB", "G", 2**30, 2)
+
+
 def _nvsentinel(result: Expected) -> Iterator[str]:
     """Values of NVSentinel's chart: its loopback check on one node, its all-reduce check on more.
 
-    One threshold holds for all sizes that it runs, so it is the least of theirs.
+    One threshold (BW_THRESHOLD_GBPS, GB/s of busbw) holds for all sizes that a check runs, so it is
+    the least of theirs.
     """
-    sizes = _all_reduces(result, "nvsentinel")
-    if result.nodes > 1:
-        name = "preflight-nccl-allreduce"
-        unit, step = "G", _GiB
-    else:
-        name = "preflight-nccl-loopback"
-        unit, step = "", _MiB
+    check = _ALL_REDUCE if result.nodes > 1 else _LOOPBACK
     whole = []
-    for size in sizes:
-        text = _binary(size.bytes, unit, step)
-        if text is not None:
-            whole.append((size, text))
+    for size in _all_reduces(result, "nvsentinel"):
+        if size.bytes % check.step == 0:
+            whole.append(size)
     if not whole:
-        what = f"{name} runs whole {'GiB' if unit else 'MiB'}, and no size is"
+        what = f"{check.name} runs whole {check.unit}, and no size is"
         fix = f"write {argument_text('sizes', '4G,8G')}"
         raise ColltoolError(what, argument="sizes", fix=fix)
-    # as many sizes as its own default: 4G,8G; loopback takes one
-    taken = whole[-2:] if unit else whole[-1:]
-    least = min((size for size, _ in taken), key=attrgetter("floor_busbw_Bps"))
-    key = "MESSAGE_SIZES" if unit else "TEST_SIZE_MB"
-    yield from _about(result)
-    yield "# Values of NVSentinel's chart (its preflight.initContainers, main branch of 2026)."
-    yield "preflight:"
-    yield "  initContainers:"
-    yield f"    - name: {name}"
-    yield "      env:"
-    yield "        - name: BW_THRESHOLD_GBPS"
-    yield f'          value: "{_gate(least)}"'
-    yield f"        - name: {key}"
-    yield f'          value: "{",".join(text for _, text in taken)}"'
+    taken = whole[-check.most :]
+    least = min(taken, key=attrgetter("floor_busbw_Bps"))
+    yield _filled(
+        "nvsentinel.yaml",
+        about=_about(result),
+        check=check.name,
+        gate=_gate(least),
+        key=check.key,
+        sizes=",".join(f"{int(size.bytes) // check.step}{check.suffix}" for size in taken),
+    )
 
 
 # An overlay of aicr's recipes, kind RecipeMetadata of aicr.run/v1beta1 (recipes/overlays of its main
@@ -233,69 +233,36 @@ def _aicr(result: Expected) -> Iterator[str]:
     """An overlay with the floor of ``nccl-all-reduce-bw``, at the largest size."""
     last = _all_reduces(result, "aicr")[-1]
     device = result.device.lower().partition("-")[0] or "any"
-    yield from _about(result)
-    yield f"# An overlay of aicr (aicr.run/v1beta1), for all_reduce_perf of {int(last.bytes)} bytes."
-    yield "kind: RecipeMetadata"
-    yield "apiVersion: aicr.run/v1beta1"
-    yield "metadata:"
-    yield f"  name: {device}-any-training"
-    yield "spec:"
-    yield "  base: base"
-    yield "  criteria:"
-    yield "    service: any"
-    yield f"    accelerator: {device}"
-    yield "    intent: training"
-    yield "  validation:"
-    yield "    performance:"
-    yield "      checks:"
-    yield "        - nccl-all-reduce-bw"
-    yield "      constraints:"
-    yield "        - name: nccl-all-reduce-bw"
-    yield f'          value: ">= {_gate(last)}"'
+    yield _filled(
+        "aicr.yaml",
+        about=_about(result),
+        bytes=int(last.bytes),
+        device=device,
+        gate=_gate(last),
+    )
 
 
-# busbw stands where the first line of names has it, which begins with a # of its own; nccl-tests
-# rounds sizes down to whole elements of every rank
-_COMPARE = r"""compare() {
-  awk -v test="$1" '
-    FNR == NR { if ($1 == test) gate[$2] = $3; next }
-    $1 == "preflight:" { mine = $2 == test; column = 0; next }
-    $1 == "#" { for (i = 1; i <= NF; i++) if ($i == "busbw") { column = i - 1; break } next }
-    mine && column && $1 ~ /^[0-9]+$/ {
-      for (size in gate) if ($1 + 0 <= size + 0 && $1 + 0 > size * 0.99) {
-        seen[size] = 1
-        if ($column + 0 >= gate[size] + 0) continue
-        printf "%s_perf at %s B: %s GB/s, the gate is %s\n", test, size, $column, gate[size]
-        low = 1
-      }
-    }
-    END {
-      for (size in gate) if (!(size in seen)) {
-        printf "%s_perf at %s B: no result\n", test, size
-        low = 1
-      }
-      exit low
-    }
-  ' "$gates" "$log"
-}"""
+def _preflight(result: Expected, scheduler: str, run: str) -> str:
+    """A script that runs the tests of a gate, and compares each with its gates.
 
-
-def _script_head(result: Expected, batch: Iterable[str]) -> Iterator[str]:
-    """The lines that both scripts begin with; ``batch`` are the lines before the first command."""
-    yield "#!/bin/bash"
-    yield from _about(result)
-    yield "# Runs nccl-tests and compares its bus bandwidth; exit 1 if a size falls short."
-    yield from batch
-    yield "set -euo pipefail"
-    yield "gates=$(mktemp) log=$(mktemp)"
-    yield 'trap \'rm -f "$gates" "$log"\' EXIT'
-    yield "# test, bytes, GB/s"
-    yield "cat >\"$gates\" <<'END'"
+    Args:
+        scheduler: the lines before the first command.
+        run: the commands that write the log: before the rows of a test a line ``preflight: TEST``.
+    """
+    gates = []
+    comparisons = []
     for sizes in _by_test(result.sizes).values():
+        comparisons.append(f"compare {sizes[0].test} || low=1")
         for size in _steady(sizes):
-            yield f"{size.test} {int(size.bytes)} {_gate(size)}"
-    yield "END"
-    yield from _COMPARE.splitlines()
+            gates.append(f"{size.test} {int(size.bytes)} {_gate(size)}")
+    return _filled(
+        "preflight.sh",
+        about=_about(result),
+        scheduler=scheduler,
+        gates="\n".join(gates),
+        run=run,
+        comparisons="\n".join(comparisons),
+    )
 
 
 def _runs(result: Expected) -> Iterator[tuple[str, str]]:
@@ -317,81 +284,27 @@ def _hosts(result: Expected) -> tuple[int, int]:
 def _slurm(result: Expected) -> Iterator[str]:
     """A batch script that runs the tests once on all hosts."""
     hosts, gpus = _hosts(result)
-    batch = [
-        f"#SBATCH --nodes={hosts}",
-        f"#SBATCH --ntasks-per-node={gpus}",
-        f"#SBATCH --gpus-per-node={gpus}",
-    ]
-    yield from _script_head(result, batch)
-    yield "# the folder of nccl-tests' programs, built with MPI=1"
-    yield "NCCL_TESTS=${NCCL_TESTS:-/opt/nccl-tests/build}"
+    runs = []
     for test, options in _runs(result):
-        yield f'echo "preflight: {test}" >>"$log"'
-        yield f'srun "$NCCL_TESTS/{test}_perf" {options} >>"$log"'
-    yield from _verdict(result)
-
-
-def _verdict(result: Expected) -> Iterator[str]:
-    """Compare each test with its gates; lines of the log say whose rows follow."""
-    yield "low=0"
-    for sizes in _by_test(result.sizes).values():
-        yield f"compare {sizes[0].test} || low=1"
-    yield "exit $low"
+        runs.append(f'echo "preflight: {test}" >>"$log"')
+        runs.append(f'srun "$NCCL_TESTS/{test}_perf" {options} >>"$log"')
+    scheduler = (
+        f"#SBATCH --nodes={hosts}\n#SBATCH --ntasks-per-node={gpus}\n#SBATCH --gpus-per-node={gpus}"
+    )
+    yield _preflight(result, scheduler, _filled("slurm.sh", runs="\n".join(runs)))
 
 
 def _kubernetes(result: Expected) -> Iterator[str]:
-    """An MPIJob of the Kubeflow MPI operator (kubeflow.org/v2beta1) whose log is compared here."""
+    """An MPIJob of the Kubeflow MPI operator (kubeflow.org/v2beta1) that runs the tests once on all
+    hosts, and whose log is compared here."""
     hosts, gpus = _hosts(result)
-    yield from _script_head(result, ["# Needs kubectl and the Kubeflow MPI operator (v2beta1)."])
-    yield "# an image with nccl-tests, built with MPI=1, in NCCL_TESTS, and sshd"
-    yield "IMAGE=${IMAGE:?an image with nccl-tests}"
-    yield "NCCL_TESTS=${NCCL_TESTS:-/opt/nccl-tests/build}"
-    yield "kubectl apply -f - <<END"
-    yield from _mpi_job(hosts, gpus, result)
-    yield "END"
-    yield "kubectl wait --for=condition=Succeeded --timeout=30m mpijob/colltool-preflight"
-    pods = "training.kubeflow.org/job-name=colltool-preflight"
-    role = "training.kubeflow.org/job-role=launcher"
-    yield f'kubectl logs --tail=-1 -l {pods},{role} >"$log"'
-    yield "kubectl delete mpijob colltool-preflight"
-    yield from _verdict(result)
-
-
-def _mpi_job(hosts: int, gpus: int, result: Expected) -> Iterator[str]:
-    """A Kubernetes MPIJob that runs the tests once on all hosts."""
-    commands = []
+    runs = []
     for test, options in _runs(result):
-        commands.append(f"echo preflight: {test}")
-        commands.append(f"mpirun -np {result.group.ranks} $NCCL_TESTS/{test}_perf {options}")
-    yield "apiVersion: kubeflow.org/v2beta1"
-    yield "kind: MPIJob"
-    yield "metadata:"
-    yield "  name: colltool-preflight"
-    yield "spec:"
-    yield f"  slotsPerWorker: {gpus}"
-    yield "  mpiReplicaSpecs:"
-    yield "    Launcher:"
-    yield "      replicas: 1"
-    yield "      template:"
-    yield "        spec:"
-    yield "          containers:"
-    yield "            - name: launcher"
-    yield "              image: $IMAGE"
-    yield "              command: [bash, -ec]"
-    yield "              args:"
-    yield "                - |"
-    for line in commands:
-        yield f"                  {line}"
-    yield "    Worker:"
-    yield f"      replicas: {hosts}"
-    yield "      template:"
-    yield "        spec:"
-    yield "          containers:"
-    yield "            - name: worker"
-    yield "              image: $IMAGE"
-    yield "              resources:"
-    yield "                limits:"
-    yield f"                  nvidia.com/gpu: {gpus}"
+        runs.append(f"echo preflight: {test}")
+        runs.append(f"mpirun -np {result.group.ranks} $NCCL_TESTS/{test}_perf {options}")
+    indented = indent("\n".join(runs), " " * 18)
+    run = _filled("kubernetes.sh", hosts=hosts, gpus=gpus, runs=indented)
+    yield _preflight(result, "# Needs kubectl and the Kubeflow MPI operator (v2beta1).", run)
 
 
 _WRITERS: Mapping[str, Callable[[Expected], Iterator[str]]] = {

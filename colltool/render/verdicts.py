@@ -14,6 +14,7 @@ from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
+    and_text,
     counted,
     format_bytes,
     format_count,
@@ -27,23 +28,11 @@ from colltool.render.blocks import Block, Lines
 
 # A terminal of the usual size, which the default view of a comparison fits.
 WIDTH = 80
-HEIGHT = 24  # of a terminal of the usual size
-# Lines of the headline there.
-MOST_LINES = 4
-# The most rows of the table of the default view.
-MOST_ROWS = 12
-# The borders and titles of a table, the blank lines around it, and the line that names --all.
-_FRAME = 8
-# More rivals than this are named by the nearest alone.
-_MOST_RIVALS = 2
-
-
-def listed_names(names: Sequence[str], conjunction: str = "and") -> str:
-    """Such as ``a, b and c``."""
-    *others, last = names
-    if others:
-        return f"{', '.join(others)} {conjunction} {last}"
-    return last
+HEIGHT = 24
+MOST_LINES = 4  # of the headline there
+MOST_ROWS = 12  # of the table of the default view
+_FRAME = 8  # lines: borders and titles of a table, blanks around it, and the one that names --all
+_MOST_RIVALS = 2  # that a sentence names; of more only the nearest
 
 
 # --- the verdict on a question
@@ -58,14 +47,15 @@ def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: boo
 def claims_text(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
     """The verdict without its question."""
     text = ""
-    for claim, before in zip(verdict.claims, (None, *verdict.claims), strict=False):
-        same = before is not None and (before.call, before.winner) == ("winner", claim.winner)
-        if same and len(claim.rivals) == 1:
-            text += f" and {_times(claim.rivals[0])}{_where(claim)}"
-        elif before is not None:
-            text += f", {_claim(result, claim, again=True)}"
-        else:
+    before: SizeBand | None = None
+    for claim in verdict.claims:
+        if before is None:
             text = _claim(result, claim, again=False)
+        elif (before.call, before.winner) == ("winner", claim.winner) and len(claim.rivals) == 1:
+            text += f" and {_times(claim.rivals[0])}{_where(claim)}"
+        else:
+            text += f", {_claim(result, claim, again=True)}"
+        before = claim
     if verdict.rest is not None:
         rest = _rest(result, verdict, verdict.rest, brief=brief)
         text = f"{text}; {rest}" if text else rest
@@ -114,7 +104,7 @@ def _collective(verdict: QuestionVerdict) -> str:
 def _ranks(ranks: Sequence[int]) -> str:
     if len(ranks) > 2:
         return f"{ranks[0]} to {ranks[-1]} ranks"
-    return f"{listed_names(list(map(str, ranks)))} ranks"
+    return f"{and_text(ranks)} ranks"
 
 
 def _claim(result: Comparison, claim: SizeBand, *, again: bool) -> str:
@@ -134,7 +124,7 @@ def _claim(result: Comparison, claim: SizeBand, *, again: bool) -> str:
     if again and len(rivals) == 1:
         return f"{subject} {_times(rivals[0])} faster{where}"
     faster = [f"{_times(rival)} faster than {rival.column}" for rival in rivals]
-    return f"{subject} {listed_names(faster)}{where}"
+    return f"{subject} {and_text(faster)}{where}"
 
 
 def _behind(claim: SizeBand) -> str:
@@ -142,9 +132,9 @@ def _behind(claim: SizeBand) -> str:
     slower = [rival for rival in claim.rivals if rival.slower]
     if len(slower) > _MOST_RIVALS:
         leading = [rival.column for rival in claim.rivals if not rival.slower]
-        return f"all but {listed_names(leading)} are slower than the fastest"
+        return f"all but {and_text(leading)} are slower than the fastest"
     texts = [f"{rival.column} is {_times(rival)}" for rival in slower]
-    return f"{listed_names(texts)} slower than the fastest"
+    return f"{and_text(texts)} slower than the fastest"
 
 
 def _where(claim: SizeBand) -> str:
@@ -216,30 +206,34 @@ def _unlike(result: Comparison) -> str:
     for difference in result.ground:
         (_, having), (_, lacking) = difference.parts[0], difference.parts[-1]
         if difference.code == "software_time":
-            includes = _does(having, "includes", "include")
-            lacks = _does(lacking, "does not", "do not")
-            return f"{includes} measured library overhead, {lacks}; {add_like(lacking)}"
+            return (
+                f"{does(having, 'includes', 'include')} measured library overhead,"
+                f" {does(lacking, 'does not', 'do not')}; {add_like(lacking)}"
+            )
     for difference in result.ground:
         if difference.code == "launch":
             for value, names in difference.parts:
                 if value is None:
-                    has = _does(names, "has", "have")
-                    return f"{has} no launch overhead, so short times are lower limits"
+                    return (
+                        f"{does(names, 'has', 'have')} no launch overhead, so short times are lower"
+                        " limits"
+                    )
     return "one of the times lacks library overhead that the other includes"
 
 
-def _does(names: Sequence[str], singular: str, plural: str) -> str:
-    return f"{listed_names(names)} {singular if len(names) == 1 else plural}"
+def does(names: Sequence[str], singular: str, plural: str) -> str:
+    """Names as the subject of a verb: ``a has``, ``a and b have``."""
+    return f"{and_text(names)} {singular if len(names) == 1 else plural}"
 
 
 def add_like(names: Sequence[str]) -> str:
     """What to write into files whose library has no measured overhead."""
-    return f'base {listed_names(names)} on a shipped machine (add "like: hgx-h200")'
+    return f'base {and_text(names)} on a shipped machine (add "like: hgx-h200")'
 
 
 def add_library(names: Sequence[str]) -> str:
     """What to write into files that name no library."""
-    return f'add "library: nccl" to {listed_names(names)}, or "like: hgx-h200"'
+    return f'add "library: nccl" to {and_text(names)}, or "like: hgx-h200"'
 
 
 # --- what was done to the fabrics, and what would fit them
@@ -261,7 +255,7 @@ def fitted_sentences(columns: Iterable[tuple[str, Fitted]]) -> list[str]:
         if change.per_rack is not None:
             runs = "run" if several else "runs"
             parts.append(f"{runs} {change.per_rack} of the {change.rack} ranks per {change.noun}")
-        found.append(f"{listed_names(list(alike))} {listed_names(parts)}")
+        found.append(f"{and_text(list(alike))} {and_text(parts)}")
     return found
 
 
@@ -272,7 +266,7 @@ def _of_fabrics(columns: Iterable[CompareColumn]) -> Iterator[tuple[str, Fitted]
 
 def offer_sentence(offer: RanksOffer) -> str:
     """``256 ranks do not fill whole racks on nvl72; compare at -n 216 or 288``."""
-    where = listed_names(offer.missing)
+    where = and_text(offer.missing)
     fails = "do not fit" if offer.too_many else f"do not fill whole {offer.noun}s"
     text = f"{offer.ranks} ranks {fails} on {where}"
     if not offer.nearest:

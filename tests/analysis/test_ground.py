@@ -16,8 +16,9 @@ from colltool.analysis.outcomes import SAME
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.estimate.placement import GroupSpec
+from colltool.render.assumption_differences import basis_sentences
 from colltool.render.dispatch import document, rendered
-from colltool.render.views.compare import basis_sentences, conclusions, verdict
+from colltool.render.views.compare import conclusions, verdict
 from colltool.render.views.sensitivity import sensitivity_title
 from colltool.render.views.sweep import sweep_title
 

@@ -1,9 +1,8 @@
-"""``compare``: fabrics side by side, who wins, ratios to the first; and what makes prices not
-comparable.
+"""``compare``: fabrics side by side, who wins, and ratios to the first.
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`verdict` and :func:`conclusions` its
-headline, which reports repeat. What two prices assume differently (:func:`basis_block`) follows,
-documents come last.
+headline, which reports repeat; documents come last. What two prices assume differently is worded
+in :mod:`colltool.render.assumption_differences`.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
-from colltool.algorithms.libraries import LIBRARIES
-from colltool.analysis.basis import LAYERS, BasisDifference, Layer
 from colltool.analysis.cells import Cell
 from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
 from colltool.analysis.fitted import Fitted
@@ -30,8 +27,6 @@ from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
     format_factor,
-    format_rate,
-    format_time,
     percent,
     sentence,
     title_size,
@@ -39,8 +34,13 @@ from colltool.base.formatting import (
 from colltool.base.primitives import Primitive
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
-from colltool.fabric.shipped import shipped_fabrics
 from colltool.machines.used import Overrides, assumed_of, user_rows_of
+from colltool.render.assumption_differences import (
+    BasisDocument,
+    basis_lines,
+    basis_summary,
+    layers_sentence,
+)
 from colltool.render.blocks import (
     Block,
     Column,
@@ -66,11 +66,8 @@ from colltool.render.shared_documents import (
     whole_size,
 )
 from colltool.render.verdicts import (
-    add_library,
-    add_like,
     headline,
     height,
-    listed_names,
     lists_that_fit,
     offer_sentence,
     rows_that_fit,
@@ -84,7 +81,7 @@ from colltool.render.verdicts import (
 _WHERE: Columns[CompareLine] = (
     label("primitive", "primitive", lambda primitive: primitive.label),
     number("ranks"),
-    number("bytes", "size", title_size, get=whole_size),
+    number("bytes", "size", title_size, whole=True),
 )
 
 
@@ -97,18 +94,14 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine
     """The columns of the long table; ``people`` see the library's names."""
     for at, column in enumerate(result.columns):
         cell = partial(_cell, at=at)
-        yield number(
-            f"{column.name}:total_s", column.name, format_time, get=partial(cell, name="total_s")
-        )
+        yield number(f"{column.name}:total_s", column.name, get=partial(cell, name="total_s"))
         # the first is what the others are compared with
         if at:
             ratio = partial(CompareLine.ratio, column=at)
             drop = 0 if len(result.columns) == 2 else 1
             yield number(f"{column.name}:ratio", "ratio", format_factor, drop, get=ratio)
         busbw = partial(cell, name="busbw_Bps")
-        yield number(
-            f"{column.name}:busbw_Bps", "busbw", format_rate, drop=4, get=busbw, hidden=people
-        )
+        yield number(f"{column.name}:busbw_Bps", "busbw", drop=4, get=busbw, hidden=people)
         yield label(
             f"{column.name}:algorithm",
             runs_title(line.cells[at] for line in result.lines),
@@ -117,7 +110,7 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine
             hidden=people and _same_algorithms(result, at),
         )
     names = [column.name for column in result.columns]
-    call = partial(_winner if not people else _call, names=names)
+    call = partial(_call if people else _winner, names=names)
     yield label("winner", drop=2, fold=12, get=call)
 
 
@@ -149,9 +142,9 @@ def _call(line: CompareLine, names: Sequence[str]) -> str | None:
 
 def _same_algorithms(result: Comparison, at: int) -> bool:
     """Whether the fastest of a column are those of the column before."""
-    if not at:
-        return False
-    return all(line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines)
+    return at > 0 and all(
+        line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines
+    )
 
 
 def _table(result: Comparison) -> Table:
@@ -196,10 +189,12 @@ def _blocks(result: Comparison) -> list[Block]:
                 reasons[f"{column.name}: {cell.reason}"] = None
     own_rows = user_rows_of(_named(result))
     said = verdict(result)
+    # the answer has the first
+    more_offers = map(offer_sentence, result.offers[1:])
     answer, shown = headline(result, tail(result, layers_sentence(result.ground)))
     readings = readings_block(result.readings)
     lists: list[tuple[str, Sequence[str]]] = [
-        ("Conclusions", (*said[shown:], *_more_offers(result), *conclusions(result))),
+        ("Conclusions", (*said[shown:], *more_offers, *conclusions(result))),
         ("Different assumptions", basis_lines(result.ground, _ranks(result))),
         ("Measured rows of your own", tuple(own_rows)),
         ("Assumed in the fabric's file", tuple(assumed_of(_named(result)))),
@@ -214,10 +209,6 @@ def _blocks(result: Comparison) -> list[Block]:
         *listed("Notes", _notes(result), first=0),
         *listed("Not priced", reasons, first=0),
     ]
-
-
-def _more_offers(result: Comparison) -> list[str]:
-    return [offer_sentence(offer) for offer in result.offers[1:]]
 
 
 def conclusions(result: Comparison) -> list[str]:
@@ -331,160 +322,7 @@ def _summary(result: Comparison) -> str:
     return "; ".join((*verdict(result), *basis_summary(result.ground)))
 
 
-# --- what makes columns not comparable
-
-
-def basis_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
-    """A list of the differences in what prices rest on, as of :func:`basis_lines`."""
-    return listed("Different assumptions", basis_lines(ground, every))
-
-
-def basis_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
-    """The differences in what prices rest on, those of the layers first.
-
-    Args:
-        every: all rank counts of the result; a difference on all of them names none.
-    """
-    first = [difference for difference in ground if difference.code == "layers"]
-    others = [difference for difference in ground if difference.code != "layers"]
-    return basis_sentences([*first, *others], every)
-
-
-def basis_sentences(
-    ground: Sequence[BasisDifference], every: Sequence[int] = ()
-) -> tuple[str, ...]:
-    """A sentence for each difference in what prices rest on; ``every`` is as in
-    :func:`basis_lines`."""
-    lines = []
-    for difference in ground:
-        where = ""
-        if difference.ranks and set(difference.ranks) != set(every):
-            where = f"on {', '.join(map(str, difference.ranks))} ranks: "
-        lines.append(where + _basis_sentence(difference))
-    return tuple(lines)
-
-
-def basis_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
-    ways = len({difference.code for difference in ground})
-    return (counted(ways, "different assumption"),) if ground else ()
-
-
-class _Subject(NamedTuple):
-    """Names of columns as the subject of a sentence."""
-
-    names: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return listed_names(self.names)
-
-    def does(self, singular: str, plural: str) -> str:
-        return f"{self} {singular if len(self.names) == 1 else plural}"
-
-
-def layers_sentence(ground: Sequence[BasisDifference]) -> str:
-    """Which layers all columns are priced by, if some could have more; else empty."""
-    for difference in ground:
-        if difference.code == "layers":
-            least = min(difference.parts, key=lambda part: LAYERS.index(part[0]))[0]
-            return _LAYERS[least]
-    # all columns have the same layers
-    return ""
-
-
-_LAYERS: dict[Layer, str] = {
-    "datasheet": "Priced from data sheets, without library overhead",
-    "library": "Priced without measurements of the machines",
-    "measured": "",
-}
-
-
-def _least_layers(difference: BasisDifference) -> str:
-    """Which layers all columns are priced by and why: those of the column with the fewest."""
-    layers, columns = min(difference.parts, key=lambda part: LAYERS.index(part[0]))
-    has = _Subject(columns).does("has", "have")
-    if layers == "library":
-        return f"all are priced with the library overhead of such links: {has} no measurements"
-    text = f"all are priced from data sheets, without library overhead: {has} no library's numbers"
-    own = [column for column in columns if column not in shipped_fabrics()]
-    return f"{text}; {add_library(own)}" if own else text
-
-
-def _without_and_having(difference: BasisDifference) -> tuple[_Subject, _Subject]:
-    """The columns that lack what others have."""
-    without: list[str] = []
-    having: list[str] = []
-    # a value of None, False or 0 is a lack
-    for value, names in difference.parts:
-        side = without if value in (None, False) else having
-        side += names
-    return _Subject(tuple(without)), _Subject(tuple(having))
-
-
-def _launch_sentence(difference: BasisDifference) -> str:
-    without, having = _without_and_having(difference)
-    most = format_time(max(value for value, _ in difference.parts if value is not None))
-    lacking = f"{without.does('has', 'have')} no launch overhead"
-    others = f"{having.does('has', 'have')} ({most})"
-    one_for_all = argument_text("overrides", [f"launch_overhead={most.replace(' ', '')}"])
-    return localize(
-        f"{lacking}, {others}, so short times cannot be compared; give all of them one:"
-        f" {one_for_all}"
-    )
-
-
-def _software_time_sentence(difference: BasisDifference) -> str:
-    ((fitted, total, size), measured), (_, none) = difference.parts
-    share = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
-    includes = _Subject(measured).does("includes", "include")
-    lacks = _Subject(none).does("does not", "do not")
-    return (
-        f"{includes} measured library overhead ({share}), {lacks}, so small sizes are not"
-        f" comparable; {add_like(none)}"
-    )
-
-
-def _basis_sentence(difference: BasisDifference) -> str:
-    """What two columns assume differently, in one sentence."""
-    without, having = _without_and_having(difference)
-    match difference.code:
-        case "layers":
-            return _least_layers(difference)
-        case "launch":
-            return _launch_sentence(difference)
-        case "protocols":
-            its = "its" if len(without.names) == 1 else "their"
-            priced = f"{having.does('is', 'are')} priced with measured protocols"
-            return f"{priced}, {without} with {its} tiers' own numbers"
-        case "software":
-            lacks = f"those of {without} do not; {add_library(without.names)}"
-            return f"the prices of {having} include what the library reaches, {lacks}"
-        case "contention":
-            states = f"{without.does('states', 'state')} no contention (eta) on some tier"
-            return f"{states}, which is priced as if nobody else were sending"
-        case "library":
-            libraries = []
-            for name, columns in difference.parts:
-                spoken = LIBRARIES[name].label if name else "any library"
-                libraries.append(f"{spoken} on {listed_names(columns)}")
-            return f"libraries: {', '.join(libraries)}"
-        case "group":
-            groups = (
-                f"{' x '.join(map(str, shape))} on {listed_names(columns)}"
-                for shape, columns in difference.parts
-            )
-            return f"ranks per domain, innermost tier first: {', '.join(groups)}"
-        case "slice":
-            slices = (
-                f"{shape} on {listed_names(columns)}"
-                for shape, columns in difference.parts
-                if shape
-            )
-            return f"slices: {', '.join(slices)}"
-        case "software_time":
-            return _software_time_sentence(difference)
-        case _:
-            assert_never(difference.code)
-
+# --- notes on cells beyond what was measured
 
 _NOT_MEASURED = " was not measured "
 
@@ -508,27 +346,6 @@ def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
 
 
 # --- documents
-
-
-class BasisValue(NamedTuple):
-    """A value of what columns differ in, and the columns that have it."""
-
-    value: Any
-    columns: list[str]
-
-
-def _basis_values(difference: BasisDifference) -> tuple[BasisValue, ...]:
-    return tuple(BasisValue(value, list(columns)) for value, columns in difference.parts)
-
-
-class BasisDocument(Document, of=BasisDifference):
-    """What makes columns not comparable."""
-
-    code: str
-    values: list[BasisValue] = derived(_basis_values)
-    primitives: list[str]
-    ranks: list[int]
-    says: str = derived(_basis_sentence)
 
 
 class RatioInterval(NamedTuple):
@@ -556,19 +373,15 @@ class ValueDocument(Document):
     reason: str = optional("reason")
 
 
-def _values(line: CompareLine) -> tuple[dict[str, Any], ...]:
-    values = []
+def _values(line: CompareLine) -> Iterator[dict[str, Any]]:
     for at, cell in enumerate(line.cells):
         ends = line.ratio_interval(at)
-        values.append(
-            ValueDocument.of(
-                cell,
-                ratio=line.ratio(at),
-                lower_bound=line.is_bound(at),
-                ratio_interval=ends and RatioInterval(*ends, SHARE),
-            )
+        yield ValueDocument.of(
+            cell,
+            ratio=line.ratio(at),
+            lower_bound=line.is_bound(at),
+            ratio_interval=ends and RatioInterval(*ends, SHARE),
         )
-    return tuple(values)
 
 
 class ClassDocument(Document, of=SizeBand):
@@ -581,10 +394,9 @@ class ClassDocument(Document, of=SizeBand):
     rivals: list[RivalRatio]
 
 
-def _classes(verdict: QuestionVerdict) -> tuple[Any, ...]:
+def _classes(verdict: QuestionVerdict) -> tuple[SizeBand, ...]:
     """The size classes with a winner, then all other sizes."""
-    found = [*verdict.claims] if verdict.rest is None else [*verdict.claims, verdict.rest]
-    return tuple(found)
+    return verdict.claims if verdict.rest is None else (*verdict.claims, verdict.rest)
 
 
 class QuestionDocument(Document, of=QuestionVerdict):

@@ -23,6 +23,7 @@ from colltool.base.formatting import (
 from colltool.base.primitives import P2P
 from colltool.fabric.properties import Cost
 from colltool.machines.used import assumed_of, common, user_rows_of
+from colltool.render.assumption_differences import BasisDocument, basis_sentences
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric, set_text, signed_percent
 from colltool.render.documents import Document, derived, optional, or_null
@@ -36,7 +37,6 @@ from colltool.render.shared_documents import (
     mapping,
     values_set,
 )
-from colltool.render.views.compare import BasisDocument, basis_sentences
 from colltool.render.views.fabric_parts import PLURAL
 from colltool.render.views.plan import PlannedDocument, asked_of, pinned_command, rate_text
 from colltool.render.views.sensitivity import quantity

@@ -36,11 +36,11 @@ from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown
 from colltool.fabric.properties import Bill, Cost, FabricFacts, basis_of, bill_of
 from colltool.fabric.results import FabricShown
+from colltool.render.assumption_differences import basis_sentences
 from colltool.render.blocks import Columns, Table, gathered, label, number
 from colltool.render.documents import Document
 from colltool.render.intervals import nine_in_ten, within
 from colltool.render.verdicts import claims_text, verdict_in_title
-from colltool.render.views.compare import basis_sentences
 from colltool.render.views.doctor import diagnosed
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.trace import traced

@@ -26,6 +26,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.fabric.variants import ParameterRange
+from colltool.render.assumption_differences import BasisDocument, basis_block, basis_summary
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, or_null
@@ -37,7 +38,6 @@ from colltool.render.shared_documents import (
     model_echo,
     whole_size,
 )
-from colltool.render.views.compare import BasisDocument, basis_block, basis_summary
 
 
 def quantity(key: str, value: float) -> str:

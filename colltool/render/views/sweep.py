@@ -31,6 +31,7 @@ from colltool.base.formatting import (
     format_factor,
     format_rate,
     format_time,
+    or_text,
     sentence,
     title_size,
     whole_bytes,
@@ -38,6 +39,7 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.results import Accuracy
 from colltool.machines.used import Applied, Overrides, assumed_in, machine_used
+from colltool.render.assumption_differences import BasisDocument, basis_lines, layers_sentence
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, optional, or_null
@@ -47,17 +49,13 @@ from colltool.render.shared_documents import OverridesDocument, ideal_or_realist
 from colltool.render.verdicts import (
     fitted_sentences,
     height,
-    listed_names,
     lists_that_fit,
     rows_that_fit,
 )
 from colltool.render.views.compare import (
-    BasisDocument,
     FittedDocument,
-    basis_lines,
     cell_intervals,
     extrapolated_notes,
-    layers_sentence,
     runs_title,
 )
 
@@ -242,7 +240,7 @@ def _faster(result: Sweep) -> Iterator[str]:
     if beaten:
         names = list(dict.fromkeys(cell.runner_up_known_as for cell in beaten))
         most = max((cell.total_s or 0.0) / (cell.runner_up_s or 1.0) for cell in beaten)
-        which = listed_names(names, "or") if len(names) <= _MOST_NAMES else "others"
+        which = or_text(names) if len(names) <= _MOST_NAMES else "others"
         yield f"{sentence(which)} would be up to {format_factor(most, 3)} faster in {len(beaten)} of {points}"
     close = [cell for cell in result.close if not is_surely_beaten(cell)]
     if close:
@@ -297,7 +295,7 @@ def _names_in(result: Sweep, sizes: Sequence[float]) -> str:
         texts.append(name + where)
     if len(counts) > _MOST_NAMES:
         texts.append("others")
-    return listed_names(texts, "or")
+    return or_text(texts)
 
 
 def _apart(result: Sweep, cells: Sequence[Cell], name: str) -> str:
