@@ -34,7 +34,7 @@ class Diff(Result):
     """What changed from one document to another: numbers that moved by more than ``rtol``,
     relative; paths that only one side has; and, of prices, how the winner's total moved."""
 
-    subject: ClassVar[str] = "ladder"
+    subject: ClassVar[str] = "diff"
     rtol: float
     changed: tuple[ValueChange, ...]
     added: tuple[str, ...]

@@ -99,7 +99,7 @@ class Validation(Result):
     """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a
     fraction."""
 
-    subject: ClassVar[str] = "calibrate"
+    subject: ClassVar[str] = "validate"
     fabric: str
     series: tuple[ValidatedSeries, ...]
     mape: float

@@ -63,7 +63,7 @@ class LibraryDiff(Result):
         differ: how many of them differ.
     """
 
-    subject: ClassVar[str] = "kernels"
+    subject: ClassVar[str] = "library_files"
     fabric: str
     old: str
     new: str

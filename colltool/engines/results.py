@@ -210,7 +210,7 @@ class KernelCrossover(Result):
 class LibraryList(Result):
     """Every shipped library, a row each."""
 
-    subject: ClassVar[str] = "kernels"
+    subject: ClassVar[str] = "library_files"
     rows: tuple[LibraryRow, ...]
 
 
@@ -249,7 +249,7 @@ class LibraryShown(Result):
         versions: those that were measured, where a file has several.
     """
 
-    subject: ClassVar[str] = "kernels"
+    subject: ClassVar[str] = "library_files"
     library: str
     spoken: str
     kernels: tuple[KernelRow, ...]

@@ -301,7 +301,7 @@ class Crossover(Result):
     at most, up to 16 GB.
     """
 
-    subject: ClassVar[str] = "explain"
+    subject: ClassVar[str] = "crossover"
     fabric: str
     primitive: Primitive
     group: GroupPlacement

@@ -58,7 +58,7 @@ class FabricDrawn(Result):
 class FabricSized(Result):
     """A Clos sized for a number of endpoints and of ports of each."""
 
-    subject: ClassVar[str] = "fabric_parts"
+    subject: ClassVar[str] = "fabric_size"
     endpoints: int
     ports_per_endpoint: int
     plan: ClosPlan
@@ -73,5 +73,5 @@ class FabricSized(Result):
 class FabricsChecked(Result):
     """The warnings about several files."""
 
-    subject: ClassVar[str] = "job"
+    subject: ClassVar[str] = "fabric_check"
     checks: tuple[CheckedFabric, ...]

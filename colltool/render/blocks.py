@@ -6,7 +6,7 @@ or lines the default view has; ``--all`` shows everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 from math import ceil
@@ -174,14 +174,14 @@ class Table(NamedTuple):
     """
 
     columns: Columns[Any]
-    records: tuple[Any, ...]
+    records: Sequence[Any]
     best: int | None = None
     title: str = ""
     first: int | None = None
     spread: bool = False
 
     @property
-    def brief(self) -> tuple[Any, ...]:
+    def brief(self) -> Sequence[Any]:
         """The records of the default view."""
         most = len(self.records) if self.first is None else self.first
         if not self.spread or most >= len(self.records):
@@ -226,7 +226,7 @@ class Lines(NamedTuple):
     """
 
     title: str
-    lines: tuple[str, ...]
+    lines: Sequence[str]
     verbatim: bool = False
     first: int | None = None
 

@@ -49,7 +49,7 @@ def view_of(result: Any) -> View:
 
 
 def blocks(result: Any) -> list[Block]:
-    return view_of(result).blocks(result)
+    return list(view_of(result).blocks(result))
 
 
 def document(result: Any) -> Document:
@@ -286,7 +286,7 @@ class View(NamedTuple, Generic[ResultType]):
     """How results of one type are rendered; ``VIEWS`` of a module has one per type."""
 
     schema: str  # of the JSON document, as in ``colltool.price/1``
-    blocks: Callable[[ResultType], list[Block]]
+    blocks: Callable[[ResultType], Iterable[Block]]
     document: Callable[[ResultType], Document]
     table: Callable[[ResultType], Table]  # the main table, for CSV and ``to_columns()``
     summary: Callable[[ResultType], str]

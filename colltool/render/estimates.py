@@ -14,7 +14,6 @@ from colltool.base.formatting import (
     format_count,
     format_energy,
     format_factor,
-    format_rate,
     format_time,
     plain_number,
     short_percent,
@@ -108,17 +107,17 @@ _ROW: Columns[Ranked] = (
     label("protocol", drop=5, path="row.protocol"),
     number("n_alpha", "n_alpha", format_count, drop=6, path="row.n_alpha"),
     number("n_beta", "n_beta", format_count, drop=7, path="row.n_beta"),
-    number("alpha_s", "alpha", format_time, drop=2, path="row.alpha_s"),
-    number("bandwidth_s", "bandwidth", format_time, drop=2, path="row.bandwidth_s"),
-    number("overhead_s", "launch", format_time, drop=5, path="row.overhead_s"),
-    number("software_s", "software", format_time, drop=1, path="row.software_s"),
-    number("total_s", "total", format_time, path="row.total_s"),
-    number("slow_total_s", "slow rank", format_time, path="row.slow.total_s"),
+    number("alpha_s", "alpha", drop=2, path="row.alpha_s"),
+    number("bandwidth_s", "bandwidth", drop=2, path="row.bandwidth_s"),
+    number("overhead_s", "launch", drop=5, path="row.overhead_s"),
+    number("software_s", "software", drop=1, path="row.software_s"),
+    number("total_s", "total", path="row.total_s"),
+    number("slow_total_s", "slow rank", path="row.slow.total_s"),
     number("slowdown", "slower", format_factor, path="row.slow.slowdown"),
     number("alpha_share", "alpha%", whole_percent, drop=9),
     number("bandwidth_share", "BW%", whole_percent, drop=10),
-    number("algbw_Bps", "algbw", format_rate, drop=8, path="row.algbw_Bps"),
-    number("busbw_Bps", "busbw", format_rate, drop=3, path="row.busbw_Bps"),
+    number("algbw_Bps", "algbw", drop=8, path="row.algbw_Bps"),
+    number("busbw_Bps", "busbw", drop=3, path="row.busbw_Bps"),
     number("energy_J", "energy", format_energy, drop=8, path="row.energy_J"),
     label("status", drop=11, path="row.status"),
     label("shipped_by", "shipped by", drop=11),
@@ -135,10 +134,10 @@ _NAMED: Columns[Ranked] = (
 # the time of a row for people: its parts add up to the total, as the answer counts them; where the
 # screen is too narrow the launch goes first, which differs least between the rows
 _PARTS: Columns[Ranked] = (
-    number("steps_s", "latency", format_time, drop=2, path="row.steps_s"),
-    number("moved_s", "transfer", format_time, drop=2, path="row.moved_s"),
-    number("overhead_s", "launch", format_time, drop=3, path="row.overhead_s"),
-    number("rest_s", "overhead", format_time, drop=2, path="row.rest_s"),
+    number("steps_s", "latency", drop=2, path="row.steps_s"),
+    number("moved_s", "transfer", drop=2, path="row.moved_s"),
+    number("overhead_s", "launch", drop=3, path="row.overhead_s"),
+    number("rest_s", "overhead", drop=2, path="row.rest_s"),
 )
 _OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
 """Columns of CSV that count what a library adds to steps and bytes as overhead."""

@@ -21,7 +21,7 @@ from colltool.libraries.nccl.topology.results import ChannelsFound, GraphFound
 from colltool.libraries.nccl.topology.search import Searched
 from colltool.libraries.nccl.topology.system import NicPort, RankedGpu, System
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, flag, label, number
-from colltool.render.dispatch import View
+from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document, derived, or_null
 
 _NAMES = {
@@ -63,8 +63,8 @@ def _rate(MBps: float) -> str:
 _GRAPHS: Columns[GraphFound] = (
     label("graph", get=lambda row: _NAMES[row.pattern]),
     number("channels"),
-    number("inside_Bps", "inside", format_rate),
-    number("across_Bps", "across", format_rate),
+    number("inside_Bps", "inside"),
+    number("across_Bps", "across"),
     label("between_gpus", "GPUs"),
     label("to_nics", "NICs"),
     number("cross_nic", "crossNic", path="found.found.request.cross_nic"),
@@ -146,36 +146,39 @@ def _rates(values: Sequence[int]) -> str:
 
 
 def _matrix(system: System, paths: Paths) -> Lines:
-    """Types of paths from each GPU to all GPUs and NICs."""
+    """Types of paths from each GPU to all GPUs and NICs:
+
+         G0  G1  N0
+    G0  LOC NVL PXB
+    """
     ends: list[RankedGpu | NicPort] = [*system.gpus, *system.nets]
-    heads = [f"G{gpu.rank}" for gpu in system.gpus] + [f"N{net.dev}" for net in system.nets]
-    rows = [("", heads)]
-    for gpu in system.gpus:
-        kinds = [KINDS[paths.get(gpu, end).kind] for end in ends]
-        rows.append((f"G{gpu.rank}", kinds))
-    lines = []
-    for name, cells in rows:
-        line = f"{name:<5}"
-        for cell in cells:
-            line += f"{cell:>4}"
-        lines.append(line)
+    gpus = [f"G{gpu.rank}" for gpu in system.gpus]
+    lines = [_matrix_row("", [*gpus, *(f"N{net.dev}" for net in system.nets)])]
+    for name, gpu in zip(gpus, system.gpus, strict=True):
+        lines.append(_matrix_row(name, _path_kinds(paths, gpu, ends)))
     title = "types of paths, from GPU to GPU (G, by rank) and NIC (N, by number)"
-    return Lines(title, tuple(lines), verbatim=True, first=None if len(ends) <= _FEW_COLUMNS else 0)
+    return Lines(title, lines, verbatim=True, first=None if len(ends) <= _FEW_COLUMNS else 0)
 
 
-def _orders(result: ChannelsFound) -> list[_Order]:
-    orders = []
+def _matrix_row(name: str, cells: Sequence[str]) -> str:
+    return f"{name:<5}" + "".join(f"{cell:>4}" for cell in cells)
+
+
+def _path_kinds(paths: Paths, gpu: RankedGpu, ends: Sequence[RankedGpu | NicPort]) -> list[str]:
+    return [KINDS[paths.get(gpu, end).kind] for end in ends]
+
+
+def _orders(result: ChannelsFound) -> Iterator[_Order]:
     for row in result.graphs:
         nets = row.domain.paths.system.nets
         first = 0
         for channel, alike in groupby(row.found.found.channels):
             last = first + len(list(alike)) - 1
-            channels = str(first) if first == last else f"{first}-{last}"
             gpus = " ".join(str(row.domain.ranks[gpu]) for gpu in channel.gpus)
-            names = [nets[net].name for net in channel.nets]
-            orders.append(_Order(_NAMES[row.pattern], channels, gpus, " to ".join(names)))
+            nics = " to ".join(nets[net].name for net in channel.nets)
+            channels = str(first) if first == last else f"{first}-{last}"
+            yield _Order(_NAMES[row.pattern], channels, gpus, nics)
             first = last + 1
-    return orders
 
 
 def _trial_lines(result: ChannelsFound) -> Iterator[str]:
@@ -199,17 +202,15 @@ def _change_text(change: NodeChange, result: ChannelsFound) -> str:
     what = _CHANGES[change.kind].format(names=few_of(change.names), to=change.to)
     ring = result.graphs[0].found
     now = change.after.first.graphs["ring"]
-    parts = len(change.after.domains)
-    text = f"with {what}: {counted(now.found.channel_count, 'ring channel')} of {_rate(now.inside_MBps)}"
-    if parts != len(result.node.domains):
-        text += f" in {counted(parts, 'group')} of GPUs"
-    same = (now.found.channel_count, now.inside_MBps) == (
-        ring.found.channel_count,
-        ring.inside_MBps,
-    )
-    if not same:
-        return f"{text} instead of {ring.found.channel_count} of {_rate(ring.inside_MBps)}"
-    return f"{text} as before, and other {_moved(change, result)}"
+    groups = len(change.after.domains)
+    rate = _rate(now.inside_MBps)
+    text = f"with {what}: {counted(now.found.channel_count, 'ring channel')} of {rate}"
+    if groups != len(result.node.domains):
+        text += f" in {counted(groups, 'group')} of GPUs"
+    before = (ring.found.channel_count, ring.inside_MBps)
+    if before == (now.found.channel_count, now.inside_MBps):
+        return f"{text} as before, and other {_moved(change, result)}"
+    return f"{text} instead of {ring.found.channel_count} of {_rate(ring.inside_MBps)}"
 
 
 def _moved(change: NodeChange, result: ChannelsFound) -> str:
@@ -262,24 +263,18 @@ def _table(result: ChannelsFound) -> Table:
     return Table(_GRAPHS, result.graphs)
 
 
-def _blocks(result: ChannelsFound) -> list[Block]:
+def _blocks(result: ChannelsFound) -> Iterator[Block]:
     node = result.node
-    blocks: list[Block] = [Headline(_headline(result)), _table(result)]
-    changes = tuple(_change_text(change, result) for change in result.changes)
-    if changes:
-        blocks.append(Lines("what would change it", changes))
-    notes = tuple(map(sentence, _notes(result)))
-    if notes:
-        blocks.append(Lines("notes", notes))
-    blocks.append(Lines("the node as NCCL reads it", tuple(_system_lines(result))))
-    blocks.append(_matrix(node.system, node.paths))
-    title = "channels, by rank"
-    blocks.append(Table(_ORDERS, tuple(_orders(result)), title=title, first=_FEW_CHANNELS))
-    blocks.append(Lines("trials that found them", tuple(_trial_lines(result)), first=0))
-    picks = tuple(_pick_lines(result))
-    if picks:
-        blocks.append(Lines("NCCL's pick for an all-reduce", picks, first=0))
-    return blocks
+    yield Headline(_headline(result))
+    yield _table(result)
+    changes = (_change_text(change, result) for change in result.changes)
+    yield from listed("what would change it", changes)
+    yield from listed("notes", map(sentence, _notes(result)))
+    yield from listed("the node as NCCL reads it", _system_lines(result))
+    yield _matrix(node.system, node.paths)
+    yield Table(_ORDERS, list(_orders(result)), title="channels, by rank", first=_FEW_CHANNELS)
+    yield from listed("trials that found them", _trial_lines(result), first=0)
+    yield from listed("NCCL's pick for an all-reduce", _pick_lines(result), first=0)
 
 
 class ChannelDocument(Document):
@@ -298,13 +293,11 @@ class BindingDocument(Document, of=Binding):
     of_Bps: float
 
 
-def _order_documents(row: GraphFound) -> list[dict[str, Any]]:
+def _order_documents(row: GraphFound) -> Iterator[dict[str, Any]]:
     nets = row.domain.paths.system.nets
-    found = []
     for channel in row.found.found.channels:
         gpus = [row.domain.ranks[gpu] for gpu in channel.gpus]
-        found.append({"gpus": gpus, "nics": [nets[net].id for net in channel.nets]})
-    return found
+        yield {"gpus": gpus, "nics": [nets[net].id for net in channel.nets]}
 
 
 class GraphDocument(Document, of=GraphFound):
@@ -352,20 +345,18 @@ class NodeDocument(Document):
     """A node as NCCL reads it; ``groups``: ranks that reach each other without the network."""
 
     gpus: list[GpuDocument] = derived(lambda node: _gpu_documents(node.system, node.paths))
-    nics: list[NicDocument] = derived(lambda node: list(map(NicDocument.of, node.system.nets)))
+    nics: list[NicDocument] = derived(lambda node: map(NicDocument.of, node.system.nets))
     numa_domains: int = derived(lambda node: len(node.system.cpus))
     switches: int = derived(lambda node: len(node.system.switches))
     nvswitch: bool = derived(lambda node: node.system.nvswitch is not None)
     groups: list[list[int]] = derived(lambda node: [list(domain.ranks) for domain in node.domains])
 
 
-def _gpu_documents(system: System, paths: Paths) -> list[dict[str, Any]]:
-    found = []
+def _gpu_documents(system: System, paths: Paths) -> Iterator[dict[str, Any]]:
     for gpu in system.gpus:
-        to_gpus = [KINDS[paths.get(gpu, other).kind] for other in system.gpus]
-        to_nics = [KINDS[paths.get(gpu, net).kind] for net in system.nets]
-        found.append(GpuDocument.of(gpu, to_gpus=to_gpus, to_nics=to_nics))
-    return found
+        to_gpus = _path_kinds(paths, gpu, system.gpus)
+        to_nics = _path_kinds(paths, gpu, system.nets)
+        yield GpuDocument.of(gpu, to_gpus=to_gpus, to_nics=to_nics)
 
 
 class AllReducePickDocument(Document):
@@ -392,11 +383,9 @@ class NodeChangeDocument(Document):
     text: str
 
 
-def _change_documents(result: ChannelsFound) -> list[dict[str, Any]]:
-    found = []
+def _change_documents(result: ChannelsFound) -> Iterator[dict[str, Any]]:
     for change in result.changes:
-        found.append(NodeChangeDocument.of(change, text=_change_text(change, result)))
-    return found
+        yield NodeChangeDocument.of(change, text=_change_text(change, result))
 
 
 class ChannelsDocument(Document):
@@ -410,11 +399,11 @@ class ChannelsDocument(Document):
     nvls_channels: int = derived("communicator.nvls_channels")
     graphs: list[GraphDocument]
     picks: list[AllReducePickDocument] = derived(
-        lambda result: list(map(AllReducePickDocument.of, result.picks))
+        lambda result: map(AllReducePickDocument.of, result.picks)
     )
     changes: list[NodeChangeDocument] = derived(_change_documents)
     node: NodeDocument = derived(lambda result: NodeDocument.of(result.node))
-    notes: list[str] = derived(lambda result: list(map(sentence, _notes(result))))
+    notes: list[str] = derived(lambda result: map(sentence, _notes(result)))
 
 
 VIEWS = {ChannelsFound: View("channels", _blocks, ChannelsDocument.of, _table, _headline)}

@@ -3,7 +3,7 @@ paste."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import nlargest
 from typing import Any
 
@@ -13,8 +13,6 @@ from colltool.base.formatting import (
     format_bytes,
     format_count,
     format_factor,
-    format_rate,
-    format_time,
     sentence,
 )
 from colltool.congestion.contention import Contention, GroupCost, LayoutEta, TierEta
@@ -59,32 +57,31 @@ _GROUP: Columns[GroupCost] = (
     number("extra_hops", "extra hops", drop=5),
     number("tail_over_mean", "tail/mean", _four_digits, drop=8),
     label("busiest", drop=9),
-    number("bytes", "size", format_bytes, hidden=True, get=whole_size),
-    number("ideal_s", "ideal", format_time, drop=11),
-    number("together_s", "together", format_time, drop=10),
+    number("bytes", "size", format_bytes, hidden=True, whole=True),
+    number("ideal_s", "ideal", drop=11),
+    number("together_s", "together", drop=10),
 )
 
 
-def _blocks(result: Contention) -> list[Block]:
+def _blocks(result: Contention) -> Iterator[Block]:
     # the slowest first, else in their order
     groups = nlargest(_MOST_GROUPS, result.groups, key=_slowdown)
-    out: list[Block] = [Headline(_answer(result))]
+    yield Headline(_answer(result))
     if result.links:
-        out.append(_link_table(result.links, result, "every loaded link"))
-    out.append(_group_table(groups, result)._replace(first=_FIRST_GROUPS))
+        yield _link_table(result.links, result, "every loaded link")
+    yield _group_table(groups, result)._replace(first=_FIRST_GROUPS)
     left = len(result.groups) - len(groups)
     if left:
         everywhere = localize(
             either(shell="--format csv and json have all", python="groups has all")
         )
-        out.append(Lines(f"{left} more groups are no slower; {everywhere}", (), first=0))
+        yield Lines(f"{left} more groups are no slower; {everywhere}", (), first=0)
     if not result.links:
         # the answer names the hottest, and the map shows where they are
-        out.append(later(_link_table(result.hottest, result, "hottest links")))
+        yield later(_link_table(result.hottest, result, "hottest links"))
     strips = tuple(Strip(line.line, line.cells, line.per_cell) for line in result.lines)
-    out.append(Strips("load by capacity", f"here {result.hottest[0].link}", strips))
-    out.append(Lines("notes", result.notes, first=0))
-    return out
+    yield Strips("load by capacity", f"here {result.hottest[0].link}", strips)
+    yield Lines("notes", result.notes, first=0)
 
 
 def _answer(result: Contention) -> str:
@@ -92,8 +89,8 @@ def _answer(result: Contention) -> str:
     groups = counted(len(result.groups), "group")
     # less would be shown as 1x
     if worst.slowdown > 1.0005:
-        slowdown = f"With contention the slowest group ({worst.name}) takes"
-        slowdown += (
+        slowdown = (
+            f"With contention the slowest group ({worst.name}) takes"
             f" {format_factor(worst.slowdown)} as long: it waits for {result.hottest[0].link}"
         )
     else:
@@ -109,7 +106,7 @@ def _context_columns(result: Contention | LayoutEta) -> Columns[Any]:
 
 
 def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
-    table = Table((*_context_columns(result), *_GROUP), tuple(groups))
+    table = Table((*_context_columns(result), *_GROUP), groups)
     # without a size there are loads in units of M, but no times
     return table if result.unit == "bytes" else table.without("ideal_s", "together_s")
 
@@ -124,9 +121,9 @@ def _link_table(links: Sequence[LinkLoad], result: Contention, title: str = "") 
         number("load", "load", format_bytes if result.unit == "bytes" else _multiples_of_size),
         number("over_ideal", "times ideal", format_factor),
         number("groups", drop=1),
-        number("capacity_Bps", "capacity", format_rate, drop=2),
+        number("capacity_Bps", "capacity", drop=2),
     )
-    return Table((*_context_columns(result), *columns), tuple(links), title=title)
+    return Table((*_context_columns(result), *columns), links, title=title)
 
 
 def _table(result: Contention) -> Table:

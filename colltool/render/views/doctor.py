@@ -7,7 +7,7 @@ order. A finding of a benchmark has :func:`_finding_blocks`, what lines of a log
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isclose
 from operator import attrgetter
 from typing import NamedTuple
@@ -347,11 +347,8 @@ _MOST_LINES = 5  # below it
 
 def _also_stated(result: Diagnosis) -> str:
     """What the log states beside times that pass; empty without anything."""
-    text = ""
     found = [stated for stated in result.stated if stated.kind != "fact"]
-    for stated in found[:_MOST_STATED]:
-        text += f" The log also says: {_in_short(stated)}."
-    return text
+    return "".join(f" The log also says: {_in_short(stated)}." for stated in found[:_MOST_STATED])
 
 
 def _stated_first(main: DiagnosisFinding, result: Diagnosis) -> str:
@@ -464,40 +461,38 @@ def _network_text(assumed: AssumedFabric) -> str:
     )
 
 
-def _blocks(result: Diagnosis) -> list[Block]:
+def _blocks(result: Diagnosis) -> Iterator[Block]:
     """The answer, the main finding and its causes first; further findings after them."""
     main = _main(result)
-    series: list[Block] = []
-    if result.series:
-        series.append(_table(result))
-    out: list[Block] = [Headline(diagnosed(result))]
+    series = [_table(result)] if result.series else []
+    yield Headline(diagnosed(result))
     if result.fleet:
-        out += _fleet(result.fleet)
+        yield from _fleet(result.fleet)
     if main is None:
         for experiment in result.measure:
-            out += _test("next, to measure these tiers", experiment)
-        out += series
+            yield from _test("next, to measure these tiers", experiment)
+        yield from series
     else:
-        out += _finding_blocks(main, series, result)
+        yield from _finding_blocks(main, series, result)
         # the others are for --all, and so is what would measure further tiers
         for finding in result.findings:
             if finding is not main:
-                out += map(later, [*_causes(finding), *_details(finding, result)])
-                out += map(later, _experiments(finding, result))
+                yield from map(later, [*_causes(finding), *_details(finding, result)])
+                yield from map(later, _experiments(finding, result))
         for experiment in result.measure:
-            out += map(later, _test("to measure these tiers", experiment))
+            yield from map(later, _test("to measure these tiers", experiment))
     # a short answer leaves room for the machine and the first notes
     roomy = main is None or not main.causes
-    out += _topology_blocks(result)
-    out += _stated_blocks(main, result)
-    out += listed("the machine", result.assumed.said, first=None if roomy else 0)
+    yield from _topology_blocks(result)
+    yield from _stated_blocks(main, result)
+    yield from listed("the machine", result.assumed.said, first=None if roomy else 0)
     # a size that stands out is shown beside any answer
     outliers = sum(note.code == "stands-out" for note in result.notes)
     notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
-    out += listed("notes", notes, first=_MOST_NOTES if roomy else outliers)
-    out += listed(_BOUND, map(_bound, result.bounds), first=0)
+    yield from listed("notes", notes, first=_MOST_NOTES if roomy else outliers)
+    yield from listed(_BOUND, map(_bound, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
-    return [*out, *listed(title, _left_out(result), first=0)]
+    yield from listed(title, _left_out(result), first=0)
 
 
 class _GraphRow(NamedTuple):
@@ -547,7 +542,7 @@ def _topology_blocks(result: Diagnosis) -> Iterator[Block]:
         rows += [_GraphRow(" ".join(node.hosts), graph) for graph in node.graphs]
     if rows:
         title = f"NCCL's channels beside what {topology.file} allows"
-        table = Table(_CHANNELS, tuple(rows), title=title).without_empty("hosts")
+        table = Table(_CHANNELS, rows, title=title).without_empty("hosts")
         yield later(table) if topology.agrees else table
 
 
@@ -581,7 +576,7 @@ def _left_out(result: Diagnosis) -> Iterator[str]:
 
 
 def _finding_blocks(
-    main: DiagnosisFinding, series: list[Block], result: Diagnosis
+    main: DiagnosisFinding, series: Sequence[Block], result: Diagnosis
 ) -> Iterator[Block]:
     """The main finding: the next command to run, then the causes, or the series without any."""
     experiments = _experiments(main, result)
@@ -622,10 +617,10 @@ def _fleet_text(fleet: Fleet) -> str:
 def _fleet(fleet: Fleet) -> Iterator[Block]:
     worst = sorted(fleet.hosts, key=lambda host: (not host.bad, -host.failed, host.of_fleet or 0.0))
     title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
-    said = tuple(map(str, fleet.said)) or (f"{title}: all alike",)
+    said = list(map(str, fleet.said)) or [f"{title}: all alike"]
     yield Lines("the fleet", said, first=_MOST_SAID)
     bad = sum(host.bad for host in worst)
-    yield Table(_HOSTS, tuple(worst), title=title, first=max(_MOST_HOSTS, bad))
+    yield Table(_HOSTS, worst, title=title, first=max(_MOST_HOSTS, bad))
     if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
         matrix = Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True)
         yield later(matrix)
@@ -672,14 +667,14 @@ def _experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     else:
         purpose = "to tell these causes apart"
     across = any((health.judged.series.nodes or 1) > 1 for health in result.series)
-    out: list[Block] = []
+    blocks: list[Block] = []
     when = "next"
     for experiment in finding.experiments:
         if across and experiment.hosts == 1:
             when += ", on one host"
-        out += _test(f"{when}, {purpose}", experiment)
+        blocks += _test(f"{when}, {purpose}", experiment)
         when = "then"
-    return out
+    return blocks
 
 
 def _check(cause: Cause) -> str:
@@ -825,7 +820,7 @@ class ComparedNodeDocument(Document, of=ComparedNode):
     differs: bool
     graphs: list[GraphDifference]
     damages: list[DamageDocument] = derived(
-        lambda node: list(map(DamageDocument.of, node.explained.damages if node.explained else ()))
+        lambda node: node.explained.damages if node.explained else ()
     )
     exact: bool = derived(lambda node: node.explained is None or node.explained.exact)
 

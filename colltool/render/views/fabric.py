@@ -171,7 +171,7 @@ _FACTS: Columns[TierFacts] = (
     number("endpoints"),
     number("domains", drop=3),
     number("diameter_links", "diameter"),
-    number("bisection_Bps", "bisection", format_rate),
+    number("bisection_Bps", "bisection"),
     number("neighbours", drop=5),
     number("links", drop=1),
     number("switches", drop=2),

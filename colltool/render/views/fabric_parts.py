@@ -1,16 +1,12 @@
-"""``fabric size``, and parts of a fabric in words and tables: switches level by level, their cost,
-failures, numbers of tiers.
-
-``fabric size`` is :func:`sized_blocks`; all other functions without an underscore give parts of a
-fabric to other views.
-"""
+"""Parts of a fabric in words and tables, for other views: how tiers are sized, what they are made of
+and cost, what one failure takes down, and numbers of tiers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.formatting import (
@@ -25,116 +21,23 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities, cable_s
-from colltool.fabric.direct_sized import DirectSized
 from colltool.fabric.failures import Failure
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
 from colltool.fabric.properties import Bill, BillLine, Cost, LevelFacts, TierFacts
-from colltool.fabric.results import FabricSized
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
 from colltool.network.sizing.size_clos import ClosLevel, ClosPlan
-from colltool.network.sizing.size_direct import DirectPlan
 from colltool.render.blocks import (
     Block,
     Column,
     Columns,
-    Headline,
     Lines,
     Table,
     label,
-    later,
     number,
 )
-from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document, derived
-
-_COLUMNS: Columns[ClosLevel] = (
-    label("name", "level"),
-    number("switches"),
-    number("per_rail", "on a rail", drop=4),
-    number("least", "by ports alone", drop=5),
-    number("down_ports", "down"),
-    number("up_ports", "up"),
-    number("oversubscription", "down/up", "{:.4g}".format, drop=2),
-    number("cables", "cables below"),
-    number("parallel", "to each below", drop=3),
-)
-
-
-def _table(result: FabricSized) -> Table:
-    return levels_table(_COLUMNS, result.plan, result.bill)
-
-
-def levels_table(columns: Columns[Any], plan: ClosPlan | DirectPlan, bill: Bill) -> Table:
-    """The levels of a plan, with the optics on the cables of each."""
-    optics = optics_of(bill)
-    more: Column[Any] = number("optics", drop=1, get=lambda level: optics.get(level.name, 0))
-    title = f"switches of {plan.radix} ports"
-    if plan.rails > 1:
-        title += f", on {plan.rails} rails"
-    return Table((*columns, more), plan.levels, title=title)
-
-
-def optics_of(bill: Bill) -> dict[str, int]:
-    """Transceivers by level, on the cables below it; copper has none."""
-    return {line.level: line.count or 0 for line in bill.lines if line.part == "optic"}
-
-
-def _blocks(result: FabricSized) -> list[Block]:
-    return sized_blocks(result, _summary(result), _table(result), _totals(result.plan))
-
-
-def sized_blocks(
-    result: FabricSized | DirectSized, summary: str, table: Table, totals: Iterable[str]
-) -> list[Block]:
-    """The blocks of a sized network of any topology."""
-    plan = result.plan
-    return [
-        Headline(f"{summary}."),
-        table,
-        Lines("in all", tuple(totals)),
-        *(bill_blocks(result.bill) if result.bill.cost else ()),
-        *map(later, failure_blocks(result.failures, ranks=False)),
-        *listed("notes", (*plan.notes, *result.bill.notes), first=_FIRST_NOTES),
-    ]
-
-
-_FIRST_NOTES = 2  # shown without --all
-
-
-def sized_text(switches: int, of: str, cables: int, ports: int) -> str:
-    """``544 switches (288 leaf, 256 spine) and 18,432 cables for 9,216 ports``."""
-    what = "1 switch" if switches == 1 else f"{switches:,} switches"
-    joined = "1 cable" if cables == 1 else f"{cables:,} cables"
-    return f"{what} ({of}) and {joined} for {ports:,} {'port' if ports == 1 else 'ports'}"
-
-
-def _totals(plan: ClosPlan) -> Iterator[str]:
-    on_rail = " on a rail" if plan.rails > 1 else ""
-    cables = f"{counted(plan.levels[0].cables, 'cable')} to endpoints"
-    # a single switch has none to others
-    if plan.cables:
-        cables = f"{counted(plan.cables, 'cable')} between switches and {cables}"
-    yield cables
-    if len(plan.levels) > 1:
-        yield f"oversubscription from the endpoints to the top: {plan.oversubscription:.4g}:1"
-        ends = "leaves"
-        if plan.pods > 1:
-            ends = f"pods, in {counted(plan.planes, 'plane')}"
-        yield f"{counted(plan.paths, 'equal path')} between {ends}"
-    if plan.pods > 1:
-        yield f"{plan.pods} pods{on_rail}"
-    if plan.spare_ports:
-        yield f"{counted(plan.spare_ports, 'down-port')} of the leaves left over"
-    # what SHARP and its like would need
-    tree = f"a reduction tree of such switches has {counted(plan.tree_levels, 'level')}{on_rail}"
-    if plan.least_levels < plan.tree_levels:
-        tree += (
-            f"; {plan.least_levels} is what {plan.radix} ports could join without uplinks,"
-            f" ceil(log_{plan.radix} N)"
-        )
-    yield tree
 
 
 def _rails_text(plan: ClosPlan) -> str:
@@ -202,63 +105,6 @@ class BillDocument(Document, of=Bill):
     parts: list[BillLine] = derived("lines")
     cost: Cost | None
     notes: list[str]
-
-
-class SizedLevelDocument(Document):
-    """A level of switches, with the optics on its cables."""
-
-    name: str
-    switches: int
-    per_rail: int
-    least: int
-    down_ports: int
-    up_ports: int
-    oversubscription: float
-    cables: int
-    parallel: int
-    optics: int
-
-
-def levels_with_optics(
-    result: FabricSized | DirectSized, level_document: type[Document]
-) -> list[dict[str, Any]]:
-    optics = optics_of(result.bill)
-    levels = []
-    for level in result.plan.levels:
-        levels.append(level_document.of(level, optics=optics.get(level.name, 0)))
-    return levels
-
-
-class FabricSizeDocument(Document, at="plan"):
-    """A Clos for a number of endpoints."""
-
-    endpoints: int = derived("endpoints")
-    ports_per_endpoint: int = derived("ports_per_endpoint")
-    rails: int
-    radix: int
-    ports: int
-    spare_ports: int
-    switches: int
-    cables: int
-    oversubscription: float
-    pods: int
-    planes: int
-    paths: int
-    tree_levels: int
-    least_levels: int
-    levels: list[SizedLevelDocument] = derived(
-        lambda result: levels_with_optics(result, SizedLevelDocument)
-    )
-    notes: list[str]
-    failures: list[Failure] = derived("failures")
-    bill: BillDocument = derived("bill")
-
-
-def _summary(result: FabricSized) -> str:
-    plan = result.plan
-    levels = ", ".join(f"{level.switches:,} {level.name}" for level in plan.levels)
-    cables = plan.cables + plan.levels[0].cables
-    return sized_text(plan.switches, levels, cables, plan.ports)
 
 
 _FAILURES: Columns[Failure] = (
@@ -586,6 +432,3 @@ def prices_text(prices: Prices) -> str:
     if prices.tiers:
         parts.append(f"only {', '.join(prices.tiers)}")
     return f"prices in {prices.currency}: {', '.join(parts) or 'none'}"
-
-
-VIEWS = {FabricSized: View("fabric-size", _blocks, FabricSizeDocument.of, _table, _summary)}

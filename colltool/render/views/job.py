@@ -1,40 +1,28 @@
-"""``job show`` and ``job list``: what a job computes, sends and keeps; ``job check`` and
-``fabric check``: what was read.
+"""``job show`` and ``job list``: what a job computes, sends and keeps; ``job check``: what was read.
 
 Read from :data:`VIEWS`, at the end: a job (:func:`_answer`, :func:`_blocks`), the list of jobs
-(``_list_*``), and the values of a job or a fabric that ``check`` echoes (:func:`_job_values`,
-:func:`_fabric_values`).
+(``_list_*``), and the values that ``check`` echoes (:func:`_job_values`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
 from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
-    format_bit_energy,
     format_bytes,
     format_count,
-    format_length,
-    format_rate,
     format_time,
-    shape_text,
     whole_percent,
 )
-from colltool.fabric.lint import CheckedFabric
-from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.properties import fabric_facts
-from colltool.fabric.results import FabricsChecked
-from colltool.fabric.topology import capabilities_of
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
 from colltool.render.views.checked_files import checked
-from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
 from colltool.training.files.presets import PARTS, preset_names
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobShown, SentBy
@@ -73,7 +61,7 @@ _PLAIN: Columns[PlainCall] = (
     number("ranks", path="group.ranks"),
     number("bytes", "bytes per call", format_bytes),
     number("calls", "calls per step"),
-    number("time_s", "known time", format_time),
+    number("time_s", "known time"),
 )
 
 
@@ -407,72 +395,8 @@ def _job_values(check: CheckedJob) -> Iterator[str]:
         )
 
 
-def _fabric_values(check: CheckedFabric) -> Iterator[str]:
-    """What a fabric's file says, tier by tier."""
-    fabric = check.fabric
-    text = f"{fabric.name}: {fabric.ranks} ranks, {_launch_text(fabric)}"
-    yield f"{text}, hypothetical" if fabric.hypothetical else text
-    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
-        yield _tier_values(tier)
-        for line in part_lines(tier, facts):
-            yield f"{tier.name} {line}"
-        sizing = capabilities_of(tier).sizing
-        if sizing is not None:
-            rails = f"{sizing.rails} rails of {sizing.nics_per_rail} NICs an endpoint"
-            yield f"{tier.name} sizing: {rails}, switches of {sizing.radix} ports"
-    if fabric.library_facts:
-        yield library_text(fabric.library_facts)
-    if fabric.uncertainty:
-        yield f"uncertainty: {', '.join(f'{key} {how}' for key, how in fabric.uncertainty.items())}"
-    if fabric.prices:
-        yield prices_text(fabric.prices)
-
-
-def _launch_text(fabric: Fabric) -> str:
-    if fabric.launch_overhead:
-        return f"launch overhead {format_time(fabric.launch_overhead)}"
-    for tier in fabric.tiers:
-        if tier.library and any(protocol.launch_s for protocol in tier.library.protocols):
-            return "launch as the library takes it"
-    return "no launch overhead"
-
-
-def _tier_values(tier: Tier) -> str:
-    """Such as
-    ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
-    # as the file has it: which keys a tier has depends on its topology
-    data: dict[str, Any] = tier.model_dump(exclude_none=True)
-    kind = capabilities_of(tier)
-    extent = str(tier.endpoints)
-    if "shape" in data:
-        extent = shape_text(data["shape"])
-    if "alpha" in data:
-        alphas = [data["alpha"]]
-    else:
-        alphas = [level["alpha"] for level in data["levels"]]
-    text = f"{tier.name}: {kind.label} of {extent}, alpha {_span(format_time, alphas)}"
-    if tier.post:
-        text += f", post {format_time(tier.post)}"
-    cables = [level.cable_m for level in kind.classes]
-    if any(cables):
-        text += f", cable {_span(format_length, cables)}"
-    text += f", {format_rate(tier.bandwidth)}"
-    if tier.ports > 1:
-        text += f" x {tier.ports} ports"
-    text += f", eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    if tier.energy is None:
-        return text
-    return f"{text}, {format_bit_energy(tier.energy)}"
-
-
-def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
-    """The first and the last value, or one where they look alike."""
-    return " to ".join(dict.fromkeys((show(values[0]), show(values[-1]))))
-
-
 VIEWS = {
     JobShown: View("job-show", _blocks, JobShowDocument.of, _table, _answer),
     JobList: View("job-list", _list_blocks, JobListDocument.of, _list_table, _list_summary),
     JobsChecked: checked("job", _job_values),
-    FabricsChecked: checked("fabric", _fabric_values),
 }

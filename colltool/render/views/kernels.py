@@ -1,44 +1,31 @@
-"""Prices by kernels of engines and experts, their crossovers, and library files.
+"""``price`` and ``crossover`` by measured kernels of engines and expert libraries.
 
-Read from :data:`VIEWS`, at the end: prices of kernels, their crossovers (``_cross_*``), the list
-of libraries (``_library_*``), a library file (``_file_*``) and the difference of two (``_diff_*``)
-follow each other.
+Read from :data:`VIEWS`, at the end: prices (``_list_*``), then crossovers (``_cross_*``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import log
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from colltool.base.errors import either, localize
 from colltool.base.formatting import (
     counted,
     format_bytes,
     format_rate,
     format_time,
-    ordinal,
     sentence,
     size_text,
     whole_percent,
 )
 from colltool.engines.intervals import ERROR_UNKNOWN
-from colltool.engines.library_diff import LibraryDiff, PickChange
 from colltool.engines.lookup import WARNING
 from colltool.engines.results import (
-    CheckedLibrary,
-    DispatchRow,
     KernelChoice,
     KernelCrossover,
     KernelEstimate,
     KernelPrice,
     KernelPriceList,
-    KernelRow,
-    LibraryChecks,
-    LibraryList,
-    LibraryRow,
-    LibraryShown,
     Threshold,
 )
 from colltool.estimate.results import Accuracy, Infeasible
@@ -48,6 +35,7 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
+    columns_at,
     flag,
     label,
     lines_by_names,
@@ -57,8 +45,7 @@ from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
-from colltool.render.shared_documents import FabricDocument, GroupDocument, OnFabricDocument
-from colltool.render.views.checked_files import CheckDocument, checked
+from colltool.render.shared_documents import GroupDocument, OnFabricDocument
 
 
 class _KernelLine(NamedTuple):
@@ -127,20 +114,26 @@ def without_warnings(notes: Sequence[str]) -> list[str]:
 
 
 _ROW: Columns[_KernelLine] = (
-    label("kernel", path="row.kernel"),
-    label("library", drop=3, path="row.library"),
-    number("total_s", "total", format_time, path="row.total_s"),
-    number("latency_s", "latency", format_time, drop=2, path="row.latency_s"),
-    number("bandwidth_s", "bandwidth", format_time, drop=2, path="row.bandwidth_s"),
-    number("busbw_Bps", "busbw", format_rate, drop=4, path="row.busbw_Bps"),
-    number("sent_bytes", "sent", format_bytes, drop=5, path="row.bytes"),
+    *columns_at(
+        "row",
+        label("kernel"),
+        label("library", drop=3),
+        number("total_s", "total"),
+        number("latency_s", "latency", drop=2),
+        number("bandwidth_s", "bandwidth", drop=2),
+        number("busbw_Bps", "busbw", drop=4),
+        number("sent_bytes", "sent", format_bytes, drop=5, path="bytes"),
+    ),
     label("within", "nine in ten", drop=1),
-    number("error", "median error", whole_percent, hidden=True, path="row.error"),
-    label("sends", drop=5, path="row.sends"),
-    label("wire", "link", drop=6, path="row.wire"),
-    flag("picked", drop=7, path="row.picked"),
-    label("measured", "measured on", drop=8, path="row.measured"),
-    label("formula", hidden=True, path="row.formula"),
+    *columns_at(
+        "row",
+        number("error", "median error", whole_percent, hidden=True),
+        label("sends", drop=5),
+        label("wire", "link", drop=6),
+        flag("picked", drop=7),
+        label("measured", "measured on", drop=8),
+        label("formula", hidden=True),
+    ),
 )
 
 
@@ -345,7 +338,7 @@ _CROSSING: Columns[_KernelSwitch] = (
     label("above"),
     number("bytes", "changes at", size_text),
     number("equal_bytes", "equal at", size_text),
-    number("apart_s", "difference", format_time, drop=1),
+    number("apart_s", "difference", drop=1),
 )
 
 
@@ -432,270 +425,11 @@ class KernelCrossoverDocument(OnFabricDocument):
     notes: list[str]
 
 
-# --- library files
-
-
-def _gpus(row: LibraryRow | KernelRow | DispatchRow) -> str:
-    return ", ".join(row.gpus)
-
-
-def _rank_range(row: KernelRow | DispatchRow) -> str:
-    return "-".join(map(str, dict.fromkeys(row.ranks)))
-
-
-def _operations(row: LibraryRow) -> str:
-    return ", ".join(row.operations)
-
-
-def _spelled(operation: str) -> str:
-    """The name as people write it: ``all-reduce``."""
-    return operation.replace("_", "-")
-
-
-def _first_few(operations: str) -> str:
-    """Operations on a line of a list: of more than four the first."""
-    first, *others = _spelled(operations).split(", ")
-    if len(others) > 3:
-        return f"{first} and {len(others)} more"
-    return ", ".join([first, *others])
-
-
-def _range_end(size: float) -> str:
-    """The end of a table; none where it is beyond every size."""
-    return size_text(size) if size < 2**50 else "any"
-
-
-_LIBRARY: Columns[LibraryRow] = (
-    label("name"),
-    label("version"),
-    label("spoken", "of", drop=3),
-    label("operations", "kernels for", _first_few, get=_operations),
-    label("gpus", "measured on", drop=1, get=_gpus),
-)
-
-
-def _library_table(result: LibraryList) -> Table:
-    return Table(_LIBRARY, result.rows)
-
-
-# so many libraries fit a screen
-_LIBRARIES_SHOWN = 16
-
-
-def _without_all_reduce(row: LibraryRow) -> bool:
-    return "all_reduce" not in row.operations
-
-
-def _by_name(rows: Sequence[LibraryRow]) -> tuple[LibraryRow, ...]:
-    """Versions of a library that price the same operations in one row, those with an all-reduce
-    first, to fit a screen."""
-    merged: dict[tuple[str, str], LibraryRow] = {}
-    for row in sorted(rows, key=_without_all_reduce):
-        key = (row.name, _operations(row))
-        version = row.version
-        if key in merged:
-            version = f"{merged[key].version},{version}"
-        merged[key] = row._replace(version=version)
-    return tuple(merged.values())
-
-
-def _library_blocks(result: LibraryList) -> list[Block]:
-    use = localize(
-        either(
-            shell="--library vllm@0.24.0 prices with one",
-            python='library="vllm@0.24.0" prices with one',
-        )
-    )
-    table = Table(_LIBRARY, _by_name(result.rows), first=_LIBRARIES_SHOWN)
-    return [Headline(f"{len(result.rows)} libraries ship: {use}."), table]
-
-
-def _library_names(result: LibraryList) -> str:
-    names = ", ".join(f"{row.name}@{row.version}" for row in result.rows)
-    return f"{len(result.rows)} libraries: {names}"
-
-
-def _check_values(check: CheckedLibrary) -> Iterator[str]:
-    row = check.row
-    yield f"{row.name}@{row.version}: {counted(check.kernels, 'kernel')} for {_spelled(_operations(row))}"
-    if row.gpus:
-        yield f"measured on {_gpus(row)}"
-    if check.thresholds:
-        yield f"{counted(check.thresholds, 'row')} of what it picks at which size"
-
-
-class LibrariesDocument(Document):
-    """The library files that are known, or were checked."""
-
-    libraries: list[LibraryRow] = derived("rows")
-
-
-class LibraryCheckDocument(CheckDocument, LibrariesDocument):
-    """Library files that can be read."""
-
-
-_KERNEL: Columns[KernelRow] = (
-    label("kernel"),
-    label("operation", "for", _spelled),
-    label("gpus", "GPU", get=_gpus),
-    label("ranks", get=_rank_range),
-    label("sizes", drop=2),
-    label("formula", "seconds", drop=4),
-    label("parameters", "with", drop=3),
-    number("error", "median error", whole_percent, drop=1),
-    label("said", "note", drop=5),
-)
-_DISPATCH: Columns[DispatchRow] = (
-    label("kernel"),
-    label("gpus", "GPU", get=_gpus),
-    label("ranks", get=_rank_range),
-    number("from_bytes", "from", size_text),
-    number("to_bytes", "to", _range_end),
-    flag("to_included", drop=1),
-    label("per", drop=2),
-)
-
-
-def _file_table(result: LibraryShown) -> Table:
-    return Table(_KERNEL, result.kernels)
-
-
-_MOST_KERNELS = 10  # rows without --all
-
-
-def _file_blocks(result: LibraryShown) -> list[Block]:
-    """What a library's file holds: rules, kernels or a dispatch table, and their sources."""
-    picks = Table(_DISPATCH, result.dispatch, title="what it picks")
-    # a table that is the whole answer is the one that is cut short
-    kernels = _file_table(result)
-    if result.kernels:
-        kernels = kernels._replace(first=_MOST_KERNELS)
-        picks = picks._replace(first=0)
-    else:
-        picks = picks._replace(first=_MOST_KERNELS)
-    first = 0 if result.kernels else 2
-    return [
-        Headline(f"{_file_summary(result)}."),
-        *([kernels] if result.kernels else []),
-        *([picks] if result.dispatch else []),
-        *listed("rules", [f"{rule}: {value}" for rule, value in result.rules], first=12),
-        *listed("versions measured", result.versions, first=0),
-        *listed("not measured", _stand_ins(result), first=2),
-        *listed("sources", result.sources, first=first),
-    ]
-
-
-def _stand_ins(result: LibraryShown) -> list[str]:
-    return [f"{gpu}: the numbers of {other} are used" for gpu, other in result.like]
-
-
-def _file_summary(result: LibraryShown) -> str:
-    """Such as ``vllm@0.24.0 (vLLM): 10 kernels for all-reduce, median error 4% to 24%``."""
-    name = f"{result.library} ({result.spoken})"
-    if result.rules:
-        return f"{name}: what it picks follows from its constants and these rules"
-    if not result.kernels:
-        return f"{name}: what it picks is in a table of {counted(len(result.dispatch), 'row')}"
-    operations = dict.fromkeys(_spelled(row.operation) for row in result.kernels)
-    text = f"{name}: {counted(len(result.kernels), 'kernel')} for {', '.join(operations)}"
-    errors = [kernel.error for kernel in result.kernels if kernel.error is not None]
-    if not errors:
-        return text
-    ends = dict.fromkeys(map(whole_percent, (min(errors), max(errors))))
-    return f"{text}, median error {' to '.join(ends)}"
-
-
-class LibraryDocument(Document):
-    """What a library file says."""
-
-    library: str
-    spoken: str
-    kernels: list[KernelRow]
-    dispatch: list[DispatchRow]
-    versions: list[str]
-    like: dict[str, str] = derived(lambda result: dict(result.like))
-    sources: list[str]
-    rules: dict[str, str] = derived(lambda result: dict(result.rules))
-
-
-# --- two versions of a library
-
-
-def _diff_answer(result: LibraryDiff) -> str:
-    where = f"From {result.old} to {result.new} on {result.fabric}"
-    if not result.changes:
-        return f"{where} nothing changes: {result.looked} sizes and groups compared."
-    differ = f"{where}, {result.differ} of {result.looked} picks or times change"
-    known = [change for change in result.changes if change.factor is not None]
-    costs = [change for change in known if abs((change.factor or 1) - 1) > 0.01]
-    if not costs:
-        return f"{differ}; by colltool's prices no time changes by more than 1%."
-    worst = max(costs, key=lambda change: abs(log(change.factor or 1)))
-    group = f"{worst.ranks} ranks"
-    if worst.stride > 1:
-        group += f", every {ordinal(worst.stride)}"
-    kernels = " to ".join(dict.fromkeys((worst.old, worst.new)))
-    moved = f"{format_time(worst.old_s or 0)} to {format_time(worst.new_s or 0)}"
-    what = f"{_collective(worst)} of {size_text(worst.from_bytes)} on {group}"
-    return f"{differ}. Largest: {what}, {kernels}, {moved}."
-
-
-def _collective(change: PickChange) -> str:
-    return change.primitive.replace("_", "-")
-
-
-_CHANGE: Columns[PickChange] = (
-    label("collective", get=_collective),
-    number("ranks"),
-    number("stride", drop=3),
-    number("from_bytes", "from", size_text),
-    number("to_bytes", "to", size_text),
-    label("old", "before"),
-    label("new", "after"),
-    number("old_s", "before", format_time, drop=2),
-    number("new_s", "after", format_time, drop=2),
-    number("factor", "factor", "{:.3g}".format, drop=1),
-)
-
-
-def _changes(result: LibraryDiff, first: int | None = None) -> Table:
-    context_columns = context(
-        (), fabric=result.fabric, old_library=result.old, new_library=result.new
-    )
-    return Table((*context_columns, *_CHANGE), result.changes, first=first)
-
-
-# with the sentences above it fits on a screen
-_MOST_CHANGES = 12
-
-
-def _diff_blocks(result: LibraryDiff) -> list[Block]:
-    return [Headline(_diff_answer(result)), _changes(result, _MOST_CHANGES)]
-
-
-class PickChangeDocument(Document, extends=PickChange):
-    """A range of sizes in which two versions pick differently."""
-
-    factor: float | None
-
-
-class LibraryDiffDocument(FabricDocument):
-    """Where two versions of a library pick differently."""
-
-    old: str
-    new: str
-    looked: int
-    differ: int
-    moved: bool
-    changes: list[PickChangeDocument]
-
-
 def _one_price(price: KernelPrice) -> KernelPriceList:
     return KernelPriceList((price,))
 
 
 VIEWS = {
-    LibraryDiff: View("library-diff", _diff_blocks, LibraryDiffDocument.of, _changes, _diff_answer),
     KernelPrice: View(
         "price",
         lambda price: _list_blocks(_one_price(price)),
@@ -708,12 +442,5 @@ VIEWS = {
     ),
     KernelCrossover: View(
         "crossover", _cross_blocks, KernelCrossoverDocument.of, _crossings, _cross_answer
-    ),
-    LibraryChecks: checked("library", _check_values, LibraryCheckDocument, _library_table),
-    LibraryList: View(
-        "library-list", _library_blocks, LibrariesDocument.of, _library_table, _library_names
-    ),
-    LibraryShown: View(
-        "library-show", _file_blocks, LibraryDocument.of, _file_table, _file_summary
     ),
 }

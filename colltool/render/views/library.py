@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
-from colltool.base.formatting import format_rate, format_time
 from colltool.calibration.old_form import old_numbers
 from colltool.fabric.library_numbers import media_of
 from colltool.fabric.media import Medium
@@ -45,11 +44,11 @@ _ADDED: Columns[_Row] = (
     label("medium", drop=3),
     label("protocol", path="protocol.name"),
     label("only", "for", drop=1),
-    number("launch_s", "launch", format_time, path="protocol.launch_s"),
+    number("launch_s", "launch", path="protocol.launch_s"),
     number("step_s", "a step", _step),
     number("share", "of BW x eta.beta", "{:.3g}".format),
-    number("host_Bps", "or the host's", format_rate, drop=2, path="protocol.host_Bps"),
-    number("copy_Bps", "own share copied at", format_rate, drop=2, path="protocol.copy_Bps"),
+    number("host_Bps", "or the host's", drop=2, path="protocol.host_Bps"),
+    number("copy_Bps", "own share copied at", drop=2, path="protocol.copy_Bps"),
 )
 
 

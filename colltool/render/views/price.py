@@ -227,7 +227,7 @@ def _winners_answer(result: PriceList) -> str:
         which = _by_size(prices)
     else:
         # a price at a size needs no crossovers
-        from colltool.render.views.explain import stretches_answer
+        from colltool.render.views.crossover import stretches_answer
 
         which = stretches_answer(result.crossover)
     answer = f"{which} {sentence(r.heading(prices[0], ''))}."

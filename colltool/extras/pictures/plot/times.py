@@ -45,7 +45,7 @@ from colltool.extras.pictures.plot.chart import (
 )
 from colltool.render.dispatch import on_fabric
 from colltool.render.estimates import heading
-from colltool.render.views.explain import crossover_title, library_title
+from colltool.render.views.crossover import crossover_title, library_title
 from colltool.render.views.plan import plan_title
 from colltool.render.views.trace import trace_title, trace_verdict
 from colltool.training.memory import Memory

@@ -1,0 +1,87 @@
+"""``fabric check``: what was read from a fabric file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from colltool.base.formatting import (
+    format_bit_energy,
+    format_length,
+    format_rate,
+    format_time,
+    shape_text,
+)
+from colltool.fabric.lint import CheckedFabric
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.properties import fabric_facts
+from colltool.fabric.results import FabricsChecked
+from colltool.fabric.topology import capabilities_of
+from colltool.render.views.checked_files import checked
+from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
+
+
+def _values(check: CheckedFabric) -> Iterator[str]:
+    """What a fabric's file says, tier by tier."""
+    fabric = check.fabric
+    text = f"{fabric.name}: {fabric.ranks} ranks, {_launch_text(fabric)}"
+    yield f"{text}, hypothetical" if fabric.hypothetical else text
+    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
+        yield _tier_values(tier)
+        for line in part_lines(tier, facts):
+            yield f"{tier.name} {line}"
+        sizing = capabilities_of(tier).sizing
+        if sizing is not None:
+            rails = f"{sizing.rails} rails of {sizing.nics_per_rail} NICs an endpoint"
+            yield f"{tier.name} sizing: {rails}, switches of {sizing.radix} ports"
+    if fabric.library_facts:
+        yield library_text(fabric.library_facts)
+    if fabric.uncertainty:
+        yield f"uncertainty: {', '.join(f'{key} {how}' for key, how in fabric.uncertainty.items())}"
+    if fabric.prices:
+        yield prices_text(fabric.prices)
+
+
+def _launch_text(fabric: Fabric) -> str:
+    if fabric.launch_overhead:
+        return f"launch overhead {format_time(fabric.launch_overhead)}"
+    for tier in fabric.tiers:
+        if tier.library and any(protocol.launch_s for protocol in tier.library.protocols):
+            return "launch as the library takes it"
+    return "no launch overhead"
+
+
+def _tier_values(tier: Tier) -> str:
+    """Such as
+    ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
+    # as the file has it: which keys a tier has depends on its topology
+    data: dict[str, Any] = tier.model_dump(exclude_none=True)
+    kind = capabilities_of(tier)
+    extent = str(tier.endpoints)
+    if "shape" in data:
+        extent = shape_text(data["shape"])
+    if "alpha" in data:
+        alphas = [data["alpha"]]
+    else:
+        alphas = [level["alpha"] for level in data["levels"]]
+    text = f"{tier.name}: {kind.label} of {extent}, alpha {_span(format_time, alphas)}"
+    if tier.post:
+        text += f", post {format_time(tier.post)}"
+    cables = [level.cable_m for level in kind.classes]
+    if any(cables):
+        text += f", cable {_span(format_length, cables)}"
+    text += f", {format_rate(tier.bandwidth)}"
+    if tier.ports > 1:
+        text += f" x {tier.ports} ports"
+    text += f", eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
+    if tier.energy is None:
+        return text
+    return f"{text}, {format_bit_energy(tier.energy)}"
+
+
+def _span(show: Callable[[float], str], values: Sequence[float]) -> str:
+    """The first and the last value, or one where they look alike."""
+    return " to ".join(dict.fromkeys((show(values[0]), show(values[-1]))))
+
+
+VIEWS = {FabricsChecked: checked("fabric", _values)}
