@@ -26,6 +26,7 @@ from colltool.render.blocks import (
     Lines,
     Picture,
     Table,
+    columns_at,
     label,
     later,
     number,
@@ -102,7 +103,7 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
     for tier, found in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
         tree.append(f"{indent}+- {tier.name}: {_tier_text(tier)}{_in_short(tier, found)}")
         indent += "   "
-    return Lines(_title(fabric), tuple(tree))
+    return Lines(_title(fabric), tree)
 
 
 def _in_short(tier: Tier, facts: TierFacts) -> str:
@@ -111,10 +112,10 @@ def _in_short(tier: Tier, facts: TierFacts) -> str:
     kind = capabilities_of(tier)
     text = ""
     # a tier with a trunk has a class more than the file has levels
-    for pairs, level in zip(kind.classes, facts.levels, strict=False):
+    for distance, level in zip(kind.classes, facts.levels, strict=False):
         # without levels of its own the tier has said it
-        if kind.levels and pairs.cable_m:
-            text += f", {level.name} {alpha_text(pairs)}"
+        if kind.levels and distance.cable_m:
+            text += f", {level.name} {alpha_text(distance)}"
         if level.oversubscription != 1:
             text += f", {level.oversubscription:.4g}:1 oversubscribed at {level.name}"
     if kind.in_network is not None:
@@ -122,17 +123,17 @@ def _in_short(tier: Tier, facts: TierFacts) -> str:
     return text
 
 
+_COUNTED = (
+    "diameter: the most links between two endpoints",
+    "sigma: what half of the endpoints inject, divided by the bisection one way",
+)
+
+
 def _parts(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
     """The levels, in-network operations and planes of each tier, and what the table counts."""
     for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
         yield from listed(tier.name, part_lines(tier, found, outermost_first=True))
-    yield Lines(
-        "the table counts",
-        (
-            "diameter: the most links between two endpoints",
-            "sigma: what half of the endpoints inject, divided by the bisection one way",
-        ),
-    )
+    yield Lines("the table counts", _COUNTED)
 
 
 def _tier_text(tier: Tier) -> str:
@@ -209,11 +210,15 @@ def _summary(result: FabricShown | FabricDrawn) -> str:
     return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {_tiers_in_brief(result.fabric)}"
 
 
+def _extents(fabric: Fabric) -> str:
+    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)
+
+
 _LIST: Columns[Fabric] = (
     label("name"),
     number("ranks"),
     label("numbers", get=basis_of),
-    label("tiers", "tiers, innermost first", drop=1, get=lambda fabric: _extents(fabric)),
+    label("tiers", "tiers, innermost first", drop=1, get=_extents),
     label("description", drop=2, get=lambda fabric: _one_line(fabric.description or "")),
 )
 
@@ -243,16 +248,9 @@ def _list_summary(result: FabricList) -> str:
     return f"{counted(len(names), 'fabric')}: {', '.join(names)}"
 
 
-def _extents(fabric: Fabric) -> str:
-    return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)
-
-
 def _tiers_in_brief(fabric: Fabric) -> str:
-    texts = []
-    for tier in fabric.tiers:
-        kind = capabilities_of(tier)
-        texts.append(f"{tier.name} {kind.label} {kind.extent}")
-    return ", ".join(texts)
+    kinds = map(capabilities_of, fabric.tiers)
+    return ", ".join(f"{kind.tier.name} {kind.label} {kind.extent}" for kind in kinds)
 
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
@@ -292,18 +290,16 @@ def _notes(result: FabricShown) -> Iterator[Block]:
     if library is not None:
         yield Lines(library_text(library), tuple(map(reached_text, library.reached)))
     of_file = _texts(fabric.notes)
-    for tier in fabric.tiers:
-        of_file = of_file + [f"{tier.name}: {note}" for note in _texts(tier.notes)]
-    notes: list[str] = []
-    for facts in result.facts.tiers:
-        notes += [f"{facts.name}: {note}" for note in facts.notes]
-    notes += result.bill.notes
+    derived_notes: list[str] = []
+    for tier, facts in zip(fabric.tiers, result.facts.tiers, strict=True):
+        of_file += [f"{tier.name}: {note}" for note in _texts(tier.notes)]
+        derived_notes += [f"{tier.name}: {note}" for note in facts.notes]
+    derived_notes += result.bill.notes
     # what the file says of its numbers may no longer hold for those that were set
     if fabric.overrides:
         yield from listed("notes of the file, before what is set", map(_one_line, of_file))
-    else:
-        notes = of_file + notes
-    yield from listed("notes", map(_one_line, notes))
+        of_file = []
+    yield from listed("notes", map(_one_line, of_file + derived_notes))
 
 
 def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
@@ -311,7 +307,7 @@ def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
         return [f"{key}: {text}" for key, text in notes.items()]
     if isinstance(notes, str):
         return [notes]
-    return notes or []
+    return list(notes or ())
 
 
 class _DrawnRow(NamedTuple):
@@ -332,11 +328,11 @@ class DrawnLevelDocument(Document, of=LevelDiagram):
     """A level of switches."""
 
     name: str | None = or_null("name")
-    group: int = derived("pairs.group")
+    group: int = derived("distance.group")
     groups: int
-    alpha_s: float = derived("pairs.alpha_s")
-    oversubscription: float = derived("pairs.oversubscription")
-    uplinks: float
+    alpha_s: float = derived("distance.alpha_s")
+    oversubscription: float = derived("distance.oversubscription")
+    uplinks: float = derived("hop_oversubscription")
     switches: int | None
     rails: int
     reached: bool
@@ -384,29 +380,33 @@ class FabricDrawDocument(FabricFileDocument):
 
 
 _DRAWN: Columns[_DrawnRow] = (
-    label("tier", path="tier.tier.name"),
-    label("topology", path="tier.tier.topology"),
-    number("endpoints", path="tier.facts.endpoints"),
-    number("drawn", get=lambda row: _drawn_endpoints(row.tier)),
-    number("domains", path="tier.facts.domains"),
-    number("ports", path="tier.ports"),
-    label("level", path="level.name"),
-    number("group", path="level.pairs.group"),
-    number("groups", path="level.groups"),
-    number("switches", path="level.switches"),
-    number("oversubscription", path="level.pairs.oversubscription"),
-    number("uplinks", path="level.uplinks"),
+    *columns_at(
+        "tier",
+        label("tier", path="tier.name"),
+        label("topology", path="tier.topology"),
+        number("endpoints", path="facts.endpoints"),
+        number("drawn", get=lambda row: _drawn_endpoints(row.tier)),
+        number("domains", path="facts.domains"),
+        number("ports"),
+    ),
+    *columns_at(
+        "level",
+        label("level", path="name"),
+        number("group", path="distance.group"),
+        number("groups"),
+        number("switches"),
+        number("oversubscription", path="distance.oversubscription"),
+        number("uplinks", path="hop_oversubscription"),
+    ),
 )
 
 
 def _drawn_table(result: FabricDrawn) -> Table:
-    changed: Column[_DrawnRow] = label(
-        "set", get=lambda _: set_text(result.fabric.overrides), hidden=True
-    )
+    hidden = context(fabric=result.fabric.name, set=set_text(result.fabric.overrides))
     rows = []
     for diagram in diagrams(result.fabric):
         rows += [_DrawnRow(diagram, level) for level in diagram.levels or (None,)]
-    return Table((*context(fabric=result.fabric.name), changed, *_DRAWN), tuple(rows))
+    return Table((*hidden, *_DRAWN), rows)
 
 
 VIEWS = {

@@ -25,11 +25,11 @@ class LevelDiagram:
     """One level of switches."""
 
     name: str  # empty where a tier has one unnamed level
-    pairs: DistanceClass
+    distance: DistanceClass  # of the pairs of endpoints that meet at this level
     groups: int  # in one domain of the tier
     last: int  # endpoints under the last of the groups
-    # oversubscription at this level's own boundary; ``pairs`` has the total down to the endpoints
-    uplinks: float = 1.0
+    # at this level's own boundary; ``distance`` has the total down to the endpoints
+    hop_oversubscription: float = 1.0
     switches: int | None = None  # on all rails; None where the fabric file does not give enough
     rails: int = 1
     reached: bool = True  # False if no two endpoints need this level to meet
@@ -65,24 +65,29 @@ class TierDiagram:
         """A level of switches, with what its box says."""
         kind = self.kind
         facts = self.facts
-        pairs = kind.classes[index]
-        groups = ceil(facts.endpoints / pairs.group)
-        # a tier of one level has all switches there, one of several only if it was sized
-        switches = facts.switches if index == 0 and len(kind.reached) == 1 else None
-        plan = facts.sizing
-        if plan and kind.levels and index < len(plan.levels):
-            switches = plan.levels[index].switches
+        distance = kind.classes[index]
+        groups = ceil(facts.endpoints / distance.group)
         return LevelDiagram(
-            name=pairs.name if kind.named else "",
-            pairs=pairs,
+            name=distance.name if kind.named else "",
+            distance=distance,
             groups=groups,
-            last=facts.endpoints - (groups - 1) * pairs.group,
-            uplinks=facts.levels[index].uplinks if kind.named else 1.0,
-            switches=switches,
-            rails=plan.rails if plan else 1,
+            last=facts.endpoints - (groups - 1) * distance.group,
+            hop_oversubscription=facts.levels[index].uplinks if kind.named else 1.0,
+            switches=self._switches_at(index),
+            rails=facts.sizing.rails if facts.sizing else 1,
             reached=index < len(kind.reached),
             trunk_Bps=kind.trunk_Bps if index else None,
         )
+
+    def _switches_at(self, index: int) -> int | None:
+        """The switches of a level, where they are known."""
+        plan = self.facts.sizing
+        if plan and self.kind.levels and index < len(plan.levels):
+            return plan.levels[index].switches
+        # not sized: a tier of one level has all its switches there
+        if index == 0 and len(self.kind.reached) == 1:
+            return self.facts.switches
+        return None
 
 
 def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
@@ -105,9 +110,7 @@ def kind_text(diagram: TierDiagram) -> str:
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
     """Such as ``rank`` or ``nvlink domains``."""
     name = "rank" if diagram.below is None else f"{diagram.below} domain"
-    if count == 1:
-        return name
-    return f"{name}s"
+    return name if count == 1 else f"{name}s"
 
 
 def place_text(diagram: TierDiagram) -> str:
@@ -115,13 +118,9 @@ def place_text(diagram: TierDiagram) -> str:
     facts = diagram.facts
     inside = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
-        if inside:
-            return f"{inside} in all"
-        return ""
+        return f"{inside} in all" if inside else ""
     text = f"{facts.domains} of these"
-    if inside:
-        return f"{text}, {inside} in each"
-    return text
+    return f"{text}, {inside} in each" if inside else text
 
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
@@ -156,16 +155,14 @@ def max_size_text(diagram: TierDiagram) -> str:
     most = diagram.tier.max_size
     if most is None:
         return ""
-    text = f"max_size is {most}"
-    if diagram.facts.endpoints == most:
-        return f"full: {text}"
-    return text
+    full = "full: " if diagram.facts.endpoints == most else ""
+    return f"{full}max_size is {most}"
 
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
     """How many groups a level joins, its switches and its latency."""
     if diagram.kind.trunk_Bps is not None and level.trunk_Bps is None:
-        # where its trunk leaves an endpoint: no pair meets there
+        # in two-sites the trunks leave the sites here: no two endpoints meet, "2 of them" are drawn
         return [f"{level.groups} of them"]
     texts = [_groups_text(diagram, level)]
     if level.switches is not None and level.name:
@@ -176,12 +173,12 @@ def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
                 text += " and planes"
         texts.append(text)
     if diagram.kind.named:
-        texts.append(alpha_text(level.pairs))
+        texts.append(alpha_text(level.distance))
     return texts
 
 
 def _groups_text(diagram: TierDiagram, level: LevelDiagram) -> str:
-    size = level.pairs.group
+    size = level.distance.group
     if not level.reached:
         return f"for up to {size}, not reached"
     if level.groups > 1:
@@ -199,13 +196,13 @@ def uplink_texts(level: LevelDiagram) -> list[str]:
     """The oversubscription below a level, total and, where it differs, of this hop alone."""
     if level.trunk_Bps is not None:
         return [f"{format_rate(level.trunk_Bps)} each, shared by all that is inside"]
-    total = level.pairs.oversubscription
+    total = level.distance.oversubscription
     text = f"uplinks {total:.4g}:1"
     if total > 1:
         text += " oversubscribed"
     texts = [text]
-    if level.uplinks != total:
-        texts.append(f"{level.uplinks:.4g}:1 at this hop")
+    if level.hop_oversubscription != total:
+        texts.append(f"{level.hop_oversubscription:.4g}:1 at this hop")
     return texts
 
 

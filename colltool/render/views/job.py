@@ -18,8 +18,8 @@ from colltool.base.formatting import (
     format_time,
     whole_percent,
 )
-from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
-from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.blocks import Block, Columns, Headline, Lines, Table, columns_at, label, number
+from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
 from colltool.render.views.checked_files import checked
@@ -43,15 +43,18 @@ def numbers_text(numbers: tuple[int, ...]) -> str:
 
 _MOST_CALLS = 10  # rows without --all
 _SENT: Columns[SentBy] = (
-    label("dimension", path="call.dimension"),
-    label("phase", drop=1, path="call.phase"),
-    label("primitive", "primitive", attrgetter("label"), path="call.primitive"),
-    number("ranks", path="call.group.ranks"),
-    number("stride", drop=2, path="call.group.stride"),
-    number("bytes", "bytes per call", format_bytes, path="call.bytes"),
-    number("calls", "calls per step", format_count, path="call.calls"),
-    label("per", "once per", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
-    label("hides", "may hide under", drop=3, path="call.hides"),
+    *columns_at(
+        "call",
+        label("dimension"),
+        label("phase", drop=1),
+        label("primitive", "primitive", attrgetter("label")),
+        number("ranks", path="group.ranks"),
+        number("stride", drop=2, path="group.stride"),
+        number("bytes", "bytes per call", format_bytes),
+        number("calls", "calls per step", format_count),
+        label("per", "once per", drop=5, get=lambda sender: sender.call.per.replace("_", "-")),
+        label("hides", "may hide under", drop=3),
+    ),
     label("stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
     label("source", drop=6, path="call.source", hidden=True),
 )
@@ -70,14 +73,14 @@ def _table(result: JobShown) -> Table:
     return Table(columns, result.sent, title="sent per rank and step")
 
 
-def _blocks(result: JobShown) -> list[Block]:
-    out: list[Block] = [Headline(_answer(result)), _table(result)._replace(first=_MOST_CALLS)]
+def _blocks(result: JobShown) -> Iterator[Block]:
+    yield Headline(_answer(result))
+    yield _table(result)._replace(first=_MOST_CALLS)
     if result.plain:
-        out.append(Table(_PLAIN, result.plain, title="plain calls"))
-    out.append(Lines(result.job.description or "the job", tuple(_facts(result)), first=0))
-    if result.times:
-        compute = tuple(_compute(result))
-        out.append(Lines("compute per micro-batch, without communication", compute, first=0))
+        yield Table(_PLAIN, result.plain, title="plain calls")
+    yield Lines(result.job.description or "the job", list(_facts(result)), first=0)
+    compute = _compute(result)
+    yield from listed("compute per micro-batch, without communication", compute, first=0)
     memory = result.memory
     if memory is not None:
         worst = []
@@ -85,8 +88,7 @@ def _blocks(result: JobShown) -> list[Block]:
             if part.stage == memory.worst_stage:
                 worst.append(f"{part.part} {format_bytes(part.bytes, 3)}")
         title = f"memory per GPU on stage {memory.worst_stage}, which needs most"
-        out.append(Lines(title, tuple(worst), first=0))
-    return out
+        yield Lines(title, worst, first=0)
 
 
 def _answer(result: JobShown) -> str:
@@ -103,31 +105,23 @@ def _answer(result: JobShown) -> str:
         return f"{text} It needs {needs}."
     if memory.tight and memory.share is not None:
         share = f"{whole_percent(memory.share)} +-{whole_percent(memory.within)}"
-        return f"{text} It fits, tight ({share}): {needs}{_room(result)}."
+        return f"{text} It fits, tight ({share}): {needs}{_change(result, 'gives it room')}."
     if memory.fits:
         return f"{text} It fits: {needs}."
-    return f"{text} It does not fit: {needs}; {_cure(result)}."
+    change = _change(result, "makes it fit") or (
+        "; no other sharding, recomputation or layout of these ranks makes it fit, so take more ranks"
+    )
+    return f"{text} It does not fit: {needs}{change}."
 
 
-def _cure(result: JobShown) -> str:
-    """What to change so that the job fits the memory."""
-    if result.cure is None:
-        return (
-            "no other sharding, recomputation or layout of these ranks makes it fit, so take more"
-            " ranks"
-        )
-    values, size = result.cure
-    typed = to_type(values, "--job-set", "overrides")
-    return f"{typed} makes it fit ({format_bytes(size, 3)})"
-
-
-def _room(result: JobShown) -> str:
-    """What to change so that a tight job has room. Empty where nothing helps."""
+def _change(result: JobShown, does: str) -> str:
+    """What to set against a lack of memory, and the memory it then needs: ``; --job-set layout.tp=4
+    makes it fit (60 GB)``. Empty where nothing helps."""
     if result.cure is None:
         return ""
     values, size = result.cure
     typed = to_type(values, "--job-set", "overrides")
-    return f"; {typed} gives it room ({format_bytes(size, 3)})"
+    return f"; {typed} {does} ({format_bytes(size, 3)})"
 
 
 def to_type(values: Iterable[tuple[str, str]], option: str, keyword: str) -> str:
@@ -199,10 +193,10 @@ def _model_text(job: Job) -> str:
     model = job.draft.model
     if model is None:
         return "no model"
-    text = f"{model.name}: {model.layers} layers, {model.parameters / 1e9:.4g}B parameters"
+    text = f"{model.name}: {model.layers} layers, {_billions(model.parameters)} parameters"
     active = active_parameters(model)
     if active != model.parameters:
-        text += f", {active / 1e9:.4g}B of them active"
+        text += f", {_billions(active)} of them active"
     shape = model.shape
     if shape is not None and shape.window:
         text += f", windows of {shape.window} in {round(shape.windowed * model.layers)} layers"
@@ -271,15 +265,11 @@ class SentDocument(Document, of=SentBy, at="call"):
     source: str
 
 
-class PlainCallDocument(Document, of=PlainCall):
+class PlainCallDocument(Document, extends=PlainCall):
     """A collective that the job lists itself."""
 
-    primitive: str
-    dimension: str
     group: RankGroupDocument = derived(lambda call: RankGroupDocument.of(call.group))
     bytes: float = whole("bytes")
-    calls: int
-    time_s: float | None
 
 
 class ComputeDocument(Document, of=StageTimes, at="all"):
@@ -322,19 +312,14 @@ def _with_dp(job: Job) -> ParallelConfig:
     return job.draft._replace(layout=layout._replace(dp=max(1, layout.dp)))
 
 
-def _parameters(job: Job) -> float | None:
-    return None if job.draft.model is None else job.draft.model.parameters
+def _billions(parameters: float) -> str:
+    return f"{parameters / 1e9:.4g}B"
 
 
 _LIST: Columns[Job] = (
     label("name"),
     label("model", path="model_name"),
-    number(
-        "parameters",
-        "parameters",
-        lambda parameters: f"{parameters / 1e9:.4g}B",
-        get=_parameters,
-    ),
+    number("parameters", "parameters", _billions, path="draft.model.parameters"),
     label("layout", drop=1, get=lambda job: layout_text(_with_dp(job))),
     label("description", drop=2),
 )

@@ -77,7 +77,7 @@ def _write_levels(diagram: TierDiagram, words: TextColumn, *, one_line: bool) ->
         texts = uplink_texts(level)
         if index == 0:
             texts = [ports_text(diagram) + (", one line for all" if one_line else "")]
-        tight = level.reached and level.pairs.oversubscription > 1
+        tight = level.reached and level.distance.oversubscription > 1
         words.write_each(texts, tone="ct-accent" if tight else "ct-soft", most=3)
         words.bottom += SPACE
         words.skip_to(tops[index] + SWITCH + LONG)
@@ -134,7 +134,7 @@ class _SwitchDrawing:
                 x = middle + (number - (self.port_lines - 1) / 2) * self.side / self.port_lines
                 self.links.line([(x, top), (x, above)])
             return
-        share = self.levels[branch.level + 1].pairs.oversubscription
+        share = self.levels[branch.level + 1].distance.oversubscription
         wide = max(_BAND * (branch.slots * self.slot - 4) / share, _THINNEST)
         tone: Tone = "ct-accent" if share > 1 else "ct-switch"
         self.links.box(middle - wide / 2, above, wide, top - above, tone, round_=0, outlined=False)
@@ -194,5 +194,5 @@ def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
 
 
 def _tree_of(diagram: TierDiagram) -> SwitchTree:
-    groups = [level.pairs.group for level in diagram.levels if level.reached]
+    groups = [level.distance.group for level in diagram.levels if level.reached]
     return switch_tree(groups, diagram.facts.endpoints)
