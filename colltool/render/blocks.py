@@ -154,8 +154,8 @@ def flag(
     return label(key, title, yes_or_no, drop, hidden=hidden, get=get, path=path)
 
 
-def columns_at(path: str, *columns: Column[Any]) -> Columns[Any]:
-    """Columns of a record within the record: ``columns_at("row", number("total_s"))`` shows
+def columns_at(path: str, columns: Columns[Any]) -> Columns[Any]:
+    """Columns of a record within the record: ``columns_at("row", (number("total_s"),))`` shows
     ``row.total_s``."""
     return tuple(column._replace(path=f"{path}.{column.path or column.key}") for column in columns)
 

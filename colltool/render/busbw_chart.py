@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import ceil, floor, log2, log10
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.formatting import title_size
@@ -38,6 +39,10 @@ class BusbwCurve(NamedTuple):
 
     name: str
     points: tuple[tuple[float, float], ...]
+
+    @property
+    def highest(self) -> float:
+        return max(value for _, value in self.points)
 
 
 class BusbwChart(NamedTuple):
@@ -166,7 +171,7 @@ def draw(chart: BusbwChart, width: int, rows: int, pen: ChartPen = ChartPen()) -
     """The lines of a chart, at most ``width`` characters wide, with ``rows`` rows of curves."""
     width = max(width, _LEAST_WIDTH)
     shown = [curve for curve in chart.curves if curve.points][:MOST_CURVES]
-    most = max(value for curve in shown for _, value in curve.points)
+    most = max(map(attrgetter("highest"), shown))
     scale = Scale.up_to(most or 1.0, max(1, (rows - 1) // 3))
     labels = scale.labels(rows)
     label_width = max(map(len, labels.values()))
@@ -258,7 +263,8 @@ def _size_labels(sizes: Sequence[float], axis: SizeAxis, wide: int, room: int) -
     """
     *others, last = sizes
     last_text = title_size(last)
-    last_at = max(0, min(axis.dots // wide - (len(last_text) + 1) // 2, room - len(last_text)))
+    centred_at = axis.dots // wide - (len(last_text) + 1) // 2
+    last_at = max(0, min(centred_at, room - len(last_text)))
     line = ""
     for size in others:
         text = title_size(size)

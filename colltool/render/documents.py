@@ -12,14 +12,13 @@ To write a result as a document:
    out where there is nothing to say: where its value is None or empty, or a function returns
    :data:`LEFT_OUT`. ``or_null(path)`` is null where its value is empty. With ``class
    FooDocument(Document, at="pick")`` a key without more is the attribute at ``pick.NAME``.
-3. Records within the record are written by the document that names their class
-   (``class LayersDocument(Document, of=Layers)``; with ``extends=`` in place of ``of=`` the fields
-   of a named tuple or a data class need not be repeated), others field by field as they are. In an
-   annotation both can be named: ``layers: LayersDocument``, ``flips: list[BreakEven]``. An object
+3. Records within the record are written by the document that names their class: ``class
+   RowDocument(Document, of=Row)``. With ``extends=Row`` the fields of a named tuple or a data class
+   are keys already. Records of other classes are written field by field as they are.
+4. An annotation names either, ``rows: list[RowDocument]`` or ``flips: list[BreakEven]``. An object
    that is no record of its own is ``derived(PartDocument.of)``.
-4. Give the view ``FooDocument.of``, and list the class in ``DOCUMENTS`` of
-   :mod:`colltool.render.schemas`. ``tests/render/test_schemas.py`` names columns of the view that
-   have no key in the document.
+5. Give the view ``FooDocument.of``, and list the class in ``documents.toml``.
+   ``tests/render/test_schemas.py`` names columns of the view that have no key in the document.
 """
 
 from __future__ import annotations
@@ -47,10 +46,11 @@ LEFT_OUT = _Missing.LEFT_OUT
 
 
 class DocumentKey(NamedTuple):
-    """Where the value of a key comes from, and whether the key may be missing or null."""
+    """Where the value of a key comes from, and what becomes of an empty one at a path; a function
+    decides that itself."""
 
     source: str | Callable[[Any], object]
-    optional: bool = False
+    optional: bool = False  # left out
     empty_is_null: bool = False
 
     def value(self, record: Any) -> Any:

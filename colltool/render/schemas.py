@@ -1,7 +1,8 @@
-"""JSON Schemas of the documents that ``--format json`` prints.
+"""JSON Schemas of the documents that ``--format json`` prints (:func:`schema_of`).
 
-The schema of a document follows from its class (:mod:`colltool.render.documents`); the unit of a
-number follows from the name of its key.
+``documents.toml`` names the classes of each document, :func:`record_type` makes data classes of
+them, pydantic makes schemas of these (:func:`_typed_schema`), and :func:`document_schema` adds what
+all documents have. The unit of a number follows from the name of its key.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from dataclasses import field, make_dataclass
 from functools import cache, reduce
 from operator import or_
+from pathlib import Path
 from pkgutil import resolve_name
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.base.statements import Statement
 from colltool.render.documents import WRITTEN_AS, Document, field_names
@@ -27,74 +30,7 @@ _UNITS = {
 }
 
 
-DOCUMENTS = {
-    "assumptions": ("report:AssumptionsDocument",),
-    "breakdown": ("price:BreakdownDocument",),
-    "calibrate": ("calibrate:CalibrateDocument",),
-    "channels": ("channels:ChannelsDocument",),
-    "compare": ("compare:CompareDocument",),
-    "contention": ("contention:ContentionDocument",),
-    "contention-eta": ("contention:LayoutEtaDocument",),
-    "crossover": ("crossover:CrossoverDocument", "kernels:KernelCrossoverDocument"),
-    "diff": ("diff:DiffDocument",),
-    "doctor": ("doctor:DoctorDocument",),
-    "expect": ("expect:ExpectDocument",),
-    "explain": ("explain:ExplainDocument",),
-    "explain-list": ("explain:AlgorithmsDocument",),
-    "fabric-check": ("checked_files:CheckDocument",),
-    "fabric-draw": ("fabric:FabricDrawDocument",),
-    "fabric-list": ("fabric:FabricListDocument",),
-    "fabric-show": ("fabric:FabricShowDocument",),
-    "fabric-size": ("fabric_size:FabricSizeDocument",),
-    "fabric-size-direct": ("direct:DirectSizeDocument",),
-    "job-check": ("checked_files:CheckDocument",),
-    "job-list": ("job:JobListDocument",),
-    "job-show": ("job:JobShowDocument",),
-    "ladder": ("ladder:LadderDocument",),
-    "library-check": ("library_files:LibraryCheckDocument",),
-    "library-diff": ("library_files:LibraryDiffDocument",),
-    "library-list": ("library_files:LibrariesDocument",),
-    "library-show": ("library_files:LibraryDocument",),
-    "plan": ("plan:PlanDocument",),
-    "plan-compare": ("plan_compare:PlanCompareDocument",),
-    "plan-search": ("plan_compare:PlanSearchDocument",),
-    "plan-sensitivity": ("plan_compare:PlanSensitivityDocument",),
-    "plan-traces": ("plan_traces:PlanTracesDocument",),
-    "price": ("price:PriceDocument", "price:PricesDocument", "kernels:KernelPriceDocument"),
-    "report": ("report:ReportDocument",),
-    "reshard": ("reshard:ReshardDocument",),
-    "score": ("score:ScoreDocument",),
-    "sensitivity": ("sensitivity:SensitivityDocument",),
-    "sensitivity-compare": ("sensitivity:ContestDocument",),
-    "serve": ("serve:ServeDocument",),
-    "serve-list": ("serve:ServeListDocument",),
-    "serve-spread": ("serve:ServeSpreadDocument",),
-    "sweep": ("sweep:SweepDocument",),
-    "table": ("law_table:TableDocument",),
-    "trace": ("trace:TracesDocument",),
-    "validate": ("validate:ValidateDocument",),
-    "verify": ("verify:VerifyDocument",),
-}
-"""The classes of each document, in the modules of :mod:`colltool.render.views`. A document of
-several classes has the keys of any of them, and requires those of all."""
-
-_COMMANDS = {
-    "plan-compare": "plan -f A -f B",
-    "plan-search": "plan --search",
-    "plan-sensitivity": "plan --vary",
-    "plan-traces": "plan FILE.et",
-    "sensitivity-compare": "sensitivity -f A -f B",
-    "serve-list": "serve -f A -f B, --search",
-    "serve-spread": "serve --vary KEY=RANGE",
-    "channels": "fabric channels",
-    "contention-eta": "contention --as-eta",
-    "library-diff": "diff --library",
-    "fabric-size-direct": "fabric size --topology T",
-    "assumptions": "report",
-    "table": "export table",
-}
-"""The commands of documents whose name is not that of the command."""
-
+DOCUMENTS: dict[str, dict[str, Any]] = packaged_toml(Path(__file__).parent / "documents.toml")
 
 FILE_KINDS = {
     "fabric": "colltool.fabric.model:Fabric",
@@ -122,7 +58,7 @@ def schema_of(name: str) -> Schema:
 
 def command_for(document: str) -> str:
     """The command that prints a document: ``fabric show``."""
-    return _COMMANDS.get(document) or document.replace("-", " ")
+    return DOCUMENTS[document].get("command") or document.replace("-", " ")
 
 
 def documents() -> list[str]:
@@ -159,11 +95,12 @@ def document_schema(name: str) -> Schema:
 
 def document_classes(name: str) -> list[type[Document]]:
     """The classes of a document by its name."""
-    return [resolve_name(f"colltool.render.views.{place}") for place in DOCUMENTS[name]]
+    return [resolve_name(f"colltool.render.views.{place}") for place in DOCUMENTS[name]["classes"]]
 
 
 def _typed_schema(name: str) -> Schema:
     """The JSON Schema of a document, with units as descriptions."""
+    # imported here, and so a class within a function: pydantic's schemas take long to load
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
@@ -189,7 +126,8 @@ def _typed_schema(name: str) -> Schema:
 
 @cache
 def record_type(*kinds: type) -> type:
-    """Return a document, or a record as it is, as a data class for pydantic.
+    """Return a document, or a record as it is, as a data class for pydantic; records within it, by
+    :func:`_pydantic_type`, which calls this again, too.
 
     Of several kinds it has the keys of any, and requires those of all.
     """
@@ -199,23 +137,17 @@ def record_type(*kinds: type) -> type:
         declared = get_type_hints(kind)
         if issubclass(kind, Document) and kind.extends is not None:
             declared = get_type_hints(kind.extends) | declared
-        for field_name in _keys(kind):
-            hints[field_name] = (
-                hints[field_name] | declared[field_name]
-                if field_name in hints
-                else declared[field_name]
-            )
-        required.append({name for name, needed in _keys(kind).items() if needed})
-    # documents of several classes, such as prices by algorithms and by kernels
-    needed = set.intersection(*required)
-    record = make_dataclass(
-        kinds[0].__name__.removesuffix("Document"),
-        [
-            (name, _pydantic_type(hint), field() if name in needed else field(default=None))
-            for name, hint in hints.items()
-        ],
-        kw_only=True,
-    )
+        keys = _keys(kind)
+        for name in keys:
+            # a key of several kinds has the type of any of them
+            hints[name] = hints[name] | declared[name] if name in hints else declared[name]
+        required.append({name for name, needed in keys.items() if needed})
+    of_all = set.intersection(*required)
+    fields = []
+    for name, hint in hints.items():
+        default = field() if name in of_all else field(default=None)
+        fields.append((name, _pydantic_type(hint), default))
+    record = make_dataclass(kinds[0].__name__.removesuffix("Document"), fields, kw_only=True)
     extra = "allow" if getattr(kinds[0], "open", False) else "forbid"
     record.__pydantic_config__ = {"extra": extra}  # type: ignore[attr-defined]
     return record
@@ -234,6 +166,7 @@ def _pydantic_type(hint: Any) -> Any:
     if hint is Statement:
         return str
     if isinstance(hint, type) and (issubclass(hint, Document) or field_names(kind)):
+        # a record that some document writes has its keys, others their own fields
         return record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)
     # the arguments of a Literal are values, not types

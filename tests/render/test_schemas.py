@@ -241,7 +241,6 @@ ELSEWHERE = {
         "bandwidth_ci95": "ci95",
         "launch_overhead_ci95": "ci95",
         "left_out": "skipped",
-        "sizes": "points",
         # of each row of a machine file; the document names the file
         "forced": "machine_file",
         "off": "machine_file",
@@ -262,7 +261,7 @@ ELSEWHERE = {
         "moved_s": "layers",
         "rest_s": "layers",
     },
-    "explain": {
+    "crossover": {
         "N*alpha*BW": "approximations",
         "N*alpha*BW/(log2N-1)": "approximations",
         "N*alpha*BW/log2N": "approximations",
@@ -275,24 +274,27 @@ ELSEWHERE = {
     "kernels": {
         "apart_s": "costs_s",
         "change": "thresholds",
-        "collective": "primitive",
         "latency_s": "alpha_s",
         "picked": "leads",
         "sent_bytes": "bytes",
         "within": "interval",
     },
-    "ladder": {
+    "diff": {
         "field": "where",
         "from": "old",
-        "ideal_s": "ideal",
-        "ideal_alpha_s": "ideal",
-        "ideal_bandwidth_s": "ideal",
         "kind": "added",
         "largest": "where",
         "range": "relative",
-        "realistic_s": "realistic",
+        "rows": "changed",
         "to": "new",
     },
+    "ladder": {
+        "ideal_s": "ideal",
+        "ideal_alpha_s": "ideal",
+        "ideal_bandwidth_s": "ideal",
+        "realistic_s": "realistic",
+    },
+    "library_files": {"collective": "primitive"},
     "library": {"only": "primitives", "protocol": "protocols"},
     "plan": {"calls": "count", "within": "interval"},
     "plan_traces": {"stride": "axes"},
@@ -314,6 +316,7 @@ ELSEWHERE = {
     },
     "sweep": {"how": "spec"},
     "trace": {"change_s": "now_s", "stride": "axes"},
+    "validate": {"sizes": "points"},
     "verify": {
         "executed_s": "time_s",
         "n_alpha_executed": "n_alpha",
@@ -352,6 +355,7 @@ def columns_of(module: Any) -> Iterator[Column]:
 MODULES = sorted(found.name for found in iter_modules(views.__path__))
 WITHIN = {
     "fabric_diagram": "fabric",
+    "fabric_parts": "fabric",
     "library": "fabric",
     "report_decision": "report",
     "trace_graphs": "trace",
@@ -363,8 +367,8 @@ def schema_keys(module: str) -> set[str]:
     """The keys of all documents that have a class in a module."""
     names = (
         name
-        for name, places in schemas.DOCUMENTS.items()
-        if any(place.startswith(f"{module}:") for place in places)
+        for name, row in schemas.DOCUMENTS.items()
+        if any(place.startswith(f"{module}:") for place in row["classes"])
     )
     return {key for name in names for key in property_names(document_schema(name))}
 

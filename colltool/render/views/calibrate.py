@@ -107,15 +107,17 @@ _PROTOCOLS: Columns[_SharedProtocol] = (
     label("collective", path="collectives"),
     *columns_at(
         "protocol",
-        label("protocol", path="name"),
-        number("launch_overhead_s", "launch overhead"),
-        _interval("launch_overhead_s", "overhead 95%", format_time, drop=4),
-        number("alpha_s", "alpha"),
-        _interval("alpha_s", "alpha 95%", format_time, drop=5),
-        number("bandwidth_Bps", "bandwidth"),
-        _interval("bandwidth_Bps", "bandwidth 95%", format_rate, drop=3),
-        number("eta_beta", "eta_b", _three_digits, drop=1),
-        number("local_copy_Bps", "local copy", drop=2, path="copy_Bps"),
+        (
+            label("protocol", path="name"),
+            number("launch_overhead_s", "launch overhead"),
+            _interval("launch_overhead_s", "overhead 95%", format_time, drop=4),
+            number("alpha_s", "alpha"),
+            _interval("alpha_s", "alpha 95%", format_time, drop=5),
+            number("bandwidth_Bps", "bandwidth"),
+            _interval("bandwidth_Bps", "bandwidth 95%", format_rate, drop=3),
+            number("eta_beta", "eta_b", _three_digits, drop=1),
+            number("local_copy_Bps", "local copy", drop=2, path="copy_Bps"),
+        ),
     ),
 )
 
@@ -132,13 +134,15 @@ _RESIDUALS: Columns[_FittedPoint] = (
     number("ranks", path="fit.series.ranks"),
     *columns_at(
         "residual",
-        number("bytes", "size", size_text, whole=True),
-        number("measured_s", "measured"),
-        number("fitted_s", "fitted"),
-        number("relative_error", "error", signed_percent),
-        label("algorithm"),
-        label("protocol"),
-        flag("used"),
+        (
+            number("bytes", "size", size_text, whole=True),
+            number("measured_s", "measured"),
+            number("fitted_s", "fitted"),
+            number("relative_error", "error", signed_percent),
+            label("algorithm"),
+            label("protocol"),
+            flag("used"),
+        ),
     ),
 )
 

@@ -99,17 +99,21 @@ def _state_text(state: str) -> str:
 _SERIES: Columns[SeriesHealth] = (
     *columns_at(
         "judged.series",
-        label("collective", "collective", attrgetter("label"), path="primitive"),
-        number("ranks"),
-        number("nodes", drop=4),
-        label("run"),
+        (
+            label("collective", "collective", attrgetter("label"), path="primitive"),
+            number("ranks"),
+            number("nodes", drop=4),
+            label("run"),
+        ),
     ),
     label("wire", "tier", drop=1),
     *columns_at(
         "largest",
-        number("bytes", "largest", size_text, drop=3, path="shown_bytes", whole=True),
-        number("busbw_measured_Bps", "busbw", drop=2),
-        number("busbw_expected_Bps", "expected", drop=5),
+        (
+            number("bytes", "largest", size_text, drop=3, path="shown_bytes", whole=True),
+            number("busbw_measured_Bps", "busbw", drop=2),
+            number("busbw_expected_Bps", "expected", drop=5),
+        ),
     ),
     number("large", "of expected", whole_percent),
     number("bar", "pass mark", whole_percent),

@@ -382,21 +382,25 @@ class FabricDrawDocument(FabricFileDocument):
 _DRAWN: Columns[_DrawnRow] = (
     *columns_at(
         "tier",
-        label("tier", path="tier.name"),
-        label("topology", path="tier.topology"),
-        number("endpoints", path="facts.endpoints"),
-        number("drawn", get=lambda row: _drawn_endpoints(row.tier)),
-        number("domains", path="facts.domains"),
-        number("ports"),
+        (
+            label("tier", path="tier.name"),
+            label("topology", path="tier.topology"),
+            number("endpoints", path="facts.endpoints"),
+            number("drawn", get=lambda row: _drawn_endpoints(row.tier)),
+            number("domains", path="facts.domains"),
+            number("ports"),
+        ),
     ),
     *columns_at(
         "level",
-        label("level", path="name"),
-        number("group", path="distance.group"),
-        number("groups"),
-        number("switches"),
-        number("oversubscription", path="distance.oversubscription"),
-        number("uplinks", path="hop_oversubscription"),
+        (
+            label("level", path="name"),
+            number("group", path="distance.group"),
+            number("groups"),
+            number("switches"),
+            number("oversubscription", path="distance.oversubscription"),
+            number("uplinks", path="hop_oversubscription"),
+        ),
     ),
 )
 

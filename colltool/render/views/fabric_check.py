@@ -1,4 +1,4 @@
-"""``fabric check``: what was read from a fabric file."""
+"""``fabric check``: what was read from a fabric file, in lines (:func:`_values`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def _values(check: CheckedFabric) -> Iterator[str]:
     """What a fabric's file says, tier by tier."""
     fabric = check.fabric
     text = f"{fabric.name}: {fabric.ranks} ranks, {_launch_text(fabric)}"
-    yield f"{text}, hypothetical" if fabric.hypothetical else text
+    if fabric.hypothetical:
+        text += ", hypothetical"
+    yield text
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         yield _tier_values(tier)
         for line in part_lines(tier, facts):
@@ -37,7 +39,8 @@ def _values(check: CheckedFabric) -> Iterator[str]:
     if fabric.library_facts:
         yield library_text(fabric.library_facts)
     if fabric.uncertainty:
-        yield f"uncertainty: {', '.join(f'{key} {how}' for key, how in fabric.uncertainty.items())}"
+        ranges = [f"{key} {how}" for key, how in fabric.uncertainty.items()]
+        yield f"uncertainty: {', '.join(ranges)}"
     if fabric.prices:
         yield prices_text(fabric.prices)
 
@@ -60,23 +63,25 @@ def _tier_values(tier: Tier) -> str:
     extent = str(tier.endpoints)
     if "shape" in data:
         extent = shape_text(data["shape"])
+    # a tier without an alpha of its own has one a level
+    levels = data.get("levels", ())
+    alphas = [level["alpha"] for level in levels]
     if "alpha" in data:
         alphas = [data["alpha"]]
-    else:
-        alphas = [level["alpha"] for level in data["levels"]]
-    text = f"{tier.name}: {kind.label} of {extent}, alpha {_span(format_time, alphas)}"
+    parts = [f"{tier.name}: {kind.label} of {extent}", f"alpha {_span(format_time, alphas)}"]
     if tier.post:
-        text += f", post {format_time(tier.post)}"
+        parts.append(f"post {format_time(tier.post)}")
     cables = [level.cable_m for level in kind.classes]
     if any(cables):
-        text += f", cable {_span(format_length, cables)}"
-    text += f", {format_rate(tier.bandwidth)}"
+        parts.append(f"cable {_span(format_length, cables)}")
+    rate = format_rate(tier.bandwidth)
     if tier.ports > 1:
-        text += f" x {tier.ports} ports"
-    text += f", eta {tier.eta.alpha:g}/{tier.eta.beta:g}"
-    if tier.energy is None:
-        return text
-    return f"{text}, {format_bit_energy(tier.energy)}"
+        rate += f" x {tier.ports} ports"
+    parts.append(rate)
+    parts.append(f"eta {tier.eta.alpha:g}/{tier.eta.beta:g}")
+    if tier.energy is not None:
+        parts.append(format_bit_energy(tier.energy))
+    return ", ".join(parts)
 
 
 def _span(show: Callable[[float], str], values: Sequence[float]) -> str:

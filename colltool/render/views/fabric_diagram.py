@@ -110,7 +110,9 @@ def kind_text(diagram: TierDiagram) -> str:
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
     """Such as ``rank`` or ``nvlink domains``."""
     name = "rank" if diagram.below is None else f"{diagram.below} domain"
-    return name if count == 1 else f"{name}s"
+    if count == 1:
+        return name
+    return f"{name}s"
 
 
 def place_text(diagram: TierDiagram) -> str:
@@ -118,9 +120,13 @@ def place_text(diagram: TierDiagram) -> str:
     facts = diagram.facts
     inside = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
-        return f"{inside} in all" if inside else ""
+        if inside:
+            return f"{inside} in all"
+        return ""
     text = f"{facts.domains} of these"
-    return f"{text}, {inside} in each" if inside else text
+    if inside:
+        return f"{text}, {inside} in each"
+    return text
 
 
 def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
@@ -155,8 +161,10 @@ def max_size_text(diagram: TierDiagram) -> str:
     most = diagram.tier.max_size
     if most is None:
         return ""
-    full = "full: " if diagram.facts.endpoints == most else ""
-    return f"{full}max_size is {most}"
+    text = f"max_size is {most}"
+    if diagram.facts.endpoints == most:
+        return f"full: {text}"
+    return text
 
 
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:

@@ -116,23 +116,27 @@ def without_warnings(notes: Sequence[str]) -> list[str]:
 _ROW: Columns[_KernelLine] = (
     *columns_at(
         "row",
-        label("kernel"),
-        label("library", drop=3),
-        number("total_s", "total"),
-        number("latency_s", "latency", drop=2),
-        number("bandwidth_s", "bandwidth", drop=2),
-        number("busbw_Bps", "busbw", drop=4),
-        number("sent_bytes", "sent", format_bytes, drop=5, path="bytes"),
+        (
+            label("kernel"),
+            label("library", drop=3),
+            number("total_s", "total"),
+            number("latency_s", "latency", drop=2),
+            number("bandwidth_s", "bandwidth", drop=2),
+            number("busbw_Bps", "busbw", drop=4),
+            number("sent_bytes", "sent", format_bytes, drop=5, path="bytes"),
+        ),
     ),
     label("within", "nine in ten", drop=1),
     *columns_at(
         "row",
-        number("error", "median error", whole_percent, hidden=True),
-        label("sends", drop=5),
-        label("wire", "link", drop=6),
-        flag("picked", drop=7),
-        label("measured", "measured on", drop=8),
-        label("formula", hidden=True),
+        (
+            number("error", "median error", whole_percent, hidden=True),
+            label("sends", drop=5),
+            label("wire", "link", drop=6),
+            flag("picked", drop=7),
+            label("measured", "measured on", drop=8),
+            label("formula", hidden=True),
+        ),
     ),
 )
 

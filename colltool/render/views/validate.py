@@ -78,24 +78,28 @@ class _JudgedPoint(NamedTuple):
 _POINTS: Columns[_JudgedPoint] = (
     *columns_at(
         "fit.series",
-        label("collective", path="primitive", hidden=True),
-        number("ranks", hidden=True),
-        number("nodes", hidden=True),
+        (
+            label("collective", path="primitive", hidden=True),
+            number("ranks", hidden=True),
+            number("nodes", hidden=True),
+        ),
     ),
     *columns_at(
         "point",
-        number("bytes", "size", size_text, path="shown_bytes", whole=True),
-        number("measured_s", "measured"),
-        number("predicted_s", "predicted"),
-        number("relative_error", "error", signed_percent),
-        number("of_expected", "of expected", reached_percent, drop=1),
-        label("algorithm", drop=5),
-        label("protocol", drop=6),
-        number("busbw_measured_Bps", "busbw", drop=3),
-        number("busbw_expected_Bps", "expected", drop=4),
-        label("bound", "bound by", drop=7),
-        label("nearest", drop=8, hidden=True),
-        number("nearest_error", "its error", signed_percent, drop=9, hidden=True),
+        (
+            number("bytes", "size", size_text, path="shown_bytes", whole=True),
+            number("measured_s", "measured"),
+            number("predicted_s", "predicted"),
+            number("relative_error", "error", signed_percent),
+            number("of_expected", "of expected", reached_percent, drop=1),
+            label("algorithm", drop=5),
+            label("protocol", drop=6),
+            number("busbw_measured_Bps", "busbw", drop=3),
+            number("busbw_expected_Bps", "expected", drop=4),
+            label("bound", "bound by", drop=7),
+            label("nearest", drop=8, hidden=True),
+            number("nearest_error", "its error", signed_percent, drop=9, hidden=True),
+        ),
     ),
 )
 
