@@ -66,7 +66,9 @@ def _about(result: Expected) -> str:
     ]
     wide = [size for size in result.sizes if not size.supported]
     if wide:
-        which = "every gate" if len(wide) == len(result.sizes) else f"{len(wide)} of the gates"
+        which = f"{len(wide)} of the gates"
+        if len(wide) == len(result.sizes):
+            which = "every gate"
         reason = wide[-1].interval.reason
         lines.append(f"# No measurement supports {which}, wide for that: {reason}.")
     return "\n".join(lines)

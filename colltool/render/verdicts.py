@@ -24,7 +24,7 @@ from colltool.base.formatting import (
     title_size,
 )
 from colltool.estimate.interval import SHARE
-from colltool.render.blocks import Block, Lines
+from colltool.render.blocks import Block, Lines, span_text
 
 # A terminal of the usual size, which the default view of a comparison fits.
 WIDTH = 80
@@ -149,8 +149,7 @@ def _where(claim: SizeBand) -> str:
 
 
 def _times(rival: RivalRatio) -> str:
-    least, most = _factor(rival.least), _factor(rival.most)
-    return least if least == most else f"{least} to {most}"
+    return span_text(_factor(rival.least), _factor(rival.most))
 
 
 def _factor(ratio: float) -> str:
@@ -289,8 +288,7 @@ def uncertainty(lines: Iterable[CompareLine]) -> str:
                 factors.append(1 + line.rival_error(at))
     if not factors or max(factors) < 1.005:
         return ""
-    ends = [_digits(min(factors)), _digits(max(factors))]
-    span = ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    span = span_text(_digits(min(factors)), _digits(max(factors)))
     return f"Uncertainty of a ratio: a factor of {span} ({percent(SHARE, 0)} interval)"
 
 

@@ -5,8 +5,8 @@ Read from :data:`VIEWS`: :func:`_verdict` is the answer, :func:`_blocks` the scr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
@@ -18,7 +18,7 @@ from colltool.base.formatting import (
     sentence,
     whole_percent,
 )
-from colltool.estimate.results import AlgorithmPair, Crossing, Crossover, PickCost, Winner
+from colltool.estimate.results import AlgorithmPair, Crossover, PickCost, Winner
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
@@ -27,8 +27,10 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
+    columns_at,
     gathered,
     label,
+    later,
     number,
 )
 from colltool.render.dispatch import View, context, group_columns, on_fabric
@@ -43,86 +45,54 @@ _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
 
 
 class _CrossoverLine(NamedTuple):
-    """A row: a crossing of a pair, a pair that never crosses, or a winner; fields of the others
-    stay None."""
+    """A row of CSV: a crossing of a pair, a pair of which one dominates, or a winner; fields of the
+    others stay None."""
 
-    result: Crossover
+    kind: str
     pair: AlgorithmPair | None = None
-    crossing: Crossing | None = None
+    bytes: float | None = None  # of the crossing
+    faster_below: str | None = None
+    faster_above: str | None = None
+    # the sizes at which an algorithm's latency equals its bandwidth time
+    balance_a: float | None = None
+    balance_b: float | None = None
     winner: Winner | None = None
 
-    @property
-    def kind(self) -> str:
-        if self.winner:
-            return "winner"
-        return "crossing" if self.crossing else "dominates"
-
-    @property
-    def faster_below(self) -> str | None:
-        """The faster of the pair below the crossing; without a crossing always the same."""
-        if self.crossing:
-            return self.crossing.faster_below
-        return self.pair and self.pair.dominates
-
-    @property
-    def faster_above(self) -> str | None:
-        return self.crossing.faster_above if self.crossing else self.faster_below
-
-    @property
-    def named_below(self) -> str | None:
-        return self.pair and self.pair.named(self.faster_below)
-
-    @property
-    def named_above(self) -> str | None:
-        return self.pair and self.pair.named(self.faster_above)
-
-    @property
-    def balance_a(self) -> float | None:
-        """The size at which an algorithm's latency equals its bandwidth time."""
-        return self.result.balance.get(self.pair.a) if self.pair else None
-
-    @property
-    def balance_b(self) -> float | None:
-        return self.result.balance.get(self.pair.b) if self.pair else None
-
-    @property
-    def name(self) -> str:
-        """The library's name of the winner, else ours."""
-        return self.winner.name if self.winner else ""
+    def named(self, title: str | None) -> str | None:
+        return self.pair and self.pair.named(title)
 
 
 def _approximation(name: str) -> Column[_CrossoverLine]:
     def size(line: _CrossoverLine) -> float | None:
-        return line.pair.approximations.get(name) if line.pair else None
+        return line.pair and line.pair.approximations.get(name)
 
     return number(name, f"textbook estimate {name}", format_bytes, drop=5, get=size)
 
 
-_KIND: Column[_CrossoverLine] = label("kind", hidden=True)
 _PAIR: Columns[_CrossoverLine] = (
     label("a", path="pair.a"),
     label("b", path="pair.b"),
     label("a_spec", "spec of a", hidden=True, path="pair.a_spec"),
     label("b_spec", "spec of b", hidden=True, path="pair.b_spec"),
-    number("bytes", "crossover", format_bytes, path="crossing.bytes"),
+    number("bytes", "crossover", format_bytes),
     label("faster_below", "faster below", drop=4),
     label("faster_above", "faster above", drop=3),
     *map(_approximation, _APPROXIMATIONS),
     number("balance_a", "a bandwidth-bound above", format_bytes, drop=6),
     number("balance_b", "b bandwidth-bound above", format_bytes, drop=7),
 )
-_WINNER: Columns[_CrossoverLine] = (
-    number("from_bytes", "from", format_bytes, path="winner.from_bytes"),
-    number("to_bytes", "to", format_bytes, path="winner.to_bytes"),
-    label("algorithm", "fastest of all", path="winner.algorithm"),
-    label("protocol", path="winner.protocol"),
-    number("balance", "bandwidth-bound above", format_bytes, drop=8, path="winner.balance"),
-    label("spec", hidden=True, path="winner.spec"),
+_WINNER: Columns[Winner] = (
+    number("from_bytes", "from", format_bytes),
+    number("to_bytes", "to", format_bytes),
+    label("algorithm", "fastest of all"),
+    label("protocol"),
+    number("balance", "bandwidth-bound above", format_bytes, drop=8),
+    label("spec", hidden=True),
 )
 
 
 def _size_or_none(line: _CrossoverLine) -> float | str:
-    return line.crossing.bytes if line.crossing else "none"
+    return line.bytes or "none"
 
 
 def _size_text(size: float | str) -> str:
@@ -133,72 +103,90 @@ def _size_text(size: float | str) -> str:
 _FOR_PEOPLE: dict[str, Column[_CrossoverLine]] = {
     "a": label("a", "algorithm", path="pair.a_name"),
     "b": label("b", "against", path="pair.b_name"),
-    "faster_below": label("faster_below", "faster below", drop=4, path="named_below"),
-    "faster_above": label("faster_above", "faster above", drop=3, path="named_above"),
+    "bytes": Column("bytes", "crossover", _size_text, get=_size_or_none),
+    "faster_below": label(
+        "faster_below", "faster below", drop=4, get=lambda line: line.named(line.faster_below)
+    ),
+    "faster_above": label(
+        "faster_above", "faster above", drop=3, get=lambda line: line.named(line.faster_above)
+    ),
 }
 
 
-def _pair_lines(result: Crossover) -> list[_CrossoverLine]:
+def _pair_lines(result: Crossover) -> Iterator[_CrossoverLine]:
     """The crossings of each pair, and the pairs of which one is always the faster."""
-    lines = []
     for pair in result.pairs:
-        lines += [_CrossoverLine(result, pair, crossing) for crossing in pair.crossings]
+        of_pair = partial(
+            _CrossoverLine,
+            pair=pair,
+            balance_a=result.balance.get(pair.a),
+            balance_b=result.balance.get(pair.b),
+        )
+        for crossing in pair.crossings:
+            yield of_pair(
+                "crossing",
+                bytes=crossing.bytes,
+                faster_below=crossing.faster_below,
+                faster_above=crossing.faster_above,
+            )
         if not pair.crossings and pair.dominates is not None:
-            lines.append(_CrossoverLine(result, pair))
-    return lines
+            yield of_pair("dominates", faster_below=pair.dominates, faster_above=pair.dominates)
 
 
 def _crossings(result: Crossover) -> Table:
+    kind: Column[_CrossoverLine] = label("kind", hidden=True)
     columns = (
-        _KIND,
+        kind,
         *context(fabric=result.fabric, primitive=result.primitive, ranks=result.ranks),
         *group_columns(result.group, lambda _: result.group),
         *context(result.overrides),
         *_PAIR,
-        *_WINNER,
+        *columns_at("winner", _WINNER),
     )
-    winners = (_CrossoverLine(result, winner=winner) for winner in result.winners)
-    return Table(columns, (*_pair_lines(result), *winners))
+    winners = (_CrossoverLine("winner", winner=winner) for winner in result.winners)
+    return Table(columns, [*_pair_lines(result), *winners])
 
 
 LARGEST_SHOWN = 16e9
 """Bytes: crossovers beyond are for --all, as nobody sends more per rank in one call."""
 
 
-def _blocks(result: Crossover) -> list[Block]:
+def _blocks(result: Crossover) -> Iterator[Block]:
     """Which algorithm runs at which size, where pairs cross, and what would be the fastest."""
-    # in one line, or by the pair's own table, or by what the library runs
-    in_answer = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
     picks_known = bool(result.picks) and not result.asked
-    winners = _winners(result, result.winners, "fastest")
-    if picks_known:
-        winners = winners._replace(title="the fastest by these prices")
-    if in_answer or picks_known:
-        winners = winners._replace(first=0)
-    if not any(winner.protocol for winner in result.winners):
-        winners = winners.without("protocol")
+    # in one line, or by the pair's own table
+    in_answer = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
+    winners = _winners(result, result.winners, "fastest").without_empty("protocol")
     pairs = _crossings_for_people(result)
-    # flat schedules, which the library's own names do not mean
+    yield Headline(_verdict(result))
     if picks_known:
-        pairs = pairs._replace(first=0)
-    out: list[Block] = [Headline(_verdict(result)), winners, pairs, *_never_crossing(result)]
+        yield _picks(result)
+        yield later(winners._replace(title="the fastest by these prices"))
+        # flat schedules, which the library's own names do not mean
+        yield later(pairs)
+    else:
+        yield later(winners) if in_answer else winners
+        yield pairs
+    yield from _never_crossing(result)
     if result.uneven:
         library = LIBRARIES[result.library].label
         option = argument_text("library", "all")
         whose = f"some of these include {library}'s measured overhead, others none"
-        out.append(Lines(localize(f"{whose}: {option} leaves it out"), ()))
-    if result.picks:
-        picks = _winners(result, result.picks, f"{library_title(result)} runs").without("how")
-        picks = picks._replace(
-            columns=tuple(column for column in picks.columns if column.key != "balance"),
-            title=f"what {library_title(result)} runs, by its own cost model",
-        )
-        # who named algorithms did not ask what the library would pick
-        if result.asked:
-            out.append(picks._replace(first=0))
-        else:
-            out.insert(1, picks)
-    return [*out, *r.notes([], result.model)]
+        yield Lines(localize(f"{whose}: {option} leaves it out"), ())
+    # who named algorithms did not ask what the library would pick
+    if result.picks and result.asked:
+        yield later(_picks(result))
+    yield from r.notes([], result.model)
+
+
+def _picks(result: Crossover) -> Table:
+    """What the library runs, without the columns that its own cost model says nothing of."""
+    library = library_title(result)
+    picks = _winners(result, result.picks, f"{library} runs").without("how")
+    return picks._replace(
+        columns=tuple(column for column in picks.columns if column.key != "balance"),
+        title=f"what {library} runs, by its own cost model",
+    )
 
 
 def _is_shown(size: float | None) -> bool:
@@ -207,47 +195,44 @@ def _is_shown(size: float | None) -> bool:
 
 def _crossings_for_people(result: Crossover) -> Table:
     """The pairs with their crossing sizes in words. Those that cross at a size that somebody sends
-    come first."""
-    pairs = _pair_lines(result)
-    first = [line for line in pairs if line.crossing and _is_shown(line.crossing.bytes)]
-    # the others follow, for --all only
-    lines = [*first, *(line for line in pairs if line not in first)]
+    come first; the others are for --all."""
+    lines = sorted(_pair_lines(result), key=lambda line: not _is_shown(line.bytes))
     names = dict.fromkeys(pair.a_name for pair in result.pairs)
-    columns: list[Column[_CrossoverLine]] = []
-    for column in _PAIR:
-        if column.key == "bytes":
-            column = column._replace(get=_size_or_none, show=_size_text)
-        columns.append(_FOR_PEOPLE.get(column.key, column))
+    columns = [_FOR_PEOPLE.get(column.key, column) for column in _PAIR]
     title = f"crossovers with {' and '.join(names)}"
-    table = Table(tuple(columns), tuple(lines), title=title, first=len(first))
+    shown = sum(_is_shown(line.bytes) for line in lines)
+    table = Table(tuple(columns), lines, title=title, first=shown)
     known = set().union(*(pair.approximations for pair in result.pairs))
     unknown = [algorithm for algorithm in _APPROXIMATIONS if algorithm not in known]
     return table.without(*unknown, "balance_a", "balance_b")
 
 
-def _never_crossing(result: Crossover) -> list[Block]:
+_EVERYWHERE = "at every size"
+
+
+def _never_crossing(result: Crossover) -> Iterator[Block]:
     """The algorithms that are faster at every size, or up to 16 GB, each with all that it beats."""
     beaten = []
     for pair in result.pairs:
-        first = pair.crossings[0] if pair.crossings else None
-        winner = first.faster_below if first else pair.dominates
-        if winner is None or _is_shown(first and first.bytes):
-            continue
-        other = pair.b_name if winner == pair.a else pair.a_name
-        where = f"up to {format_bytes(LARGEST_SHOWN)}" if first else "at every size"
-        beaten.append((f"{pair.named(winner)} is faster {where} than", other))
-    lines = []
+        winner = pair.dominates
+        where = _EVERYWHERE
+        if pair.crossings:
+            nearest = pair.crossings[0]
+            if _is_shown(nearest.bytes):
+                continue
+            winner = nearest.faster_below
+            where = f"up to {format_bytes(LARGEST_SHOWN)}"
+        if winner is not None:
+            loser = pair.b_name if winner == pair.a else pair.a_name
+            beaten.append((f"{pair.named(winner)} is faster {where} than", loser))
     for what, names in gathered(beaten).items():
-        # beyond 16 GB is for --all
-        shown = None if "at every size" in what else 0
-        lines.append(Lines(f"{what} {', '.join(names)}", (), first=shown))
-    return [*lines]
+        line = Lines(f"{what} {', '.join(names)}", ())
+        yield line if _EVERYWHERE in what else later(line)
 
 
-def _end_shown(line: _CrossoverLine) -> float | None:
+def _end_shown(winner: Winner) -> float | None:
     """Where a winner's sizes end, unless nobody sends as much."""
-    end = line.winner.to_bytes if line.winner else None
-    return end if _is_shown(end) else None
+    return winner.to_bytes if _is_shown(winner.to_bytes) else None
 
 
 _MOST_STRETCHES = 4  # size ranges without --all
@@ -257,17 +242,15 @@ _MOST_STEPS = 3  # changes of the fastest that a sentence lists; more are only n
 def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
     """Which algorithm wins between which sizes, by the library's names; first what somebody
     sends."""
-    names: list[Column[_CrossoverLine]] = [label("algorithm", title, fold=22, path="name")]
+    names: list[Column[Winner]] = [label("algorithm", title, fold=22, path="name")]
     every = (*result.winners, *result.picks)
     if any(winner.name != winner.algorithm for winner in every):
-        names.append(label("how", "inside / across", drop=7, path="winner.algorithm"))
+        names.append(label("how", "inside / across", drop=7, path="algorithm"))
     # the names in place of the column of the algorithm
     start, end, _, *others = _WINNER
-    end = end._replace(get=_end_shown)
-    columns = (start, end, *names, *others)
-    lines = tuple(_CrossoverLine(result, winner=winner) for winner in winners)
-    first = min(_MOST_STRETCHES, sum(_is_shown(winner.from_bytes) for winner in winners))
-    return Table(columns, lines, first=first)
+    columns = (start, end._replace(get=_end_shown), *names, *others)
+    shown = sum(_is_shown(winner.from_bytes) for winner in winners)
+    return Table(columns, winners, first=min(_MOST_STRETCHES, shown))
 
 
 def _verdict(result: Crossover) -> str:
@@ -316,22 +299,23 @@ _TWICE = 2.0
 def _stretches(winners: Sequence[Winner], alone: str, before: str, digits: int = 4) -> str:
     """``Tree below 200 KB and NVLSTree above``, under whatever protocol, after the text ``before``;
     one that wins everywhere is followed by ``alone``."""
-    starts: list[tuple[str, str]] = []
+    names: list[str] = []
+    sizes = []  # from which each name wins
     for winner in winners:
-        if starts and (starts[-1][0] == winner.name or not _is_shown(winner.from_bytes)):
-            continue
-        starts.append((winner.name, format_bytes(winner.from_bytes, digits)))
-    (first, _), *later = starts
-    if not later:
-        return f"{first} {alone} at every size" if alone else f"{before}{first} at every size"
-    steps = [f"{first} below {later[0][1]}"]
-    if len(later) > _MOST_STEPS:
-        known = list(dict.fromkeys(name for name, _ in starts))
-        names = " and ".join(known) if len(known) == 2 else f"{len(known)} algorithms"
-        return f"{before}{steps[0]}, {later[-1][0]} above {later[-1][1]}, and in between {names} in turn"
-    for (name, _), (_, end) in pairwise(later):
-        steps.append(f"{name} up to {end}")
-    return f"{before}{', '.join(steps)} and {later[-1][0]} above"
+        if not names or (names[-1] != winner.name and _is_shown(winner.from_bytes)):
+            names.append(winner.name)
+            sizes.append(format_bytes(winner.from_bytes, digits))
+    if len(names) == 1:
+        return f"{names[0]} {alone} at every size" if alone else f"{before}{names[0]} at every size"
+    start = f"{before}{names[0]} below {sizes[1]}"
+    end = f"{names[-1]} above"
+    if len(names) > _MOST_STEPS + 1:
+        known = list(dict.fromkeys(names))
+        others = " and ".join(known) if len(known) == 2 else f"{len(known)} algorithms"
+        return f"{start}, {end} {sizes[-1]}, and in between {others} in turn"
+    # each of those between wins up to where the next one does
+    steps = [f", {name} up to {size}" for name, size in zip(names[1:-1], sizes[2:], strict=True)]
+    return f"{start}{''.join(steps)} and {end}"
 
 
 def library_title(result: Crossover) -> str:
@@ -372,29 +356,19 @@ class CrossingDocument(Document):
     faster_above_spec: str
 
 
-def _pair_crossings(pair: AlgorithmPair) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        CrossingDocument.of(
+def _pair_crossings(pair: AlgorithmPair) -> Iterator[dict[str, Any]]:
+    for crossing in pair.crossings:
+        yield CrossingDocument.of(
             crossing,
             faster_below_spec=pair.spec(crossing.faster_below),
             faster_above_spec=pair.spec(crossing.faster_above),
         )
-        for crossing in pair.crossings
-    )
 
 
-class PairDocument(Document, of=AlgorithmPair):
+class PairDocument(Document, extends=AlgorithmPair):
     """Two algorithms, and every size at which one overtakes the other."""
 
-    a: str
-    b: str
     crossings: list[CrossingDocument] = derived(_pair_crossings)
-    dominates: str | None
-    approximations: dict[str, float]
-    a_spec: str
-    b_spec: str
-    a_name: str
-    b_name: str
     dominates_spec: str | None = derived(lambda pair: pair.spec(pair.dominates))
 
 

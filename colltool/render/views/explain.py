@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import (
+    counted,
     format_bytes,
     format_length,
     format_rate,
@@ -37,6 +38,7 @@ from colltool.render.blocks import (
     Lines,
     Table,
     label,
+    later,
     number,
 )
 from colltool.render.dispatch import View, group_columns, on_fabric, set_text
@@ -98,38 +100,41 @@ def _table(result: Explanation) -> Table:
     return Table((*_COLUMNS, *columns_of_question, *_PRICED, *group), result.entries)
 
 
-def _blocks(result: Explanation) -> list[Block]:
-    blocks: list[Block] = []
+def _blocks(result: Explanation) -> Iterator[Block]:
     for entry in result.entries:
-        blocks += _explained(entry, result)
-    return blocks
+        if entry.row is None:
+            yield Lines(_title(entry), list(_description(entry)))
+        else:
+            yield from _priced(entry, entry.row, result)
+        if entry.reason:
+            yield Lines(f"{_where(result)}: {entry.reason}", ())
+        for estimate in entry.estimates:
+            yield later(_library_estimate(estimate, result.library))
 
 
-def _explained(entry: AlgorithmExplanation, result: Explanation) -> Iterator[Block]:
-    """An algorithm: the answer where a fabric is given, its formula, and the numbers put in."""
-    where = f"on {on_fabric(result.fabric, result.overrides)}"
-    row = entry.row
-    mode = r.CONTENTION.get(result.mode, "")
-    question = f"{where}, {_group(result)}, {format_size(result.bytes)} per rank, {mode}"
-    if row is not None:
-        what = sentence(entry.primitive.label)
-        yield Headline(f"{row.name}: {_took(row, interval=True)}. {what} {question}.")
-        formula = tuple(_description(entry))
-        # the answer is the numbers; after the formula and its paper the rest is for --all
-        yield Lines(_title(entry), formula, first=len(entry.formula) + 1)
-    else:
-        yield Lines(_title(entry), tuple(_description(entry)))
-    if entry.reason:
-        yield Lines(f"{where}: {entry.reason}", ())
-    if row is not None:
-        numbers = tuple(_numbers(row, result))
-        yield Lines(question, numbers, first=min(len(numbers), _MOST_TERMS))
-        schedule = tuple(_schedule(entry))
-        limits = tuple(_limits(row, entry, result))
-        yield Lines("this schedule", (*schedule, *limits), first=len(schedule))
-        yield from r.readings_block(result.readings)
-    for estimate in entry.estimates:
-        yield _library_estimate(estimate, result.library)._replace(first=0)
+def _where(result: Explanation) -> str:
+    return f"on {on_fabric(result.fabric, result.overrides)}"
+
+
+def _priced(
+    entry: AlgorithmExplanation, row: AlgorithmEstimate, result: Explanation
+) -> Iterator[Block]:
+    """The answer, the formula, and the numbers of a fabric put in."""
+    size = format_size(result.bytes)
+    mode = r.CONTENTION[result.mode]
+    question = f"{_where(result)}, {_group(result)}, {size} per rank, {mode}"
+    what = sentence(entry.primitive.label)
+    interval = within(row)
+    off = f" ({interval})" if interval else ""
+    yield Headline(f"{row.name}: {_took(row, off)}. {what} {question}.")
+    # the answer is the numbers; after the formula and its paper the rest is for --all
+    yield Lines(_title(entry), list(_description(entry)), first=len(entry.formula) + 1)
+    numbers = list(_numbers(row, result))
+    yield Lines(question, numbers, first=min(len(numbers), _MOST_TERMS))
+    schedule = list(_schedule(entry))
+    limits = _limits(row, entry, result)
+    yield Lines("this schedule", [*schedule, *limits], first=len(schedule))
+    yield from r.readings_block(result.readings)
 
 
 _MOST_TERMS = 12  # lines of numbers without --all
@@ -174,17 +179,17 @@ def _library_estimate(estimate: NcclEstimateParts, library: str) -> Lines:
         f"{library}'s own estimate, {estimate.algorithm} under {estimate.protocol}:"
         f" {format_time(estimate.seconds)}"
     )
-    return Lines(f"{title}; its pick" if estimate.picked else title, tuple(lines))
+    if estimate.picked:
+        title += "; its pick"
+    return Lines(title, lines)
 
 
-def _took(row: AlgorithmEstimate, *, interval: bool = False) -> str:
-    rate = format_rate(float(row.busbw_Bps))
-    bound = {"software": "library overhead", "overhead": "launch overhead"}.get(row.bound)
-    took = format_time(float(row.total_s))
-    off = within(row) if interval else ""
-    if off:
-        took += f" ({off})"
-    return f"{took}, busbw {rate}, bound by {bound or row.bound}"
+def _took(row: AlgorithmEstimate, interval: str = "") -> str:
+    bound = {"software": "library overhead", "overhead": "launch overhead"}.get(
+        row.bound, row.bound
+    )
+    took = f"{format_time(float(row.total_s))}{interval}"
+    return f"{took}, busbw {format_rate(float(row.busbw_Bps))}, bound by {bound}"
 
 
 def _title(entry: AlgorithmExplanation) -> str:
@@ -218,16 +223,20 @@ def _numbers(row: AlgorithmEstimate, result: Explanation) -> Iterator[str]:
 def _phase_terms(phase: PhaseCost, *, alone: bool) -> Iterator[str]:
     """The latency and the transfer of a phase."""
     step = "local copy" if phase.label == "own share" else phase.label
-    name = phase.level if alone or not step else f"{phase.level}, {step}"
+    name = phase.level
+    if step and not alone:
+        name += f", {step}"
     if phase.n_alpha:
         alpha_s = float(phase.alpha_s)
         per_hop = format_time(float(phase.alpha_s / phase.n_alpha))
         yield f"{name}: n_alpha x alpha = {phase.n_alpha:g} x {per_hop} = {format_time(alpha_s)}"
-    rate = f"({format_rate(float(phase.bandwidth_Bps))} x {phase.eta_beta:.4g})"
+    n_beta = float(phase.n_beta)
+    size = format_bytes(float(phase.bytes))
+    rate = format_rate(float(phase.bandwidth_Bps))
     wire_s = float(phase.n_beta * phase.bytes / (phase.bandwidth_Bps * phase.eta_beta))
     yield (
-        f"{name}: n_beta x M / BW = {float(phase.n_beta):.4g} x"
-        f" {format_bytes(float(phase.bytes))} / {rate} = {format_time(wire_s)}"
+        f"{name}: n_beta x M / BW = {n_beta:.4g} x {size} / ({rate} x {phase.eta_beta:.4g})"
+        f" = {format_time(wire_s)}"
     )
 
 
@@ -236,8 +245,8 @@ def _schedule(entry: AlgorithmExplanation) -> Iterator[str]:
     for line in r.segment_lines(entry.segments):
         yield f"segments on {line}"
     if entry.partners is not None:
-        others = "other" if entry.partners == 1 else "others"
-        yield f"partners: each rank exchanges with at most {entry.partners} {others}"
+        others = counted(entry.partners, "other")
+        yield f"partners: each rank exchanges with at most {others}"
 
 
 def _limits(
@@ -246,20 +255,22 @@ def _limits(
     """Crossover of latency and bandwidth, and lower bounds."""
     if entry.balance is not None:
         latency = "latency with the launch" if row.overhead_s else "latency"
-        larger = latency if row.bytes < entry.balance else "transfer"
-        size = format_size(float(row.bytes))
-        yield (
-            f"{latency} = transfer at {format_bytes(entry.balance)}; at {size} {larger} takes longer"
-        )
+        longer = latency
+        if row.bytes >= entry.balance:
+            longer = "transfer"
+        equal = f"{latency} = transfer at {format_bytes(entry.balance)}"
+        yield f"{equal}; at {format_size(float(row.bytes))} {longer} takes longer"
     # a switch that reduces is no endpoint, and can do with less
     if row.n_beta is not None and not entry.in_switch:
         least = least_n_beta(entry.primitive, result.ranks)
         yield f"smallest possible n_beta without help of the switches, on one port: {least:.4g}"
-    floor = row.lower_bound_s
-    if floor is not None:
-        least_time = format_time(float(floor))
-        times = f"this one takes {float(row.total_s / floor):.4g} times as long"
-        yield f"lower bound: no schedule on these links is faster than {least_time}; {times}"
+    bound_s = row.lower_bound_s
+    if bound_s is not None:
+        times = float(row.total_s / bound_s)
+        yield (
+            f"lower bound: no schedule on these links is faster than {format_time(float(bound_s))};"
+            f" this one takes {times:.4g} times as long"
+        )
 
 
 def _summary(result: Explanation) -> str:
@@ -271,8 +282,7 @@ def _summary(result: Explanation) -> str:
     if not rows:
         return title
     times = ", ".join(format_time(float(row.total_s)) for row in rows)
-    where = f"on {on_fabric(result.fabric, result.overrides)}, {_group(result)}"
-    return f"{title}\n{where}: {times}"
+    return f"{title}\n{_where(result)}, {_group(result)}: {times}"
 
 
 def _group(result: Explanation) -> str:
@@ -376,21 +386,10 @@ def _list_blocks(result: AlgorithmList) -> list[Block]:
     ]
 
 
-class ListedDocument(Document, of=ListedAlgorithm):
-    """An algorithm, and what others call it."""
-
-    name: str
-    title: str
-    primitives: list[str]
-    called: list[str]
-    status: str
-    shipped_by: list[str]
-
-
 class AlgorithmsDocument(Document):
     """Every algorithm that can be priced."""
 
-    algorithms: list[ListedDocument] = derived("rows")
+    algorithms: list[ListedAlgorithm] = derived("rows")
 
 
 VIEWS = {

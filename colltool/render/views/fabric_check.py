@@ -34,12 +34,16 @@ def _values(check: CheckedFabric) -> Iterator[str]:
             yield f"{tier.name} {line}"
         sizing = capabilities_of(tier).sizing
         if sizing is not None:
-            rails = f"{sizing.rails} rails of {sizing.nics_per_rail} NICs an endpoint"
-            yield f"{tier.name} sizing: {rails}, switches of {sizing.radix} ports"
+            yield (
+                f"{tier.name} sizing: {sizing.rails} rails of {sizing.nics_per_rail} NICs an"
+                f" endpoint, switches of {sizing.radix} ports"
+            )
     if fabric.library_facts:
         yield library_text(fabric.library_facts)
     if fabric.uncertainty:
-        ranges = [f"{key} {how}" for key, how in fabric.uncertainty.items()]
+        ranges = []
+        for key, how in fabric.uncertainty.items():
+            ranges.append(f"{key} {how}")
         yield f"uncertainty: {', '.join(ranges)}"
     if fabric.prices:
         yield prices_text(fabric.prices)
@@ -49,7 +53,8 @@ def _launch_text(fabric: Fabric) -> str:
     if fabric.launch_overhead:
         return f"launch overhead {format_time(fabric.launch_overhead)}"
     for tier in fabric.tiers:
-        if tier.library and any(protocol.launch_s for protocol in tier.library.protocols):
+        protocols = tier.library.protocols if tier.library else ()
+        if any(protocol.launch_s for protocol in protocols):
             return "launch as the library takes it"
     return "no launch overhead"
 
@@ -68,7 +73,10 @@ def _tier_values(tier: Tier) -> str:
     alphas = [level["alpha"] for level in levels]
     if "alpha" in data:
         alphas = [data["alpha"]]
-    parts = [f"{tier.name}: {kind.label} of {extent}", f"alpha {_span(format_time, alphas)}"]
+    parts = [
+        f"{tier.name}: {kind.label} of {extent}",
+        f"alpha {_span(format_time, alphas)}",
+    ]
     if tier.post:
         parts.append(f"post {format_time(tier.post)}")
     cables = [level.cable_m for level in kind.classes]
