@@ -202,13 +202,13 @@ class Table(NamedTuple):
         return self._with_hidden(keys, hidden=False)
 
     def without_empty(self, *keys: str) -> Table:
-        """The table with those of these columns hidden that have no value in any row."""
+        """The table with those of these columns hidden, or of all, that have no value in any row."""
         empty = []
         for column in self.columns:
-            if column.key in keys and all(
-                column.value(record) in (None, "") for record in self.records
-            ):
-                empty.append(column.key)
+            if not keys or column.key in keys:
+                values = map(column.value, self.records)
+                if all(value is None for value in values):
+                    empty.append(column.key)
         return self.without(*empty)
 
     def _with_hidden(self, keys: tuple[str, ...], *, hidden: bool) -> Table:

@@ -57,7 +57,7 @@ from colltool.render.views.library import (
     TierLibraryDocument,
     library_blocks,
     library_document,
-    with_old_form,
+    with_protocols,
 )
 
 
@@ -187,7 +187,7 @@ def _file_content(result: FabricShown) -> dict[str, Any]:
     """The fabric file, with what was set in it."""
     content = result.fabric.model_dump(by_alias=True, exclude_none=True)
     del content["schema"]
-    with_old_form(content["tiers"], result.fabric)
+    content["tiers"] = list(with_protocols(content["tiers"], result.fabric))
     return content
 
 

@@ -130,12 +130,10 @@ def failure_blocks(failures: Sequence[Failure], *, ranks: bool = True) -> list[B
     """The failure table; without ``ranks`` where the endpoints are not ranks."""
     if not failures:
         return []
-    table = Table(_FAILURES, tuple(failures), title="what one failure takes down, at most")
+    table = Table(_FAILURES, failures, title="what one failure takes down, at most")
     if not ranks:
         table = table.without("ranks")
-    if not any(failure.tier for failure in failures):
-        table = table.without("tier")
-    return [table]
+    return [table.without_empty("tier")]
 
 
 class _BillLevel(NamedTuple):
@@ -184,21 +182,19 @@ _BILL: Columns[_BillLevel] = (
 )
 
 
-def bill_blocks(bill: Bill) -> list[Block]:
+def bill_blocks(bill: Bill) -> Iterator[Block]:
     """What it is made of, and what that costs."""
     rows: dict[tuple[str, str], dict[str, BillLine]] = {}
     for line in bill.lines:
         rows.setdefault((line.tier, line.level), {})[line.part] = line
-    levels = tuple(_BillLevel(*place, lines) for place, lines in rows.items())
-    # only columns in which a level has a value
-    shown = [column for column in _BILL if any(column.value(level) is not None for level in levels)]
+    levels = [_BillLevel(*place, lines) for place, lines in rows.items()]
     title = "what it is made of"
     if bill.cost:
         title += f", in {bill.cost.currency}"
-    out: list[Block] = [Table(tuple(shown), levels, title=title)] if bill.lines else []
+    if levels:
+        yield Table(_BILL, levels, title=title).without_empty()
     if bill.cost:
-        out.append(Lines("what it costs", tuple(_sums(bill, bill.cost))))
-    return out
+        yield Lines("what it costs", list(_sums(bill, bill.cost)))
 
 
 def _sums(bill: Bill, cost: Cost) -> Iterator[str]:

@@ -3,32 +3,35 @@ copies, and what it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
+from colltool.base.primitives import Primitive
 from colltool.calibration.old_form import old_numbers
 from colltool.fabric.library_numbers import media_of
-from colltool.fabric.media import Medium
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers
-from colltool.render.blocks import Block, Columns, Lines, Table, label, number
+from colltool.render.blocks import Block, Columns, Table, label, number
+from colltool.render.dispatch import listed
 from colltool.render.documents import Document, derived
 
 
-class _Row(NamedTuple):
-    """A protocol on a tier: ``step_s`` comes on top of the tier's own eta.alpha x alpha, ``share``
-    is of its BW x eta.beta."""
+class _Added(NamedTuple):
+    """What a library adds on a tier under a protocol."""
 
     tier: str
     medium: str | None
     protocol: ProtocolNumbers
+    # a step, on top of the tier's own eta.alpha x alpha; share: of its BW x eta.beta. Both also have
+    # what a file of schema /1 says with an alpha and bandwidth of the protocol's own
     step_s: float
     share: float
 
     @property
     def only(self) -> str:
+        """The primitives that it is for."""
         primitives = self.protocol.primitives or ()
         return ", ".join(primitive.label for primitive in primitives) or "all others"
 
@@ -39,7 +42,7 @@ def _step(step_s: float) -> str:
     return "0 s"
 
 
-_ADDED: Columns[_Row] = (
+_COLUMNS: Columns[_Added] = (
     label("tier"),
     label("medium", drop=3),
     label("protocol", path="protocol.name"),
@@ -52,45 +55,45 @@ _ADDED: Columns[_Row] = (
 )
 
 
-def _media(fabric: Fabric) -> Iterator[tuple[Tier, Medium | None]]:
-    return zip(fabric.tiers, media_of(fabric), strict=True)
+def _media(fabric: Fabric) -> Iterator[tuple[Tier, str | None]]:
+    """Each tier with the name of its medium, where that is known."""
+    for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
+        yield tier, medium and medium.name
 
 
 def _protocols(tier: Tier) -> tuple[ProtocolNumbers, ...]:
-    return tuple(tier.library.protocols) if tier.library is not None else ()
+    if tier.library is None:
+        return ()
+    return tuple(tier.library.protocols)
 
 
-def _runs(tier: Tier) -> Any:
+def _runs(tier: Tier) -> dict[Primitive, Sequence[str]]:
     """The algorithms that the library runs for each primitive."""
-    return tier.library.runs if tier.library is not None else {}
+    return dict(tier.library.runs) if tier.library is not None else {}
 
 
-def _rows(fabric: Fabric) -> Iterator[_Row]:
+def _added(fabric: Fabric) -> Iterator[_Added]:
     for tier, medium in _media(fabric):
-        for row in _protocols(tier):
-            # a file of schema /1 may give a protocol another alpha and bandwidth than its tier's
-            stretched_s = (row.stretch - 1) * tier.eta.alpha * capabilities_of(tier).nearest_alpha_s
-            step_s = stretched_s + row.step_s
-            yield _Row(tier.name, medium and medium.name, row, step_s, row.share * row.line)
+        tier_step_s = tier.eta.alpha * capabilities_of(tier).nearest_alpha_s
+        for protocol in _protocols(tier):
+            # stretch and line: a protocol's own alpha and bandwidth, over the tier's
+            step_s = (protocol.stretch - 1) * tier_step_s + protocol.step_s
+            yield _Added(tier.name, medium, protocol, step_s, protocol.share * protocol.line)
 
 
 def library_blocks(fabric: Fabric) -> Iterator[Block]:
     """The numbers as a table, and the algorithms in lines; nothing where no library is known on any
     tier."""
-    rows = tuple(_rows(fabric))
+    added = list(_added(fabric))
     known = LIBRARIES.get(fabric.library_name)
     name = known.label if known else "the library"
-    if rows:
-        # a column that says nothing of any row, such as the host's rate, is left out
-        empty = [column.key for column in _ADDED if set(map(column.value, rows)) == {None}]
-        columns = tuple(column for column in _ADDED if column.key not in empty)
-        yield Table(columns, rows, title=f"what {name} adds to the wires")
+    if added:
+        yield Table(_COLUMNS, added, title=f"what {name} adds to the wires").without_empty()
     runs = []
     for tier in fabric.tiers:
         for primitive, names in _runs(tier).items():
             runs.append(f"{tier.name}: {primitive.label} runs {', '.join(names)}")
-    if runs:
-        yield Lines(f"what {name} runs", tuple(runs))
+    yield from listed(f"what {name} runs", runs)
 
 
 class ProtocolDocument(Document, of=ProtocolNumbers):
@@ -116,18 +119,19 @@ class TierLibraryDocument(Document):
     )
 
 
-def library_document(fabric: Fabric) -> list[dict[str, Any]]:
+def library_document(fabric: Fabric) -> Iterator[dict[str, Any]]:
     """Per tier: its medium, the protocols and algorithms of the library, SI units."""
-    return [
-        TierLibraryDocument.of(tier, medium=medium and medium.name)
-        for tier, medium in _media(fabric)
-    ]
+    for tier, medium in _media(fabric):
+        yield TierLibraryDocument.of(tier, medium=medium)
 
 
-def with_old_form(tiers: list[dict[str, Any]], fabric: Fabric) -> None:
-    """``protocols`` of each tier in numbers of the tier's own, as 0.18 gave them; to be
+def with_protocols(tiers: Sequence[dict[str, Any]], fabric: Fabric) -> Iterator[dict[str, Any]]:
+    """The tiers of a file, each with ``protocols`` in numbers of its own, as 0.18 gave them; to be
     removed with schema /1."""
-    for given, tier in zip(tiers, fabric.tiers, strict=True):
+    for written, tier in zip(tiers, fabric.tiers, strict=True):
+        protocols = [old_numbers(protocol, tier) for protocol in _protocols(tier)]
         # a file of schema /1 lists its own, and these stay as it says them
-        if _protocols(tier) and "protocols" not in given:
-            given["protocols"] = [old_numbers(row, tier) for row in _protocols(tier)]
+        if protocols and "protocols" not in written:
+            yield written | {"protocols": protocols}
+        else:
+            yield written
