@@ -184,7 +184,7 @@ def row_table(
     elif names:
         columns = (_NAMED[0], *columns[2:])
     context_columns = price_context(ranked[0].price if ranked else None)
-    table = Table((*context_columns, *columns), tuple(ranked), best, title).without(*hidden_keys)
+    table = Table((*context_columns, *columns), ranked, best, title).without(*hidden_keys)
     return table.with_shown("bytes") if sizes else table
 
 

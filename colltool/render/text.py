@@ -121,8 +121,7 @@ def _block(part: Block, screen: Screen, dropped: list[str] | None) -> str:
         case Picture():
             part = part.instead
             if not screen.unicode:
-                plain = tuple(line.translate(_PLAIN_LINES) for line in part.lines)
-                part = part._replace(lines=plain)
+                part = part._replace(lines=[line.translate(_PLAIN_LINES) for line in part.lines])
     title = displayed(part.title)
     if not part.lines:
         return _painted(title, screen, "")
@@ -388,7 +387,7 @@ def heat_map_lines(block: Strips, width: int | None = None, *, unicode: bool = F
             text += each
         lines.append(text)
     scale = f"'{shades[0]}' none, '{shades[1]}' to '{shades[-1]}' the hottest"
-    return Lines(f"{block.what}, {scale} ({block.top})", tuple(lines), verbatim=True)
+    return Lines(f"{block.what}, {scale} ({block.top})", lines, verbatim=True)
 
 
 def _shade(cell: float, shades: str) -> str:

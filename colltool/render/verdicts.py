@@ -370,5 +370,5 @@ def lists_that_fit(
         if first:
             left -= used
         if lines:
-            found.append(Lines(title, tuple(lines), first=first))
+            found.append(Lines(title, lines, first=first))
     return found

@@ -6,7 +6,7 @@ Read from :data:`VIEWS`: :func:`_answer` and :func:`_blocks` of a fit; where no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import exp
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -40,7 +40,6 @@ from colltool.render.blocks import (
     columns_at,
     flag,
     label,
-    later,
     lines_by_names,
     number,
 )
@@ -151,7 +150,7 @@ def _residuals(result: Calibration) -> Table:
     records = []
     for fit in result.series:
         records += [_FittedPoint(fit, residual) for residual in fit.residuals]
-    return Table((*context(fabric=result.fabric.name), *_RESIDUALS), tuple(records))
+    return Table((*context(fabric=result.fabric.name), *_RESIDUALS), records)
 
 
 _MEASURED_ROWS: Columns[SeriesRows] = (
@@ -164,16 +163,14 @@ _MEASURED_ROWS: Columns[SeriesRows] = (
 )
 
 
-def _rows_blocks(result: Calibration) -> list[Block]:
+def _rows_blocks(result: Calibration) -> Iterator[Block]:
     own_rows = result.machine_rows
     assert own_rows is not None
+    yield Headline(_rows_answer(result))
+    yield _next_lines(result)
     table = Table(_MEASURED_ROWS, own_rows.series, title="rows by series")
-    return [
-        Headline(_rows_answer(result)),
-        *_next_lines(result),
-        table.without_empty("forced"),
-        *map(later, listed("rows skipped", map(_skipped, result.skipped))),
-    ]
+    yield table.without_empty("forced")
+    yield from listed("rows skipped", map(_skipped, result.skipped), first=0)
 
 
 def _skipped(skip: Skipped) -> str:
@@ -203,14 +200,13 @@ def _written(result: Calibration, keep: str) -> str:
     return f"Nothing written: {localize(keep)}."
 
 
-def _next_lines(result: Calibration) -> list[Block]:
+def _next_lines(result: Calibration) -> Lines:
     row = result.next
     if row is None:
-        text = "no further measurement would narrow these prices by more than 1%"
-        return [Lines(text, ())]
+        return Lines("no further measurement would narrow these prices by more than 1%", ())
     what = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
     width = f"+-{_half_width(row.sigma)} -> +-{_half_width(row.sigma_after)}"
-    return [Lines(f"measure next, to narrow prices most ({what}: {width})", (row.command,))]
+    return Lines(f"measure next, to narrow prices most ({what}: {width})", (row.command,))
 
 
 def _half_width(sigma: float) -> str:
@@ -219,29 +215,28 @@ def _half_width(sigma: float) -> str:
     return whole_percent(exp(sigma_table()["kappa"] * sigma) - 1)
 
 
-def _blocks(result: Calibration) -> list[Block]:
+def _blocks(result: Calibration) -> Iterator[Block]:
     """What was fitted, where the machine file is, and the protocols; series and rows left out after
     them."""
     # rows of calls that no protocol was fitted to are a machine file all the same
     if not result.series:
-        return _rows_blocks(result)
+        yield from _rows_blocks(result)
+        return
+    yield Headline(_answer(result))
+    if result.machine_rows is not None:
+        yield Lines(_machine_file_note(result.machine_rows.total), ())
+        yield _next_lines(result)
+    yield _protocols(result)
+    yield Table(_FITTED, result.series, title="series", first=0)
+    yield from listed("notes", result.notes, first=0)
     left_out = []
     for fit in result.series:
         left_out += [(excluded.reason, fit.series.title) for excluded in fit.left_out]
+    yield from listed("off the curve and not in the fit", lines_by_names(left_out), first=0)
     unused = [_skipped(skip) for skip in result.skipped if not skip.used]
+    yield from listed("rows skipped", unused, first=0)
     used = [_skipped(skip) for skip in result.skipped if skip.used]
-    detail = [
-        Table(_FITTED, result.series, title="series"),
-        *listed("notes", result.notes),
-        *listed("off the curve and not in the fit", lines_by_names(left_out)),
-        *listed("rows skipped", unused),
-        *listed("rows used with a reservation", used),
-    ]
-    machine_file: list[Block] = []
-    if result.machine_rows is not None:
-        note = _machine_file_note(result.machine_rows.total)
-        machine_file = [Lines(note, ()), *_next_lines(result)]
-    return [Headline(_answer(result)), *machine_file, _protocols(result), *map(later, detail)]
+    yield from listed("rows used with a reservation", used, first=0)
 
 
 def _machine_file_note(total: int) -> str:
@@ -286,7 +281,7 @@ def _protocols(result: Calibration) -> Table:
         names = ", ".join(dict.fromkeys(fit.series.primitive.label for fit in group))
         records += [_SharedProtocol(names, protocol) for protocol in group[0].protocols]
     title = "protocols (at each size the fastest one counts)"
-    return Table(_PROTOCOLS, tuple(records), title=title).without_empty("eta_beta")
+    return Table(_PROTOCOLS, records, title=title).without_empty("eta_beta")
 
 
 # --- the document of a fit

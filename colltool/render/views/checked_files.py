@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted
@@ -46,12 +46,10 @@ class CheckDocument(Document):
     warnings: list[WarningDocument] = derived(lambda result: _warnings(result.checks))
 
 
-def _warnings(checks: Iterable[Any]) -> list[dict[str, Any]]:
-    found = []
+def _warnings(checks: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for check in checks:
         for warning in check.warnings:
-            found.append(WarningDocument.of(warning, file=check.file))
-    return found
+            yield WarningDocument.of(warning, file=check.file)
 
 
 def checked(
@@ -76,16 +74,14 @@ def checked(
             for warning in check.warnings:
                 place = (warning.what, warning.where, warning.why)
                 rows.append(_CheckedLine(check.file, "warning", *place))
-        return Table(_CHECKED, tuple(rows))
+        return Table(_CHECKED, rows)
 
-    def blocks(result: Any) -> list[Block]:
-        out: list[Block] = []
+    def blocks(result: Any) -> Iterator[Block]:
         for check in result.checks:
             lines = list(values(check))
             for warning in check.warnings:
                 lines.append(f"warning: {warning.where}: {warning.what} ({warning.why})")
-            out.append(Lines(f"{check.file}: ok", tuple(lines)))
-        return out
+            yield Lines(f"{check.file}: ok", lines)
 
     def summary(result: Any) -> str:
         names = [check.file for check in result.checks]

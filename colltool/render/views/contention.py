@@ -246,7 +246,7 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
     return [
         Headline(f"{sentence(_eta_summary(result))}. Paste either form below."),
         _eta_table(result),
-        Lines("in the fabric file", tuple(yaml), verbatim=True),
+        Lines("in the fabric file", yaml, verbatim=True),
         Lines(where, (pasted,), verbatim=True),
         Lines("notes", (_MEANING, _AGREEMENT), first=0),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from colltool.analysis.diff import Diff, ValueChange
@@ -73,7 +74,7 @@ def _moved(result: Diff) -> Table:
     rows = _changed(result)
     for kind, places in _only(result).items():
         rows += [_Moved(kind, where) for where in places]
-    return Table(_MOVED, tuple(rows))
+    return Table(_MOVED, rows)
 
 
 class _Field(NamedTuple):
@@ -86,7 +87,7 @@ class _Field(NamedTuple):
 
     @property
     def largest_in(self) -> str:
-        return _row(self.largest)
+        return _row_of(self.largest)
 
     @property
     def before(self) -> str:
@@ -97,7 +98,7 @@ class _Field(NamedTuple):
         return _value(self.name, self.largest.new)
 
 
-def _row(change: ValueChange) -> str:
+def _row_of(change: ValueChange) -> str:
     """The row of the document that changed: ``all_reduce star512 ring 512``."""
     head, _, rest = change.where.partition("[")
     return rest.partition("]")[0] or head
@@ -141,37 +142,37 @@ _ACCEPT = either(
 )
 
 
-def _size_of(change: ValueChange) -> float:
+def _distance(change: ValueChange) -> float:
     """How far a value moved; 0 where it is no number."""
     return abs(change.relative or 0.0)
 
 
-def _answer(result: Diff, found: list[_Field]) -> str:
+def _answer(result: Diff, fields: list[_Field]) -> str:
     if not result.moved:
         return f"Nothing changed by more than {100 * result.rtol:g}%."
     sentences = []
     if result.winners:
         sentences.append(_winner_moves(result))
-    if result.readings and found:
+    if result.readings and fields:
         sentences.append(_made_under(result))
-    if found:
-        sentences.append(_largest_move(result, found))
+    if fields:
+        sentences.append(_largest_move(result, fields))
     only = [f"{counted(len(places), 'value')} {name}" for name, places in _only(result).items()]
     if only:
         sentences.append(f"{', '.join(only)}.".capitalize())
     return " ".join((*sentences, localize(_ACCEPT)))
 
 
-def _largest_move(result: Diff, found: list[_Field]) -> str:
+def _largest_move(result: Diff, fields: list[_Field]) -> str:
     """Such as ``3 rows changed (the size), most of all total_s of ..., 1 us -> 2 us (+100%).``"""
-    reasons = f" ({', '.join(_causes(found))})"
+    reasons = f" ({', '.join(_causes(fields))})"
     # under other model options, the causes cannot be separated
     if result.readings:
         reasons = ""
     # the total if it moved: the causes already name its parts
-    times = [field for field in found if field.name == "total_s"]
-    most = max(times or found, key=lambda field: _size_of(field.largest))
-    own = {_row(change) for change in result.changed if change not in result.readings}
+    times = [field for field in fields if field.name == "total_s"]
+    most = max(times or fields, key=lambda field: _distance(field.largest))
+    own = {_row_of(change) for change in result.changed if change not in result.readings}
     values = _arrow(most.before, most.after)
     if most.largest.relative is not None:
         values += f" ({_relative(most.largest.relative)})"
@@ -207,8 +208,8 @@ def _winner_move(change: TotalChange) -> str:
     return f"{where}: {values} ({change_text(change.relative)})"
 
 
-def _causes(found: list[_Field]) -> list[str]:
-    names = {field.name for field in found}
+def _causes(fields: list[_Field]) -> list[str]:
+    names = {field.name for field in fields}
     causes = [cause for cause, shown_by in _CAUSES.items() if names & shown_by]
     # the lower bound knows neither contention nor a library, whose numbers follow the bandwidth
     if "lower_bound_s" in names and not names & {"bytes", "ranks"}:
@@ -235,8 +236,8 @@ def _made_under(result: Diff) -> str:
 
 def _only(result: Diff) -> dict[str, tuple[str, ...]]:
     """What only one of the documents has."""
-    places = {"added": result.added, "removed": result.removed}
-    return {kind: found for kind, found in places.items() if found}
+    kinds = {"added": result.added, "removed": result.removed}
+    return {kind: places for kind, places in kinds.items() if places}
 
 
 def _fields(result: Diff) -> list[_Field]:
@@ -244,24 +245,23 @@ def _fields(result: Diff) -> list[_Field]:
     by_name: dict[str, list[ValueChange]] = {}
     for change in result.changed:
         by_name.setdefault(change.where.rpartition(".")[2], []).append(change)
-    found = []
+    fields = []
     for name, changes in by_name.items():
         shares = sorted(change.relative for change in changes if change.relative is not None)
         ends = dict.fromkeys(map(_relative, (*shares[:1], *shares[-1:])))
-        rows = len(set(map(_row, changes)))
-        found.append(_Field(name, rows, " to ".join(ends), max(changes, key=_size_of)))
-    return sorted(found, key=lambda field: field.name != "total_s")
+        rows = len(set(map(_row_of, changes)))
+        fields.append(_Field(name, rows, " to ".join(ends), max(changes, key=_distance)))
+    return sorted(fields, key=lambda field: field.name != "total_s")
 
 
-def _blocks(result: Diff) -> list[Block]:
-    found = _fields(result)
+def _blocks(result: Diff) -> Iterator[Block]:
+    fields = _fields(result)
+    yield Headline(_answer(result, fields))
+    yield Table(_FIELDS, fields, first=_MOST_FIELDS)
     title = f"changed by more than {result.rtol:g}"
-    return [
-        Headline(_answer(result, found)),
-        Table(_FIELDS, tuple(found), first=_MOST_FIELDS),
-        Table(_MOVED, tuple(_changed(result)), title=title, first=0),
-        *(Lines(kind, places, first=3) for kind, places in _only(result).items()),
-    ]
+    yield Table(_MOVED, _changed(result), title=title, first=0)
+    for kind, places in _only(result).items():
+        yield Lines(kind, places, first=3)
 
 
 def _summary(result: Diff) -> str:

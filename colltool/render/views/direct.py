@@ -37,7 +37,7 @@ def _table(result: DirectSized) -> Table:
     return levels_table(_COLUMNS, result.plan, result.bill)
 
 
-def _blocks(result: DirectSized) -> list[Block]:
+def _blocks(result: DirectSized) -> Iterator[Block]:
     return sized_blocks(result, _summary(result), _table(result), _totals(result))
 
 

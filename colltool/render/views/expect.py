@@ -3,6 +3,7 @@ measured sizes fall short of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
 
 from colltool.base.formatting import (
@@ -10,7 +11,6 @@ from colltool.base.formatting import (
     format_rate,
     sentence,
     title_size,
-    whole_bytes,
     whole_percent,
 )
 from colltool.estimate.expected import Expected, ExpectedSize, MeasuredSize
@@ -21,12 +21,13 @@ from colltool.render.blocks import (
     Headline,
     Lines,
     Table,
+    columns_at,
     flag,
     label,
     lines_by_names,
     number,
 )
-from colltool.render.busbw_chart import BusbwChart, BusbwCurve
+from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, listed, on_fabric
 from colltool.render.documents import Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block
@@ -60,27 +61,34 @@ def _grounds_in_table(size: ExpectedSize) -> str:
 EXPECTED_COLUMNS: Columns[ExpectedSize] = (
     label("test", hidden=True),
     number("ranks", hidden=True),
-    number("bytes", "size", title_size, get=lambda size: whole_bytes(size.bytes)),
+    number("bytes", "size", title_size, whole=True),
     number("expected_s", "time", drop=3),
     number("busbw_Bps", "busbw"),
     number("floor_busbw_Bps", "a gate may ask"),
     number("floor_share", "of busbw", whole_percent, drop=2),
     label("support", "it rests on", get=_grounds_in_table),
     number("slowest_s", "slowest", hidden=True),
-    number("low_s", "fast end", hidden=True, path="interval.low_s"),
-    number("high_s", "slow end", hidden=True, path="interval.high_s"),
+    *columns_at(
+        "interval",
+        (number("low_s", "fast end", hidden=True), number("high_s", "slow end", hidden=True)),
+    ),
     flag("supported", hidden=True),
-    label("basis", hidden=True, path="interval.basis"),
-    number("rows", hidden=True, path="interval.rows"),
-    label("reason", hidden=True, path="interval.reason"),
-    label("nearest", hidden=True, path="interval.nearest"),
+    *columns_at(
+        "interval",
+        (
+            label("basis", hidden=True),
+            number("rows", hidden=True),
+            label("reason", hidden=True),
+            label("nearest", hidden=True),
+        ),
+    ),
     label("algorithm", hidden=True, path="row.name"),
     label("protocol", hidden=True, path="row.protocol"),
 )
 _MEASURED: Columns[MeasuredSize] = (
     label("file", "log", hidden=True, fold=24),
     label("series", fold=24),
-    number("bytes", "size", title_size, get=lambda size: whole_bytes(size.expected.bytes)),
+    number("bytes", "size", title_size, path="expected.bytes", whole=True),
     number("measured_busbw_Bps", "measured"),
     number("floor_busbw_Bps", "gate", path="expected.floor_busbw_Bps"),
     number("of_floor", "of gate", whole_percent),
@@ -120,32 +128,34 @@ def keepers_text(share: float) -> str:
     return f"{hundredths:g} of 100 healthy machines"
 
 
-def _blocks(result: Expected) -> list[Block]:
-    out: list[Block] = [Headline(_answer(result))]
+def _blocks(result: Expected) -> Iterator[Block]:
+    yield Headline(_answer(result))
+    every = Table(EXPECTED_COLUMNS, result.sizes)
     if result.measured:
-        out += _measured_blocks(result)
+        yield from _measured_blocks(result)
     elif len(result.largest) >= _FEWEST_TESTS:
-        largest = Table(EXPECTED_COLUMNS, result.largest, title="at the largest size")
-        every = Table(EXPECTED_COLUMNS, result.sizes, title="at every size", first=0)
-        out += [largest.with_shown("test"), every.with_shown("test")]
+        every = every.with_shown("test")
+        yield every._replace(records=result.largest, title="at the largest size")
+        yield every._replace(title="at every size", first=0)
     else:
-        out.append(Table(EXPECTED_COLUMNS, result.sizes, first=_FIRST_ROWS, spread=True))
+        yield every._replace(first=_FIRST_ROWS, spread=True)
     left_out = [(test.reason, test.algorithm) for test in result.left_out]
-    out += listed("left out", lines_by_names(left_out))
-    return [*out, *readings_block(result.readings)]
+    yield from listed("left out", lines_by_names(left_out))
+    yield from readings_block(result.readings)
 
 
-def _measured_blocks(result: Expected) -> list[Block]:
-    short = result.short
+def _measured_blocks(result: Expected) -> Iterator[Block]:
     every = Table(_MEASURED, result.measured, title="every measured size")
     if len(result.logs) > 1:
         every = every.with_shown("file")
-    if not short:
-        return [every._replace(title="", first=_FIRST_ROWS, spread=True)]
-    next_step = Lines("to find out why", (result.doctor,), verbatim=True)
-    worst = tuple(sorted(short, key=attrgetter("of_floor")))
+    if not result.short:
+        yield every._replace(title="", first=_FIRST_ROWS, spread=True)
+        return
+    yield Lines("to find out why", (result.doctor,), verbatim=True)
+    worst = sorted(result.short, key=attrgetter("of_floor"))
     table = every._replace(records=worst, title="short of the gate", first=_FIRST_ROWS)
-    return [next_step, table.without("short"), every._replace(first=0)]
+    yield table.without("short")
+    yield every._replace(first=0)
 
 
 def _answer(result: Expected) -> str:
@@ -221,21 +231,16 @@ def _unsupported(result: Expected) -> str:
 
 def _chart(result: Expected) -> BusbwChart | None:
     """Expected and asked bandwidth of one test, and what was measured."""
-    if len(result.largest) != 1:
+    # sizes of several series would go back and forth
+    if len(result.largest) != 1 or len({size.series for size in result.measured}) > 1:
         return None
-    expected_points = []
-    asked = []
+    points = []
     for size in result.sizes:
-        expected_points.append((size.bytes, size.busbw_Bps))
-        asked.append((size.bytes, size.floor_busbw_Bps))
-    curves = [BusbwCurve("expected", tuple(expected_points)), BusbwCurve("gate", tuple(asked))]
-    measured = [(size.expected.bytes, size.measured_busbw_Bps) for size in result.measured]
-    if measured:
-        # sizes of several series would go back and forth
-        if len({size.series for size in result.measured}) > 1:
-            return None
-        curves.append(BusbwCurve("measured", tuple(measured)))
-    return BusbwChart(f"bus bandwidth of {result.largest[0].test}_perf", tuple(curves))
+        points.append(("expected", size.bytes, size.busbw_Bps))
+        points.append(("gate", size.bytes, size.floor_busbw_Bps))
+    for measured in result.measured:
+        points.append(("measured", measured.expected.bytes, measured.measured_busbw_Bps))
+    return BusbwChart(f"bus bandwidth of {result.largest[0].test}_perf", curves(points))
 
 
 class ExpectedSizeDocument(Document, of=ExpectedSize):

@@ -61,21 +61,24 @@ from colltool.render.views.library import (
 )
 
 
-def _blocks(result: FabricShown) -> list[Block]:
+def _blocks(result: FabricShown) -> Iterator[Block]:
     fabric = result.fabric
-    table = _table(result)
     kinds = {tier.name: capabilities_of(tier) for tier in fabric.tiers}
+    joined = " in ".join(f"{name} {kind.label} of {kind.extent}" for name, kind in kinds.items())
+    yield Headline(f"{_name(fabric)} joins {fabric.ranks} ranks: {joined}.")
+    yield _tree(fabric, result.facts)
+    yield from listed("assumed in the file", assumed_in(fabric.overrides))
     sigma: Column[TierFacts] = number(
         "sigma",
         "sigma",
         "{:.3g}".format,
         get=lambda facts: kinds[facts.name].sigma_of(facts.planes),
     )
+    table = _table(result)
     # beside the bisection that it is about; CSV does without, as it follows from the others
     columns = (*table.columns[:6], sigma, *table.columns[6:])
-    title = "one domain of each tier"
-    joined = " in ".join(f"{name} {kind.label} of {kind.extent}" for name, kind in kinds.items())
-    name = on_fabric(fabric.name, fabric.overrides)
+    yield table._replace(columns=columns, title="one domain of each tier")
+    yield from _sizing(fabric, result.facts)
     details = [
         *_parts(fabric, result.facts),
         *_fat_trees(fabric, result.facts),
@@ -84,14 +87,11 @@ def _blocks(result: FabricShown) -> list[Block]:
         *failure_blocks(result.failures),
         *_notes(result),
     ]
-    return [
-        Headline(f"{name} joins {fabric.ranks} ranks: {joined}."),
-        _tree(fabric, result.facts),
-        *listed("assumed in the file", assumed_in(fabric.overrides)),
-        table._replace(columns=columns, title=title),
-        *_sizing(fabric, result.facts),
-        *map(later, details),
-    ]
+    yield from map(later, details)
+
+
+def _name(fabric: Fabric) -> str:
+    return on_fabric(fabric.name, fabric.overrides)
 
 
 def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
@@ -156,10 +156,10 @@ def _tier_text(tier: Tier) -> str:
 
 
 def _title(fabric: Fabric) -> str:
-    name = on_fabric(fabric.name, fabric.overrides)
     if not fabric.description:
-        return name
-    return f"{name}{'; ' if fabric.overrides else ': '}{described(fabric)}"
+        return _name(fabric)
+    mark = ";" if fabric.overrides else ":"
+    return f"{_name(fabric)}{mark} {described(fabric)}"
 
 
 def _one_line(text: str) -> str:

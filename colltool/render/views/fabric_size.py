@@ -64,23 +64,22 @@ def optics_of(bill: Bill) -> dict[str, int]:
     return {line.level: line.count or 0 for line in bill.lines if line.part == "optic"}
 
 
-def _blocks(result: FabricSized) -> list[Block]:
+def _blocks(result: FabricSized) -> Iterator[Block]:
     return sized_blocks(result, _summary(result), _table(result), _totals(result.plan))
 
 
 def sized_blocks(
     result: FabricSized | DirectSized, summary: str, table: Table, totals: Iterable[str]
-) -> list[Block]:
+) -> Iterator[Block]:
     """The blocks of a sized network of any topology."""
-    plan = result.plan
-    return [
-        Headline(f"{summary}."),
-        table,
-        Lines("in all", tuple(totals)),
-        *(bill_blocks(result.bill) if result.bill.cost else ()),
-        *map(later, failure_blocks(result.failures, ranks=False)),
-        *listed("notes", (*plan.notes, *result.bill.notes), first=_FIRST_NOTES),
-    ]
+    yield Headline(f"{summary}.")
+    yield table
+    yield Lines("in all", list(totals))
+    if result.bill.cost:
+        yield from bill_blocks(result.bill)
+    yield from map(later, failure_blocks(result.failures, ranks=False))
+    notes = (*result.plan.notes, *result.bill.notes)
+    yield from listed("notes", notes, first=_FIRST_NOTES)
 
 
 _FIRST_NOTES = 2  # shown without --all
@@ -137,12 +136,10 @@ class SizedLevelDocument(Document):
 
 def levels_with_optics(
     result: FabricSized | DirectSized, level_document: type[Document]
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     optics = optics_of(result.bill)
-    levels = []
     for level in result.plan.levels:
-        levels.append(level_document.of(level, optics=optics.get(level.name, 0)))
-    return levels
+        yield level_document.of(level, optics=optics.get(level.name, 0))
 
 
 class FabricSizeDocument(Document, at="plan"):

@@ -5,7 +5,7 @@ Read from :data:`VIEWS`, at the end: prices (``_list_*``), then crossovers (``_c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -154,38 +154,36 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
         number("bytes", "size", size_text, hidden=len(prices) == 1, path="price.bytes"),
         *_ROW,
     )
-    table = Table(columns, tuple(records), 0 if len(prices) == 1 else None)
+    table = Table(columns, records, 0 if len(prices) == 1 else None)
     # a call of experts sends what its tokens say, which is no bus bandwidth
     if first.what is None:
         return table.without("sent_bytes", "sends")
     return table.without("busbw_Bps")
 
 
-def _notes(prices: Sequence[KernelPrice]) -> list[Block]:
+def _notes(prices: Sequence[KernelPrice]) -> Iterator[Block]:
     """Why the library takes a kernel, then notes without repetition, and kernels that were refused."""
-    lines: dict[str, None] = {}
+    notes: dict[str, None] = {}
     of_rows: list[tuple[str, str]] = []
     refused: dict[str, None] = {}
     choices: dict[KernelChoice, None] = {}
     for price in prices:
-        lines |= dict.fromkeys(price.notes)
+        notes |= dict.fromkeys(price.notes)
         refused |= dict.fromkeys(f"{name}: {why}" for name, why in price.refused)
         if price.library is not None:
             choices[price.library] = None
         for estimate in price.results:
             of_rows += [(note, estimate.kernel) for note in estimate.notes]
+    for choice in list(choices)[:_MOST_CHOICES]:
+        picked = f"{choice.name}@{choice.version} picks {choice.kernel}"
+        yield Lines(f"{picked}: {choice.reason}", ())
     # the answer begins with a warning
-    notes = without_warnings(tuple(lines))
-    notes += lines_by_names(of_rows)
-    first = [
-        f"{choice.name}@{choice.version} picks {choice.kernel}: {choice.reason}"
-        for choice in choices
-    ][:3]
-    return [
-        *(Lines(line, ()) for line in first),
-        *listed("notes", notes, first=2),
-        *listed("not measured here", refused, first=0),
-    ]
+    lines = [*without_warnings(tuple(notes)), *lines_by_names(of_rows)]
+    yield from listed("notes", lines, first=2)
+    yield from listed("not measured here", refused, first=0)
+
+
+_MOST_CHOICES = 3  # of kernels, with the reason
 
 
 def _chart(result: KernelPriceList) -> BusbwChart | None:
@@ -200,10 +198,11 @@ def _chart(result: KernelPriceList) -> BusbwChart | None:
     return BusbwChart(title, curves(points))
 
 
-def _list_blocks(result: KernelPriceList) -> list[Block]:
+def _list_blocks(result: KernelPriceList) -> Iterator[Block]:
     prices = result.prices
-    answer = _answer(prices[0]) if len(prices) == 1 else _several(result)
-    return [Headline(answer), _price_table(prices), *_notes(prices)]
+    yield Headline(_answer(prices[0]) if len(prices) == 1 else _several(result))
+    yield _price_table(prices)
+    yield from _notes(prices)
 
 
 def _several(result: KernelPriceList) -> str:
@@ -356,7 +355,7 @@ def _crossings(result: KernelCrossover) -> Table:
         for at, below, above in result.crossings
     ]
     context_columns = context(result.overrides, fabric=result.fabric, library=result.library)
-    return Table((*context_columns, *_CROSSING), tuple(changes))
+    return Table((*context_columns, *_CROSSING), changes)
 
 
 def _threshold_text(threshold: Threshold) -> str:
@@ -394,16 +393,13 @@ def _largest_threshold(result: KernelCrossover) -> str:
     return f"One kernel of {result.library} is the fastest at every size {where}."
 
 
-def _cross_blocks(result: KernelCrossover) -> list[Block]:
-    several = len(result.thresholds) > 1
-    return [
-        Headline(_cross_answer(result)),
-        _crossings(result),
-        *listed(
-            "its thresholds", map(_threshold_text, result.thresholds if several else ()), first=2
-        ),
-        *listed("notes", without_warnings(result.notes), first=2),
-    ]
+def _cross_blocks(result: KernelCrossover) -> Iterator[Block]:
+    yield Headline(_cross_answer(result))
+    yield _crossings(result)
+    # a single one is in the answer
+    if len(result.thresholds) > 1:
+        yield Lines("its thresholds", list(map(_threshold_text, result.thresholds)), first=2)
+    yield from listed("notes", without_warnings(result.notes), first=2)
 
 
 class KernelCrossing(NamedTuple):

@@ -126,15 +126,15 @@ def _several_sizes(result: Ladder) -> bool:
     return len({rung.realistic.bytes for rung in result.rows}) > 1
 
 
-def _blocks(result: Ladder) -> list[Block]:
+def _blocks(result: Ladder) -> Iterator[Block]:
     left_out = [(localize(rung.reason), rung.algorithm) for rung in result.skipped]
-    table = _table_for_people(result)._replace(first=_FIRST_ROWS)
-    out: list[Block] = [Headline(_answer(result)), table]
+    yield Headline(_answer(result))
+    yield _table_for_people(result)._replace(first=_FIRST_ROWS)
     if result.description:
-        out.append(Lines(result.description, (), first=0))
-    out += readings_block(result.readings)
-    out += listed("left out", lines_by_names(left_out))
-    return [*out, Lines(_LEGEND, (), first=0)]
+        yield Lines(result.description, (), first=0)
+    yield from readings_block(result.readings)
+    yield from listed("left out", lines_by_names(left_out))
+    yield Lines(_LEGEND, (), first=0)
 
 
 _MOST_NAMED = 3  # collectives that a sentence lists

@@ -166,26 +166,20 @@ def _file_table(result: LibraryShown) -> Table:
 _MOST_KERNELS = 10  # rows without --all
 
 
-def _file_blocks(result: LibraryShown) -> list[Block]:
+def _file_blocks(result: LibraryShown) -> Iterator[Block]:
     """What a library's file holds: rules, kernels or a dispatch table, and their sources."""
-    picks = Table(_DISPATCH, result.dispatch, title="what it picks")
+    yield Headline(f"{_file_summary(result)}.")
     # a table that is the whole answer is the one that is cut short
-    kernels = _file_table(result)
+    picks = Table(_DISPATCH, result.dispatch, title="what it picks", first=_MOST_KERNELS)
     if result.kernels:
-        kernels = kernels._replace(first=_MOST_KERNELS)
+        yield _file_table(result)._replace(first=_MOST_KERNELS)
         picks = picks._replace(first=0)
-    else:
-        picks = picks._replace(first=_MOST_KERNELS)
-    first = 0 if result.kernels else 2
-    return [
-        Headline(f"{_file_summary(result)}."),
-        *([kernels] if result.kernels else []),
-        *([picks] if result.dispatch else []),
-        *listed("rules", [f"{rule}: {value}" for rule, value in result.rules], first=12),
-        *listed("versions measured", result.versions, first=0),
-        *listed("not measured", _stand_ins(result), first=2),
-        *listed("sources", result.sources, first=first),
-    ]
+    if result.dispatch:
+        yield picks
+    yield from listed("rules", [f"{rule}: {value}" for rule, value in result.rules], first=12)
+    yield from listed("versions measured", result.versions, first=0)
+    yield from listed("not measured", _stand_ins(result), first=2)
+    yield from listed("sources", result.sources, first=0 if result.kernels else 2)
 
 
 def _stand_ins(result: LibraryShown) -> list[str]:
