@@ -19,7 +19,17 @@ from colltool.base.errors import ColltoolError, argument_text, displayed, neares
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
 from colltool.machines.used import Overrides, assumed_text, machine_used
-from colltool.render.blocks import Block, Column, Columns, Lines, Table, flag, label, number
+from colltool.render.blocks import (
+    Block,
+    Column,
+    Columns,
+    Lines,
+    Table,
+    attribute_at,
+    flag,
+    label,
+    number,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -142,15 +152,16 @@ def _chart(result: Any, *, asked: bool) -> BusbwChart | None:
     from colltool.render.busbw_chart import FEWEST_SIZES
 
     makes = view_of(result).chart
-    found = makes(result) if makes is not None else None
-    count = 0 if found is None else len(found.sizes)
-    if asked and found is None:
+    chart = makes(result) if makes is not None else None
+    if not asked:
+        return chart if chart and len(chart.sizes) >= FEWEST_SIZES else None
+    if chart is None:
         what = "there is no bandwidth over size to draw"
         raise ColltoolError(what, argument="chart", fix="leave it out")
-    if asked and count < 2:
+    if len(chart.sizes) < 2:
         fix = f"add {argument_text('sizes', '1K-1G')}"
         raise ColltoolError("a chart needs at least two sizes", argument="chart", fix=fix)
-    return found if asked or count >= FEWEST_SIZES else None
+    return chart
 
 
 def without_columns(names: Sequence[str]) -> None:
@@ -267,11 +278,11 @@ def _with_columns(table: Table, names: Sequence[str]) -> Table:
     """The table with only the named columns, in that order; with all for no names."""
     if not names:
         return table
-    found: dict[Column[Any], None] = {}
+    chosen: dict[Column[Any], None] = {}
     for name in names:
-        found |= dict.fromkeys(column for column in table.columns if _matches(column, name))
+        chosen |= dict.fromkeys(column for column in table.columns if _matches(column, name))
     # the first name is dropped last
-    columns = (column._replace(hidden=False, drop=place) for place, column in enumerate(found))
+    columns = (column._replace(hidden=False, drop=place) for place, column in enumerate(chosen))
     return table._replace(columns=tuple(columns))
 
 
@@ -308,6 +319,11 @@ def on_fabric(name: str, overrides: Overrides) -> str:
     return f"{text} ({assumed})" if assumed else text
 
 
+def fabric_of(result: Any) -> str:
+    """The fabric of a result, as :func:`on_fabric` has it."""
+    return on_fabric(result.fabric, result.overrides)
+
+
 def described(fabric: Fabric) -> str:
     """The description of a fabric on one line; with overrides it is marked as the file's."""
     text = " ".join(fabric.description.split())
@@ -330,26 +346,20 @@ def group_columns(
 ) -> Columns[Any]:
     """Hidden columns that distinguish groups of equal size: stride, or shape."""
 
-    def shape(record: Any) -> str | None:
-        placement = get(record)
-        return placement and shape_text(placement.shape)
-
-    def stride(record: Any) -> int | None:
-        placement = get(record)
-        return placement and placement.stride
-
-    def alone(record: Any) -> bool | None:
-        placement = get(record)
-        return placement and placement.alone
-
     if group is None:
         return ()
-    if group.stride == 1:
-        return (label("shape", hidden=True, get=shape),) if group.shape else ()
-    return (
-        number("stride", hidden=True, get=stride),
-        flag("alone", hidden=True, get=alone),
-    )
+    if group.stride > 1:
+        return (
+            number("stride", hidden=True, get=lambda record: attribute_at(get(record), "stride")),
+            flag("alone", hidden=True, get=lambda record: attribute_at(get(record), "alone")),
+        )
+    if not group.shape:
+        return ()
+
+    def shape(record: Any) -> str:
+        return shape_text(attribute_at(get(record), "shape") or ())
+
+    return (label("shape", hidden=True, get=shape),)
 
 
 def set_text(overrides: Overrides) -> str:

@@ -18,7 +18,6 @@ from colltool.base.formatting import (
     plain_number,
     short_percent,
     title_size,
-    whole_bytes,
     whole_percent,
 )
 from colltool.estimate.algorithm_estimate import (
@@ -26,7 +25,6 @@ from colltool.estimate.algorithm_estimate import (
     AlgorithmEstimate,
     Constant,
     Layers,
-    PhaseCost,
     SlowRank,
 )
 from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, ModelOptions
@@ -38,12 +36,13 @@ from colltool.render.blocks import (
     Columns,
     Lines,
     Table,
+    columns_at,
     flag,
     label,
     lines_by_text,
     number,
 )
-from colltool.render.dispatch import context, group_columns, listed, on_fabric
+from colltool.render.dispatch import context, fabric_of, group_columns, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument, whole_size
@@ -54,14 +53,6 @@ class Ranked(NamedTuple):
 
     price: Price
     row: AlgorithmEstimate
-
-    @property
-    def size(self) -> Any:
-        return whole_bytes(self.price.bytes)
-
-    @property
-    def name(self) -> str:
-        return self.row.name
 
     @property
     def how(self) -> str:
@@ -84,60 +75,71 @@ class Ranked(NamedTuple):
         return why_not_ranked(self.row)
 
 
-def _price_group(ranked: Ranked) -> Any:
-    return ranked.price.group
-
-
 def price_context(price: Price | None) -> Columns[Ranked]:
     """The hidden columns that say what was priced."""
-    size: Column[Ranked] = number("bytes", "size", title_size, hidden=True, path="size")
+    size: Column[Ranked] = number(
+        "bytes", "size", title_size, hidden=True, path="price.bytes", whole=True
+    )
     if price is None:
         return (*context(fabric="", primitive="", ranks=0), size)
     return (
         *context(fabric=price.fabric, primitive=price.primitive, ranks=price.ranks),
-        *group_columns(price.group, _price_group),
+        *group_columns(price.group, lambda ranked: ranked.price.group),
         size,
         *context(price.overrides),
     )
 
 
 _ROW: Columns[Ranked] = (
-    label("name", fold=22),
-    label("algorithm", fold=22, path="row.title"),
-    label("protocol", drop=5, path="row.protocol"),
-    number("n_alpha", "n_alpha", format_count, drop=6, path="row.n_alpha"),
-    number("n_beta", "n_beta", format_count, drop=7, path="row.n_beta"),
-    number("alpha_s", "alpha", drop=2, path="row.alpha_s"),
-    number("bandwidth_s", "bandwidth", drop=2, path="row.bandwidth_s"),
-    number("overhead_s", "launch", drop=5, path="row.overhead_s"),
-    number("software_s", "software", drop=1, path="row.software_s"),
-    number("total_s", "total", path="row.total_s"),
-    number("slow_total_s", "slow rank", path="row.slow.total_s"),
-    number("slowdown", "slower", format_factor, path="row.slow.slowdown"),
+    *columns_at(
+        "row",
+        (
+            label("name", fold=22),
+            label("algorithm", fold=22, path="title"),
+            label("protocol", drop=5),
+            number("n_alpha", "n_alpha", format_count, drop=6),
+            number("n_beta", "n_beta", format_count, drop=7),
+            number("alpha_s", "alpha", drop=2),
+            number("bandwidth_s", "bandwidth", drop=2),
+            number("overhead_s", "launch", drop=5),
+            number("software_s", "software", drop=1),
+            number("total_s", "total"),
+            number("slow_total_s", "slow rank", path="slow.total_s"),
+            number("slowdown", "slower", format_factor, path="slow.slowdown"),
+        ),
+    ),
     number("alpha_share", "alpha%", whole_percent, drop=9),
     number("bandwidth_share", "BW%", whole_percent, drop=10),
-    number("algbw_Bps", "algbw", drop=8, path="row.algbw_Bps"),
-    number("busbw_Bps", "busbw", drop=3, path="row.busbw_Bps"),
-    number("energy_J", "energy", format_energy, drop=8, path="row.energy_J"),
-    label("status", drop=11, path="row.status"),
+    *columns_at(
+        "row",
+        (
+            number("algbw_Bps", "algbw", drop=8),
+            number("busbw_Bps", "busbw", drop=3),
+            number("energy_J", "energy", format_energy, drop=8),
+            label("status", drop=11),
+        ),
+    ),
     label("shipped_by", "shipped by", drop=11),
     label("spec", drop=12, hidden=True, path="row.spec"),
     flag("leads", hidden=True, path="row.selectable"),
     label("why_not", "why not", hidden=True),
 )
 _NAMED: Columns[Ranked] = (
-    label("name", "algorithm", fold=22),
+    label("name", "algorithm", fold=22, path="row.name"),
     label("how", "inside / across", drop=4, fold=18),
 )
 
 
 # the time of a row for people: its parts add up to the total, as the answer counts them; where the
 # screen is too narrow the launch goes first, which differs least between the rows
-_PARTS: Columns[Ranked] = (
-    number("steps_s", "latency", drop=2, path="row.steps_s"),
-    number("moved_s", "transfer", drop=2, path="row.moved_s"),
-    number("overhead_s", "launch", drop=3, path="row.overhead_s"),
-    number("rest_s", "overhead", drop=2, path="row.rest_s"),
+_PARTS: Columns[Ranked] = columns_at(
+    "row",
+    (
+        number("steps_s", "latency", drop=2),
+        number("moved_s", "transfer", drop=2),
+        number("overhead_s", "launch", drop=3),
+        number("rest_s", "overhead", drop=2),
+    ),
 )
 _OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
 """Columns of CSV that count what a library adds to steps and bytes as overhead."""
@@ -207,8 +209,7 @@ def change_text(share: float) -> str:
     return f"{share:+.0%}" if abs(share) >= 0.0995 else short_percent(share, 2, "+")
 
 
-_FAR = 2.0  # share from which on a factor reads better
-"""A larger relative change is written as a factor."""
+_FAR = 2.0  # a larger relative change is written as a factor
 
 
 def seconds(row: AlgorithmEstimate) -> float:
@@ -221,16 +222,10 @@ def every_row(prices: Sequence[Price]) -> Table:
     others by class and time."""
     ranked = []
     for price in prices:
+        pick = price.best if price.shows_pick else None
+        leading = sorted(price.leading, key=lambda row: (row is not pick, seconds(row)))
         others = sorted(price.others, key=lambda row: (row.rank_class, seconds(row)))
-        # what NCCL picks leads on the screen, and so it does here
-        behind = [
-            estimate
-            for estimate in price.leading
-            if not price.shows_pick or estimate is not price.best
-        ]
-        first = [price.best] if price.shows_pick else []
-        for row in (*first, *sorted(behind, key=seconds), *others):
-            ranked.append(Ranked(price, row))
+        ranked += [Ranked(price, row) for row in (*leading, *others)]
     return row_table(ranked, sizes=len(prices) > 1)
 
 
@@ -256,26 +251,26 @@ def at_each_size(price: Price) -> Iterator[Price]:
     if isinstance(price.bytes, float):
         yield price
         return
-    for at, size in enumerate(price.bytes):
+    for index, size in enumerate(price.bytes):
         rows = []
         for estimate in price.results:
             below = None
             # a row that has no layers below refers to itself
             if estimate.below[0] is not estimate:
-                below = Constant(tuple(_at_one_size(layer, at) for layer in estimate.below))
-            rows.append(replace(_at_one_size(estimate, at), late_below=below))
+                below = Constant(tuple(_at_one_size(layer, index) for layer in estimate.below))
+            rows.append(replace(_at_one_size(estimate, index), late_below=below))
         single = replace(price, bytes=float(size), results=tuple(rows))
         # arrays are in registry order
         yield replace(single, results=(*sorted(single.leading, key=seconds), *single.others))
 
 
-def _at_one_size(row: AlgorithmEstimate, at: int) -> AlgorithmEstimate:
+def _at_one_size(row: AlgorithmEstimate, index: int) -> AlgorithmEstimate:
     """A row with the elements of its arrays at an index, without phases."""
     numbers = {}
-    for field, words in _NUMBERS.items():
-        value = getattr(row, words)
+    for field, source in _NUMBERS.items():
+        value = getattr(row, source)
         if getattr(value, "shape", ()):
-            value = value[at]
+            value = value[index]
         numbers[field] = plain_number(value)
     return replace(row, late_phases=tuple, **numbers)
 
@@ -286,12 +281,13 @@ def heading(price: Price, sizes: str | None = None) -> str:
     Args:
         sizes: text in place of the price's size.
     """
-    parts = [price.primitive.label + _where(price), price.group.label]
-    several = f"{title_size(float(price.bytes))} per rank, " if sizes is None else sizes
+    if sizes is None:
+        sizes = f"{title_size(float(price.bytes))} per rank, "
     library = ""
     if price.library:
         library = f"{running(price.library.name, leads=bool(price.runnable))}, "
-    return f"{', '.join(parts)}, {several}{library}{CONTENTION[price.mode]}"
+    what = f"{price.primitive.label}{_where(price)}, {price.group.label}"
+    return f"{what}, {sizes}{library}{CONTENTION[price.mode]}"
 
 
 CONTENTION = {"realistic": "with contention", "ideal": "without contention"}
@@ -300,7 +296,7 @@ CONTENTION = {"realistic": "with contention", "ideal": "without contention"}
 
 def _where(price: Price) -> str:
     """Such as `` on mine (ib as InfiniBand)``, where media were assumed."""
-    where = f" on {on_fabric(price.fabric, price.overrides)}"
+    where = f" on {fabric_of(price)}"
     if not price.assumed or price.mode == "ideal":
         return where
     media = (f"{tier} as {medium}" for tier, medium in price.assumed)
@@ -499,11 +495,9 @@ class PhaseDocument(Document):
     energy_J: float = optional("energy_J")
 
 
-def _phases(row: AlgorithmEstimate) -> tuple[dict[str, Any], ...]:
-    def written(phase: PhaseCost) -> dict[str, Any]:
-        return PhaseDocument.of(phase, of_total=phase.total_s / row.total_s)
-
-    return tuple(map(written, row.phases))
+def _phases(row: AlgorithmEstimate) -> Iterator[dict[str, Any]]:
+    for phase in row.phases:
+        yield PhaseDocument.of(phase, of_total=phase.total_s / row.total_s)
 
 
 def _interval(row: AlgorithmEstimate) -> Any:
@@ -612,7 +606,7 @@ def _library(price: Price) -> Any:
         library,
         pick=PickDocument.of(library.pick),
         of_fastest=price.slower_pick,
-        ways=tuple(map(LibraryWayDocument.of, library.ways)),
+        ways=map(LibraryWayDocument.of, library.ways),
     )
 
 

@@ -29,7 +29,7 @@ from colltool.render.blocks import (
     later,
     number,
 )
-from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.dispatch import View, context, fabric_of
 from colltool.render.documents import Document, derived, optional
 from colltool.render.shared_documents import OnFabricDocument, whole_size
 
@@ -95,7 +95,7 @@ def _answer(result: Contention) -> str:
         )
     else:
         slowdown = "No group is slowed down"
-    where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
+    where = f"{result.layout} on {fabric_of(result)}"
     verb = "runs" if len(result.groups) == 1 else "run at once"
     shared = f"{result.shared} of the {result.loaded} loaded links and ports are shared by groups"
     return f"{slowdown}. {groups} {verb} ({where}); {shared}."
@@ -134,7 +134,7 @@ def _table(result: Contention) -> Table:
 
 def _summary(result: Contention) -> str:
     groups = f"{counted(len(result.groups), 'group')} at once"
-    where = f"{result.layout} on {on_fabric(result.fabric, result.overrides)}"
+    where = f"{result.layout} on {fabric_of(result)}"
     slowdown = f"the slowest takes {format_factor(result.slowdown)} as long with contention"
     return f"{where}: {groups}, {slowdown}; hottest link: {result.hottest[0].link}"
 
@@ -259,7 +259,7 @@ def _eta_summary(result: LayoutEta) -> str:
         if eta.beta is not None:
             text += f" and eta beta {_file(eta.beta)}"
         tiers.append(text)
-    where = on_fabric(result.fabric, result.overrides)
+    where = fabric_of(result)
     return f"for {result.layout} on {where}, {', '.join(tiers)}"
 
 

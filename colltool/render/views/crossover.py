@@ -33,7 +33,7 @@ from colltool.render.blocks import (
     later,
     number,
 )
-from colltool.render.dispatch import View, context, group_columns, on_fabric
+from colltool.render.dispatch import View, context, fabric_of, group_columns
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import (
     GroupDocument,
@@ -323,7 +323,7 @@ def library_title(result: Crossover) -> str:
 
 
 def crossover_title(result: Crossover) -> str:
-    where = on_fabric(result.fabric, result.overrides)
+    where = fabric_of(result)
     parts = [f"{result.primitive.label} on {where}", result.group.label]
     if result.library:
         parts.append(r.running(result.library, leads=result.library_leads))

@@ -28,7 +28,7 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.busbw_chart import BusbwChart, curves
-from colltool.render.dispatch import View, listed, on_fabric
+from colltool.render.dispatch import View, fabric_of, listed
 from colltool.render.documents import Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument, model_echo, whole
@@ -115,7 +115,7 @@ def _table(result: Expected) -> Table:
 
 def machine_text(result: Expected) -> str:
     """``4 nodes of dgx-h100``, with its ranks where they do not fill nodes."""
-    name = on_fabric(result.fabric, result.overrides)
+    name = fabric_of(result)
     if result.nodes > 1:
         return f"{counted(result.nodes, result.noun)} of {name} ({result.group.label})"
     comma = "," if "," in result.group.label else ""

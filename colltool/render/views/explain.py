@@ -41,7 +41,7 @@ from colltool.render.blocks import (
     later,
     number,
 )
-from colltool.render.dispatch import View, group_columns, on_fabric, set_text
+from colltool.render.dispatch import View, fabric_of, group_columns, set_text
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import within
 from colltool.render.shared_documents import (
@@ -113,7 +113,7 @@ def _blocks(result: Explanation) -> Iterator[Block]:
 
 
 def _where(result: Explanation) -> str:
-    return f"on {on_fabric(result.fabric, result.overrides)}"
+    return f"on {fabric_of(result)}"
 
 
 def _priced(

@@ -42,7 +42,7 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.busbw_chart import BusbwChart, curves
-from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.dispatch import View, context, fabric_of, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument
@@ -76,7 +76,7 @@ def _question(price: KernelPrice) -> str:
         what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
         called = _CALLED[price.best.mode]
         size = f"{counted(tokens.tokens, 'token')} per rank, {what_each}, {called}"
-    return f"{what} on {on_fabric(price.fabric, price.overrides)}, {price.group.label}, {size}"
+    return f"{what} on {fabric_of(price)}, {price.group.label}, {size}"
 
 
 def _answer(price: KernelPrice) -> str:
@@ -209,7 +209,7 @@ def _several(result: KernelPriceList) -> str:
     first = result.prices[0]
     names = dict.fromkeys(price.best.kernel for price in result.prices)
     what = first.operation.replace("_", "-")
-    where = f"{what} on {on_fabric(first.fabric, first.overrides)}, {first.group.label}"
+    where = f"{what} on {fabric_of(first)}, {first.group.label}"
     where += _LAUNCHED[first.mode]
     answer = f"{first.best.library} picks {', then '.join(names)}: {where}."
     return " ".join([*warnings_first(first.notes), answer])
@@ -379,7 +379,7 @@ def _cross_answer(result: KernelCrossover) -> str:
 
 
 def _largest_threshold(result: KernelCrossover) -> str:
-    where = f"on {on_fabric(result.fabric, result.overrides)}, {result.group.label}"
+    where = f"on {fabric_of(result)}, {result.group.label}"
     where += _LAUNCHED[result.mode]
     if result.thresholds:
         worst = max(result.thresholds, key=attrgetter("costs_s"))
