@@ -13,7 +13,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.diagnosis.results import Diagnosis
 from colltool.render.dispatch import rendered
-from colltool.render.views.doctor import diagnosed
+from colltool.render.views.doctor_answer import diagnosed
 
 UNKNOWN = ("NVIDIA Graphics Device", "NVIDIA Thingamajig 9")
 NCCL = "n0:70:71 [0] NCCL INFO "

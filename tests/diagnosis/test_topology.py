@@ -22,7 +22,7 @@ from colltool.libraries.nccl.topology.system import FORMAT
 from colltool.libraries.nccl.topology.versions import version_of, with_settings
 from colltool.render.dispatch import rendered
 from colltool.render.text import Screen
-from colltool.render.views.doctor import diagnosed
+from colltool.render.views.doctor_answer import diagnosed
 
 HALF = 'link_speed="16.0 GT/s PCIe" link_width="16"'
 

@@ -29,7 +29,7 @@ from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.lines import ChartLine, ChartPoint, chart_style, line_chart
 from colltool.render.text import fitting
-from colltool.render.views.doctor import diagnosed
+from colltool.render.views.doctor_answer import diagnosed
 from colltool.render.views.report_decision import (
     answers,
     chart_of,

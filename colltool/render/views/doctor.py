@@ -1,8 +1,8 @@
 """``doctor``: what the machine is, whether it is healthy, the cause and the next experiment.
 
-Read from :data:`VIEWS`: :func:`diagnosed` is the headline, :func:`_blocks` the screen in its
-order. A finding of a benchmark has :func:`_finding_blocks`, what lines of a log state outright
-:func:`_stated_blocks`.
+Read from :data:`VIEWS`: :func:`_blocks` is the screen in its order, under the answer of
+:mod:`colltool.render.views.doctor_answer`. A finding of a benchmark has :func:`_finding_blocks`,
+what lines of a log state outright :func:`_stated_blocks`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from math import isclose
 from operator import attrgetter
 from typing import NamedTuple
 
-from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
     and_text,
     counted,
     format_time,
-    or_text,
     percent,
-    sentence,
     size_text,
     whole_percent,
 )
@@ -40,7 +37,6 @@ from colltool.diagnosis.results import (
     Prediction,
     SeriesHealth,
 )
-from colltool.diagnosis.sentences import statement
 from colltool.libraries.nccl.topology.damages import Damage
 from colltool.logs.nccl_graph_lines import GraphFigures
 from colltool.logs.series import Skipped
@@ -57,10 +53,9 @@ from colltool.render.blocks import (
     label,
     later,
     number,
-    span_text,
 )
 from colltool.render.busbw_chart import BusbwChart, series_chart
-from colltool.render.dispatch import View, context, listed, on_fabric, set_text
+from colltool.render.dispatch import View, context, listed, set_text
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import (
     MachineDocument,
@@ -69,15 +64,23 @@ from colltool.render.shared_documents import (
     values_set,
     whole,
 )
+from colltool.render.views.doctor_answer import (
+    diagnosed,
+    judged_fabric,
+    main_finding,
+    reached,
+    stated_finding,
+)
 from colltool.render.views.health import (
     SeriesHealthDocument,
-    SeriesWords,
     skipped_text,
-    together,
 )
 
 _BOUND = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
-_MOST_SERIES, _MOST_NOTES = 10, 2  # shown without --all
+# shown without --all
+_MOST_SERIES = 10
+_MOST_NOTES = 2
+_MOST_LINES = 5  # that a log states
 
 
 def _state(health: SeriesHealth) -> str:
@@ -134,10 +137,6 @@ _CAUSES: Columns[Cause] = (
 )
 
 
-def _where(result: Diagnosis) -> str:
-    return on_fabric(result.assumed.fabric, result.assumed.overrides)
-
-
 def _table(result: Diagnosis) -> Table:
     causes: dict[str, dict[str, None]] = {}
     for finding in result.findings:
@@ -153,7 +152,7 @@ def _table(result: Diagnosis) -> Table:
         *context(set=set_text(result.assumed.overrides)),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
-    title = f"share of what {_where(result)} should reach"
+    title = f"share of what {judged_fabric(result)} should reach"
     table = Table(columns, result.series, title=title, first=_MOST_SERIES)
     table = table.without_empty("run", "large", "small", "small_bar")
     # the mark of large messages is known of a series without any
@@ -162,312 +161,9 @@ def _table(result: Diagnosis) -> Table:
     return table
 
 
-def _words(result: Diagnosis) -> SeriesWords:
-    return SeriesWords(result.series, result.assumed.devices, _where(result))
-
-
-def _found(finding: DiagnosisFinding, result: Diagnosis) -> list[SeriesHealth]:
-    """The series of a finding."""
-    return [health for health in result.series if health.judged.series.title in finding.series]
-
-
-def _reached(finding: DiagnosisFinding, result: Diagnosis) -> str:
-    """``all-reduce on 8 H100 reaches 73% of expected (pass mark 80%)``."""
-    if finding.low is None or finding.high is None:
-        return "nothing was measured"
-    found = _found(finding, result)
-    names = list(dict.fromkeys(map(_words(result).name, found)))
-    who = together(names) if len(names) <= _MOST_NAMED else f"{len(names)} measurements"
-    verb = "reaches" if len(names) == 1 else "reach"
-    if finding.size == "small":
-        who = f"small messages of {who}"
-        verb = "reach"
-    share = span_text(whole_percent(finding.low), whole_percent(finding.high))
-    marks = sorted({_mark(health, finding) for health in found})
-    pass_mark = ""
-    if marks:
-        pass_mark = f" (pass mark {span_text(*map(whole_percent, (marks[0], marks[-1])))})"
-    return f"{who} {verb} {share} of expected{pass_mark}"
-
-
-def _mark(health: SeriesHealth, finding: DiagnosisFinding) -> float:
-    if finding.size == "small" and health.small_bar is not None:
-        return health.small_bar
-    return health.bar
-
-
-def _main(result: Diagnosis) -> DiagnosisFinding | None:
-    """The finding to show first: the first one that a cause explains, else the first. What times
-    tell goes before what lines state."""
-    measured = [finding for finding in result.findings if finding.low is not None]
-    explained = [finding for finding in measured if finding.causes]
-    return next(iter([*explained, *measured, *result.findings]), None)
-
-
-def _ended(result: Diagnosis) -> DiagnosisFinding | None:
-    """What the log states itself: a failure or wrong values, without times also other causes."""
-    return next((finding for finding in result.findings if finding.low is None), None)
-
-
-def diagnosed(result: Diagnosis) -> str:
-    """The answer, behind a warning where the logs are of other hardware than the fabric."""
-    other = result.assumed.other_hardware
-    return f"{sentence(other)}. {_answer(result)}" if other else _answer(result)
-
-
-def _answer(result: Diagnosis) -> str:
-    """What is below expectation, the most likely cause, and how well it explains the times."""
-    main = _main(result)
-    answer = _channels_said(result)
-    if main is None:
-        if result.series or not answer:
-            answer += _without_finding(result)
-        return f"{answer}{_also_stated(result)}"
-    if result.fleet and any(host.bad for host in result.fleet.hosts):
-        answer += f"{_fleet_text(result.fleet)} "
-    ended = _ended(result)
-    more = _more_findings(result)
-    # the log itself states the causes
-    if main is ended:
-        return f"{answer}{_stated(main, result)}{_others(main)}{more}"
-    if ended:
-        answer += f"{_stated(ended, result)} "
-    answer += (
-        f"{_stated_first(main, result)}Slow{_assumption(result.assumed)}: {_reached(main, result)}."
-    )
-    found = _found(main, result)
-    if len(found) == 1:
-        answer += f" {_words(result).largest(found[0])}"
-    else:
-        answer += f" Expected is what {_where(result)} should reach."
-    answer += _beyond(result)
-    # a cause that no price supports is not guessed at
-    if not main.causes:
-        return f"{answer} {_UNEXPLAINED}.{more}"
-    return f"{answer} {_likely(main, result)}{_others(main)}{more}"
-
-
-def _more_findings(result: Diagnosis) -> str:
-    """How many findings the answer does not name."""
-    named = {id(_main(result)), id(_ended(result))}
-    more = sum(id(finding) not in named for finding in result.findings)
-    if not more:
-        return ""
-    where = localize(either(shell="; --all shows them", python=""))
-    verb = "There is" if more == 1 else "There are"
-    return f" {verb} {counted(more, 'more finding')}{where}."
-
-
-def _channels_said(result: Diagnosis) -> str:
-    """That NCCL's channels agree with a topology file, or cannot be compared; empty else."""
-    said = "" if result.topology is None else str(result.topology.said)
-    return f"{said}. " if said else ""
-
-
-def _beyond(result: Diagnosis) -> str:
-    """That other messages are faster than the fabric allows, which makes it a doubtful baseline."""
-    if not result.too_fast:
-        return ""
-    return f" But {_fastest(result)}."
-
-
-def _fastest(result: Diagnosis) -> str:
-    """What the fastest series reaches of what the fabric allows."""
-    fastest = max(result.too_fast, key=_large)
-    return _words(result).outcome(fastest)
-
-
-def _large(health: SeriesHealth) -> float:
-    return health.large or 0.0
-
-
-def _assumption(assumed: AssumedFabric) -> str:
-    """What the expectation assumes because the logs do not say it: the machine, or its NICs. Empty
-    where they say it."""
-    if assumed.guessed:
-        machine = _guessed(assumed)
-        slowest = "" if assumed.alike else ", the slowest of the usual machines"
-        return f", assuming {machine}{slowest} (the logs name no GPUs)"
-    if assumed.network:
-        return (
-            f", assuming {assumed.network} NICs per host (the logs name none; {assumed.fabric} has"
-            f" {assumed.own})"
-        )
-    return ""
-
-
-def _guessed(assumed: AssumedFabric) -> str:
-    """The machines that the times fit, with the NICs that these need."""
-    machine = or_text(assumed.alike or (assumed.fabric,))
-    nics = assumed.network or assumed.own
-    return f"{machine} with {nics} per host" if nics else machine
-
-
-_UNEXPLAINED = (
-    "No known cause explains it: calibrate a healthy machine of this kind and compare with its"
-    " fabric file"
-)
-_MOST_NAMED = 3  # measurements that a sentence names; more are counted
-
-
-def _likely(main: DiagnosisFinding, result: Diagnosis) -> str:
-    """The best cause, and how well it explains the times."""
-    first = main.causes[0]
-    # a drop is seen in the times: it is no guess
-    if first.name == "collapse":
-        return f"{sentence(first.said)}."
-    if first.error is None or main.error is None:
-        return f"Most likely: {first.said}."
-    healthy = f"a healthy {result.assumed.fabric} would be {percent(main.error, 0)} off"
-    return f"Most likely: {first.said} ({_fit(first.error)}; {healthy})."
-
-
-def _fit(error: float) -> str:
-    # less would be shown as 0.0%
-    if error < 0.0005:
-        return "fits the log exactly"
-    return f"fits the log to {percent(error)}"
-
-
-def _stated(main: DiagnosisFinding, result: Diagnosis) -> str:
-    """What the log states, what to do, and what becomes of its times."""
-    first = main.causes[0]
-    name = sentence(cause_name(first.name))
-    text = f"{name}: {first.said}."
-    # these names say less than what was stated: few NICs, or NICs that differ
-    if first.name in ("rails", "cause", "setting", "warning", "topology"):
-        text = f"{sentence(first.said)}."
-    if first.look:
-        text += f" Next: {first.look}."
-    if result.unjudged:
-        return f"{text} Its times are not judged: {localize(result.unjudged)}."
-    return text if result.series else f"{text} The log holds no times to judge."
-
-
-_MOST_STATED = 2  # in the answer
-_MOST_RIVALS = 6  # causes that give the same channels
-_MOST_LINES = 5  # below it
-
-
-def _also_stated(result: Diagnosis) -> str:
-    """What the log states beside times that pass; empty without anything."""
-    found = [stated for stated in result.stated if stated.kind != "fact"]
-    return "".join(f" The log also says: {_in_short(stated)}." for stated in found[:_MOST_STATED])
-
-
-def _stated_first(main: DiagnosisFinding, result: Diagnosis) -> str:
-    """What the log states and the most likely cause does not: it comes before what times tell."""
-    likely = str(main.causes[0].said) if main.causes else ""
-    text = ""
-    found = [stated for stated in result.stated if stated.kind in ("cause", "setting")]
-    for stated in found[:_MOST_STATED]:
-        if f"'{stated.quoted}'" not in likely:
-            text += f"{sentence(_in_short(stated))}. "
-    return text
-
-
-def _in_short(stated: StatedLine) -> str:
-    return f"{stated.means} ('{stated.quoted}', {stated.where})"
-
-
-def cause_name(name: str) -> str:
-    """A cause as sentences name it; its stable word where it is none of ours."""
-    return str(statement(f"name-{name}"))
-
-
-def _others(main: DiagnosisFinding) -> str:
-    """The other causes that the times or the log support."""
-    names = list(dict.fromkeys(cause_name(cause.name) for cause in main.causes[1:]))
-    if not names:
-        return ""
-    if main.causes[0].name == "topology":
-        also = or_text([str(cause.said) for cause in main.causes[1:_MOST_RIVALS]])
-        return f" The same channels would follow if {also}."
-    if main.low is None:
-        others = len(main.causes) - 1
-        return f" The log states {counted(others, 'more thing')}, listed below."
-    return f" Also possible: {', '.join(names)}."
-
-
-def _without_finding(result: Diagnosis) -> str:
-    """The answer where nothing was found."""
-    where = _where(result)
-    if result.fleet and not result.ok:
-        return f"{_fleet_text(result.fleet)} The others reach what {where} should."
-    if not any(health.judgeable for health in result.series):
-        return _not_judged(result)
-    if result.too_fast:
-        return _no_baseline(result)
-    if result.assumed.network:
-        return _network_text(result.assumed)
-    healthy = _healthy(result)
-    if not result.assumed.guessed:
-        return f"Healthy: {healthy}"
-    name = localize(argument_text("fabric", "NAME"))
-    return f"If this is {_guessed(result.assumed)}, it is healthy: {healthy} If it is not, name it with {name}."
-
-
-def _healthy(result: Diagnosis) -> str:
-    """What passes, in sentences: one measurement with its rates, few by name, of more the lowest."""
-    words = _words(result)
-    judged = [health for health in result.series if health.judgeable]
-    if len(judged) == 1:
-        return f"{words.outcome(judged[0])}. {words.largest(judged[0])}"
-    expected = f"Expected is what {_where(result)} should reach."
-    if len(judged) <= _MOST_NAMED:
-        return f"{words.outcomes(judged)}. {expected}"
-    lowest = min(judged, key=_room)
-    return (
-        f"all {len(judged)} measurements pass; nearest to its pass mark, {words.outcome(lowest)}."
-        f" {expected}"
-    )
-
-
-def _room(health: SeriesHealth) -> float:
-    """What is reached, by the pass mark."""
-    if health.large is not None:
-        return health.large / health.bar
-    return (health.small or 0.0) / (health.small_bar or 1.0)
-
-
-def _no_baseline(result: Diagnosis) -> str:
-    """The answer where the times are faster than the fabric allows."""
-    text = f"Not judged: {_fastest(result)} and {_where(result)} is no baseline."
-    if "pcie" in max(result.too_fast, key=_large).wire:
-        text += " A PCIe slot carries no more; NVLink bridges would."
-    fits = [name for name in result.fits if name != result.assumed.fabric]
-    if fits:
-        named = localize(argument_text("fabric", fits[0]))
-        return f"{text} The times fit {or_text(fits[:_MOST_NAMED])}: compare with {named}."
-    named = localize(argument_text("fabric", "NAME"))
-    return f"{text} No bundled machine fits: name yours with {named}."
-
-
-_PARTS = {2: "half", 4: "a quarter", 8: "an eighth"}
-
-
-def _network_text(assumed: AssumedFabric) -> str:
-    """The answer where other NICs than the fabric's own fit the times between hosts."""
-    share = ""
-    if assumed.network_share is not None:
-        share = f" ({whole_percent(assumed.network_share)} of their line rate)"
-    part = _PARTS.get(round(1 / assumed.network_factor))
-    if part is None or abs(round(1 / assumed.network_factor) * assumed.network_factor - 1) > 0.01:
-        part = whole_percent(assumed.network_factor)
-    hosts = f"If your hosts have {assumed.network} NICs"
-    if assumed.guessed:
-        hosts = f"If this is {_guessed(assumed)}"
-    return (
-        f"{hosts}, this is normal{share}. If they have"
-        f" {assumed.own}, the network is at {part} of its rate: NICs at a lower speed or unused, or"
-        f" congested uplinks. The log does not name them: for {assumed.own}, add"
-        f" {localize(argument_text('fabric', assumed.fabric))}."
-    )
-
-
 def _blocks(result: Diagnosis) -> Iterator[Block]:
     """The answer, the main finding and its causes first; further findings after them."""
-    main = _main(result)
+    main = main_finding(result)
     series = [_table(result)] if result.series else []
     yield Headline(diagnosed(result))
     if result.fleet:
@@ -559,7 +255,7 @@ def _stated_blocks(main: DiagnosisFinding | None, result: Diagnosis) -> Iterator
             facts.append(_line(stated))
         else:
             off.append(_line(stated))
-    leads = main is not None and main is _ended(result)
+    leads = main is not None and main is stated_finding(result)
     yield from listed("what the log states", off, first=_MOST_LINES if leads else 0)
     yield from listed("what it says of the machine", facts, first=0)
 
@@ -607,15 +303,9 @@ _HOSTS: Columns[FleetHost] = (
     number("of_fleet", "of the median", whole_percent),
     label("state", "is"),
 )
-_MOST_HOSTS, _WIDEST_MATRIX = 5, 24  # rows without --all; hosts that a matrix of text has room for
+_MOST_HOSTS = 5  # rows without --all
+_WIDEST_MATRIX = 24  # hosts that a matrix of text has room for
 _MOST_SAID = 3  # sentences on a fleet without --all
-
-
-def _fleet_text(fleet: Fleet) -> str:
-    """The sentences that name hosts; a list below the answer has all."""
-    # single runs are for the list
-    named = ". ".join(map(str, fleet.said[: max(1, sum(host.bad for host in fleet.hosts))]))
-    return f"{named or f'{len(fleet.hosts)} hosts are alike'}."
 
 
 def _fleet(fleet: Fleet) -> Iterator[Block]:
@@ -657,7 +347,7 @@ def _causes(finding: DiagnosisFinding) -> list[Block]:
 
 def _details(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
     look = listed("look at", map(_check, finding.causes))
-    series = Lines(_reached(finding, result), finding.series if len(finding.series) > 1 else ())
+    series = Lines(reached(finding, result), finding.series if len(finding.series) > 1 else ())
     return [series, *listed("what the numbers say", finding.hints), *look]
 
 
@@ -721,25 +411,6 @@ def _bound(bound: UpperBound) -> str:
     seen = bound.ranks - len(bound.missing)
     verb = "has" if seen == 1 else "have"
     return f"{what}: {seen} of {bound.ranks} ranks {verb} a trace"
-
-
-def _not_judged(result: Diagnosis) -> str:
-    """Why nothing can be said, and what would tell."""
-    if result.series:
-        return (
-            f"Not judged against {_where(result)}: the log has too few sizes, and none is large."
-            " Measure up to 1 GiB."
-        )
-    tiers = list(dict.fromkeys(bound.wire for bound in result.bounds))
-    if not tiers:
-        facts = [stated.means for stated in result.stated if stated.code != "setting"]
-        said = f": {'; '.join(facts)}" if facts else ""
-        return f"Not judged: the log holds no times, and states nothing that is off{said}."
-    who = and_text(tiers)
-    return (
-        f"Not judged: nothing can be said of {who} by these traces, as a kernel waits for the"
-        f" slowest rank. Give the traces of all ranks, or measure {who}."
-    )
 
 
 # --- the document

@@ -41,7 +41,7 @@ from colltool.render.blocks import Columns, Table, gathered, label, number
 from colltool.render.documents import Document
 from colltool.render.intervals import nine_in_ten, within
 from colltool.render.verdicts import claims_text, verdict_in_title
-from colltool.render.views.doctor import diagnosed
+from colltool.render.views.doctor_answer import diagnosed
 from colltool.render.views.plan import answer as planned
 from colltool.render.views.trace import traced
 from colltool.serving.results import Served, ServeList

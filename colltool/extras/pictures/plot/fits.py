@@ -32,7 +32,7 @@ from colltool.extras.pictures.plot.chart import (
 from colltool.extras.pictures.plot.fleet import fleet_chart
 from colltool.logs.series import Point, Series
 from colltool.render.dispatch import on_fabric
-from colltool.render.views.doctor import diagnosed
+from colltool.render.views.doctor_answer import diagnosed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
