@@ -3,12 +3,12 @@ fabrics hold the ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from textwrap import fill
 from typing import assert_never
 
-from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
+from colltool.analysis.compare import Comparison, RanksOffer
 from colltool.analysis.fitted import Fitted
 from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
@@ -258,11 +258,6 @@ def fitted_sentences(columns: Iterable[tuple[str, Fitted]]) -> list[str]:
     return found
 
 
-def _of_fabrics(columns: Iterable[CompareColumn]) -> Iterator[tuple[str, Fitted]]:
-    for column in columns:
-        yield column.fabric, column.fitted
-
-
 def offer_sentence(offer: RanksOffer) -> str:
     """``256 ranks do not fill whole racks on nvl72; compare at -n 216 or 288``."""
     where = and_text(offer.missing)
@@ -306,7 +301,7 @@ def tail(result: Comparison, layers: str) -> list[str]:
         found.append("Priced without contention")
     if result.taken is not None:
         found.append(f"{result.taken} ranks are the most that all can run")
-    found += fitted_sentences(_of_fabrics(result.columns))
+    found += fitted_sentences((column.fabric, column.fitted) for column in result.columns)
     found += map(offer_sentence, result.offers[:1])
     found.append(layers)
     return [text for text in found if text]

@@ -20,7 +20,17 @@ from colltool.libraries.nccl.topology.paths import Paths
 from colltool.libraries.nccl.topology.results import ChannelsFound, GraphFound
 from colltool.libraries.nccl.topology.search import Searched
 from colltool.libraries.nccl.topology.system import NicPort, RankedGpu, System
-from colltool.render.blocks import Block, Columns, Headline, Lines, Table, flag, label, number
+from colltool.render.blocks import (
+    Block,
+    Columns,
+    Headline,
+    Lines,
+    Table,
+    flag,
+    label,
+    number,
+    span_text,
+)
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document, derived, or_null
 
@@ -114,25 +124,25 @@ def _headline(result: ChannelsFound) -> str:
 
 def _system_lines(result: ChannelsFound) -> Iterator[str]:
     system = result.node.system
-    sm = sorted({device.sm for device in system.devices})
-    kinds = and_text([f"{value // 10}.{value % 10}" for value in sm])
-    links = sorted({gpu.device.total_MBps("NVL") for gpu in system.gpus})
-    slots = sorted({gpu.device.total_MBps("PCI") for gpu in system.gpus})
-    text = f"{counted(len(system.gpus), 'GPU')} of compute capability {kinds}, slots of {_rates(slots)}"
-    if links[-1]:
+    capabilities = sorted({device.sm for device in system.devices})
+    kinds = and_text([f"{value // 10}.{value % 10}" for value in capabilities])
+    slots = [gpu.device.total_MBps("PCI") for gpu in system.gpus]
+    text = f"{counted(len(system.gpus), 'GPU')} of compute capability {kinds}"
+    text += f", slots of {_rates(slots)}"
+    links = [gpu.device.total_MBps("NVL") for gpu in system.gpus]
+    if any(links):
         text += f", NVLinks of {_rates(links)}"
     if system.nvswitch is not None:
         text += " to NVSwitches"
     yield text
-    ports = sorted({net.MBps for net in system.nets})
-    if ports:
-        yield f"{counted(len(system.nets), 'NIC')} of {_rates(ports)}"
+    if system.nets:
+        ports = [net.MBps for net in system.nets]
+        yield f"{counted(len(ports), 'NIC')} of {_rates(ports)}"
     else:
         yield "no NIC for collectives"
     cpus = f"{counted(len(system.cpus), 'NUMA domain')} ({system.cpus[0].vendor or 'unknown CPU'})"
-    joined = sorted({cpu.MBps for cpu in system.cpus})
     if len(system.cpus) > 1:
-        cpus += f", {_rates(joined)} from one to another"
+        cpus += f", {_rates([cpu.MBps for cpu in system.cpus])} from one to another"
     yield cpus
     if system.switches:
         yield f"PCI switches: {len(system.switches)}"
@@ -140,9 +150,7 @@ def _system_lines(result: ChannelsFound) -> Iterator[str]:
 
 def _rates(values: Sequence[int]) -> str:
     """One rate, or from the least to the most."""
-    if len(values) == 1:
-        return _rate(values[0])
-    return f"{_rate(values[0])} to {_rate(values[-1])}"
+    return span_text(_rate(min(values)), _rate(max(values)))
 
 
 def _matrix(system: System, paths: Paths) -> Lines:
@@ -217,12 +225,14 @@ def _moved(change: NodeChange, result: ChannelsFound) -> str:
     """The graphs besides the ring that a change moves."""
     moved = []
     for row in result.graphs:
-        now = change.after.first.graphs.get(row.pattern)
-        known = row.found
-        figures = (known.found.channel_count, known.inside_MBps, known.across_MBps)
-        if now is None or figures != (now.found.channel_count, now.inside_MBps, now.across_MBps):
+        after = change.after.first.graphs.get(row.pattern)
+        if after is None or _figures(after) != _figures(row.found):
             moved.append(f"{_NAMES[row.pattern]} channels")
     return and_text(moved or ["graphs"])
+
+
+def _figures(searched: Searched) -> tuple[float, ...]:
+    return (searched.found.channel_count, searched.inside_MBps, searched.across_MBps)
 
 
 def _notes(result: ChannelsFound) -> Iterator[str]:

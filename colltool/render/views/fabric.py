@@ -207,7 +207,10 @@ class FabricShowDocument(GivenFabricDocument, SetInFabricDocument):
 
 
 def _summary(result: FabricShown | FabricDrawn) -> str:
-    return f"{_title(result.fabric)}\n{result.fabric.ranks} ranks: {_tiers_in_brief(result.fabric)}"
+    fabric = result.fabric
+    kinds = map(capabilities_of, fabric.tiers)
+    tiers = ", ".join(f"{kind.tier.name} {kind.label} {kind.extent}" for kind in kinds)
+    return f"{_title(fabric)}\n{fabric.ranks} ranks: {tiers}"
 
 
 def _extents(fabric: Fabric) -> str:
@@ -246,11 +249,6 @@ class FabricListDocument(Document):
 def _list_summary(result: FabricList) -> str:
     names = [fabric.name for fabric in result.fabrics]
     return f"{counted(len(names), 'fabric')}: {', '.join(names)}"
-
-
-def _tiers_in_brief(fabric: Fabric) -> str:
-    kinds = map(capabilities_of, fabric.tiers)
-    return ", ".join(f"{kind.tier.name} {kind.label} {kind.extent}" for kind in kinds)
 
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:

@@ -72,10 +72,11 @@ def _question(price: KernelPrice) -> str:
     if tokens is None:
         size = f"{size_text(price.bytes)} per rank{_LAUNCHED[price.mode]}"
     else:
-        experts = f"top {tokens.top_k} of {tokens.experts} experts"
-        what_each = f"hidden {tokens.hidden}, {experts}, {tokens.dtype}"
-        called = _CALLED[price.best.mode]
-        size = f"{counted(tokens.tokens, 'token')} per rank, {what_each}, {called}"
+        size = (
+            f"{counted(tokens.tokens, 'token')} per rank, hidden {tokens.hidden}, top"
+            f" {tokens.top_k} of {tokens.experts} experts, {tokens.dtype},"
+            f" {_CALLED[price.best.mode]}"
+        )
     return f"{what} on {fabric_of(price)}, {price.group.label}, {size}"
 
 

@@ -15,7 +15,7 @@ from colltool.base.formatting import (
     whole_bytes,
     whole_percent,
 )
-from colltool.base.primitives import SHORT, Primitive
+from colltool.base.primitives import SHORT
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.results import Infeasible, Ladder, Rung
@@ -74,13 +74,9 @@ _COLUMNS: Columns[Rung] = (
 )
 
 
-def _short_name(primitive: Primitive) -> str:
-    return SHORT[primitive]
-
-
 # columns as people read them, where CSV has longer names
 _FOR_PEOPLE: dict[str, Column[Rung]] = {
-    "primitive": label("primitive", "PRIM", _short_name),
+    "primitive": label("primitive", "PRIM", SHORT.__getitem__),
     "name": label("algorithm", path="realistic.name"),
     "ideal_s": number("ideal_s", "without contention", path="ideal.total_s"),
     "realistic_s": number("realistic_s", "with contention", path="realistic.total_s"),

@@ -178,12 +178,9 @@ def _file_blocks(result: LibraryShown) -> Iterator[Block]:
         yield picks
     yield from listed("rules", [f"{rule}: {value}" for rule, value in result.rules], first=12)
     yield from listed("versions measured", result.versions, first=0)
-    yield from listed("not measured", _stand_ins(result), first=2)
+    stand_ins = (f"{gpu}: the numbers of {other} are used" for gpu, other in result.like)
+    yield from listed("not measured", stand_ins, first=2)
     yield from listed("sources", result.sources, first=0 if result.kernels else 2)
-
-
-def _stand_ins(result: LibraryShown) -> list[str]:
-    return [f"{gpu}: the numbers of {other} are used" for gpu, other in result.like]
 
 
 def _file_summary(result: LibraryShown) -> str:
@@ -255,19 +252,18 @@ _CHANGE: Columns[PickChange] = (
 )
 
 
-def _changes(result: LibraryDiff, first: int | None = None) -> Table:
-    context_columns = context(
-        (), fabric=result.fabric, old_library=result.old, new_library=result.new
-    )
-    return Table((*context_columns, *_CHANGE), result.changes, first=first)
+def _changes(result: LibraryDiff) -> Table:
+    hidden = context(fabric=result.fabric, old_library=result.old, new_library=result.new)
+    return Table((*hidden, *_CHANGE), result.changes)
 
 
 # with the sentences above it fits on a screen
 _MOST_CHANGES = 12
 
 
-def _diff_blocks(result: LibraryDiff) -> list[Block]:
-    return [Headline(_diff_answer(result)), _changes(result, _MOST_CHANGES)]
+def _diff_blocks(result: LibraryDiff) -> Iterator[Block]:
+    yield Headline(_diff_answer(result))
+    yield _changes(result)._replace(first=_MOST_CHANGES)
 
 
 class PickChangeDocument(Document, extends=PickChange):
