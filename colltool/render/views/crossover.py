@@ -69,6 +69,7 @@ def _approximation(name: str) -> Column[_CrossoverLine]:
     return number(name, f"textbook estimate {name}", format_bytes, drop=5, get=size)
 
 
+_KIND: Column[_CrossoverLine] = label("kind", hidden=True)
 _PAIR: Columns[_CrossoverLine] = (
     label("a", path="pair.a"),
     label("b", path="pair.b"),
@@ -134,9 +135,8 @@ def _pair_lines(result: Crossover) -> Iterator[_CrossoverLine]:
 
 
 def _crossings(result: Crossover) -> Table:
-    kind: Column[_CrossoverLine] = label("kind", hidden=True)
     columns = (
-        kind,
+        _KIND,
         *context(fabric=result.fabric, primitive=result.primitive, ranks=result.ranks),
         *group_columns(result.group, lambda _: result.group),
         *context(result.overrides),
