@@ -54,19 +54,21 @@ class BusbwChart(NamedTuple):
     @property
     def sizes(self) -> list[float]:
         """All sizes that have a point."""
-        found: set[float] = set()
+        sizes: set[float] = set()
         for curve in self.curves:
-            found.update(size for size, _ in curve.points)
-        return sorted(found)
+            sizes.update(size for size, _ in curve.points)
+        return sorted(sizes)
 
 
 def curves(points: Iterable[tuple[str, float, float]]) -> tuple[BusbwCurve, ...]:
     """Curves from a name, a size and a bandwidth each, in the order in which names come first."""
-    found: dict[str, dict[float, float]] = {}
+    by_name: dict[str, dict[float, float]] = {}
     for name, size, value in points:
         # the first of equal sizes: rows of a price are best first
-        found.setdefault(name, {}).setdefault(float(size), float(value))
-    return tuple(BusbwCurve(name, tuple(sorted(values.items()))) for name, values in found.items())
+        by_name.setdefault(name, {}).setdefault(float(size), float(value))
+    return tuple(
+        BusbwCurve(name, tuple(sorted(values.items()))) for name, values in by_name.items()
+    )
 
 
 def series_chart(fit: ValidatedSeries) -> BusbwChart:

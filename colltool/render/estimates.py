@@ -192,14 +192,14 @@ def row_table(
 
 def _with_parts(columns: Columns[Ranked]) -> Columns[Ranked]:
     """The columns with the parts of the time before the total, and busbw the last to go."""
-    found: list[Column[Ranked]] = []
+    with_parts: list[Column[Ranked]] = []
     for column in columns:
         if column.key == "overhead_s":
             continue
         if column.key == "total_s":
-            found += _PARTS
-        found.append(column._replace(drop=1) if column.key == "busbw_Bps" else column)
-    return tuple(found)
+            with_parts += _PARTS
+        with_parts.append(column._replace(drop=1) if column.key == "busbw_Bps" else column)
+    return tuple(with_parts)
 
 
 def change_text(share: float) -> str:

@@ -117,10 +117,10 @@ def _row(size: ExpectedSize, count: int) -> str:
 
 
 def _by_test(sizes: Iterable[ExpectedSize]) -> dict[Primitive, list[ExpectedSize]]:
-    found: dict[Primitive, list[ExpectedSize]] = {}
+    by_test: dict[Primitive, list[ExpectedSize]] = {}
     for size in sizes:
-        found.setdefault(size.primitive, []).append(size)
-    return found
+        by_test.setdefault(size.primitive, []).append(size)
+    return by_test
 
 
 def _prometheus(result: Expected) -> Iterator[str]:

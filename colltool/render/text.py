@@ -269,12 +269,12 @@ def _folded_text(text: str, width: int) -> str:
 
 
 def render_columns(table: Table) -> list[RenderedColumn]:
-    found = []
+    rendered = []
     for column in table.shown:
         title = displayed(column.title)
         cells = tuple(displayed(column.text(record)) for record in table.records)
-        found.append(RenderedColumn(column, title, cells, max(map(len, (title, *cells)))))
-    return found
+        rendered.append(RenderedColumn(column, title, cells, max(map(len, (title, *cells)))))
+    return rendered
 
 
 def total_width(columns: Sequence[RenderedColumn]) -> int:

@@ -244,7 +244,7 @@ def fitted_sentences(columns: Iterable[tuple[str, Fitted]]) -> list[str]:
     for name, change in columns:
         if change.overrides:
             names.setdefault(change._replace(overrides=()), {})[name] = None
-    found = []
+    sentences = []
     for change, alike in names.items():
         several = len(alike) > 1
         parts = []
@@ -254,8 +254,8 @@ def fitted_sentences(columns: Iterable[tuple[str, Fitted]]) -> list[str]:
         if change.per_rack is not None:
             runs = "run" if several else "runs"
             parts.append(f"{runs} {change.per_rack} of the {change.rack} ranks per {change.noun}")
-        found.append(f"{and_text(list(alike))} {and_text(parts)}")
-    return found
+        sentences.append(f"{and_text(list(alike))} {and_text(parts)}")
+    return sentences
 
 
 def offer_sentence(offer: RanksOffer) -> str:
@@ -296,15 +296,15 @@ def _digits(factor: float) -> str:
 
 def tail(result: Comparison, layers: str) -> list[str]:
     """What belongs to all verdicts: how sure, on which fabrics, and what would change it."""
-    found = [uncertainty(result.lines)]
+    sentences = [uncertainty(result.lines)]
     if result.ideal:
-        found.append("Priced without contention")
+        sentences.append("Priced without contention")
     if result.taken is not None:
-        found.append(f"{result.taken} ranks are the most that all can run")
-    found += fitted_sentences((column.fabric, column.fitted) for column in result.columns)
-    found += map(offer_sentence, result.offers[:1])
-    found.append(layers)
-    return [text for text in found if text]
+        sentences.append(f"{result.taken} ranks are the most that all can run")
+    sentences += fitted_sentences((column.fabric, column.fitted) for column in result.columns)
+    sentences += map(offer_sentence, result.offers[:1])
+    sentences.append(layers)
+    return [text for text in sentences if text]
 
 
 def headline(result: Comparison, after: Sequence[str]) -> tuple[str, int]:
@@ -352,7 +352,7 @@ def lists_that_fit(
     """Lists under their titles, each with as many lines as are left on a terminal of the usual size
     under the headline and the rows of a table; the rest is for ``--all``."""
     left = HEIGHT - _FRAME - lines_above - min(rows, MOST_ROWS)
-    found: list[Block] = []
+    blocks: list[Block] = []
     for title, lines in lists:
         used = 2
         first = 0
@@ -365,5 +365,5 @@ def lists_that_fit(
         if first:
             left -= used
         if lines:
-            found.append(Lines(title, lines, first=first))
-    return found
+            blocks.append(Lines(title, lines, first=first))
+    return blocks

@@ -90,10 +90,10 @@ def _interval(
             return "not told"
         return row.protocol.ci95.get(field)
 
-    def show(found: Any) -> str:
-        if isinstance(found, str):
-            return found
-        return f"{text(found[0], 3)} .. {text(found[1], 3)}"
+    def show(ends: Any) -> str:
+        if isinstance(ends, str):
+            return ends
+        return f"{text(ends[0], 3)} .. {text(ends[1], 3)}"
 
     return number(field.rpartition("_")[0] + "_ci95", title, show, drop, get=bounds)
 

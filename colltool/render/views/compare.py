@@ -213,10 +213,10 @@ def _blocks(result: Comparison) -> list[Block]:
 
 def conclusions(result: Comparison) -> list[str]:
     """Values that make no difference, with the reason, and what turns the order."""
-    found = []
+    lines = []
     for finding in result.findings:
-        found += _no_difference(result, finding)
-    return list(dict.fromkeys([*found, *_one_port_lines(result)]))
+        lines += _no_difference(result, finding)
+    return list(dict.fromkeys([*lines, *_one_port_lines(result)]))
 
 
 def cell_intervals(cells: Sequence[Cell]) -> str:
@@ -229,11 +229,11 @@ def cell_intervals(cells: Sequence[Cell]) -> str:
 
 def _notes(result: Comparison) -> Iterator[str]:
     for at, column in enumerate(result.columns):
-        found = result.not_run(at)
-        if found:
+        not_run = result.not_run(at)
+        if not_run:
             some = ""
-            if len(found) < len(result.lines):
-                some = f"{len(found)} of {counted(len(result.lines), 'row')}, "
+            if len(not_run) < len(result.lines):
+                some = f"{len(not_run)} of {counted(len(result.lines), 'row')}, "
             yield f"{column.name}: {some}{running(result.libraries[at], leads=False)}"
         for line in extrapolated_notes([line.cells[at] for line in result.lines]):
             yield f"{column.name}: {line}"
@@ -336,12 +336,12 @@ def _overhead(note: str) -> str:
 def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Notes on cells beyond the measured sizes or ranks, which use the nearest measurement of
     software time."""
-    found = Counter(_overhead(cell.extrapolated) for cell in cells if cell.extrapolated)
+    by_text = Counter(_overhead(cell.extrapolated) for cell in cells if cell.extrapolated)
     every = counted(sum(cell.algorithm is not None for cell in cells), "point")
     return tuple(
         f"{count} of {every}: {what} was not measured at these sizes or ranks, nearest measurement"
         " used"
-        for what, count in found.items()
+        for what, count in by_text.items()
     )
 
 
@@ -449,8 +449,8 @@ class ColumnDocument(Document, of=CompareColumn):
 
 def _primitives(result: Comparison) -> Any:
     """The primitive, or a list of several."""
-    found = tuple(dict.fromkeys(line.primitive for line in result.lines))
-    return found[0] if len(found) == 1 else found
+    primitives = tuple(dict.fromkeys(line.primitive for line in result.lines))
+    return primitives[0] if len(primitives) == 1 else primitives
 
 
 class CompareDocument(Document):

@@ -381,12 +381,12 @@ def _alike(finding: DiagnosisFinding) -> list[Cause]:
     for experiment in finding.experiments:
         for outcome in experiment.foretold:
             times.setdefault(outcome.cause, []).append(outcome.seconds)
-    found = []
+    alike = []
     if finding.experiments:
         for cause in finding.causes:
             if all(map(isclose, times[cause.name], times[finding.causes[0].name])):
-                found.append(cause)
-    return found
+                alike.append(cause)
+    return alike
 
 
 def _test(title: str, experiment: Experiment) -> list[Block]:

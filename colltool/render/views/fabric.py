@@ -100,8 +100,8 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
     if fabric.launch_overhead:
         tree.append(f"launch overhead {format_time(fabric.launch_overhead)}")
     indent = ""
-    for tier, found in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
-        tree.append(f"{indent}+- {tier.name}: {_tier_text(tier)}{_in_short(tier, found)}")
+    for tier, tier_facts in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
+        tree.append(f"{indent}+- {tier.name}: {_tier_text(tier)}{_in_short(tier, tier_facts)}")
         indent += "   "
     return Lines(_title(fabric), tree)
 
@@ -131,8 +131,8 @@ _COUNTED = (
 
 def _parts(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
     """The levels, in-network operations and planes of each tier, and what the table counts."""
-    for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
-        yield from listed(tier.name, part_lines(tier, found, outermost_first=True))
+    for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
+        yield from listed(tier.name, part_lines(tier, tier_facts, outermost_first=True))
     yield Lines("the table counts", _COUNTED)
 
 
@@ -253,10 +253,10 @@ def _list_summary(result: FabricList) -> str:
 
 def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
     """How the switches of each tier that was sized by rule are counted, or why they are not."""
-    for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
-        plan = found.sizing
+    for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
+        plan = tier_facts.sizing
         if plan is None:
-            for misfit in found.misfits:
+            for misfit in tier_facts.misfits:
                 yield Lines(f"{tier.name}: {misfit}", ())
             continue
         lines = list(plan_lines(plan))
@@ -265,13 +265,13 @@ def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
         else:
             rails = "rail-optimised" if plan.rails > plan.split else "sized"
             lines += uncounted(plan)
-        yield Lines(f"{tier.name}, {rails}: {'; '.join(lines)}", found.misfits)
+        yield Lines(f"{tier.name}, {rails}: {'; '.join(lines)}", tier_facts.misfits)
 
 
 def _fat_trees(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
     """The fat-tree that each tier would be."""
-    for tier, found in zip(fabric.tiers, facts.tiers, strict=True):
-        tree = found.fat_tree
+    for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
+        tree = tier_facts.fat_tree
         if tree is not None:
             counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
             text = (

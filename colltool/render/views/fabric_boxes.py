@@ -33,15 +33,15 @@ def boxes(fabric: Fabric) -> tuple[str, ...]:
     return tuple(_tier(diagrams(fabric), WIDTH))
 
 
-def _tier(tiers: Sequence[TierDiagram], width: int, of: int = 1) -> list[str]:
-    """The box of the outermost of some tiers, the first ``of`` so many."""
+def _tier(tiers: Sequence[TierDiagram], width: int, count: int = 1) -> list[str]:
+    """The box of the outermost of some tiers; of ``count`` such boxes it is the first."""
     *inner, tier = tiers
     room = width - 4
     lines = wrap(_facts(tier), room)
     for index, level in reversed(list(enumerate(tier.levels))):
         lines += _bar(_level(tier, level, has_levels_below=index > 0), room)
     lines += _domains(inner, tier, room) if inner else _ranks(tier, room)
-    title = f"{tier.tier.name} 1 of {of}" if of > 1 else tier.tier.name
+    title = f"{tier.tier.name} 1 of {count}" if count > 1 else tier.tier.name
     title += f": {_kind(tier)}"
     if inner:
         title += f", {counted(tier.facts.ranks, 'rank')}"
@@ -90,9 +90,8 @@ def _bar(text: str, room: int) -> list[str]:
 
 def _box(title: str, lines: Sequence[str], width: int) -> list[str]:
     head = f"╭─ {title[: width - 6]} "
-    found = [f"{head:─<{width - 1}}╮"]
-    found += [f"│ {line[: width - 4]:<{width - 4}} │" for line in lines]
-    return [*found, f"╰{'':─<{width - 2}}╯"]
+    inside = [f"│ {line[: width - 4]:<{width - 4}} │" for line in lines]
+    return [f"{head:─<{width - 1}}╮", *inside, f"╰{'':─<{width - 2}}╯"]
 
 
 def _domains(inner: Sequence[TierDiagram], tier: TierDiagram, room: int) -> list[str]:
@@ -105,22 +104,23 @@ def _domains(inner: Sequence[TierDiagram], tier: TierDiagram, room: int) -> list
     first = _tier(inner, room - taken, count)
     middle = len(first) // 2
     rows = []
-    for at, line in enumerate(first):
+    for row, line in enumerate(first):
         for place, other in enumerate(others):
-            between = gap if place and at == middle else " " * (len(gap) if place else 1)
-            line += between + _closed(other, at, middle, len(first))
+            between = gap if place and row == middle else " " * (len(gap) if place else 1)
+            line += between + _closed(other, row, middle, len(first))
         rows.append(line)
     return rows
 
 
-def _closed(name: str, at: int, middle: int, high: int) -> str:
-    """Line ``at`` of a box of ``high`` lines that has only its name, in the middle one."""
-    width = len(name) + 4
-    if at == 0:
-        return f"╭{'':─<{width - 2}}╮"
-    if at == high - 1:
-        return f"╰{'':─<{width - 2}}╯"
-    return f"│ {name if at == middle else '':<{len(name)}} │"
+def _closed(name: str, row: int, middle: int, high: int) -> str:
+    """A row of a box of ``high`` rows that has only its name, in the middle one."""
+    width = len(name) + 2
+    if row == 0:
+        return f"╭{'':─<{width}}╮"
+    if row == high - 1:
+        return f"╰{'':─<{width}}╯"
+    text = name if row == middle else ""
+    return f"│ {text:<{len(name)}} │"
 
 
 def _ranks(tier: TierDiagram, room: int) -> list[str]:
@@ -149,16 +149,17 @@ def _ranks(tier: TierDiagram, room: int) -> list[str]:
 
 def _row(items: Sequence[str], between: str, room: int) -> str:
     """Items side by side; where there are too many, the first ones and the last."""
-    whole = between.join(items)
-    if len(whole) <= room:
-        return whole
-    gap = f"{between if between.strip() else ' '}..."
-    last = f"{gap}{between if between.strip() else ' '}{items[-1]}"
-    found = items[0]
+    all_items = between.join(items)
+    if len(all_items) <= room:
+        return all_items
+    # a line of a lattice goes on through the dots
+    gap = between if between.strip() else " "
+    last = f"{gap}...{gap}{items[-1]}"
+    row = items[0]
     for item in items[1:]:
-        longer = f"{found}{between}{item}"
+        longer = f"{row}{between}{item}"
         # as many as a glance takes in
         if len(longer) + len(last) > room or longer.count("[") > 6:
             break
-        found = longer
-    return found + last
+        row = longer
+    return row + last

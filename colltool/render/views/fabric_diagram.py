@@ -92,12 +92,12 @@ class TierDiagram:
 
 def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
     """The tiers, innermost first."""
-    found = []
+    tiers = []
     below = None
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
-        found.append(TierDiagram(tier, facts, below))
+        tiers.append(TierDiagram(tier, facts, below))
         below = tier.name
-    return tuple(found)
+    return tuple(tiers)
 
 
 def kind_text(diagram: TierDiagram) -> str:

@@ -207,7 +207,7 @@ def _model_text(job: Job) -> str:
 
 def _compute(result: JobShown) -> Iterator[str]:
     """A line for all stages that compute alike."""
-    found: dict[str, list[int]] = {}
+    alike: dict[str, list[int]] = {}
     for entry in result.times:
         times = entry.all
         # the text is the key: stages that compute alike share it
@@ -215,8 +215,8 @@ def _compute(result: JobShown) -> Iterator[str]:
         text += f", backward {format_time(times.backward_s)}"
         if times.again_s:
             text += f", recomputation {format_time(times.again_s)}"
-        found.setdefault(text, []).append(entry.stage.number)
-    for text, stages in found.items():
+        alike.setdefault(text, []).append(entry.stage.number)
+    for text, stages in alike.items():
         noun = "stages" if len(stages) > 1 else "stage"
         yield f"{noun} {numbers_text(tuple(stages))} {text}"
 

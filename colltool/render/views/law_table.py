@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from colltool import __version__
@@ -13,25 +14,24 @@ from colltool.render.documents import Document, optional
 
 
 class LawDocument(Document, of=Law):
-    """The price of a collective on some ranks. ``worst``: the largest relative error of its pieces
-    at sizes from which they were not made."""
+    """The price of a collective on some ranks."""
 
     primitive: str
     ranks: int
     nodes: int
-    worst: float
+    worst: float  # relative error of its pieces, at sizes from which they were not made
     pieces: list[LinePiece]
 
 
 class TableDocument(Document):
-    """``colltool.table/1``. ``within``: the relative error that was asked for, which no law exceeds."""
+    """``colltool.table/1``."""
 
     fabric: str
     set: str = optional(lambda table: set_text(table.overrides))
     library: str
     from_bytes: int
     to_bytes: int
-    within: float
+    within: float  # the relative error that was asked for, which no law exceeds
     laws: list[LawDocument]
     not_covered: list[NotCovered]
 
@@ -120,12 +120,10 @@ def _constant(law: Law) -> str:
     return f"COLLTOOL_{str(law.primitive).upper()}"
 
 
-def _not_covered(table: LawTable) -> list[str]:
-    found = []
+def _not_covered(table: LawTable) -> Iterator[str]:
     for left_out in table.not_covered:
         reason = _in_comment(left_out.reason)
-        found.append(f" * Not here: {left_out.primitive} on {left_out.ranks} ranks: {reason}\n")
-    return found
+        yield f" * Not here: {left_out.primitive} on {left_out.ranks} ranks: {reason}\n"
 
 
 def _in_comment(text: str) -> str:
