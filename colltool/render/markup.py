@@ -107,8 +107,8 @@ def _html_table(table: Table, most: int | None) -> str:
     """A table as HTML."""
     head = "".join(_cell('th scope="col"', column, column.title) for column in table.shown)
     rows = ""
-    for at, record in enumerate(table.records[:most]):
-        best = ' class="best"' if at == table.best else ""
+    for row, record in enumerate(table.records[:most]):
+        best = ' class="best"' if row == table.best else ""
         cells = "".join(_cell("td", column, column.text(record)) for column in table.shown)
         rows += f"<tr{best}>{cells}</tr>\n"
     title = html(table.title)

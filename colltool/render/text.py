@@ -205,8 +205,8 @@ def _grid(columns: Sequence[RenderedColumn], screen: Screen, best: int | None) -
         _rule(border.middle, dashes),
     ]
     rows = zip(*[column.cells for column in columns], strict=True)
-    for at, cells in enumerate(rows):
-        style = _BEST if at == best else ""
+    for row, cells in enumerate(rows):
+        style = _BEST if row == best else ""
         lines += _row(cells, columns, border.bar, screen, style)
     lines += [_rule(border.bottom, dashes), ""]
     return "\n".join(lines)

@@ -278,9 +278,9 @@ def uncertainty(lines: Iterable[CompareLine]) -> str:
     known of it."""
     factors = []
     for line in lines:
-        for at in range(len(line.cells)):
-            if at != line.fastest() and line.rival_interval(at) is not None:
-                factors.append(1 + line.rival_error(at))
+        for index in range(len(line.cells)):
+            if index != line.fastest() and line.rival_interval(index) is not None:
+                factors.append(1 + line.rival_error(index))
     if not factors or max(factors) < 1.005:
         return ""
     span = span_text(_digits(min(factors)), _digits(max(factors)))

@@ -85,29 +85,29 @@ _WHERE: Columns[CompareLine] = (
 )
 
 
-def _cell(line: CompareLine, at: int, name: str) -> Any:
+def _cell(line: CompareLine, index: int, name: str) -> Any:
     """An attribute of a column's cell."""
-    return attribute_at(line.cells[at], name)
+    return attribute_at(line.cells[index], name)
 
 
 def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine]]:
     """The columns of the long table; ``people`` see the library's names."""
-    for at, column in enumerate(result.columns):
-        cell = partial(_cell, at=at)
+    for index, column in enumerate(result.columns):
+        cell = partial(_cell, index=index)
         yield number(f"{column.name}:total_s", column.name, get=partial(cell, name="total_s"))
         # the first is what the others are compared with
-        if at:
-            ratio = partial(CompareLine.ratio, column=at)
+        if index:
+            ratio = partial(CompareLine.ratio, column=index)
             drop = 0 if len(result.columns) == 2 else 1
             yield number(f"{column.name}:ratio", "ratio", format_factor, drop, get=ratio)
         busbw = partial(cell, name="busbw_Bps")
         yield number(f"{column.name}:busbw_Bps", "busbw", drop=4, get=busbw, hidden=people)
         yield label(
             f"{column.name}:algorithm",
-            runs_title(line.cells[at] for line in result.lines),
-            drop=3 + at,
+            runs_title(line.cells[index] for line in result.lines),
+            drop=3 + index,
             get=partial(cell, name="known_as" if people else "algorithm"),
-            hidden=people and _same_algorithms(result, at),
+            hidden=people and _same_algorithms(result, index),
         )
     names = [column.name for column in result.columns]
     call = partial(_call if people else _winner, names=names)
@@ -140,10 +140,10 @@ def _call(line: CompareLine, names: Sequence[str]) -> str | None:
     return _winner(line, names) or _CALLS[line.call().call]
 
 
-def _same_algorithms(result: Comparison, at: int) -> bool:
+def _same_algorithms(result: Comparison, index: int) -> bool:
     """Whether the fastest of a column are those of the column before."""
-    return at > 0 and all(
-        line.cells[at].algorithm == line.cells[at - 1].algorithm for line in result.lines
+    return index > 0 and all(
+        line.cells[index].algorithm == line.cells[index - 1].algorithm for line in result.lines
     )
 
 
@@ -228,14 +228,14 @@ def cell_intervals(cells: Sequence[Cell]) -> str:
 
 
 def _notes(result: Comparison) -> Iterator[str]:
-    for at, column in enumerate(result.columns):
-        not_run = result.not_run(at)
+    for index, column in enumerate(result.columns):
+        not_run = result.not_run(index)
         if not_run:
             some = ""
             if len(not_run) < len(result.lines):
                 some = f"{len(not_run)} of {counted(len(result.lines), 'row')}, "
-            yield f"{column.name}: {some}{running(result.libraries[at], leads=False)}"
-        for line in extrapolated_notes([line.cells[at] for line in result.lines]):
+            yield f"{column.name}: {some}{running(result.libraries[index], leads=False)}"
+        for line in extrapolated_notes([line.cells[index] for line in result.lines]):
             yield f"{column.name}: {line}"
 
 
@@ -374,12 +374,12 @@ class ValueDocument(Document):
 
 
 def _values(line: CompareLine) -> Iterator[dict[str, Any]]:
-    for at, cell in enumerate(line.cells):
-        ends = line.ratio_interval(at)
+    for index, cell in enumerate(line.cells):
+        ends = line.ratio_interval(index)
         yield ValueDocument.of(
             cell,
-            ratio=line.ratio(at),
-            lower_bound=line.is_bound(at),
+            ratio=line.ratio(index),
+            lower_bound=line.is_bound(index),
             ratio_interval=ends and RatioInterval(*ends, SHARE),
         )
 

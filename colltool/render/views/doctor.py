@@ -329,9 +329,9 @@ def _matrix(fleet: Fleet) -> Iterator[str]:
     for pair in fleet.pairs:
         text = "x" if pair.failed else f"{100 * (pair.of_fleet or 0.0):.0f}"
         cells[frozenset((pair.a, pair.b))] = text
-    for at, name in enumerate(names):
+    for before, name in enumerate(names):
         line = f"{name:{width}}"
-        for other in names[:at]:
+        for other in names[:before]:
             line += f"{cells.get(frozenset((name, other)), '.'):>4}"
         yield line
 

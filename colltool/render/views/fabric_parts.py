@@ -229,13 +229,13 @@ def _left_out(bill: Bill, what: str, field: str) -> str:
     return text
 
 
-def alpha_text(pairs: DistanceClass) -> str:
+def alpha_text(distance: DistanceClass) -> str:
     """Such as ``alpha 2.5 us, 500 ns of it in 100 m of cable``."""
-    text = f"alpha {format_time(pairs.alpha_s)}"
-    if not pairs.cable_m:
+    text = f"alpha {format_time(distance.alpha_s)}"
+    if not distance.cable_m:
         return text
-    cable = format_length(pairs.cable_m)
-    return f"{text}, {format_time(cable_s(pairs.cable_m))} of it in {cable} of cable"
+    cable = format_length(distance.cable_m)
+    return f"{text}, {format_time(cable_s(distance.cable_m))} of it in {cable} of cable"
 
 
 def operations_text(spec: InNetwork) -> str:
@@ -355,22 +355,29 @@ def _trunk_lines(kind: TierCapabilities[Tier]) -> Iterator[str]:
 def part_lines(tier: Tier, facts: TierFacts, *, outermost_first: bool = False) -> Iterator[str]:
     """The levels, reductions in switches and protocols of a tier."""
     kind = capabilities_of(tier)
-    levels = []
-    if kind.levels:
-        # a tier with a trunk has a class more than the file has levels
-        levels = list(zip(kind.classes, facts.levels, strict=False))
     yield from _trunk_lines(kind)
     yield from planes_lines(kind)
     if tier.rail_only:
         yield "rails only: to another rail by way of a neighbour inside the endpoint"
-    for at in sorted(range(len(levels)), reverse=outermost_first):
-        pairs, level = levels[at]
-        text = f"{pairs.name}: {pairs.group} endpoints, {alpha_text(pairs)}"
-        # nothing is oversubscribed below the first level
-        yield text + _oversubscription(level) if at else text
+    if kind.levels:
+        levels = list(_level_lines(kind, facts))
+        if outermost_first:
+            levels.reverse()
+        yield from levels
     yield from map(link_text, kind.link_kinds)
     if kind.in_network is not None:
         yield f"in-network: {in_network_text(kind.in_network)}"
+
+
+def _level_lines(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[str]:
+    # a tier with a trunk has a class more than the file has levels
+    levels = zip(kind.classes, facts.levels, strict=False)
+    for index, (distance, level) in enumerate(levels):
+        text = f"{distance.name}: {distance.group} endpoints, {alpha_text(distance)}"
+        # nothing is oversubscribed below the first level
+        if index:
+            text += _oversubscription(level)
+        yield text
 
 
 def _oversubscription(level: LevelFacts) -> str:

@@ -347,32 +347,36 @@ _CROSSING: Columns[_KernelSwitch] = (
 
 
 def _crossings(result: KernelCrossover) -> Table:
-    changes = [
-        _KernelSwitch("its table", at.below, at.above, at.at_bytes, at.equal_bytes, at.costs_s)
-        for at in result.thresholds
-    ]
-    changes += [
-        _KernelSwitch("measured formulas", below, above, at)
-        for at, below, above in result.crossings
-    ]
+    changes = []
+    for threshold in result.thresholds:
+        change = _KernelSwitch(
+            "its table",
+            threshold.below,
+            threshold.above,
+            threshold.at_bytes,
+            equal_bytes=threshold.equal_bytes,
+            apart_s=threshold.costs_s,
+        )
+        changes.append(change)
+    for size, below, above in result.crossings:
+        changes.append(_KernelSwitch("measured formulas", below, above, size))
     context_columns = context(result.overrides, fabric=result.fabric, library=result.library)
     return Table((*context_columns, *_CROSSING), changes)
 
 
 def _threshold_text(threshold: Threshold) -> str:
     """Whether a threshold of the library's table is where two kernels are equally fast."""
-    at = size_text(threshold.at_bytes)
+    size = size_text(threshold.at_bytes)
     apart = format_time(threshold.costs_s)
-    pair = f"from {threshold.below} to {threshold.above}"
+    changes = f"it changes from {threshold.below} to {threshold.above} at {size}"
     if threshold.equal_bytes is None:
-        slower = f"{threshold.faster} is faster at every size, by {apart} there"
-        return f"it changes {pair} at {at}, but {slower}"
+        return f"{changes}, but {threshold.faster} is faster at every size, by {apart} there"
     # a tenth either way: the formulas are not more precise
     if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
-        return f"it changes {pair} at {at}, where the two are equally fast"
+        return f"{changes}, where the two are equally fast"
     far = "" if threshold.measured else " (not measured at these sizes)"
     equal = f"the two are equally fast at {size_text(threshold.equal_bytes)}{far}"
-    return f"it changes {pair} at {at}; {equal} and differ by {apart} at {at}"
+    return f"{changes}; {equal} and differ by {apart} at {size}"
 
 
 def _cross_answer(result: KernelCrossover) -> str:
@@ -386,11 +390,12 @@ def _largest_threshold(result: KernelCrossover) -> str:
         worst = max(result.thresholds, key=attrgetter("costs_s"))
         return f"{result.library} {where}: {_threshold_text(worst)}."
     if result.crossings:
-        steps = ", ".join(
-            f"{below} below {size_text(at)} and {above} above"
-            for at, below, above in result.crossings
+        steps = []
+        for size, below, above in result.crossings:
+            steps.append(f"{below} below {size_text(size)} and {above} above")
+        return (
+            f"Fastest of {result.library} {where}: {', '.join(steps)}. What it picks is not known."
         )
-        return f"Fastest of {result.library} {where}: {steps}. What it picks is not known."
     return f"One kernel of {result.library} is the fastest at every size {where}."
 
 
