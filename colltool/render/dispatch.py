@@ -319,6 +319,10 @@ def on_fabric(name: str, overrides: Overrides) -> str:
     return f"{text} ({assumed})" if assumed else text
 
 
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def fabric_of(result: Any) -> str:
     """The fabric of a result, as :func:`on_fabric` has it."""
     return on_fabric(result.fabric, result.overrides)
@@ -326,7 +330,7 @@ def fabric_of(result: Any) -> str:
 
 def described(fabric: Fabric) -> str:
     """The description of a fabric on one line; with overrides it is marked as the file's."""
-    text = " ".join(fabric.description.split())
+    text = one_line(fabric.description)
     if text and fabric.overrides:
         return f"in its file: {text}"
     return text

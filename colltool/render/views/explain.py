@@ -41,7 +41,7 @@ from colltool.render.blocks import (
     later,
     number,
 )
-from colltool.render.dispatch import View, fabric_of, group_columns, set_text
+from colltool.render.dispatch import View, context, fabric_of, group_columns, one_line, set_text
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import within
 from colltool.render.shared_documents import (
@@ -59,20 +59,12 @@ _SAME = 1e-9  # relative difference that is rounding
 # --- explain
 
 
-def _formula(entry: AlgorithmExplanation) -> str:
-    return " ".join(" ".join(entry.formula).split())
-
-
-def _text(entry: AlgorithmExplanation) -> str:
-    return " ".join(entry.text.split())
-
-
 _COLUMNS: Columns[AlgorithmExplanation] = (
     label("algorithm"),
     label("primitive", "primitive", lambda primitive: primitive.label),
     label("title"),
-    label("formula", get=_formula),
-    label("text", get=_text),
+    label("formula", get=lambda entry: one_line(" ".join(entry.formula))),
+    label("text", get=lambda entry: one_line(entry.text)),
     label("size_means", "M is"),
     label("runs_on", "runs on"),
     label("requires", get=lambda entry: "; ".join(entry.requires)),
@@ -90,14 +82,14 @@ _PRICED: Columns[AlgorithmExplanation] = (
 
 def _table(result: Explanation) -> Table:
     # empty without a fabric, so that the header is always the same
-    columns_of_question: Columns[AlgorithmExplanation] = (
-        label("fabric", get=lambda _: result.fabric),
-        label("set", get=lambda _: set_text(result.overrides)),
-        number("ranks", get=lambda _: result.ranks or None),
-        number("bytes", "size", get=lambda _: whole_bytes(result.bytes) or None),
+    asked = context(
+        fabric=result.fabric,
+        set=set_text(result.overrides),
+        ranks=result.ranks or None,
+        bytes=whole_bytes(result.bytes) or None,
     )
     group = group_columns(result.group, lambda _: result.group)
-    return Table((*_COLUMNS, *columns_of_question, *_PRICED, *group), result.entries)
+    return Table((*_COLUMNS, *asked, *_PRICED, *group), result.entries)
 
 
 def _blocks(result: Explanation) -> Iterator[Block]:
@@ -154,7 +146,8 @@ def _description(entry: AlgorithmExplanation) -> Iterator[str]:
     yield f"runs on: {entry.runs_on.removeprefix('needs ')}"
     for rule in entry.requires:
         yield f"requires: {rule}"
-    yield f"status: {', by '.join(filter(None, (entry.status, ', '.join(entry.shipped_by))))}"
+    shipped_by = f", by {', '.join(entry.shipped_by)}" if entry.shipped_by else ""
+    yield f"status: {entry.status}{shipped_by}"
     if entry.note:
         yield f"note: {entry.note}"
 

@@ -31,7 +31,7 @@ from colltool.render.blocks import (
     later,
     number,
 )
-from colltool.render.dispatch import View, context, described, listed, on_fabric, set_text
+from colltool.render.dispatch import View, context, described, listed, on_fabric, one_line, set_text
 from colltool.render.documents import Document, derived, or_null
 from colltool.render.shared_documents import FabricFileDocument, SetInFabricDocument
 from colltool.render.views.fabric_boxes import boxes
@@ -162,10 +162,6 @@ def _title(fabric: Fabric) -> str:
     return f"{_name(fabric)}{mark} {described(fabric)}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 _FACTS: Columns[TierFacts] = (
     label("tier", path="name"),
     label("topology", drop=4),
@@ -222,7 +218,7 @@ _LIST: Columns[Fabric] = (
     number("ranks"),
     label("numbers", get=basis_of),
     label("tiers", "tiers, innermost first", drop=1, get=_extents),
-    label("description", drop=2, get=lambda fabric: _one_line(fabric.description or "")),
+    label("description", drop=2, get=lambda fabric: one_line(fabric.description or "")),
 )
 
 
@@ -295,9 +291,9 @@ def _notes(result: FabricShown) -> Iterator[Block]:
     derived_notes += result.bill.notes
     # what the file says of its numbers may no longer hold for those that were set
     if fabric.overrides:
-        yield from listed("notes of the file, before what is set", map(_one_line, of_file))
+        yield from listed("notes of the file, before what is set", map(one_line, of_file))
         of_file = []
-    yield from listed("notes", map(_one_line, of_file + derived_notes))
+    yield from listed("notes", map(one_line, of_file + derived_notes))
 
 
 def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
