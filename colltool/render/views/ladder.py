@@ -138,30 +138,36 @@ _MOST_NAMED = 3  # collectives that a sentence lists
 
 def _answer(result: Ladder) -> str:
     """Who is the fastest of most primitives and sizes, and what contention costs."""
+    paid = [float(rung.realistic.total_s / rung.ideal.total_s) - 1 for rung in result.rows]
+    adds = span_text(whole_percent(min(paid)), whole_percent(max(paid)))
+    rows = counted(len(result.rows), "row")
+    if not _several_sizes(result):
+        rows += f" at {title_size(result.bytes)} per rank"
+    return f"{_fastest(result)}. Contention adds {adds} to the time. Ladder {result.name}, {rows}."
+
+
+def _fastest(result: Ladder) -> str:
+    """``Ring on star512 is the fastest for all-reduce, Tree on nvl72 for broadcast``."""
     several = _several_sizes(result)
     wins = []
     for rung in result.rows:
         # exactly 1: the fastest is divided by itself
         if rung.gap_realistic == 1:
-            what = rung.primitive.label
+            question = rung.primitive.label
             if several:
-                what += f" of {title_size(float(rung.realistic.bytes))}"
-            wins.append((f"{rung.algorithm} on {rung.fabric}", what))
+                question += f" of {title_size(float(rung.realistic.bytes))}"
+            wins.append((f"{rung.algorithm} on {rung.fabric}", question))
     (name, won), *others = sorted(gathered(wins).items(), key=lambda win: -len(win[1]))
-    places = "sizes" if several else "primitives"
-    fastest = f"{sentence(name)} is the fastest for {', '.join(won)}"
+    questions = ", ".join(won)
     if len(won) > _MOST_NAMED:
-        fastest = f"{sentence(name)} is the fastest for {len(won)} of {len(wins)} {places}"
+        questions = f"{len(won)} of {len(wins)} {'sizes' if several else 'primitives'}"
+    text = f"{sentence(name)} is the fastest for {questions}"
     if others:
-        second, where = others[0]
-        fastest += f", {second} for {', '.join(where[:_MOST_NAMED])}"
+        second, also_won = others[0]
+        text += f", {second} for {', '.join(also_won[:_MOST_NAMED])}"
     if len(others) > 1:
-        fastest += f" and {len(others) - 1} more for the others"
-    paid = [float(rung.realistic.total_s / rung.ideal.total_s) - 1 for rung in result.rows]
-    adds = span_text(whole_percent(min(paid)), whole_percent(max(paid)))
-    at = "" if several else f" at {title_size(result.bytes)} per rank"
-    rows = counted(len(result.rows), "row")
-    return f"{fastest}. Contention adds {adds} to the time. Ladder {result.name}, {rows}{at}."
+        text += f" and {len(others) - 1} more for the others"
+    return text
 
 
 def _summary(result: Ladder) -> str:
