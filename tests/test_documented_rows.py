@@ -12,7 +12,7 @@ from small import fabric, star, torus
 import colltool
 from colltool.algorithms.executor import run
 from colltool.algorithms.lattice import busiest_link
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.base.primitives import AR
 from colltool.network.arrays import Floats, Indices
 from colltool.network.group import Axis, Group
@@ -146,7 +146,7 @@ class OneSlowPort(Ports):
 def test_a_ring_runs_at_the_pace_of_its_slowest_rank() -> None:
     """Executed with one slow port every step waits for it: as if all ports were slow, which is what
     ``--set`` prices."""
-    group, make = Group(8, "star"), maker(AR, "ring")
+    group, make = Group(8, "star"), program_maker(AR, "ring")
     assert make is not None
     even, slow = Ports(8), OneSlowPort(8)
     for network in (even, slow):

@@ -26,7 +26,7 @@ from colltool.algorithms.libraries import (
     ShippedAs,
 )
 from colltool.algorithms.lines import Dimension, LineCopies, copy_offsets
-from colltool.algorithms.program import Batches, Program, maker
+from colltool.algorithms.program import Batches, Program, program_maker
 from colltool.algorithms.registry import HAN_PAPER, HOCKNEY, MAGPIE, THAKUR_GROPP, TUTEL, find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, SHORT, Primitive
@@ -355,7 +355,7 @@ def compose(
         tier = phase.tier
         first_primitive = firsts[tier].primitive if tier in firsts else phase.primitive
         algorithm = name_in_phase(choices[tier], first_primitive, phase.primitive)
-        make = maker(phase.primitive, algorithm)
+        make = program_maker(phase.primitive, algorithm)
         if make is None:
             raise ValueError(f"{algorithm} has no schedule for {phase.primitive}")
         program = make(groups[tier], segments)

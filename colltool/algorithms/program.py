@@ -1,10 +1,11 @@
 """Executable schedules: steps of messages, each a chunk that the receiver adds or copies.
 
-A :class:`Program` is a schedule for one group: batches in order, each a tuple of steps that run at
-the same time, so all messages of a batch read what their senders held before it. Formulas are
-verified by executing programs (:mod:`colltool.algorithms.executor`).
+A :class:`Program` is a schedule for one group, round after round. A batch holds the steps of one
+round: they run at the same time, so all its messages read what their senders held before it.
+Formulas are verified by executing programs (:mod:`colltool.algorithms.executor`).
 
-Two decorators register the function that makes an algorithm's program, and :func:`maker` finds it:
+Two decorators register the function that makes an algorithm's program, and :func:`program_maker`
+finds it:
 :func:`moves` where the batches of a gather, broadcast or all-to-all follow from N alone, whose
 reductions are then the same backwards; :func:`schedule` for everything else.
 """
@@ -22,7 +23,7 @@ from colltool.network.group import Group
 
 
 class Step(NamedTuple):
-    """Messages sent at the same time; arrays have shape (messages,)."""
+    """Messages of one round that are all added, or all copied; arrays have shape (messages,)."""
 
     src: Indices
     dst: Indices
@@ -31,41 +32,49 @@ class Step(NamedTuple):
 
 
 Batches = Iterator[tuple[Step, ...]]
+"""The steps of each round, in order."""
 
 
 class Program(NamedTuple):
     """A schedule for one group of N ranks.
 
-    Its ends have numbers below ``nodes``. On 4 ranks with a switch that sums nodes are 5 and places
-    4, since a switch has no port of its own; with 2 servers instead nodes are 6 and places 6.
+    Nodes are what sends and receives: the ranks, then switches, servers or padding. Places are what
+    has ports or links to count: the ranks and servers, but no switch. Such as:
+
+    =============================  =====  ======
+    4 ranks and                    nodes  places
+    =============================  =====  ======
+    a switch that sums             5      4
+    2 servers                      6      6
+    =============================  =====  ======
     """
 
     primitive: Primitive
     ranks: int
-    nodes: int  # the ranks, then switches, servers or padding
+    nodes: int  # numbers of senders and receivers are below it
     chunk_bytes: Floats  # in units of M, shape (chunks,)
     # The rank that holds each chunk at first (AG, A2A, BC, P2P) or must hold it at the end (RS,
     # REDUCE); unused for AR.
     home: Indices
     target: Indices  # the rank that must hold each chunk at the end (A2A, P2P)
     batches: Batches
-    # Steps overlap (segments or cut-through): the time is that of the busiest port over all steps,
-    # not the sum of each step's busiest.
+    # Rounds overlap (segments or cut-through): the time is that of the busiest port over all
+    # rounds, not the sum of each round's busiest.
     streamed: bool = False
     servers: int = 0  # nodes after the ranks with one port each
-    # On a graph: the network node of each node, several of which may be at one switch. None: nodes
-    # of the program are those of the network.
+    # On a graph: the place of each node, several of which may be at one switch. None: each node is
+    # at the place of its own number.
     node_places: Indices | None = None
 
     @property
     def places(self) -> int:
-        """The number of network nodes whose ports or links are counted."""
+        """How many places have ports or links that are counted."""
         if self.node_places is None:
             return self.ranks + self.servers
         return int(self.node_places.max()) + 1
 
     def at_places(self, batch: tuple[Step, ...]) -> tuple[Step, ...]:
-        """A batch with its messages between network nodes."""
+        """A batch with its messages between places."""
         if self.node_places is None:
             return batch
         moved = []
@@ -152,13 +161,16 @@ class Edges(NamedTuple):
     depth: Indices  # of the child; a root has depth 0
 
 
-def edges_at(edges: Edges, first: Indices, segments: int, time: int, *, up: bool = False) -> Step:
-    """The messages of a pipeline in step ``time``, from parents to children or ``up``.
+def edges_at(
+    edges: Edges, first_round: Indices, segments: int, number: int, *, up: bool = False
+) -> Step:
+    """The messages of a pipeline in round ``number``, from parents to children or ``up``.
 
-    Edge e carries segment s of its stream, chunk ``stream * segments + s``, in step
-    ``first[e] + s``.
+    Args:
+        first_round: the round in which each edge carries segment 0 of its stream; segment s, chunk
+            ``stream * segments + s``, follows s rounds later.
     """
-    segment = time - first
+    segment = number - first_round
     active = (segment >= 0) & (segment < segments)
     chunk = edges.stream * segments + segment
     src, dst = (edges.child, edges.parent) if up else (edges.parent, edges.child)
@@ -166,36 +178,41 @@ def edges_at(edges: Edges, first: Indices, segments: int, time: int, *, up: bool
 
 
 def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> Program:
-    """A pipelined broadcast, or reversed a reduction: a child at depth d receives segment s in step
-    d-1+s."""
+    """A pipelined broadcast, or reversed a reduction: a child at depth d receives segment s in
+    round d-1+s."""
 
     def down() -> Batches:
-        for time in range(int(edges.depth.max()) + segments - 1):
-            yield (edges_at(edges, edges.depth - 1, segments, time),)
+        for number in range(int(edges.depth.max()) + segments - 1):
+            yield (edges_at(edges, edges.depth - 1, segments, number),)
 
     streams = int(edges.stream.max()) + 1
     return equal_chunks(primitive, ranks, streams * segments, gather_or_reverse(primitive, down))
 
 
-Maker = Callable[[Group, int], Program]
-_MAKERS: dict[tuple[Primitive, str], Maker] = {}
+ProgramMaker = Callable[[Group, int], Program]
+"""Makes an algorithm's program for a group, in a number of segments."""
+MakerOfAny = Callable[[Primitive, Group, int], Program]
+"""The same for several primitives."""
+BatchesOfRanks = Callable[[int], Batches]
+"""The batches of an algorithm that needs to know the number of ranks alone."""
+
+_MAKERS: dict[tuple[Primitive, str], ProgramMaker] = {}
 _PER_PAIR: dict[tuple[Primitive, str], int | Callable[[int], int]] = {}
-# Chunks per pair of ranks where a schedule does not say, above what those move: at most 6 at 64
-# ranks. Only limits on the work depend on it.
+# Chunks that move per pair of ranks where a schedule does not say, on the safe side: the schedules
+# here move at most 6 at 64 ranks. Only limits on the work depend on it.
 _USUAL_PER_PAIR = 16
-AnyMaker = Callable[[Primitive, Group, int], Program]  # before its primitive is chosen
 
 
 def schedule(
     name: str, *primitives: Primitive, per_pair: int | Callable[[int], int] = _USUAL_PER_PAIR
-) -> Callable[[AnyMaker], AnyMaker]:
+) -> Callable[[MakerOfAny], MakerOfAny]:
     """Register a function (primitive, group, segments P) -> program; P is for pipelined algorithms.
 
     ``per_pair``, a number or a function of N, is roughly how many chunks move per pair of ranks, for
     :func:`estimated_messages`.
     """
 
-    def register(make: AnyMaker) -> AnyMaker:
+    def register(make: MakerOfAny) -> MakerOfAny:
         for primitive in primitives:
             if (primitive, name) in _MAKERS:
                 raise ValueError(f"a schedule of {name} is registered twice for {primitive}")
@@ -206,19 +223,16 @@ def schedule(
     return register
 
 
-Moves = Callable[[int], Batches]
-
-
 def moves(
     name: str, *primitives: Primitive, chunks: int = 0, per_pair: int = _USUAL_PER_PAIR
-) -> Callable[[Moves], Moves]:
+) -> Callable[[BatchesOfRanks], BatchesOfRanks]:
     """Register a function of N that yields the batches of a gather, broadcast or all-to-all; its
     reductions follow by reversing them.
 
     ``chunks``: how many there are; by default one for each rank, or in an all-to-all for each pair.
     """
 
-    def register(batches_of: Moves) -> Moves:
+    def register(batches_of: BatchesOfRanks) -> BatchesOfRanks:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:
             ranks = group.ranks
             usual = ranks * ranks if primitive is A2A else ranks
@@ -231,14 +245,13 @@ def moves(
     return register
 
 
-def maker(primitive: Primitive, name: str) -> Maker | None:
+def program_maker(primitive: Primitive, name: str) -> ProgramMaker | None:
     """The function that makes an algorithm's program; None where no schedule is registered."""
     return _MAKERS.get((primitive, name))
 
 
 def estimated_messages(primitive: Primitive, name: str, ranks: int, segments: int | None) -> int:
     """Rough cost of executing a schedule, in messages; ``segments`` for a pipelined one."""
-    # a pipelined schedule grows with its segments: so many chunks for each of them and each rank
     if segments is not None:
         return _USUAL_PER_PAIR * ranks * segments
     per_pair = _PER_PAIR[primitive, name]

@@ -20,7 +20,7 @@ from colltool.algorithms.composed import (
     name_in_phase,
 )
 from colltool.algorithms.executor import concatenated
-from colltool.algorithms.program import Program, estimated_messages, maker
+from colltool.algorithms.program import Program, estimated_messages, program_maker
 from colltool.algorithms.registry import Choice, find, parse_choice
 from colltool.algorithms.rings import paths
 from colltool.base.errors import ColltoolError, argument_text
@@ -83,7 +83,7 @@ def composed_names(primitive: Primitive) -> list[str]:
 
 def _of_one_schedule(primitive: Primitive, name: str, group: Group) -> Traffic:
     """The messages of one registered algorithm on one group."""
-    make_program = maker(primitive, name)
+    make_program = program_maker(primitive, name)
     ranks = group.ranks
     if make_program is None:
         raise Unscheduled(f"no schedule is written for {name}")
@@ -179,7 +179,11 @@ def row_by_schedule(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm or composition that has a schedule; None of any other."""
     choice = parse_choice(algorithm)
     composed = choice.base in composed_names(primitive)
-    if not composed and choice.base != "multi-rail-ring" and maker(primitive, choice.base) is None:
+    if (
+        not composed
+        and choice.base != "multi-rail-ring"
+        and program_maker(primitive, choice.base) is None
+    ):
         return None
     positions = tier_positions if composed else flat_positions
     return TrafficRow(partial(_by_schedule, primitive, choice), positions=positions)

@@ -5,7 +5,8 @@ receives in a step before it starts the next. The transfer time of a step is tha
 port, link or uplink. α, bandwidth and η are the same as for shipped algorithms; what a library adds
 to its own schedules (start-up, shares of bandwidth) is not known for a custom one.
 
-:func:`custom_costs` is the entry, :class:`CustomLinks` executes a schedule and adds up its cost.
+:func:`custom_costs` is the entry, :func:`schedule_cost` prices one schedule, and :class:`CustomLinks`
+executes it and adds up its cost.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colltool.algorithms.executor import Network, concatenated
+from colltool.algorithms.executor import concatenated
 from colltool.algorithms.program import Step
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, argument_text
@@ -31,7 +32,7 @@ from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.phase_costs import own_part, plane_notes
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
-from colltool.estimate.wired import TierNumbers, links_on, numbers_on, places_of, seated
+from colltool.estimate.wired import LinkNetwork, TierNumbers, places_of, seated
 from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import Planes
 from colltool.fabric.topology import capabilities_of
@@ -39,7 +40,6 @@ from colltool.network.arrays import Floats, Indices
 from colltool.network.links import LinkModel, tier_of
 
 _UNMEASURED = "unmeasured: executed on the fabric's links"
-_WITHOUT_LIBRARY = f"{_UNMEASURED}; of a library's start-up and losses nothing is in it"
 
 
 def custom_costs(
@@ -48,19 +48,24 @@ def custom_costs(
     """The cost of each schedule under each protocol of a group; ColltoolError where a schedule is for
     another number of ranks, or the options do not apply to custom schedules."""
     placed = place(on_layers(fabric, options), group)
-    for name, usual in (("placement", "packed"), ("ports", "all")):
-        value = getattr(options, name)
-        if value != usual:
-            what = f"a schedule of your own is executed {usual}, not {value}"
-            fix = f"leave it out, or {argument_text('algorithm_files')}"
-            raise ColltoolError(what, argument=name, fix=fix)
+    _check_option("placement", options.placement, "packed")
+    _check_option("ports", options.ports, "all")
     for schedule in schedules:
         check_ranks(schedule, placed)
     costs = []
     for schedule in schedules:
         for under in under_protocols(placed, schedule.primitive):
-            costs.append(custom_cost(schedule, under, options))
+            costs.append(schedule_cost(schedule, under, options))
     return costs
+
+
+def _check_option(name: str, value: str, applies: str) -> None:
+    """Raise ColltoolError for an option that custom schedules do not know: they follow the links of
+    their own messages."""
+    if value != applies:
+        what = f"a schedule of your own is executed {applies}, not {value}"
+        fix = f"leave it out, or {argument_text('algorithm_files')}"
+        raise ColltoolError(what, argument=name, fix=fix)
 
 
 def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
@@ -92,137 +97,9 @@ def with_unique_names(
     return renamed
 
 
-class CustomLinks(Network):
-    """Adds up the longest chain of messages and the transfer time of every step, tier by tier.
-
-    A rank starts its next step when all messages to it in this step have arrived; a rank that only
-    sends, when its own messages have arrived.
-    """
-
-    def __init__(self, placed: PlacedGroup, options: ModelOptions) -> None:
-        self.placed = placed
-        self.planes = [capabilities_of(span.tier).planes for span in placed.spans]
-        self.numbers = [numbers_on(span.position, ideal=options.ideal) for span in placed.spans]
-        places = places_of(placed.domains, placed.ranks)
-        links = []
-        for span, tier in zip(placed.spans, self.numbers, strict=True):
-            last = span is placed.spans[-1]
-            links.append(
-                links_on(
-                    span.position,
-                    places,
-                    eta_alpha=tier.eta_alpha,
-                    eta_beta=tier.eta_beta,
-                    last=last,
-                )
-            )
-        super().__init__(*links)
-        self.post_s = np.array([tier.post_s * tier.eta_alpha for tier in self.numbers])
-        # When each rank starts its next step, and the hops and latency on each tier of the chain of
-        # messages that it waited for; shapes (N,) and (N, tiers).
-        self.ready_s = np.zeros(places)
-        self.chain_hops = np.zeros((places, len(links)))
-        self.chain_alpha_s = np.zeros((places, len(links)))
-        # Seconds per byte of M by tier; each step counts on its busiest tier.
-        self.per_byte_s = np.zeros(len(links))
-
-    def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        """Add the messages of a step, which are sent at the same time."""
-        src, dst, chunk = concatenated(seated(batch, self.placed.domains, self.placed.ranks))
-        size = chunk_bytes[chunk]
-        travels_on = tier_of(self.tiers, src, dst)
-        alpha_s = np.zeros(len(src))
-        hops = np.zeros(len(src))
-        busiest_s = 0.0
-        busiest = 0
-        for number, tier in enumerate(self.tiers):
-            here = travels_on == number
-            if not here.any():
-                continue
-            start = src[here]
-            end = dst[here]
-            alpha_s[here] = tier.latency(start, end)[0]
-            hops[here] = tier.hops(start, end)
-            loads = _loads(tier, self.planes[number], start, end, size[here])
-            for link_class, load in zip(tier.classes, loads, strict=True):
-                seconds = float(load.max(initial=0.0)) / link_class.capacity_Bps
-                # Among equally busy tiers the outermost counts.
-                if seconds >= busiest_s:
-                    busiest_s = seconds
-                    busiest = number
-        self.per_byte_s[busiest] += busiest_s
-        latency_s = alpha_s + self._posting_s(src, dst, travels_on)
-        self._wait(src, dst, travels_on, latency_s, hops)
-
-    def _wait(
-        self, src: Indices, dst: Indices, travels_on: Indices, latency_s: Floats, hops: Floats
-    ) -> None:
-        """Advance every rank to the arrival of the last message that it waits for."""
-        # A rank that only sends waits for its own messages: as if they were sent to itself.
-        send_only = np.flatnonzero(~np.isin(src, dst))
-        message = np.concatenate([np.arange(len(src)), send_only])
-        waiting_rank = np.concatenate([dst, src[send_only]])
-        arrival_s = self.ready_s[src[message]] + latency_s[message]
-        # The last arrival for each rank, -1 for a rank without messages: later ones overwrite
-        # earlier ones.
-        order = np.argsort(arrival_s, kind="stable")
-        last = np.full(len(self.ready_s), -1)
-        last[waiting_rank[order]] = order
-        delayed = np.flatnonzero(last >= 0)
-        delayed = delayed[arrival_s[last[delayed]] > self.ready_s[delayed]]
-        cause = message[last[delayed]]
-        sender = src[cause]
-        # The chain of a delayed rank is that of the sender and this message; all are read before
-        # any is written.
-        chain_hops = self.chain_hops[sender]
-        chain_alpha_s = self.chain_alpha_s[sender]
-        each = np.arange(len(cause))
-        chain_hops[each, travels_on[cause]] += hops[cause]
-        chain_alpha_s[each, travels_on[cause]] += latency_s[cause]
-        self.chain_hops[delayed] = chain_hops
-        self.chain_alpha_s[delayed] = chain_alpha_s
-        self.ready_s[delayed] = arrival_s[last[delayed]]
-
-    def _posting_s(self, src: Indices, dst: Indices, travels_on: Indices) -> Floats:
-        """Seconds by which each message is late because its sender posts to other peers in the same
-        step, shape (m,)."""
-        if not self.post_s.any():
-            return np.zeros(len(src))
-        ranks = len(self.ready_s)
-        pairs, first = np.unique(src.astype(np.int64) * ranks + dst, return_index=True)
-        post_s = self.post_s[travels_on[first]]
-        # One post of each sender is part of α; the most expensive is taken for it.
-        further_s: Floats = (np.bincount(pairs // ranks, post_s, ranks) - post_s.max())[src]
-        return np.maximum(further_s, 0.0)
-
-    def chain(self) -> tuple[Floats, Floats]:
-        """Hops and latency in seconds of the longest chain on each tier; shape (tiers,) each."""
-        end = int(self.ready_s.argmax())
-        return self.chain_hops[end], self.chain_alpha_s[end]
-
-
-def _loads(
-    tier: LinkModel, planes: Planes | None, src: Indices, dst: Indices, size: Floats
-) -> list[Floats]:
-    """Bytes on a tier's links, an array per class.
-
-    Where flows are hashed to planes, the bytes on a port are divided by the share of its planes
-    that the flows to its peers keep busy, relative to the tier's usual share.
-    """
-    loads = tier.loads(src, dst, size)
-    if planes is None or planes.spread != "ecmp":
-        return loads
-    pairs = np.unique(np.stack([src, dst]), axis=1)
-    # The first two classes are ports out and ports in.
-    for port, ranks in enumerate((src, dst)):
-        gains = []
-        for peers in np.bincount(pairs[port]).tolist():
-            gains.append(planes.share_of(max(1, peers)) / planes.share)
-        loads[port] = tier.loads(src, dst, size / np.array(gains)[ranks])[port]
-    return loads
-
-
-def custom_cost(schedule: CustomSchedule, placed: PlacedGroup, options: ModelOptions) -> CostModel:
+def schedule_cost(
+    schedule: CustomSchedule, placed: PlacedGroup, options: ModelOptions
+) -> CostModel:
     """The cost of a schedule on a group, under the group's protocol if it has one."""
     links = CustomLinks(placed, options)
     sizes = schedule.program().chunk_bytes
@@ -251,7 +128,7 @@ def custom_cost(schedule: CustomSchedule, placed: PlacedGroup, options: ModelOpt
             )
     steps = counted(len(schedule.batches), "step")
     messages = counted(schedule.messages, "message")
-    _, paths = flat_group(placed, options)
+    paths = flat_group(placed, options)[1]
     return CostModel(
         schedule.primitive,
         schedule.ranks,
@@ -276,7 +153,7 @@ def _how_measured(protocol: str) -> str:
     """The note on where the numbers of a price come from."""
     if protocol:
         return f"{_UNMEASURED}, with protocol {protocol} as the library's own schedules had it"
-    return _WITHOUT_LIBRARY
+    return f"{_UNMEASURED}; of a library's start-up and losses nothing is in it"
 
 
 def _link_cost(
@@ -291,3 +168,139 @@ def _link_cost(
     mean_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * tier.eta_alpha
     level = classes[-1].name if len(classes) == 1 else ""
     return LinkCost.on(tier, n_alpha, mean_s, per_byte_s, level=level)
+
+
+class CustomLinks:
+    """Adds up the longest chain of messages and the transfer time of every step, tier by tier.
+
+    A rank starts its next step when all messages to it in this step have arrived; a rank that only
+    sends, when its own messages have arrived.
+    """
+
+    def __init__(self, placed: PlacedGroup, options: ModelOptions) -> None:
+        self.placed = placed
+        positions = tuple(span.position for span in placed.spans)
+        wired = LinkNetwork(positions, placed.ranks, options.ideal, placed.domains)
+        self.numbers = wired.numbers
+        self.tiers = wired.network.tiers
+        self.post_s = np.array([tier.post_s * tier.eta_alpha for tier in self.numbers])
+        # Ranks have numbers below ``places``: as many as there are, but where domains differ in size
+        # all have as many as the largest.
+        places = places_of(placed.domains, placed.ranks)
+        # When each rank starts its next step; shape (places,).
+        self.ready_s = np.zeros(places)
+        # The hops and latency on each tier of the chain of messages that each rank waited for;
+        # shape (places, tiers).
+        self.chain_hops = np.zeros((places, len(self.tiers)))
+        self.chain_alpha_s = np.zeros((places, len(self.tiers)))
+        # Seconds per byte of M by tier; each step counts on its busiest tier.
+        self.per_byte_s = np.zeros(len(self.tiers))
+
+    def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
+        """Add the messages of a step, which are sent at the same time."""
+        src, dst, chunk = concatenated(seated(batch, self.placed.domains, self.placed.ranks))
+        size = chunk_bytes[chunk]
+        travels_on = tier_of(self.tiers, src, dst)
+        alpha_s = np.zeros(len(src))
+        hops = np.zeros(len(src))
+        busiest_s = 0.0
+        busiest = 0
+        for number, tier in enumerate(self.tiers):
+            here = travels_on == number
+            if not here.any():
+                continue
+            start = src[here]
+            end = dst[here]
+            alpha_s[here] = tier.latency(start, end)[0]
+            hops[here] = tier.hops(start, end)
+            planes = self.placed.spans[number].kind.planes
+            loads = _loads(tier, planes, start, end, size[here])
+            for link_class, load in zip(tier.classes, loads, strict=True):
+                seconds = float(load.max(initial=0.0)) / link_class.capacity_Bps
+                # Among equally busy tiers the outermost counts.
+                if seconds >= busiest_s:
+                    busiest_s = seconds
+                    busiest = number
+        self.per_byte_s[busiest] += busiest_s
+        latency_s = alpha_s + self._posting_s(src, dst, travels_on)
+        self._wait(src, dst, travels_on, latency_s, hops)
+
+    def _wait(
+        self, src: Indices, dst: Indices, travels_on: Indices, latency_s: Floats, hops: Floats
+    ) -> None:
+        """Advance every rank to the arrival of the last message that it waits for.
+
+        Four messages of 1, 2, 3 and 5 us between ranks that are all ready at 0, of which rank 3 only
+        sends::
+
+            src           0  0  1  3
+            dst           1  2  2  0
+            message       0  1  2  3  3     the last one again, as rank 3 waits for it
+            waiting_rank  1  2  2  0  3
+            arrival_s     1  2  3  5  5     in us
+            last          3  0  2  4        for ranks 0 to 3: which of the five arrives last
+            cause         3  0  2  3        for ranks 0 to 3: the message that it is
+        """
+        # A rank that only sends waits for its own messages: as if they were sent to itself.
+        send_only = np.flatnonzero(~np.isin(src, dst))
+        message = np.concatenate([np.arange(len(src)), send_only])
+        waiting_rank = np.concatenate([dst, src[send_only]])
+        arrival_s = self.ready_s[src[message]] + latency_s[message]
+        # The last arrival for each rank, -1 for a rank without messages: later ones overwrite
+        # earlier ones.
+        order = np.argsort(arrival_s, kind="stable")
+        last = np.full(len(self.ready_s), -1)
+        last[waiting_rank[order]] = order
+        delayed = np.flatnonzero(last >= 0)
+        delayed = delayed[arrival_s[last[delayed]] > self.ready_s[delayed]]
+        cause = message[last[delayed]]
+        sender = src[cause]
+        # The chain of a delayed rank is that of the sender and this message; all are read before
+        # any is written.
+        chain_hops = self.chain_hops[sender]
+        chain_alpha_s = self.chain_alpha_s[sender]
+        each = np.arange(len(cause))
+        chain_hops[each, travels_on[cause]] += hops[cause]
+        chain_alpha_s[each, travels_on[cause]] += latency_s[cause]
+        self.chain_hops[delayed] = chain_hops
+        self.chain_alpha_s[delayed] = chain_alpha_s
+        self.ready_s[delayed] = arrival_s[last[delayed]]
+
+    def _posting_s(self, src: Indices, dst: Indices, travels_on: Indices) -> Floats:
+        """Seconds by which each message is late because its sender posts to other peers in the same
+        step, shape (messages,)."""
+        if not self.post_s.any():
+            return np.zeros(len(src))
+        ranks = len(self.ready_s)
+        pairs, first = np.unique(src.astype(np.int64) * ranks + dst, return_index=True)
+        post_s = self.post_s[travels_on[first]]
+        # A sender takes a post for each peer, and one of them is in α already: the most expensive of
+        # the step is subtracted for it.
+        further_s: Floats = (np.bincount(pairs // ranks, post_s, ranks) - post_s.max())[src]
+        return np.maximum(further_s, 0.0)
+
+    def chain(self) -> tuple[Floats, Floats]:
+        """Hops and latency in seconds of the longest chain on each tier; shape (tiers,) each."""
+        end = int(self.ready_s.argmax())
+        return self.chain_hops[end], self.chain_alpha_s[end]
+
+
+def _loads(
+    tier: LinkModel, planes: Planes | None, src: Indices, dst: Indices, size: Floats
+) -> list[Floats]:
+    """Bytes on a tier's links, an array per class.
+
+    Where flows are hashed to planes, the bytes on a port are divided by the share of its planes
+    that the flows to its peers keep busy, relative to the tier's usual share.
+    """
+    loads = tier.loads(src, dst, size)
+    if planes is None or planes.spread != "ecmp":
+        return loads
+    pairs = np.unique(np.stack([src, dst]), axis=1)
+    # The first two classes are ports out and ports in.
+    for port, ranks in enumerate((src, dst)):
+        gains = []
+        for peers in np.bincount(pairs[port]).tolist():
+            gains.append(planes.share_of(max(1, peers)) / planes.share)
+        loads[port] = tier.loads(src, dst, size / np.array(gains)[ranks])[port]
+    return loads

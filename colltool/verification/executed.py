@@ -16,7 +16,7 @@ from colltool.algorithms.executor import (
     group_links,
     run,
 )
-from colltool.algorithms.program import Program, Step, maker
+from colltool.algorithms.program import Program, Step, program_maker
 from colltool.algorithms.registry import Algorithm, Status
 from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
 from colltool.base.primitives import A2A, Pipeline, Terms
@@ -125,7 +125,7 @@ class Execution(NamedTuple):
 
 def flat_program(algorithm: Algorithm, group: Group, segments: int) -> Program:
     """The schedule of an algorithm, which must have one (see ``why_not_executed``)."""
-    make = maker(algorithm.primitive, algorithm.name)
+    make = program_maker(algorithm.primitive, algorithm.name)
     assert make is not None
     return make(group, segments)
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from colltool.algorithms.composed import NATURAL_ORDER, composition_names, find_composition
 from colltool.algorithms.executor import concatenated
-from colltool.algorithms.program import estimated_messages, maker
+from colltool.algorithms.program import estimated_messages, program_maker
 from colltool.algorithms.registry import Algorithm, find
 from colltool.base.arrays import is_array, least
 from colltool.base.primitives import AllPeers, Pair, Peers, Primitive, Ring, Switch
@@ -234,7 +234,7 @@ def _port_factors(algorithm: Algorithm, group: Group, share: float, *, streamed:
     """The transfer time of a schedule with each rank slow in turn, over that without a slow rank,
     shape (N,). Raises :class:`UnknownCost`."""
     name = _SAME_SCHEDULE.get(algorithm.name, algorithm.name)
-    make = maker(algorithm.primitive, name)
+    make = program_maker(algorithm.primitive, name)
     if make is None:
         raise UnknownCost(f"no schedule of {algorithm.name} is executed")
     if (

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import composition_names
 from colltool.algorithms.executor import Outcome
-from colltool.algorithms.program import estimated_messages, maker
+from colltool.algorithms.program import estimated_messages, program_maker
 from colltool.algorithms.registry import Algorithm, Choice, algorithms, find, on_request
 from colltool.algorithms.trace import Trace, Vectors
 from colltool.base.errors import ColltoolError, argument_text, localize
@@ -29,7 +29,7 @@ from colltool.estimate.results import Infeasible
 from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 from colltool.verification import executed
-from colltool.verification.custom_cost import check_ranks, custom_cost
+from colltool.verification.custom_cost import check_ranks, schedule_cost
 from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
 
 SEGMENTS = 16  # of pipelined algorithms by default
@@ -229,7 +229,7 @@ def why_not_executed(
     """Why an algorithm that runs on a group is not executed. Empty if it is."""
     # The schedule of this one is only for domains of different sizes.
     same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
-    if maker(algorithm.primitive, algorithm.name) is None or same_sizes:
+    if program_maker(algorithm.primitive, algorithm.name) is None or same_sizes:
         if algorithm.baseline:
             return "a baseline: the schedule of ring or pairwise over other links"
         return "no schedule is written for it"
@@ -318,7 +318,7 @@ def _badness(judged: tuple[Verdict, str]) -> int:
 def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     """Execute a custom schedule, whose result was checked when it was read."""
     check_ranks(schedule, run.placed)
-    cost_model = custom_cost(schedule, run.placed, run.options)
+    cost_model = schedule_cost(schedule, run.placed, run.options)
     counted, seconds = executed.execute_custom(run.placed, run.group, schedule.program(), run.size)
     note = "; ".join((f"{schedule.form}, {schedule.messages} messages", *schedule.notes))
     trace = None

@@ -18,7 +18,7 @@ import colltool.algorithms
 import colltool.extras.synthesis
 from colltool.algorithms.binary_trees import depths, double_tree_arrays, one_root_tree_arrays
 from colltool.algorithms.executor import Network, Outcome, run
-from colltool.algorithms.program import Program, Step, maker, step
+from colltool.algorithms.program import Program, Step, program_maker, step
 from colltool.algorithms.registry import find, usual_algorithms
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, Route, totals
 from colltool.network.group import Axis, Group, Topology
@@ -62,7 +62,7 @@ def group_of(n: int, topology: Topology = "star") -> Group:
 
 
 def made(primitive: Primitive, name: str, group: Group, segments: int = 1) -> Program:
-    make = maker(primitive, name)
+    make = program_maker(primitive, name)
     assert make is not None, f"no maker of {name}"
     return make(group, segments)
 

@@ -9,7 +9,7 @@ import colltool.algorithms
 from colltool.algorithms import executor
 from colltool.algorithms.composed import Order, compose
 from colltool.algorithms.executor import TierNetworks
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
@@ -165,7 +165,9 @@ def test_a_phase_carries_what_its_schedule_carries_alone():
     assert executor.run(
         compose(AR, "hierarchical", groups, ["ring", "double-binary-tree"], SEGMENTS), network.carry
     ).holds
-    assert executor.run(maker(AR, "double-binary-tree")(groups[1], SEGMENTS), alone.carry).holds
+    assert executor.run(
+        program_maker(AR, "double-binary-tree")(groups[1], SEGMENTS), alone.carry
+    ).holds
     assert network.networks[1].hops == alone.hops
     assert network.networks[1].peak == pytest.approx(alone.peak / 4)
     assert network.networks[1].busiest == pytest.approx(alone.busiest / 4)

@@ -5,7 +5,7 @@ import pytest
 from swept import swept
 
 from colltool.algorithms.executor import run
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.algorithms.registry import find
 from colltool.algorithms.rings import paths, rings
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Pipeline, Primitive, totals
@@ -47,7 +47,7 @@ def test_the_formula_of_the_rings_is_what_links_carry(primitive: Primitive, n: i
     group, network, make = (
         Group(n, "full_mesh"),
         MeshNetwork(n),
-        maker(primitive, "multi-link-ring"),
+        program_maker(primitive, "multi-link-ring"),
     )
     assert make is not None
     assert run(make(group, 1), network.carry).holds
@@ -60,7 +60,7 @@ def test_the_formula_of_the_rings_is_what_links_carry(primitive: Primitive, n: i
 @swept("n", SIZES[:8])
 @swept("primitive", [BC, REDUCE])
 def test_the_formula_of_the_chains_is_what_links_carry(primitive: Primitive, n: int) -> None:
-    group, make = Group(n, "full_mesh"), maker(primitive, "multi-link-chain")
+    group, make = Group(n, "full_mesh"), program_maker(primitive, "multi-link-chain")
     (terms,) = find(primitive, "multi-link-chain").schedule(group)
     assert make is not None
     assert terms.fill is not None

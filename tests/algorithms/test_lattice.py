@@ -102,7 +102,9 @@ def lattice(kind, shape) -> Group:
 
 def execute(primitive, name, group):
     network = LatticeNetwork(group.axes)
-    outcome = executor.run(program.maker(primitive, name)(group, segments_of(name)), network.carry)
+    outcome = executor.run(
+        program.program_maker(primitive, name)(group, segments_of(name)), network.carry
+    )
     assert outcome.holds, outcome
     return network
 
@@ -160,7 +162,7 @@ def test_multi_ring_loads_each_phase_as_its_formula_says(primitive, shape):
         phases[-1][0] += 1
         phases[-1][1].carry(batch, chunk_bytes)
 
-    assert executor.run(program.maker(primitive, "multi-ring")(group, 1), carry).holds
+    assert executor.run(program.program_maker(primitive, "multi-ring")(group, 1), carry).holds
     terms = find(primitive, "multi-ring").schedule(group)
     assert [pytest.approx(network.busiest) for _, network in phases] == [
         one.n_beta for one in terms
@@ -185,7 +187,7 @@ def test_every_message_goes_to_a_neighbour(name, kind, shape):
     if find(AR, name).why_not(group) is not None:
         return
     network = LatticeNetwork(group.axes)
-    for batch in program.maker(AR, name)(group, 1).batches:
+    for batch in program.program_maker(AR, name)(group, 1).batches:
         assert all(network.distance(one.src, one.dst) == 1 for one in batch)
 
 

@@ -13,7 +13,7 @@ from swept import swept
 import colltool
 from colltool.algorithms.executor import run
 from colltool.algorithms.libraries import NotRun
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.algorithms.registry import algorithms, on_request
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, totals
@@ -40,7 +40,7 @@ def test_against_a_ring_of_1024(servers: int, expect: float, rtol: float) -> Non
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (8, 1), (8, 3), (7, 7), (64, 8)])
 def test_the_executed_schedule_has_the_counts_of_the_formula(n: int, k: int) -> None:
     group, network = Group(n, "star", servers=k), Ports(n + k)
-    make = maker(AR, "parameter-server")
+    make = program_maker(AR, "parameter-server")
     assert make is not None
     assert run(make(group, 1), network.carry).holds
     assert (network.hops, network.busiest) == pytest.approx(totals(ROW.formula(group)))

@@ -14,7 +14,7 @@ import colltool
 import colltool.algorithms
 from colltool.algorithms.executor import concatenated
 from colltool.algorithms.partners import most_partners
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.algorithms.registry import Algorithm, find, usual_algorithms
 from colltool.base.primitives import AR, BC, Primitive, Rounds
 from colltool.estimate.routed_cost import _rounds
@@ -26,7 +26,7 @@ EVERYTHING = frozenset({"reduce", "multicast", "all_to_all"})
 
 
 def executed(primitive: Primitive, name: str, group: Group) -> int:
-    make = maker(primitive, name)
+    make = program_maker(primitive, name)
     assert make is not None
     met: list[set[int]] = [set() for _ in range(group.ranks + 100)]
     for batch in make(group, 8).batches:
@@ -42,7 +42,7 @@ def test_routes_meet_as_many_as_the_schedules_do(ranks: int) -> None:
     """A small double tree meets fewer, where ranks are parent and child in both trees."""
     group = Group(ranks, "star", scale_out=True, switch=EVERYTHING)
     for row in usual_algorithms():
-        if row.why_not(group) is None and maker(row.primitive, row.name) is not None:
+        if row.why_not(group) is None and program_maker(row.primitive, row.name) is not None:
             found, real = (
                 most_partners(row.schedule(group), group),
                 executed(row.primitive, row.name, group),
@@ -117,7 +117,7 @@ def test_rounds_join_the_pairs_that_the_schedule_joins(row: Algorithm, ranks: in
         if isinstance(terms.route, Rounds):
             for each, sent in _rounds(terms, terms.route, ranks):
                 priced[messages(sent.src, sent.dst), round(each.n_beta, 9)] += 1
-    make = maker(row.primitive, row.name)
+    make = program_maker(row.primitive, row.name)
     assert make is not None
     program = make(group, 1)
     done: Counter[tuple[frozenset[tuple[int, int]], float]] = Counter()

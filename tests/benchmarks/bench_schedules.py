@@ -11,14 +11,14 @@ import numpy as np
 
 import colltool
 from colltool.algorithms.executor import run
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.base.primitives import AR
 from colltool.network.group import Axis, Group
 from tests.wiring import LatticeNetwork, Ports
 
 
 def ring_512() -> None:
-    make = maker(AR, "ring")
+    make = program_maker(AR, "ring")
     assert make is not None
     assert run(make(Group(512, "star"), 1), Ports(512).carry).holds
 

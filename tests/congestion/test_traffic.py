@@ -14,7 +14,7 @@ from swept import swept
 
 import colltool
 from colltool.algorithms.executor import run
-from colltool.algorithms.program import Step, maker
+from colltool.algorithms.program import Step, program_maker
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
@@ -44,7 +44,7 @@ ANYWHERE = [row for row in ROWS if not row_by_formula(*row).by_axes]
 
 def executed(primitive: Primitive, name: str, group: Group) -> Pairs:
     """Bytes from every rank (row) to every other, in units of M, as the schedule sends them."""
-    make = maker(primitive, name)
+    make = program_maker(primitive, name)
     assert make is not None, f"no schedule of {name}"
     pairs = np.zeros((group.ranks, group.ranks))
 

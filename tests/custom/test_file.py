@@ -14,7 +14,7 @@ from swept import swept
 import colltool.algorithms
 import colltool.custom.file
 from colltool.algorithms.executor import run
-from colltool.algorithms.program import Program, maker
+from colltool.algorithms.program import Program, program_maker
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
@@ -38,7 +38,7 @@ GROUPS = (
 def shipped() -> Iterator[tuple[str, Program]]:
     for primitive in PRIMITIVES:
         for row in algorithms(primitive):
-            make = maker(primitive, row.name)
+            make = program_maker(primitive, row.name)
             for group in GROUPS:
                 if make is not None and row.why_not(group) is None:
                     yield row.name, make(group, 3)

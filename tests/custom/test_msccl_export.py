@@ -14,7 +14,7 @@ from small import fabric, star
 from swept import swept
 
 import colltool
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
@@ -37,7 +37,7 @@ GROUPS = (
 def shipped() -> Iterator[CustomSchedule]:
     for primitive in PRIMITIVES:
         for row in algorithms(primitive):
-            make = maker(primitive, row.name)
+            make = program_maker(primitive, row.name)
             for group in GROUPS:
                 if make is None or row.why_not(group):
                     continue

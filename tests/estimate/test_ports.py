@@ -9,7 +9,7 @@ from swept import swept
 
 import colltool
 from colltool.algorithms.executor import run
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.algorithms.registry import find, usual_algorithms
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive, totals
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
@@ -37,7 +37,7 @@ class OnePort(Ports):
 
 
 def _executed(primitive: Primitive, name: str, group: Group) -> tuple[int, Floats]:
-    make, network = maker(primitive, name), OnePort(group.ranks)
+    make, network = program_maker(primitive, name), OnePort(group.ranks)
     assert make is not None
     assert run(make(group, 1), network.carry).holds
     return network.hops, network.peak

@@ -11,7 +11,7 @@ from msccl_texts import all_gather_all_pairs, all_reduce_one_step, all_reduce_ri
 from swept import swept
 
 import colltool
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
@@ -43,7 +43,7 @@ def test_what_sends_as_a_shipped_schedule_costs_the_same(fabric: str, n: int, id
     seen = 0
     for primitive in PRIMITIVES:
         for row in algorithms(primitive):
-            make = maker(primitive, row.name)
+            make = program_maker(primitive, row.name)
             if (
                 make is None
                 or row.why_not(group)
@@ -77,7 +77,7 @@ def test_no_price_is_below_the_cut_bound(fabric: str, n: int) -> None:
     loaded, readings = colltool.load_fabric(fabric), ModelOptions(ideal=True)
     group = flat_group(place(loaded, n), readings)[0]
     for row in algorithms(AR):
-        make = maker(AR, row.name)
+        make = program_maker(AR, row.name)
         if (
             make is None
             or row.name not in ("ring", "recursive-doubling", "rabenseifner", "two-shot")

@@ -15,7 +15,7 @@ from small import clos, fabric, full_mesh, mesh, star, torus
 from swept import swept
 
 import colltool
-from colltool.algorithms.program import maker
+from colltool.algorithms.program import program_maker
 from colltool.algorithms.registry import Algorithm, find, usual_algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, BC, REDUCE, totals
@@ -76,7 +76,7 @@ def test_uplinks_hide_a_slow_port_until_it_is_slower_than_they_are(name: str) ->
 def walked(row: Algorithm, group: Group, share: float, *, streamed: bool) -> list[float]:
     """The same by single messages: each rank's port out and in, a step at a time; ranks one after
     the other as the slow one."""
-    make = maker(row.primitive, row.name)
+    make = program_maker(row.primitive, row.name)
     assert make is not None
     program = make(group, slow_rank.SEGMENTS)
     steps: list[dict[tuple[int, str], float]] = []
@@ -107,7 +107,7 @@ def walked(row: Algorithm, group: Group, share: float, *, streamed: bool) -> lis
 ON_PORTS = [
     row
     for row in usual_algorithms()
-    if maker(row.primitive, row.name)
+    if program_maker(row.primitive, row.name)
     and row.why_not(Group(8, "star", switch=frozenset(CAN))) is None
 ]
 

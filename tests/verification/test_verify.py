@@ -148,7 +148,7 @@ def test_a_wrong_formula_is_a_mismatch_or_a_bound(
 def test_a_wrong_schedule_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
     from colltool.algorithms import program as makers
 
-    make = makers.maker(AR, "ring")
+    make = makers.program_maker(AR, "ring")
     assert make is not None
 
     def stops_early(group: registry.Group, segments: int):  # type: ignore[no-untyped-def]

@@ -7,8 +7,9 @@ from xml.etree import ElementTree as ET
 
 from colltool.base.errors import printable
 from colltool.base.formatting import counted, format_time
+from colltool.extras.pictures.drawing.endpoints import Focus
 from colltool.extras.pictures.drawing.lattice import zoom
-from colltool.extras.pictures.drawing.svg import DARK, LIGHT, Area, Canvas, Focus, TextColumn, rules
+from colltool.extras.pictures.drawing.svg import DARK, LIGHT, Area, Canvas, TextColumn, rules
 from colltool.extras.pictures.drawing.tiers import DRAWN
 from colltool.fabric.model import Fabric
 from colltool.render.dispatch import described, on_fabric

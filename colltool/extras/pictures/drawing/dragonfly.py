@@ -6,8 +6,8 @@ from __future__ import annotations
 from itertools import combinations
 
 from colltool.base.formatting import counted, format_rate
-from colltool.extras.pictures.drawing.endpoints import draw_endpoint, write_endpoints
-from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, on_circle
+from colltool.extras.pictures.drawing.endpoints import Focus, draw_endpoint, write_endpoints
+from colltool.extras.pictures.drawing.svg import Area, Canvas, TextColumn, on_circle
 from colltool.network.wires import DragonflyWires
 from colltool.render.views.fabric_diagram import TierDiagram
 from colltool.render.views.fabric_parts import switches_text

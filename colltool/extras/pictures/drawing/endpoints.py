@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from colltool.extras.pictures.drawing.svg import Canvas, Focus, TextColumn
+from typing import NamedTuple
+
+from colltool.extras.pictures.drawing.svg import Canvas, TextColumn
 from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text
 
 LINK = 12.0  # pixels from a switch to an endpoint below it
 _SIDE = 8.0
+
+
+class Focus(NamedTuple):
+    """The endpoint of a tier from which lines zoom into the card of the next tier below: the middle
+    of its bottom edge, and half its width; pixels."""
+
+    x: float
+    y: float
+    half: float
 
 
 def write_endpoints(words: TextColumn, diagram: TierDiagram, drawn: int | None = None) -> None:

@@ -7,7 +7,8 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn
+from colltool.extras.pictures.drawing.endpoints import Focus
+from colltool.extras.pictures.drawing.svg import Area, Canvas, TextColumn
 from colltool.network.group import Axis
 from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text, ports_text
 

@@ -10,8 +10,8 @@ from typing import NamedTuple, assert_never
 
 from colltool.base.formatting import counted
 from colltool.extras.pictures.drawing.dragonfly import draw_dragonfly
-from colltool.extras.pictures.drawing.endpoints import draw_endpoint, write_endpoints
-from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, on_circle
+from colltool.extras.pictures.drawing.endpoints import Focus, draw_endpoint, write_endpoints
+from colltool.extras.pictures.drawing.svg import Area, Canvas, TextColumn, on_circle
 from colltool.network.wires import DragonflyWires, GraphWires, HyperXWires, Wires
 from colltool.render.views.fabric_diagram import TierDiagram
 from colltool.render.views.fabric_parts import link_text, switches_text

@@ -63,15 +63,6 @@ def on_circle(middle: tuple[float, float], radius: float, count: int) -> list[tu
     return places
 
 
-class Focus(NamedTuple):
-    """The endpoint that the next card zooms into: the middle of its bottom edge, and half its
-    width."""
-
-    x: float
-    y: float
-    half: float
-
-
 def rules(colours: dict[Tone, str]) -> str:
     """CSS of the classes of a drawing."""
     found = []
@@ -106,7 +97,9 @@ class Canvas:
         """A line of text; if it does not fit, it is clipped and has the whole as its tooltip."""
         full_text = printable(text)
         line = clipped_to(full_text, room, size, bold=bold)
-        self.line_of_text(x, y, line, full_text, tone=tone, size=size, bold=bold, anchor=anchor)
+        self.text_with_tooltip(
+            x, y, line, full_text, tone=tone, size=size, bold=bold, anchor=anchor
+        )
 
     def box(
         self,
@@ -177,7 +170,7 @@ class Canvas:
         for number in (-1, 0, 1):
             self.dot(x + number * step, y, min(1.4, step / 3))
 
-    def line_of_text(
+    def text_with_tooltip(
         self,
         x: float,
         y: float,
@@ -221,12 +214,12 @@ class TextColumn:
     def write(self, text: str, *, tone: Tone = "ct-ink", most: int = 6, bold: bool = False) -> None:
         """Text wrapped into at most ``most`` lines, with a tooltip on the last if it is clipped."""
         full_text = printable(" ".join(text.split()))
-        lines = lines_of(full_text, self.area.width / (BOLD if bold else 1), TEXT, most)
+        lines = lines_of(full_text, self.area.width, TEXT, most, bold=bold)
         last = len(lines) - 1
         for number, line in enumerate(lines):
             tooltip = full_text if number == last and line.endswith("...") else line
             y = self.bottom + LINE * number + TEXT
-            self.canvas.line_of_text(self.area.left, y, line, tooltip, tone=tone, bold=bold)
+            self.canvas.text_with_tooltip(self.area.left, y, line, tooltip, tone=tone, bold=bold)
         self.bottom += LINE * len(lines)
 
     def note(self, text: str) -> None:
@@ -248,29 +241,37 @@ def _n(value: float) -> str:
 
 
 # Widths of letters, as shares of the font size, on the wide side: no font is at hand to measure.
-NARROW, USUAL, CAPITAL, WIDE = 0.42, 0.65, 0.8, 1.0
-BOLD = 1.12  # times as wide
+_NARROW = 0.42
+_USUAL = 0.65
+_CAPITAL = 0.8
+_WIDE = 1.0
+_BOLD_FACTOR = 1.12  # times as wide as the same letter in regular weight
 _LONGEST = 1000  # letters; no line has more
-_NARROW = frozenset(" .,:;'|!()[]/-fijlrtI")
-_WIDE = frozenset("mwMW%@+=<>~#")
+_NARROW_LETTERS = frozenset(" .,:;'|!()[]/-fijlrtI")
+_WIDE_LETTERS = frozenset("mwMW%@+=<>~#")
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
     """Estimated width in pixels at a font size of ``size`` pixels."""
-    return sum(map(_width, text)) * size * (BOLD if bold else 1.0)
+    return sum(map(_width, text)) * _font(size, bold=bold)
 
 
-def _width(char: str) -> float:
-    if char in _NARROW:
-        return NARROW
-    if char in _WIDE or not char.isascii():
-        return WIDE
-    return CAPITAL if char.isupper() or char in "&$" else USUAL
+def _width(letter: str) -> float:
+    if letter in _NARROW_LETTERS:
+        return _NARROW
+    if letter in _WIDE_LETTERS or not letter.isascii():
+        return _WIDE
+    return _CAPITAL if letter.isupper() or letter in "&$" else _USUAL
+
+
+def _font(size: float, *, bold: bool) -> float:
+    """The size of a regular font whose letters are as wide."""
+    return size * _BOLD_FACTOR if bold else size
 
 
 def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
     """The text, cut and ended with ``...`` if it is wider than ``room`` pixels at this font size."""
-    font = size * (BOLD if bold else 1.0)
+    font = _font(size, bold=bold)
     if _fitting(text, room / font) == len(text):
         return text
     length = _fitting(text, (room - width_of("...", size, bold=bold)) / font)
@@ -279,28 +280,29 @@ def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> st
 
 def _fitting(text: str, widest: float) -> int:
     """How many letters fit into ``widest`` font sizes."""
-    wide = 0.0
-    for number, char in enumerate(text):
-        wide += _width(char)
-        if wide > widest + 1e-9:
+    width = 0.0
+    for number, letter in enumerate(text):
+        width += _width(letter)
+        if width > widest + 1e-9:
             return number
     return len(text)
 
 
-def lines_of(text: str, room: float, size: float, most: int) -> list[str]:
+def lines_of(text: str, room: float, size: float, most: int, *, bold: bool = False) -> list[str]:
     """The text wrapped into at most ``most`` lines; the last ends in ``...`` if it was cut."""
     lines: list[str] = []
+    font = _font(size, bold=bold)
     for word in text.split():
         start = 0
         while start < len(word):
-            end = start + max(_fitting(word[start : start + _LONGEST], room / size), 1)
+            end = start + max(_fitting(word[start : start + _LONGEST], room / font), 1)
             piece = word[start:end]
             start = end
             longer = f"{lines[-1]} {piece}" if lines else piece
-            if lines and width_of(longer, size) <= room:
+            if lines and width_of(longer, font) <= room:
                 lines[-1] = longer
             else:
                 lines.append(piece)
     if len(lines) <= most:
         return lines
-    return [*lines[: most - 1], clipped_to(" ".join(lines[most - 1 :]), room, size)]
+    return [*lines[: most - 1], clipped_to(" ".join(lines[most - 1 :]), room, font)]

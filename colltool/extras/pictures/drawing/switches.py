@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from colltool.extras.pictures.drawing.endpoints import write_endpoints
-from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, Tone
+from colltool.extras.pictures.drawing.endpoints import Focus, write_endpoints
+from colltool.extras.pictures.drawing.svg import Area, Canvas, TextColumn, Tone
 from colltool.render.views.fabric_diagram import (
     LevelDiagram,
     TierDiagram,

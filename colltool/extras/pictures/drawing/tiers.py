@@ -7,10 +7,10 @@ from itertools import combinations
 
 from colltool.base.formatting import counted
 from colltool.extras.pictures.drawing import switches
-from colltool.extras.pictures.drawing.endpoints import write_endpoints
+from colltool.extras.pictures.drawing.endpoints import Focus, write_endpoints
 from colltool.extras.pictures.drawing.lattice import draw_lattice, drawn_places
 from colltool.extras.pictures.drawing.routed import draw_routed, drawn_ranks
-from colltool.extras.pictures.drawing.svg import Area, Canvas, Focus, TextColumn, on_circle
+from colltool.extras.pictures.drawing.svg import Area, Canvas, TextColumn, on_circle
 from colltool.network.group import JoinedBy
 from colltool.render.views.fabric_diagram import TierDiagram
 
