@@ -1,123 +1,111 @@
-"""What versions of NCCL's search do differently, a row each, and what its settings change."""
+"""What versions of NCCL's search do differently (``versions.toml``), and what its settings change."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+from colltool.base.cache import packaged_toml
 from colltool.libraries.nccl.topology.kinds import KINDS, LOC, P2C, PHB, PIX, PXB, SYS
 
 RELEASE = "2.30.7"
 """The release that is computed unless another is named."""
 
-_BEFORE_AMPERE = (40_000, 30_000, 20_000, 18_000, 15_000, 12_000, 10_000, 9_000, 7_000, 6_000)
-_UP_TO_AMPERE_INSIDE = (*_BEFORE_AMPERE, 5_000, 4_000, 3_000)
-_UP_TO_AMPERE_ACROSS = (
-    *(48_000, 30_000, 28_000, 24_000, 20_000, 18_000, 15_000, 12_000, 10_000, 9_000, 7_000),
-    *(6_000, 5_000, 4_000, 3_000, 2_400, 1_200, 240, 120),
-)
-_HOPPER_INSIDE = (
-    *(60_000, 50_000, 40_000, 30_000, 24_000, 20_000, 15_000, 12_000, 11_000, 6_000, 3_000),
-)
-_LOW_ACROSS = (
-    *(42_000, 40_000, 30_000, 24_000, 22_000, 20_000, 17_500, 15_000, 12_000, 6_000, 3_000),
-    *(2_400, 1_200, 240, 120),
-)
-_HOPPER_ACROSS = (48_000, 45_000, *_LOW_ACROSS)
-_HIGH_INSIDE = (90_000, 80_000, 70_000, 60_000, 50_000)
-_LOW_INSIDE = (40_000, 30_000, 24_000, 20_000, 19_000)
+# Rates that are tried for a channel, falling, in MB/s.
+Rates = tuple[int, ...]
 
 
 class Version(NamedTuple):
     """A version's search.
 
     Args:
-        since: the first release that does so.
-        nearest_kind_first: a path is better by type, then rate, then links; else if it has fewer
-            links and a higher rate. A GPU's CPU likewise.
+        since: the first release that searches so.
+        read_in: the release whose source was read for it.
+        nearest_kind_first: of two paths the one of the nearer type is better, then the one with the
+            higher rate, then the one of fewer links. Before: only one that has fewer links and a
+            higher rate. The same for the CPU of a GPU.
         rails: rails and planes of NICs are read.
-        farthest_before_hopper: GPUs before Hopper may reach NICs at SYS, not at the farthest type.
+        farthest_before_hopper: GPUs before Hopper may reach NICs by a path of any type up to SYS,
+            not only up to the farthest one that the node has.
         nic_over_c2c: a NIC on the CPU of a GPU with C2C is near (P2C), and a GPU relays to it.
         blackwell_link_MBps: one NVLink from compute capability 100 on.
-        blackwell_inside, blackwell_across: MB/s a channel that are tried from there on.
         nvls_channels_grow: NVLS's channels become the communicator's if they are more.
-        peers, gdr: the farthest types of path on which GPUs copy to each other, and NICs read and
-            write GPUs; None: NCCL's own choice by the host.
+        peers: the farthest type of path on which GPUs copy to each other; None: NCCL's own choice
+            by the host.
+        gdr: the farthest type of path on which NICs read and write GPUs.
         pxn: GPUs relay to NICs.
-        cross_nic: NCCL_CROSS_NIC.
+        cross_nic: the setting NCCL_CROSS_NIC: whether a ring may leave a node by another NIC than
+            it came by. 0: never, 1: yes, 2: where that is faster.
     """
 
     since: tuple[int, ...]
-    nearest_kind_first: bool = True
-    rails: bool = True
-    farthest_before_hopper: bool = True
-    nic_over_c2c: bool = True
-    blackwell_link_MBps: int = 40_100
-    blackwell_inside: tuple[int, ...] = (*_HIGH_INSIDE, 45_000, *_LOW_INSIDE, 18_000)
-    blackwell_across: tuple[int, ...] = (
-        *(96_000, 86_000, 80_000, 48_000, 45_100),
-        *_LOW_ACROSS,
-    )
-    nvls_channels_grow: bool = False
+    read_in: str
+    ampere_inside: Rates
+    ampere_across: Rates
+    hopper_inside: Rates
+    hopper_across: Rates
+    blackwell_inside: Rates
+    blackwell_across: Rates
+    blackwell_link_MBps: int
+    nearest_kind_first: bool
+    rails: bool
+    farthest_before_hopper: bool
+    nic_over_c2c: bool
+    nvls_channels_grow: bool
+    # of the settings, not of the version
     peers: int | None = None
     gdr: int = P2C
     pxn: bool = True
     cross_nic: int = 2
 
-    def speeds(self, sm: int, *, across: bool) -> tuple[int, ...]:
-        """The rates a channel that are tried, falling, in MB/s."""
+    def speeds(self, sm: int, *, across: bool) -> Rates:
+        """The rates that are tried for a channel of GPUs of a compute capability."""
         if sm >= 100:
             return self.blackwell_across if across else self.blackwell_inside
         if sm >= 90:
-            return _HOPPER_ACROSS if across else _HOPPER_INSIDE
-        return _UP_TO_AMPERE_ACROSS if across else _UP_TO_AMPERE_INSIDE
+            return self.hopper_across if across else self.hopper_inside
+        return self.ampere_across if across else self.ampere_inside
 
 
-_NEWEST = Version((2, 30, 7))
-_2_30_3 = _NEWEST._replace(since=(2, 30, 3), nearest_kind_first=False, rails=False)
-_2_29_7 = _2_30_3._replace(
-    since=(2, 29, 7), blackwell_across=(96_000, 80_000, 48_000, 45_100, *_LOW_ACROSS)
-)
-_2_29_2 = _2_29_7._replace(
-    since=(2, 29, 0), blackwell_across=(96_000, 48_000, 45_100, *_LOW_ACROSS)
-)
-_2_28_9 = _2_29_2._replace(
-    since=(2, 28, 0),
-    farthest_before_hopper=False,
-    blackwell_inside=(*_HIGH_INSIDE, *_LOW_INSIDE, 18_000),
-)
-_2_27_7 = _2_28_9._replace(since=(2, 27, 0), nic_over_c2c=False, nvls_channels_grow=True)
-_2_26_2 = _2_27_7._replace(
-    since=(2, 26, 0),
-    blackwell_link_MBps=40_000,
-    blackwell_inside=(*_HIGH_INSIDE, *_LOW_INSIDE),
-    blackwell_across=_HOPPER_ACROSS,
-)
-_VERSIONS = (_NEWEST, _2_30_3, _2_29_7, _2_29_2, _2_28_9, _2_27_7, _2_26_2)
+@cache
+def _versions() -> list[Version]:
+    """All versions, newest first."""
+    found = []
+    fields = {}
+    for row in packaged_toml(Path(__file__).with_suffix(".toml"))["version"]:
+        for key, value in row.items():
+            fields[key] = tuple(value) if isinstance(value, list) else value
+        found.append(Version(**fields))
+    return found
 
 
 def version_of(release: str) -> Version:
-    """The search of a release such as 2.28.9: the newest row that is not newer, 2.30's of what names
-    no patch; before 2.26 that row.
+    """The search of a release: that of the newest version that is not newer than it.
 
-    >>> version_of("2.30").since, version_of("2.29.1").since
-    ((2, 30, 7), (2, 29, 0))
+    A release without a patch is taken for its last one, and one before 2.26 for 2.26:
+
+    >>> [version_of(release).read_in for release in ("2.29.1", "2.29", "2.30", "2.24.3")]
+    ['2.29.2', '2.29.7', '2.30.7', '2.26.2']
     """
     parts = tuple(map(int, re.findall(r"\d+", release)[:3]))
     if len(parts) < 3:
-        # a minor version stands for its last patch
         parts = (*parts, 99)
-    for version in _VERSIONS:
+    for version in _versions():
         if version.since <= parts:
             return version
-    return _VERSIONS[-1]
+    return _versions()[-1]
 
 
-# levels as numbers, as before 2.5
+# NCCL_P2P_LEVEL and NCCL_NET_GDR_LEVEL as numbers, as releases before 2.5 had them
 _LEVELS = {"0": LOC, "1": PIX, "2": PXB, "3": PXB, "4": PHB, "5": SYS}
 SETTINGS = (
-    *("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL", "NCCL_PXN_DISABLE"),
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_PXN_DISABLE",
     "NCCL_CROSS_NIC",
 )
 """The settings that :func:`with_settings` knows."""
