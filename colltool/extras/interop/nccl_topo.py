@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
@@ -35,37 +36,67 @@ from colltool.fabric.uneven import check_even
 from colltool.libraries.nccl.topology.system import MAX_GPUS
 
 ANY_NVSWITCH = "fffffff:ff:ff.0"
-# PCI classes of what NVLinks lead to, of a switch, and of a GPU
+# PCI classes, six hex digits: of a bridge such as an NVSwitch, a PCI switch, a GPU, and NICs.
 _NVSWITCH_CLASS = "0x068000"
 _SWITCH_CLASS = "0x060400"
 _GPU_CLASS = "0x030200"
+_INFINIBAND_CLASS = f"{INFINIBAND}00"
+_ETHERNET_CLASS = f"{NETWORK}0000"
 # GPUs of a file that names a generation and no device
 _BY_GENERATION = {"volta": "V100", "ampere": "A100", "hopper": "H100", "blackwell": "B200"}
-# arch, vendor, familyid and modelid of the hosts' CPUs; Intel's model is that of the GPU's time
-_CPUS = {
-    "intel": ("x86_64", "GenuineIntel", 6),
-    "amd": ("x86_64", "AuthenticAMD", 143),
-    "arm": ("arm64", "ARM", 8),
-}
-_MODELS = {"amd": 49, "arm": 3393}
-_INTEL_MODELS = ((100, 207), (90, 143), (0, 106))
-# GT/s of a lane, slowest first
-_GENERATIONS = (8, 16, 32, 64)
-_NO_SLOT_GENERATION = 32
+# GT/s of a lane, by generation of PCIe from the third on; each carries GT/s / 8 GB/s
+_PCIE_GTPS = (8, 16, 32, 64)
+# GT/s of a GPU that is in no slot
+_NO_SLOT_GTPS = 32
 _FIRST_MULTICAST_SM = 90
 
-# of a GPU: the one that its links lead to, None for NVSwitches, and their number
-GpuLinks = list[tuple[int | None, int]]
+
+class Cpu(NamedTuple):
+    """A CPU as NCCL's file names it."""
+
+    arch: str
+    vendor: str
+    familyid: int
+    modelid: int
+
+
+_CPUS = {
+    "intel": Cpu("x86_64", "GenuineIntel", 6, 106),
+    "amd": Cpu("x86_64", "AuthenticAMD", 143, 49),
+    "arm": Cpu("arm64", "ARM", 8, 3393),
+}
+# Intel's model beside GPUs of a compute capability and later; 106 before
+_INTEL_MODELS = {100: 207, 90: 143}
+
+
+@dataclass(frozen=True)
+class NvLinks:
+    """NVLinks of a GPU that lead to the same."""
+
+    to: int | None  # a GPU of the node; None: NVSwitches
+    count: int
+
+
+@dataclass(frozen=True)
+class Nics:
+    """The NICs of a node; none where the whole fabric is one node."""
+
+    count: int = 0
+    medium: str = ""
+    Bps: float = 0.0  # of each, one way
 
 
 class NodeParts(NamedTuple):
     """What a node has, as its fabric states it.
 
     Args:
-        model: of the GPUs; ``usual``: what such hosts have.
-        gpus: of the node, ``per_host`` on a host.
+        model: of the GPUs.
+        usual: what hosts of such GPUs have.
+        gpus: how many the file has.
+        per_host: how many of them are on a host.
         links: of each GPU.
-        nics: of the node, for a medium, each of so many bytes/s one way.
+        nics: of all these GPUs together.
+        gpudirect: whether NICs read and write GPUs.
         cpu: intel, amd or arm.
     """
 
@@ -73,13 +104,10 @@ class NodeParts(NamedTuple):
     usual: UsualHost
     gpus: int
     per_host: int
-    links: list[GpuLinks]
-    nics: int
-    medium: str
-    nic_Bps: float
+    links: list[list[NvLinks]]
+    nics: Nics
     gpudirect: bool
     cpu: str
-    notes: tuple[str, ...]
 
     @property
     def hosts(self) -> int:
@@ -101,8 +129,9 @@ def nccl_topo(fabric: Fabric, gpus: int | None = None) -> tuple[str, tuple[str, 
     for host in range(node.hosts):
         _add_host(root, node, host)
     title = f"colltool export nccl-topo: {counted(node.gpus, 'GPU')} of {fabric.name}"
-    comments = "".join(map(comment_text, (title, *node.notes)))
-    return comments + root.text(), node.notes
+    notes = tuple(_notes(node, fabric))
+    comments = "".join(map(comment_text, (title, *notes)))
+    return comments + root.text(), notes
 
 
 def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
@@ -114,46 +143,58 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
         what = f"colltool does not know the slots of hosts of {model}"
         fix = "dump a node's own: NCCL_TOPO_DUMP_FILE=node.xml"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    inner = fabric.tiers[0]
-    medium = media_of(fabric)[0]
-    networked = medium is not None and medium.name in NETWORKS
-    whole = 1 if networked or capabilities_of(inner).joins == "hosts" else inner.endpoints
-    links: list[GpuLinks] = [[] for _ in range(whole)]
+    whole = _gpus_of_whole_node(fabric)
+    links: list[list[NvLinks]] = [[] for _ in range(whole)]
     if whole > 1 and not _in_slots(fabric):
-        links = _links(fabric, inner, model)
-    most = min(whole, MAX_GPUS)
+        links = _links(fabric, fabric.tiers[0], model)
     count = whole if gpus is None else gpus
+    most = min(whole, MAX_GPUS)
     if not 1 <= count <= most:
         what = f"NCCL's file of a node of {fabric.name} has at most {counted(most, 'GPU')}, not {count}"
         raise ColltoolError(what, argument="ranks", fix=f"such as {argument_text('ranks', most)}")
-    outer = fabric.tiers[1:] if whole > 1 else fabric.tiers
-    nics = 0
-    rate_Bps = 0.0
-    nic_medium = ""
-    if outer:
-        nics = _nic_count(fabric, outer[0], count)
-        rate_Bps = outer[0].bandwidth
-        position = len(fabric.tiers) - len(outer)
-        found = media_of(fabric)[position]
-        nic_medium = found.name if found is not None else "roce"
-    facts = fabric.library_facts
-    cpu = facts.cpu if facts is not None else None
-    per_host = min(PER_HOST.get(fabric.device or "", whole), whole)
-    node = NodeParts(
+    return NodeParts(
         model=model,
         usual=usual,
         gpus=count,
-        per_host=per_host,
+        per_host=min(PER_HOST.get(fabric.device or "", whole), whole),
         links=links[:count],
-        nics=nics,
-        medium=nic_medium,
-        nic_Bps=rate_Bps,
+        nics=_nics(fabric, count, network=1 if whole > 1 else 0),
         gpudirect=has_gpudirect(fabric),
-        cpu=cpu or ("arm" if usual.c2c else "intel"),
-        notes=(),
+        cpu=_stated_cpu(fabric) or ("arm" if usual.c2c else "intel"),
     )
-    switched = capabilities_of(inner).joined_by == "switches"
-    return node._replace(notes=tuple(_notes(node, switched=switched, stated_cpu=cpu is not None)))
+
+
+def _gpus_of_whole_node(fabric: Fabric) -> int:
+    """GPUs that the innermost tier joins; 1 where that is a network already."""
+    medium = media_of(fabric)[0]
+    networked = medium is not None and medium.name in NETWORKS
+    inner = fabric.tiers[0]
+    return 1 if networked or capabilities_of(inner).joins == "hosts" else inner.endpoints
+
+
+def _stated_cpu(fabric: Fabric) -> str | None:
+    facts = fabric.library_facts
+    return facts.cpu if facts is not None else None
+
+
+def _nics(fabric: Fabric, gpus: int, network: int) -> Nics:
+    """The NICs of so many GPUs of a node, as prices count them.
+
+    Args:
+        network: the number of the tier that joins nodes.
+    """
+    if network == len(fabric.tiers):
+        return Nics()
+    tier = fabric.tiers[network]
+    count = gpus * tier.ports
+    sizing = capabilities_of(tier).sizing
+    if sizing is not None:
+        count = min(count, sizing.rails * sizing.nics_per_rail)
+    facts = fabric.library_facts
+    if facts is not None and facts.nics is not None:
+        count = max(1, facts.nics * gpus // fabric.tiers[0].endpoints)
+    medium = media_of(fabric)[network]
+    return Nics(count, "roce" if medium is None else medium.name, tier.bandwidth)
 
 
 def _model(fabric: Fabric) -> str:
@@ -188,19 +229,19 @@ def _in_slots(fabric: Fabric) -> bool:
     return medium is not None and medium.name.startswith("pcie")
 
 
-def _links(fabric: Fabric, tier: Tier, model: str) -> list[GpuLinks]:
+def _links(fabric: Fabric, tier: Tier, model: str) -> list[list[NvLinks]]:
     """The NVLinks of each GPU: to NVSwitches, or to the others."""
     each_Bps = nvlink_Bps(model)
     kind = capabilities_of(tier)
-    found: list[GpuLinks] = [[] for _ in range(tier.endpoints)]
+    found: list[list[NvLinks]] = [[] for _ in range(tier.endpoints)]
     if kind.joined_by == "switches":
-        count = _link_count(tier, tier.bandwidth * tier.ports, each_Bps)
-        if not _stands_for_pairs(tier, model, count):
+        of_gpu = _link_count(tier, tier.bandwidth * tier.ports, each_Bps)
+        if not _stands_for_pairs(tier, model, of_gpu):
             for links in found:
-                links.append((None, count))
+                links.append(NvLinks(None, of_gpu))
             return found
         every = range(tier.endpoints)
-        pair_Bps = count * each_Bps / (tier.endpoints - 1)
+        pair_Bps = of_gpu * each_Bps / (tier.endpoints - 1)
         bundles = iter((LinkBundle(every, every, pair_Bps, 0.0, all_pairs=True),))
     elif kind.axes or switch_count(tier):
         what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {kind.label}"
@@ -210,18 +251,19 @@ def _links(fabric: Fabric, tier: Tier, model: str) -> list[GpuLinks]:
     for bundle in bundles:
         for link in bundle.each():
             a, b = link.near.start, link.far.start
-            count = _link_count(tier, link.Bps, each_Bps)
-            found[a].append((b, count))
-            found[b].append((a, count))
+            of_pair = _link_count(tier, link.Bps, each_Bps)
+            found[a].append(NvLinks(b, of_pair))
+            found[b].append(NvLinks(a, of_pair))
     return found
 
 
-def _stands_for_pairs(tier: Tier, model: str, count: int) -> bool:
-    """Whether a star is one in the file alone: NVSwitches of Hopper and later multicast."""
+def _stands_for_pairs(tier: Tier, model: str, of_gpu: int) -> bool:
+    """Whether a star of ``of_gpu`` links a GPU is links between every two GPUs, as it has no
+    multicast, which NVSwitches of Hopper and later have."""
     if {"reduce", "multicast"} <= capabilities_of(tier).operations:
         return False
     sm = usual_host(model).sm or 0
-    return sm >= _FIRST_MULTICAST_SM and count % (tier.endpoints - 1) == 0
+    return sm >= _FIRST_MULTICAST_SM and of_gpu % (tier.endpoints - 1) == 0
 
 
 def _link_count(tier: Tier, rate_Bps: float, each_Bps: float) -> int:
@@ -234,43 +276,26 @@ def _link_count(tier: Tier, rate_Bps: float, each_Bps: float) -> int:
     return count
 
 
-def _nic_count(fabric: Fabric, tier: Tier, gpus: int) -> int:
-    """NICs of so many GPUs of a node: as prices count them."""
-    sizing = capabilities_of(tier).sizing
-    count = gpus * tier.ports
-    if sizing is not None:
-        count = min(count, sizing.rails * sizing.nics_per_rail)
-    facts = fabric.library_facts
-    if facts is not None and facts.nics is not None:
-        whole = fabric.tiers[0].endpoints
-        count = max(1, facts.nics * gpus // whole)
-    return count
-
-
-def _notes(node: NodeParts, *, switched: bool, stated_cpu: bool) -> Iterator[str]:
+def _notes(node: NodeParts, fabric: Fabric) -> Iterator[str]:
     """What the fabric does not say."""
     yield (
         "bus ids are made up: NCCL finds GPUs and NICs by them, so put in those that nvidia-smi and"
         " lspci print on the machine"
     )
-    usual = node.usual
-    if usual.per_switch:
-        on = (
-            "each GPU with its NIC"
-            if usual.per_switch == 1
-            else f"{usual.per_switch} GPUs with their NICs"
-        )
-        place = f"a PCI switch for {on}"
-    else:
-        place = "GPUs and NICs in slots of the CPUs"
+    place = "GPUs and NICs in slots of the CPUs"
+    if node.usual.per_switch == 1:
+        place = "a PCI switch for each GPU with its NIC"
+    elif node.usual.per_switch:
+        place = f"a PCI switch for {node.usual.per_switch} GPUs with their NICs"
     yield f"slots are taken as in usual hosts of {node.model}: {place}"
-    first = node.links[0]
-    if switched and first and first[0][0] is not None:
-        count = first[0][1]
+    links = node.links[0]
+    switched = capabilities_of(fabric.tiers[0]).joined_by == "switches"
+    if switched and links and links[0].to is not None:
+        count = links[0].count
         yield f"the star of NVLinks has no multicast: it is taken for {count} between every two GPUs"
-    if node.medium == "tcpx":
+    if node.nics.medium == "tcpx":
         yield "NCCL's file does not tell TCPX from TCP sockets: fabric import reads sockets"
-    if not stated_cpu:
+    if _stated_cpu(fabric) is None:
         yield f"the hosts' CPUs are taken to be {node.cpu.title()}'s: library.cpu states them"
     if node.hosts > 1:
         yield (
@@ -283,22 +308,13 @@ def _notes(node: NodeParts, *, switched: bool, stated_cpu: bool) -> Iterator[str
 
 
 def _add_host(root: Element, node: NodeParts, host: int) -> None:
-    """Add the CPUs of a host and all below them."""
-    first = host * node.per_host
-    present = min(node.per_host, node.gpus - first)
+    """Add the CPUs of a host and all below them. GPUs have numbers on the host, from ``first_rank``
+    on as ranks."""
+    first_rank = host * node.per_host
+    present = min(node.per_host, node.gpus - first_rank)
     per_cpu = node.usual.per_cpu or ceil(node.per_host / 2)
-    arch, vendor, family = _CPUS[node.cpu]
-    sm = node.usual.sm or 0
-    intel = next(number for least, number in _INTEL_MODELS if sm >= least)
     for numa in range(ceil(present / per_cpu)):
-        cpu = root.add(
-            "cpu",
-            numaid=numa,
-            arch=arch,
-            vendor=vendor,
-            familyid=family,
-            modelid=_MODELS.get(node.cpu, intel),
-        )
+        cpu = root.add("cpu", numaid=numa, **_cpu_of(node)._asdict())
         if node.hosts > 1:
             cpu.attributes["host_hash"] = hex(host + 1)
         gpus = range(numa * per_cpu, min(present, (numa + 1) * per_cpu))
@@ -307,85 +323,94 @@ def _add_host(root: Element, node: NodeParts, host: int) -> None:
             below = cpu
             if node.usual.per_switch:
                 busid = f"0000:{1 + start // per_switch:02x}:00.0"
-                below = _add_slot(cpu, busid, _SWITCH_CLASS, "", _gpu_lane(node))
-            for gpu in range(start, min(start + per_switch, gpus.stop)):
-                _add_gpu(below, node, first, gpu)
-            for gpu in range(start, min(start + per_switch, gpus.stop)):
-                _add_nics(below, node, first, gpu)
+                below = _add_slot(cpu, busid, _SWITCH_CLASS, "", _gpu_GTps(node))
+            together = range(start, min(start + per_switch, gpus.stop))
+            for gpu in together:
+                _add_gpu(below, node, first_rank, gpu)
+            for gpu in together:
+                _add_nics(below, node, first_rank, gpu)
+
+
+def _cpu_of(node: NodeParts) -> Cpu:
+    """The CPUs of the hosts; Intel's model is that of the GPUs' time."""
+    cpu = _CPUS[node.cpu]
+    if node.cpu == "intel":
+        for first_sm, modelid in _INTEL_MODELS.items():
+            if (node.usual.sm or 0) >= first_sm:
+                return cpu._replace(modelid=modelid)
+    return cpu
 
 
 def _gpu_busid(number: int) -> str:
     return f"0001:{number + 1:02x}:00.0"
 
 
-def _gpu_lane(node: NodeParts) -> int:
+def _gpu_GTps(node: NodeParts) -> int:
     """GT/s of a lane of a GPU's slot."""
     if node.usual.slot_Bps is None:
-        return _NO_SLOT_GENERATION
+        return _NO_SLOT_GTPS
     return round(node.usual.slot_Bps / SLOT_LANES / LANE_BPS)
 
 
-def _add_slot(parent: Element, busid: str, pci_class: str, device: str, lane: int) -> Element:
+def _nic_GTps(node: NodeParts) -> int:
+    """GT/s of a lane of a NIC's slot: those of the GPU, or as many more as carry the NIC."""
+    for lane in _PCIE_GTPS:
+        if lane >= _gpu_GTps(node) and lane * SLOT_LANES * LANE_BPS >= node.nics.Bps:
+            return lane
+    return _PCIE_GTPS[-1]
+
+
+def _add_slot(parent: Element, busid: str, pci_class: str, device: str, lane_GTps: int) -> Element:
     slot = parent.add("pci", busid=busid)
     slot.attributes["class"] = pci_class
     if device:
         slot.attributes["vendor"], slot.attributes["device"] = device.split(":")[:2]
-    slot.attributes["link_speed"] = f"{lane:.1f} GT/s PCIe"
+    slot.attributes["link_speed"] = f"{lane_GTps:.1f} GT/s PCIe"
     slot.attributes["link_width"] = str(SLOT_LANES)
     return slot
 
 
-def _add_gpu(parent: Element, node: NodeParts, first: int, number: int) -> None:
-    """Add a GPU, by its number on its host, whose first GPU has rank ``first``."""
+def _add_gpu(parent: Element, node: NodeParts, first_rank: int, number: int) -> None:
+    """Add a GPU, by its number on its host."""
+    rank = first_rank + number
     slot = _add_slot(
-        parent, _gpu_busid(number), _GPU_CLASS, accelerator_id(node.model), _gpu_lane(node)
+        parent, _gpu_busid(number), _GPU_CLASS, accelerator_id(node.model), _gpu_GTps(node)
     )
-    gpu = slot.add(
-        "gpu", dev=number, sm=node.usual.sm, rank=first + number, gdr=int(node.gpudirect)
-    )
-    for other, count in node.links[first + number]:
-        if other is not None and other >= node.gpus:
-            continue
-        target = ANY_NVSWITCH
-        leads_to = _NVSWITCH_CLASS
-        if other is not None:
-            target = _gpu_busid(other)
-            leads_to = _GPU_CLASS
-        gpu.add("nvlink", target=target, count=count, tclass=leads_to)
+    gpu = slot.add("gpu", dev=number, sm=node.usual.sm, rank=rank, gdr=int(node.gpudirect))
+    for links in node.links[rank]:
+        if links.to is None:
+            gpu.add("nvlink", target=ANY_NVSWITCH, count=links.count, tclass=_NVSWITCH_CLASS)
+        elif links.to < node.gpus:
+            target = _gpu_busid(links.to)
+            gpu.add("nvlink", target=target, count=links.count, tclass=_GPU_CLASS)
     if node.usual.c2c:
-        links, MBps = node.usual.c2c.split("x")
-        gpu.add("c2c", bw=MBps, count=links)
+        count, MBps = node.usual.c2c.split("x")
+        gpu.add("c2c", bw=MBps, count=count)
 
 
-def _add_nics(parent: Element, node: NodeParts, first: int, gpu: int) -> None:
-    """Add the NICs of a GPU: an even share of the node's."""
-    lane = _gpu_lane(node)
-    # a slot carries its NIC
-    for known in _GENERATIONS:
-        if known >= lane:
-            lane = known
-            if known * SLOT_LANES * LANE_BPS >= node.nic_Bps:
-                break
-    pci_class = f"{INFINIBAND}00" if node.medium == "ib" else f"{NETWORK}0000"
-    name = "eth" if node.medium in ("socket", "tcpx") else "mlx5_"
+def _nics_of_gpu(node: NodeParts, rank: int) -> list[int]:
+    """The node's NICs beside a GPU: all are dealt evenly to all. Of 4 NICs and 8 GPUs, NIC 1 is
+    beside GPU 2, and none beside GPU 3."""
+    count = node.nics.count
+    return [nic for nic in range(count) if nic * node.gpus // count == rank]
+
+
+def _add_nics(parent: Element, node: NodeParts, first_rank: int, gpu: int) -> None:
+    """Add the NICs beside a GPU, by its number on its host."""
+    nics = node.nics
+    pci_class = _INFINIBAND_CLASS if nics.medium == "ib" else _ETHERNET_CLASS
+    device = nic_id("socket" if nics.medium == "tcpx" else nics.medium, nics.Bps)
+    name = "eth" if nics.medium in ("socket", "tcpx") else "mlx5_"
     # NICs are counted on each host
-    before = first * node.nics // node.gpus
-    for nic in range(node.nics):
-        if nic * node.gpus // node.nics != first + gpu:
-            continue
-        number = nic - before
-        slot = _add_slot(
-            parent,
-            f"0002:{number + 1:02x}:00.0",
-            pci_class,
-            nic_id("socket" if node.medium == "tcpx" else node.medium, node.nic_Bps),
-            lane,
-        )
+    on_earlier_hosts = first_rank * nics.count // node.gpus
+    for nic in _nics_of_gpu(node, first_rank + gpu):
+        number = nic - on_earlier_hosts
+        slot = _add_slot(parent, f"0002:{number + 1:02x}:00.0", pci_class, device, _nic_GTps(node))
         slot.add("nic").add(
             "net",
             name=f"{name}{number}",
             dev=number,
-            speed=round(node.nic_Bps * 8e-6),
+            speed=round(nics.Bps * 8e-6),
             port=1,
             guid=hex(0x100 + nic),
             gdr=int(node.gpudirect),
