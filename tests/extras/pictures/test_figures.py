@@ -19,9 +19,10 @@ from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes
 from colltool.calibration.calibrate import Calibration
 from colltool.extras.pictures.plot import VIEWS, chart_of, drawn, page_svg, picture
-from colltool.extras.pictures.plot.chart import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
+from colltool.extras.pictures.plot.crossover_chart import ribbons_of
+from colltool.extras.pictures.plot.look import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
 from colltool.extras.pictures.plot.page import PAGE_COLOURS, GlyphOutlines
-from colltool.extras.pictures.plot.times import longest, ribbons_of
+from colltool.extras.pictures.plot.times import longest
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

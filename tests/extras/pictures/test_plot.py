@@ -22,7 +22,7 @@ from colltool.calibration.sentences import FitFinding
 from colltool.calibration.usable_points import ExcludedSize
 from colltool.diagnosis.results import ValidatedPoint, ValidatedSeries, Validation
 from colltool.extras.pictures.plot import chart_of, check_plot, drawn, page_svg, picture
-from colltool.extras.pictures.plot.fits import Quantity, calibration_panels, judged_panels
+from colltool.extras.pictures.plot.curves import Quantity, calibration_panels, judged_panels
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Point, Series
 

@@ -25,9 +25,13 @@ from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown, Crossover
-from colltool.extras.pictures.plot import choices, fits, times
-from colltool.extras.pictures.plot.chart import STYLE, Chart, draw_chart
+from colltool.extras.pictures.plot import fits, sweep_charts, times
+from colltool.extras.pictures.plot.comparison_chart import comparison_chart
+from colltool.extras.pictures.plot.crossover_chart import crossover_chart
+from colltool.extras.pictures.plot.look import STYLE
 from colltool.extras.pictures.plot.page import GlyphOutlines, inline_svg
+from colltool.extras.pictures.plot.panels import Chart, draw_chart
+from colltool.extras.pictures.plot.sensitivity_chart import sensitivity_chart
 from colltool.training.plan import Plan
 
 if TYPE_CHECKING:
@@ -37,22 +41,23 @@ ChartOf = Callable[[Any, bool], Chart]
 """Makes the chart of a result; True is for a page, which has room for fewer panels."""
 
 
-def _over_size(chart: Callable[..., Chart]) -> dict[str, ChartOf]:
+def _time_and_busbw(chart: Callable[..., Chart]) -> dict[str, ChartOf]:
+    """The two views of a chart over message size."""
     return {quantity: partial(chart, quantity=quantity) for quantity in ("time", "busbw")}
 
 
 VIEWS: dict[type, dict[str, ChartOf]] = {
-    Sweep: {"map": choices.map_chart, "busbw": choices.lines_chart},
-    Comparison: {"busbw": choices.comparison_chart},
-    Sensitivity: {"spread": choices.sensitivity_chart},
+    Sweep: {"map": sweep_charts.map_chart, "busbw": sweep_charts.lines_chart},
+    Comparison: {"busbw": comparison_chart},
+    Sensitivity: {"spread": sensitivity_chart},
     Breakdown: {"phases": times.breakdown_chart},
     Plan: {"step": times.plan_chart},
     Plans: {"step": times.plans_chart},
-    Crossover: {"sizes": times.crossover_chart},
+    Crossover: {"sizes": crossover_chart},
     TraceComparison: {"calls": times.trace_chart},
     Diagnosis: {"busbw": fits.diagnosis_chart},
-    Calibration: _over_size(fits.calibration_chart),
-    Validation: _over_size(fits.validation_chart),
+    Calibration: _time_and_busbw(fits.calibration_chart),
+    Validation: _time_and_busbw(fits.validation_chart),
 }
 """Which results can be plotted, and their views by name; the first is the default."""
 

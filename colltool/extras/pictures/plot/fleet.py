@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING
 from colltool.base.formatting import counted, whole_percent
 from colltool.diagnosis.fleet import SLOW
 from colltool.diagnosis.results import Fleet, FleetPair
-from colltool.extras.pictures.plot.chart import (
-    COLOURS,
-    GREY,
-    Chart,
-    Key,
-    Panel,
-    text_in,
-    thinned,
-)
+from colltool.extras.pictures.plot.look import GREEN, ORANGE, PALE_GREY, SKY, VERMILION, text_in
+from colltool.extras.pictures.plot.panels import Chart, Key, Panel
+from colltool.extras.pictures.plot.ticks import thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,12 +20,12 @@ if TYPE_CHECKING:
 # Colours by the share of the median that a pair reaches at least: green, sky, orange; below these
 # vermilion. Pairs within 95% differ by no more than runs of one pair do; below 60% most have lost
 # links.
-_LEVELS = {0.95: COLOURS[2], SLOW: COLOURS[0], 0.6: COLOURS[1]}
-_BELOW = COLOURS[5]
+_LEVELS = {0.95: GREEN, SLOW: SKY, 0.6: ORANGE}
+_BELOW = VERMILION
 _KEYS = (
     *(Key(f"from {whole_percent(level)}", colour) for level, colour in _LEVELS.items()),
     Key(f"below {whole_percent(min(_LEVELS))}", _BELOW),
-    Key("failed", GREY),
+    Key("failed", PALE_GREY),
 )
 _MOST_NUMBERED = 24  # hosts whose cells have room for a number
 
@@ -59,7 +53,7 @@ def _look(pair: FleetPair) -> tuple[str, str]:
     """Colour of a pair's cell, and the text in it."""
     share = pair.of_fleet
     if pair.failed or share is None:
-        return GREY, "x"
+        return PALE_GREY, "x"
     reached = (colour for level, colour in _LEVELS.items() if share >= level)
     return next(reached, _BELOW), f"{100 * share:.0f}"
 

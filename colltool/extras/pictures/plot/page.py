@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from colltool.extras.pictures.plot.chart import GRID, INK, LINE, PAPER, SOFT
+from colltool.extras.pictures.plot.look import GRID, INK, LINE, PAPER, SOFT
 
 PAGE_COLOURS = {
     INK: "--ct-ink",

@@ -1,14 +1,13 @@
-"""Stacked bars of time (the phases of a collective, a training step and its memory, the calls of a
-trace), and the crossover chart, with ribbons over sizes for the fastest algorithm."""
+"""Stacked bars of time: the phases of a collective, a training step and its memory, the calls of a
+trace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from math import inf, log
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from colltool.analysis.jobs import Plans
 from colltool.base.formatting import (
@@ -17,35 +16,29 @@ from colltool.base.formatting import (
     format_time,
     percent,
     size_text,
-    title_size,
 )
 from colltool.diagnosis.trace_results import CallTotal, TraceComparison
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
-from colltool.estimate.results import AlgorithmPair, Breakdown, Crossover
-from colltool.extras.pictures.plot.chart import (
-    ACROSS,
-    COLOURS,
-    DARK_TEXT,
-    GREY,
-    NAMES_WIDE,
+from colltool.estimate.results import Breakdown
+from colltool.extras.pictures.plot.look import (
+    HIDDEN_HATCH,
+    PALE_GREY,
+    SKY,
+    colour_of,
+    hatch_of,
+    letter,
+)
+from colltool.extras.pictures.plot.panels import (
     Bar,
     BarPiece,
     Chart,
     Key,
     Panel,
     bars_panel,
-    colour_of,
-    hatch_of,
-    letter,
     lettered_keys,
-    letters,
-    log_scale,
-    name_rows,
-    text_in,
 )
 from colltool.render.dispatch import on_fabric
 from colltool.render.estimates import heading
-from colltool.render.views.crossover import crossover_title, library_title
 from colltool.render.views.plan import plan_title
 from colltool.render.views.trace import trace_title, trace_verdict
 from colltool.training.memory import Memory
@@ -53,12 +46,12 @@ from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 _SOFTWARE = "--"  # hatch of software time; not dots: as SVG curves they take 10 KB per colour
 _AXIS_END_FACTOR = 2.5  # times the estimate: where the axis ends; longer baselines get an arrow
 _MOST_BARS = 16  # calls of a trace
-_CALL = COLOURS[0]  # one colour for all calls of a trace
+_CALL = SKY  # one colour for all calls of a trace
 
 _short = partial(format_time, digits=3)
 _bytes = partial(format_bytes, digits=3)
@@ -72,7 +65,7 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
     bars = [Bar(row.title, _total_pieces(row), _short(total))]
     if row.streams:
         for at, phase in enumerate(row.phases):
-            latency = _piece(phase.alpha_s, colour_of(at), ACROSS)
+            latency = _piece(phase.alpha_s, colour_of(at), HIDDEN_HATCH)
             bandwidth = _piece(phase.bandwidth_s, colour_of(at), text=letter(at))
             title = f"{letter(at)}, streamed"
             bars.append(Bar(title, (latency, bandwidth), _short(float(phase.total_s))))
@@ -91,10 +84,10 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
 def _baseline_bar(baseline: AlgorithmEstimate, total_s: float) -> Bar:
     """The bar of a flat algorithm, and how many times the ``total_s`` of the estimate it takes."""
     pieces = (
-        _piece(baseline.steps_s, GREY, ACROSS),
-        _piece(baseline.moved_s, GREY),
-        _piece(baseline.overhead_s, GREY, "xx"),
-        _piece(max(0.0, baseline.rest_s), GREY, _SOFTWARE),
+        _piece(baseline.steps_s, PALE_GREY, HIDDEN_HATCH),
+        _piece(baseline.moved_s, PALE_GREY),
+        _piece(baseline.overhead_s, PALE_GREY, "xx"),
+        _piece(max(0.0, baseline.rest_s), PALE_GREY, _SOFTWARE),
     )
     took_s = float(baseline.total_s)
     return Bar(baseline.title, pieces, f"{_short(took_s)}, {format_factor(took_s / total_s, 3)}")
@@ -104,10 +97,14 @@ def _phase_keys(estimate: AlgorithmEstimate) -> list[Key]:
     """The legend: a colour per phase, then what is no phase, then what hatching means."""
     keys = lettered_keys(map(_phase, estimate.phases))
     if estimate.overhead_s:
-        keys.append(Key(f"launch overhead {_short(float(estimate.overhead_s))}", GREY, "xx"))
+        keys.append(Key(f"launch overhead {_short(float(estimate.overhead_s))}", PALE_GREY, "xx"))
     if estimate.rest_s > 0:
-        keys.append(Key(f"software {_short(float(estimate.rest_s))}", GREY, _SOFTWARE))
-    return [*keys, Key("hatched: latency (alpha)", GREY, ACROSS), Key("plain: bandwidth", GREY)]
+        keys.append(Key(f"software {_short(float(estimate.rest_s))}", PALE_GREY, _SOFTWARE))
+    return [
+        *keys,
+        Key("hatched: latency (alpha)", PALE_GREY, HIDDEN_HATCH),
+        Key("plain: bandwidth", PALE_GREY),
+    ]
 
 
 def _phase_shares(estimate: AlgorithmEstimate) -> str:
@@ -137,16 +134,16 @@ def _total_pieces(estimate: AlgorithmEstimate) -> list[BarPiece]:
     have their latencies and one bandwidth, that of the busiest tier."""
     pieces = []
     for at, phase in enumerate(estimate.phases):
-        pieces.append(_piece(phase.alpha_s, colour_of(at), ACROSS, letter(at)))
+        pieces.append(_piece(phase.alpha_s, colour_of(at), HIDDEN_HATCH, letter(at)))
         if not estimate.streams:
             seconds = float(phase.bandwidth_s)
             pieces.append(_piece(seconds, colour_of(at), text=f"{letter(at)} {_short(seconds)}"))
     if estimate.streams:
-        pieces.append(_piece(estimate.moved_s, GREY, text="at once"))
+        pieces.append(_piece(estimate.moved_s, PALE_GREY, text="at once"))
     # a library may take less than the wires' α, which has no piece
     rest_s = max(0.0, estimate.rest_s)
-    pieces.append(_piece(estimate.overhead_s, GREY, "xx", "launch"))
-    pieces.append(_piece(rest_s, GREY, _SOFTWARE))
+    pieces.append(_piece(estimate.overhead_s, PALE_GREY, "xx", "launch"))
+    pieces.append(_piece(rest_s, PALE_GREY, _SOFTWARE))
     return pieces
 
 
@@ -155,7 +152,7 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
     names = [part.name for part in result.parts]
     step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
     control_step = _short(result.control_step_s)
-    label_end = Bar("free network", (_piece(result.control_step_s, GREY),), control_step)
+    label_end = Bar("free network", (_piece(result.control_step_s, PALE_GREY),), control_step)
     panels = [bars_panel([step, label_end], _short, "the step, and the same with a free network")]
     paces = {found.sent.call.dimension for found in result.collectives if found.paces}
     bars = [_hiding(at, part) for at, part in enumerate(result.parts) if part.name in paces]
@@ -198,7 +195,10 @@ def _hiding(at: int, part: StepPart) -> Bar:
     """The bar of a kind of communication: how much of it compute hides."""
     pieces = []
     texts = []
-    for seconds, how, hatch in ((part.hidden_s, "hidden", ACROSS), (part.exposed_s, "exposed", "")):
+    for seconds, how, hatch in (
+        (part.hidden_s, "hidden", HIDDEN_HATCH),
+        (part.exposed_s, "exposed", ""),
+    ):
         pieces.append(BarPiece(seconds, how, colour_of(at), hatch))
         if seconds:
             texts.append(f"{_short(seconds)} {how}")
@@ -269,7 +269,7 @@ def trace_chart(result: TraceComparison, _paged: bool) -> Chart:
     totals = longest(result)
     bars = list(map(_call_bar, totals))
     keys = (
-        Key("hatched: hidden under compute", _CALL, ACROSS),
+        Key("hatched: hidden under compute", _CALL, HIDDEN_HATCH),
         Key("plain: exposed", _CALL),
         Key("expected of the fabric"),
     )
@@ -290,7 +290,7 @@ def _call_bar(call: CallTotal) -> Bar:
     took = _short(call.total_s)
     if call.of_expected is not None:
         took += f", {percent(call.of_expected, 0)} of expected"
-    hidden = BarPiece(call.total_s - call.exposed_s, "hidden", _CALL, ACROSS)
+    hidden = BarPiece(call.total_s - call.exposed_s, "hidden", _CALL, HIDDEN_HATCH)
     exposed = BarPiece(call.exposed_s, "exposed", _CALL)
     expected = None if call.expected_s is None else call.expected_s * call.calls
     return Bar(name, (hidden, exposed), took, expected)
@@ -299,121 +299,3 @@ def _call_bar(call: CallTotal) -> Bar:
 def longest(result: TraceComparison) -> list[CallTotal]:
     """The calls that took most in all, as many as a chart has bars."""
     return sorted(result.totals, key=lambda call: -call.total_s)[:_MOST_BARS]
-
-
-_USUAL = (1e3, 1e9)  # bytes that the axis of a crossover shows at least
-_BEYOND = 30.0  # factor by which the axis goes past the outermost change
-_MOST_PAIRS = 6  # of algorithms with a ribbon each
-_TALL = 0.27  # half the height of a ribbon, as a share of its row
-
-
-class Stretch(NamedTuple):
-    """The algorithm that wins from one size to another (None: without end), with its protocol where
-    known."""
-
-    from_bytes: float
-    to_bytes: float | None
-    name: str
-    protocol: str = ""
-
-
-class Ribbon(NamedTuple):
-    """A row of the crossover chart: which algorithm wins at each size, in ascending stretches."""
-
-    title: str
-    stretches: Sequence[Stretch]
-
-    @property
-    def changes(self) -> list[float]:
-        """Sizes where another algorithm begins to win."""
-        return [stretch.from_bytes for stretch in self.stretches[1:]]
-
-
-def ribbons_of(result: Crossover) -> list[Ribbon]:
-    """A ribbon for each pair of algorithms, for all of them, and for the library's own picks."""
-    found = []
-    for pair in result.pairs[:_MOST_PAIRS]:
-        found.append(Ribbon(f"{pair.a} or {pair.b}", list(_pair_stretches(pair))))
-    found.append(Ribbon("fastest of all", _stretches(result.winners)))
-    found.append(Ribbon(f"what {library_title(result)} picks", _stretches(result.picks)))
-    return [ribbon for ribbon in found if ribbon.stretches]
-
-
-def _stretches(winners: Iterable[Any]) -> list[Stretch]:
-    fields = attrgetter("from_bytes", "to_bytes", "algorithm", "protocol")
-    return [Stretch(*fields(winner)) for winner in winners]
-
-
-def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
-    start = 1.0
-    last = pair.dominates
-    for crossing in pair.crossings:
-        yield Stretch(start, crossing.bytes, crossing.faster_below)
-        start = crossing.bytes
-        last = crossing.faster_above
-    if last is not None:
-        yield Stretch(start, to_bytes=None, name=last)
-
-
-def crossover_chart(result: Crossover, _paged: bool) -> Chart:
-    ribbons = ribbons_of(result)
-    stretches = chain.from_iterable(ribbon.stretches for ribbon in ribbons)
-    names = list(dict.fromkeys(stretch.name for stretch in stretches))
-    steps = [f"{winner.algorithm} from {_bytes(winner.from_bytes)}" for winner in result.winners]
-    title = crossover_title(result)
-    alt = f"Who is fastest over message size: {title}. Of all: {', '.join(steps)}."
-    pairs = result.pairs[:_MOST_PAIRS]
-    if pairs:
-        alt += f" {'; '.join(map(_pair_text, pairs))}."
-    panel = Panel(partial(_ribbons, ribbons, names), 0.62 * len(ribbons) + 0.5)
-    return Chart(title, alt, (panel,), lettered_keys(names))
-
-
-def _pair_text(pair: AlgorithmPair) -> str:
-    text = f"always {pair.dominates}" if pair.dominates else "the same"
-    if pair.crossings:
-        changes = []
-        for crossing in pair.crossings:
-            changes.append(f"{crossing.faster_above} from {_bytes(crossing.bytes)}")
-        text = ", ".join(changes)
-    return f"{pair.a} or {pair.b}: {text}"
-
-
-def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
-    """Which algorithm runs at which size: the fastest of all, and what the library picks."""
-    changes = list(chain.from_iterable(ribbon.changes for ribbon in ribbons))
-    # At least the usual sizes, and beyond them room around every change.
-    low = max(1.0, min(_USUAL[0], min(changes, default=inf) / _BEYOND))
-    high = max(_USUAL[1], max(changes, default=0.0) * _BEYOND)
-    inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # a factor of e on the axis
-    for row, ribbon in enumerate(ribbons):
-        for stretch in ribbon.stretches:
-            start = max(stretch.from_bytes, low)
-            end = min(stretch.to_bytes or high, high)
-            if start < end:
-                most = letters(inches_per_e * log(end / start))
-                at = names.index(stretch.name)
-                _draw_stretch(axes, row, (start, end), stretch.protocol, at, most)
-        label_end = low
-        # A size too close to the last is left out: the table has it.
-        for size in ribbon.changes:
-            text = _bytes(size)
-            if size > low and inches_per_e * log(size / label_end) >= 0.065 * len(text):
-                axes.text(size, row - _TALL - 0.05, text, ha="center", va="bottom", fontsize=7)
-                label_end = size
-    log_scale(axes, "x", (low, high), title_size)
-    axes.set_xlabel("message size")
-    name_rows(axes, [ribbon.title for ribbon in ribbons], NAMES_WIDE * inches)
-    axes.set_ylim(len(ribbons) - 0.5, -0.6)
-
-
-def _draw_stretch(
-    axes: Axes, row: int, ends: tuple[float, float], protocol: str, at: int, most: int
-) -> None:
-    """Draw where an algorithm wins, with its letter and protocol if at most ``most`` letters."""
-    colour = colour_of(at)
-    look: dict[str, Any] = {"facecolor": colour, "edgecolor": DARK_TEXT, "linewidth": 0.4}
-    axes.fill_between(ends, row - _TALL, row + _TALL, **look)
-    middle = (ends[0] * ends[1]) ** 0.5
-    text = f"{letter(at)} {protocol}".rstrip()
-    text_in(axes, (middle, row), colour, most, text, letter(at))

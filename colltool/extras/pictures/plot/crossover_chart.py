@@ -1,0 +1,141 @@
+"""The crossover chart: ribbons over message size, in the colour of the algorithm that is fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from math import inf, log
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool.base.formatting import format_bytes, title_size
+from colltool.estimate.results import AlgorithmPair, Crossover
+from colltool.extras.pictures.plot.look import DARK_TEXT, colour_of, letter, letters, text_in
+from colltool.extras.pictures.plot.panels import NAMES_WIDE, Chart, Panel, lettered_keys
+from colltool.extras.pictures.plot.ticks import log_scale, name_rows
+from colltool.render.views.explain import crossover_title, library_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Bytes that the axis shows at least.
+_LEAST_FROM = 1e3
+_LEAST_TO = 1e9
+_BEYOND = 30.0  # factor by which the axis goes past the outermost change
+_MOST_PAIRS = 6  # of algorithms with a ribbon each
+_TALL = 0.27  # half the height of a ribbon, as a share of its row
+
+_bytes = partial(format_bytes, digits=3)
+
+
+class Stretch(NamedTuple):
+    """The algorithm that wins from one size to another (None: without end), with its protocol where
+    known."""
+
+    from_bytes: float
+    to_bytes: float | None
+    name: str
+    protocol: str = ""
+
+
+class Ribbon(NamedTuple):
+    """A row of the crossover chart: which algorithm wins at each size, in ascending stretches."""
+
+    title: str
+    stretches: Sequence[Stretch]
+
+    @property
+    def changes(self) -> list[float]:
+        """Sizes where another algorithm begins to win."""
+        return [stretch.from_bytes for stretch in self.stretches[1:]]
+
+
+def ribbons_of(result: Crossover) -> list[Ribbon]:
+    """A ribbon for each pair of algorithms, for all of them, and for the library's own picks."""
+    found = []
+    for pair in result.pairs[:_MOST_PAIRS]:
+        found.append(Ribbon(f"{pair.a} or {pair.b}", list(_pair_stretches(pair))))
+    found.append(Ribbon("fastest of all", _stretches(result.winners)))
+    found.append(Ribbon(f"what {library_title(result)} picks", _stretches(result.picks)))
+    return [ribbon for ribbon in found if ribbon.stretches]
+
+
+def _stretches(winners: Iterable[Any]) -> list[Stretch]:
+    fields = attrgetter("from_bytes", "to_bytes", "algorithm", "protocol")
+    return [Stretch(*fields(winner)) for winner in winners]
+
+
+def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
+    start = 1.0
+    last = pair.dominates
+    for crossing in pair.crossings:
+        yield Stretch(start, crossing.bytes, crossing.faster_below)
+        start = crossing.bytes
+        last = crossing.faster_above
+    if last is not None:
+        yield Stretch(start, to_bytes=None, name=last)
+
+
+def crossover_chart(result: Crossover, _paged: bool) -> Chart:
+    ribbons = ribbons_of(result)
+    stretches = chain.from_iterable(ribbon.stretches for ribbon in ribbons)
+    names = list(dict.fromkeys(stretch.name for stretch in stretches))
+    steps = [f"{winner.algorithm} from {_bytes(winner.from_bytes)}" for winner in result.winners]
+    title = crossover_title(result)
+    alt = f"Who is fastest over message size: {title}. Of all: {', '.join(steps)}."
+    pairs = result.pairs[:_MOST_PAIRS]
+    if pairs:
+        alt += f" {'; '.join(map(_pair_text, pairs))}."
+    panel = Panel(partial(_ribbons, ribbons, names), 0.62 * len(ribbons) + 0.5)
+    return Chart(title, alt, (panel,), lettered_keys(names))
+
+
+def _pair_text(pair: AlgorithmPair) -> str:
+    text = f"always {pair.dominates}" if pair.dominates else "the same"
+    if pair.crossings:
+        changes = []
+        for crossing in pair.crossings:
+            changes.append(f"{crossing.faster_above} from {_bytes(crossing.bytes)}")
+        text = ", ".join(changes)
+    return f"{pair.a} or {pair.b}: {text}"
+
+
+def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
+    """Which algorithm runs at which size: the fastest of all, and what the library picks."""
+    changes = list(chain.from_iterable(ribbon.changes for ribbon in ribbons))
+    # At least the usual sizes, and beyond them room around every change.
+    low = max(1.0, min(_LEAST_FROM, min(changes, default=inf) / _BEYOND))
+    high = max(_LEAST_TO, max(changes, default=0.0) * _BEYOND)
+    inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # a factor of e on the axis
+    for row, ribbon in enumerate(ribbons):
+        for stretch in ribbon.stretches:
+            start = max(stretch.from_bytes, low)
+            end = min(stretch.to_bytes or high, high)
+            if start < end:
+                most = letters(inches_per_e * log(end / start))
+                at = names.index(stretch.name)
+                _draw_stretch(axes, row, (start, end), stretch.protocol, at, most)
+        label_end = low
+        # A size too close to the last is left out: the table has it.
+        for size in ribbon.changes:
+            text = _bytes(size)
+            if size > low and inches_per_e * log(size / label_end) >= 0.065 * len(text):
+                axes.text(size, row - _TALL - 0.05, text, ha="center", va="bottom", fontsize=7)
+                label_end = size
+    log_scale(axes, "x", (low, high), title_size)
+    axes.set_xlabel("message size")
+    name_rows(axes, [ribbon.title for ribbon in ribbons], NAMES_WIDE * inches)
+    axes.set_ylim(len(ribbons) - 0.5, -0.6)
+
+
+def _draw_stretch(
+    axes: Axes, row: int, ends: tuple[float, float], protocol: str, at: int, most: int
+) -> None:
+    """Draw where an algorithm wins, with its letter and protocol if at most ``most`` letters."""
+    colour = colour_of(at)
+    look: dict[str, Any] = {"facecolor": colour, "edgecolor": DARK_TEXT, "linewidth": 0.4}
+    axes.fill_between(ends, row - _TALL, row + _TALL, **look)
+    middle = (ends[0] * ends[1]) ** 0.5
+    text = f"{letter(at)} {protocol}".rstrip()
+    text_in(axes, (middle, row), colour, most, text, letter(at))

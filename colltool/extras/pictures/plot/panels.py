@@ -1,0 +1,231 @@
+"""Charts as data (panels, legend, alt text), drawn on a figure by :func:`draw_chart`; and panels of
+stacked bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltool.extras.pictures.plot.look import (
+    DARK_TEXT,
+    INK,
+    colour_of,
+    hatch_of,
+    letter,
+    letters,
+    text_in,
+    wrapped,
+)
+from colltool.extras.pictures.plot.ticks import name_rows, value_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# All in inches.
+PAGED = 9.4
+"""A picture on a page: its text is then as large as the page's on a screen of 1280 pixels."""
+ONE_COLUMN = 6.8  # a picture with one column of panels
+_OF_SEVERAL = 4.4  # each of several columns
+NAMES_WIDE = 0.24  # share of the width for the names of rows
+_MARK = 1.6  # points: width of a line across a bar
+
+
+class Panel(NamedTuple):
+    """``draw`` gets empty axes and their width in inches; ``inches`` is the height of the panel."""
+
+    draw: Callable[[Axes, float], None]
+    inches: float
+    title: str = ""
+
+
+class Key(NamedTuple):
+    """A legend entry: a coloured square, or without a colour the mark drawn across bars."""
+
+    label: str
+    colour: str = ""
+    hatch: str = ""
+
+
+def lettered_keys(labels: Iterable[str], *, hatched: bool = False) -> list[Key]:
+    """Legend entries with a letter and a colour each; ``hatched``: with a hatch where a colour
+    comes again."""
+    keys = []
+    for at, label in enumerate(labels):
+        hatch = hatch_of(at) if hatched else ""
+        keys.append(Key(f"{letter(at)}  {label}", colour_of(at), hatch))
+    return keys
+
+
+class Chart(NamedTuple):
+    """A picture as data: panels in rows, the legend below them, and a text in place of it all."""
+
+    title: str  # not drawn on a page, which has its own headings
+    alt: str
+    panels: Sequence[Panel]  # row by row
+    keys: Sequence[Key] = ()  # legend entries before those the panels label themselves
+    columns: int = 1
+    inches: float = 0.0  # width; 0 for the usual one
+    points: float = 11.0  # font size of the title
+
+
+def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any) -> Chart:
+    """A chart of the first panels; its title says how many tables were left out."""
+    most = 3 if paged else 6
+    if len(panels) > most:
+        title = f"{title} ({most} of {len(panels)} tables)"
+    return Chart(title, alt, panels[:most], columns=columns_of(len(panels), paged), **more)
+
+
+def columns_of(panels: int, paged: bool) -> int:
+    """Columns in which :func:`several` puts this many panels."""
+    return 1 if paged else min(2, panels)
+
+
+def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
+    """Draw on an empty figure; a paged one is as wide as the page."""
+    columns = chart.columns
+    width = chart.inches or _usual_width(columns, paged)
+    heights = []
+    for start in range(0, len(chart.panels), columns):
+        row = chart.panels[start : start + columns]
+        heights.append(max(panel.inches for panel in row))
+    grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+    for at, panel in enumerate(chart.panels):
+        axes = figure.add_subplot(grid[divmod(at, columns)])
+        panel.draw(axes, width / columns)
+        if panel.title:
+            title = wrapped(panel.title, 0.65 * width / columns, points=9)
+            axes.set_title(title, loc="left", fontweight="bold")
+    under = _draw_legend(chart.keys, figure, width)
+    if not paged:
+        figure.suptitle(wrapped(chart.title, 0.92 * width, chart.points), fontsize=chart.points)
+    figure.set_size_inches(width, sum(heights) + 0.7 + 0.18 * under)
+
+
+def _usual_width(columns: int, paged: bool) -> float:
+    if paged:
+        return PAGED
+    return ONE_COLUMN if columns == 1 else _OF_SEVERAL * columns
+
+
+def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
+    """Draw the legend below the panels, in as many columns as the longest label allows; return its
+    number of lines."""
+    handles: dict[str, Any] = {key.label: _handle(key, figure.axes[0]) for key in keys}
+    for axes in list(figure.axes):
+        axes_handles, names = axes.get_legend_handles_labels()
+        handles |= zip(map(str, names), axes_handles, strict=True)
+    if not handles:
+        return 0
+    labels = [wrapped(label, width - 0.8) for label in handles]
+    longest = max(map(len, "\n".join(labels).splitlines()))
+    across = max(1, min(len(labels), letters(width) // (longest + 9)))
+    figure.legend(
+        list(handles.values()), labels, loc="outside lower center", ncols=across, handlelength=3.2
+    )
+    return sum(1 + label.count("\n") for label in labels[::across])
+
+
+def _handle(key: Key, axes: Axes) -> Any:
+    """What the legend shows before a label: drawn on the axes, but without any point."""
+    if key.colour:
+        (handle,) = axes.fill([], [], **_area_style(key.colour, key.hatch))
+        return handle
+    (mark,) = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)
+    return mark
+
+
+def _area_style(colour: str, hatch: str) -> dict[str, Any]:
+    return {"facecolor": colour, "hatch": hatch, "edgecolor": DARK_TEXT, "linewidth": 0.4}
+
+
+class BarPiece(NamedTuple):
+    """A segment of a stacked bar; its text is drawn if it fits."""
+
+    amount: float
+    text: str
+    colour: str
+    hatch: str = ""
+
+
+class Bar(NamedTuple):
+    """A stacked bar: ``end_text`` is the text after its end, ``mark`` where a line is drawn across
+    it."""
+
+    name: str
+    pieces: Sequence[BarPiece]
+    end_text: str = ""
+    mark: float | None = None
+
+    @property
+    def length(self) -> float:
+        return sum(piece.amount for piece in self.pieces)
+
+    @property
+    def reach(self) -> float:
+        """Where its last part ends, bar or mark."""
+        return max(self.length, self.mark or 0.0)
+
+
+def bars_panel(
+    bars: Sequence[Bar],
+    show: Callable[[float], str],
+    title: str = "",
+    most: float = 0.0,
+    along: str = "",
+) -> Panel:
+    """Stacked horizontal bars, the first on top.
+
+    ``show`` writes a value of the axis, ``along`` is its label. It ends at ``most`` (0: the longest
+    bar); longer bars get an arrow.
+    """
+    return Panel(partial(_bars, bars, show, most, along), 0.5 * len(bars) + 0.5, title)
+
+
+def _bars(
+    bars: Sequence[Bar],
+    show: Callable[[float], str],
+    most: float,
+    along: str,
+    axes: Axes,
+    inches: float,
+) -> None:
+    """Draw the bars of :func:`bars_panel` on axes that are ``inches`` wide, names included."""
+    longest = max((bar.reach for bar in bars), default=0.0)
+    end = min(most or longest, longest) or 1.0
+    end_letters = max((len(bar.end_text) for bar in bars), default=0)
+    room = (1 - NAMES_WIDE) * inches - 0.2
+    # The axis goes on past the longest bar, so that the text behind it is not cut off.
+    scale = end / max(0.35, 1 - (end_letters + 2) / letters(room))
+    for row, bar in enumerate(bars):
+        stop = _draw_pieces(axes, row, bar.pieces, end, room / scale)
+        if bar.mark is not None:
+            axes.plot([bar.mark, bar.mark], [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
+        # a bar that is cut off gets an arrow; the factor is for rounding
+        arrow = "> " if bar.length > end * (1 + 1e-9) else ""
+        axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.end_text}", va="center")
+    name_rows(axes, [bar.name for bar in bars], NAMES_WIDE * inches)
+    axes.set_xlim(0, scale)
+    value_axis(axes, show)
+    axes.set_xlabel(along)
+
+
+def _draw_pieces(
+    axes: Axes, row: int, pieces: Iterable[BarPiece], end: float, inches_per_unit: float
+) -> float:
+    """Draw the pieces of a bar, cut at ``end``, a value of the axis; return where the last stops."""
+    left = 0.0
+    for piece in pieces:
+        shown = min(left + piece.amount, end) - left
+        if not shown:
+            continue
+        axes.barh(row, shown, left=left, height=0.62, **_area_style(piece.colour, piece.hatch))
+        # the whole text, just its letter, or nothing
+        most = letters(abs(shown) * inches_per_unit) - 1
+        texts = filter(None, (piece.text, piece.text.partition(" ")[0]))
+        box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
+        text_in(axes, (left + shown / 2, row), piece.colour, most, *texts, bbox=box)
+        left += shown
+    return left

@@ -1,0 +1,243 @@
+"""Charts of sweeps: a map of the fastest algorithm over two axes, and lines of its bus bandwidth
+along one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from math import nan, sqrt
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from colltool.analysis.cells import Cell
+from colltool.analysis.sweep import Pivot, Sweep, pivot_tables
+from colltool.base.errors import ColltoolError
+from colltool.base.formatting import format_rate, size_text
+from colltool.extras.pictures.plot.comparison_chart import PANEL_INCHES, over_size, pen_line
+from colltool.extras.pictures.plot.look import (
+    INK,
+    PAPER,
+    colour_of,
+    letter,
+    pen_of,
+    text_in,
+    wrapped,
+)
+from colltool.extras.pictures.plot.panels import (
+    ONE_COLUMN,
+    PAGED,
+    Chart,
+    Panel,
+    columns_of,
+    lettered_keys,
+    several,
+)
+from colltool.extras.pictures.plot.ticks import apart, slant, thinned
+from colltool.render.views.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# All in inches.
+_WIDEST_MAP = 16.0
+_CELL_WIDE = 0.42  # a column of cells, where there is room
+_LETTER_WIDE = 0.17  # the narrowest cell with a letter
+_CELL_HIGH = 0.3  # a row of cells
+_LEAST_HIGH = 0.8  # all rows
+_MOST_HIGH = 8.0
+_ROW_LABELS = 1.2  # at the left of a map
+_COLUMN_LABELS = 0.9  # below it
+
+_MOST_LINES = 8  # of a panel: as many pens as can be told apart
+_MOST_NAMED = 6  # algorithms that the alt text names
+# Marks of a change, larger than those of the lines and without filling.
+_HOLLOW: dict[str, Any] = {
+    "marker": "o",
+    "linestyle": "",
+    "markerfacecolor": PAPER,
+    "markersize": 7,
+}
+
+
+def map_chart(result: Sweep, paged: bool) -> Chart:
+    """A map of the fastest algorithm over two axes of a sweep."""
+    pivot = _pivot(result)
+    fastest = _fastest_of_cells(result)
+    names = list(dict.fromkeys(fastest))
+    tables = list(pivot_tables(result, pivot))
+    cells_across = len(axis_values(result, pivot.cols)) * columns_of(len(tables), paged)
+    width = PAGED
+    if not paged:
+        width = min(_WIDEST_MAP, max(ONE_COLUMN, _CELL_WIDE * cells_across + 2))
+    lettered = (width - _ROW_LABELS) / cells_across > _LETTER_WIDE
+    rows_high = max(_LEAST_HIGH, _CELL_HIGH * len(axis_values(result, pivot.rows)))
+    height = min(_MOST_HIGH, rows_high) + _COLUMN_LABELS
+    panels = []
+    for fixed, cells in tables:
+        draw = partial(
+            _draw_map, result=result, pivot=pivot, cells=cells, names=names, lettered=lettered
+        )
+        panels.append(Panel(draw, height, pivot_title(result, fixed)))
+    win_counts = Counter(fastest).most_common()
+    wins = ", ".join(f"{name} in {count}" for name, count in win_counts[:_MOST_NAMED])
+    if len(win_counts) > _MOST_NAMED:
+        wins += " and others"
+    over = f"{axis_title(pivot.cols)} across and {axis_title(pivot.rows)} down"
+    title = sweep_title(result)
+    alt = f"Map of the fastest schedule, {over}: {title}. Of {len(result.cells)} cells {wins}."
+    keys = lettered_keys(names)
+    return several(f"fastest: {title}", alt, panels, paged, keys=keys, inches=width)
+
+
+def _pivot(result: Sweep) -> Pivot:
+    """The axes of the sweep's own table; by default sizes across and the first other axis down."""
+    pivot = result.pivot or result.pivoted("algorithm").pivot
+    if not result.varied or pivot is None:
+        raise ColltoolError(
+            "one value on every axis makes no map", argument="plot", fix="several sizes or ranks"
+        )
+    return pivot
+
+
+def _fastest_of_cells(result: Sweep) -> list[str]:
+    """The fastest algorithm of each cell that has one."""
+    return [cell.algorithm for cell in result.cells if cell.algorithm]
+
+
+def _draw_map(
+    axes: Axes,
+    _inches: float,
+    *,
+    result: Sweep,
+    pivot: Pivot,
+    cells: list[list[Cell]],
+    names: list[str],
+    lettered: bool,
+) -> None:
+    """Draw a table of cells in the colours of their fastest algorithms, which ``names`` has in the
+    order of the legend."""
+    for row, line in enumerate(cells):
+        end = 0
+        for name, run in groupby(line, key=attrgetter("algorithm")):
+            start = end
+            end = start + len(list(run))
+            if name is None:
+                continue
+            key = names.index(name)
+            sides = (start - 0.5, end - 0.5)
+            axes.fill_between(sides, row - 0.5, row + 0.5, color=colour_of(key), linewidth=0)
+            # the letter in each cell, or once in the middle where cells are too narrow
+            columns = range(start, end) if lettered else [sum(sides) / 2]
+            for column in columns:
+                text_in(axes, (column, row), colour_of(key), 2, letter(key))
+    column_labels = _tick_labels(result, pivot.cols)
+    ticks = thinned(range(len(column_labels)), 14)
+    axes.set_xticks(ticks, [column_labels[tick] for tick in ticks], rotation=slant(ticks, 6))
+    row_labels = _tick_labels(result, pivot.rows)
+    ticks = thinned(range(len(row_labels)), 20)
+    axes.set_yticks(ticks, [wrapped(row_labels[tick], 1.6) for tick in ticks])
+    axes.set(xlabel=axis_title(pivot.cols), xlim=(-0.5, len(column_labels) - 0.5))
+    axes.set(ylabel=axis_title(pivot.rows), ylim=(len(row_labels) - 0.5, -0.5))
+    axes.grid(visible=False)
+
+
+def _tick_labels(result: Sweep, axis: str) -> list[str]:
+    values = axis_values(result, axis)
+    if axis == "bytes":
+        return list(map(size_text, map(float, values)))
+    return [shown(axis, value) for value in values]
+
+
+def lines_chart(result: Sweep, paged: bool) -> Chart:
+    """Bus bandwidth of the fastest algorithm along an axis of a sweep; hollow marks where the
+    fastest one changes."""
+    pivot = _pivot(result)
+    # message size goes along the axis, whatever the table has
+    if pivot.rows == "bytes":
+        pivot = pivot._replace(rows=pivot.cols, cols=pivot.rows)
+    panels = []
+    for fixed, cells in pivot_tables(result, pivot):
+        title = pivot_title(result, fixed)
+        drawn = _drawn_rows(cells)
+        if len(drawn) < len(cells):
+            drawn_share = f"{len(drawn)} of {len(cells)} lines"
+            title = f"{title}, {drawn_share}" if title else drawn_share
+        panels.append(Panel(partial(_draw_lines, result, pivot, cells), PANEL_INCHES, title))
+    alt = f"Bus bandwidth over {axis_title(pivot.cols)}"
+    if len(axis_values(result, pivot.rows)) > 1:
+        alt += f", a line for each of {axis_title(pivot.rows)}"
+    title = sweep_title(result)
+    alt += f": {title}. {_range_text(result)}; fastest: "
+    alt += ", ".join(list(dict.fromkeys(_fastest_of_cells(result)))[:_MOST_NAMED])
+    return several(f"busbw of the fastest: {title}", f"{alt}.", panels, paged)
+
+
+def _range_text(result: Sweep) -> str:
+    rates = [cell.busbw_Bps for cell in result.cells if cell.busbw_Bps]
+    if not rates:
+        return "Nothing runs"
+    return f"It goes from {format_rate(min(rates), 3)} to {format_rate(max(rates), 3)}"
+
+
+def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
+    """The rows with a price; an even selection where there are too many to distinguish."""
+    priced = [row for row, line in enumerate(cells) if any(cell.busbw_Bps for cell in line)]
+    if len(priced) <= _MOST_LINES:
+        return priced
+    last = len(priced) - 1
+    return [priced[round(line * last / (_MOST_LINES - 1))] for line in range(_MOST_LINES)]
+
+
+def _draw_lines(
+    result: Sweep, pivot: Pivot, cells: list[list[Cell]], axes: Axes, inches: float
+) -> None:
+    """Draw a line for each row of a table, of the busbw of the fastest algorithm in its cells."""
+    values = axis_values(result, pivot.cols)
+    row_values = axis_values(result, pivot.rows)
+    places = _places(pivot.cols, values)
+    all_rates: list[float] = []
+    changes = False
+    for pen, row in enumerate(_drawn_rows(cells)):
+        # NaN leaves a gap where nothing can be priced
+        rates = [cell.busbw_Bps or nan for cell in cells[row]]
+        name = f"{axis_title(pivot.rows)} {shown(pivot.rows, row_values[row])}"
+        pen_line(axes, places, rates, pen, name if len(row_values) > 1 else None)
+        for place, rate in _change_points(places, cells[row]):
+            axes.plot([place], [rate], color=pen_of(pen).colour, zorder=4, **_HOLLOW)
+            changes = True
+        all_rates += filter(None, map(attrgetter("busbw_Bps"), cells[row]))
+    if changes:
+        axes.plot([], [], color=INK, label="the fastest schedule changes", **_HOLLOW)
+    over_size(axes, places, all_rates, inches - 1)
+    if pivot.cols != "bytes":
+        _relabel(axes, pivot.cols, places, values, inches - 1)
+
+
+def _places(axis: str, values: Sequence[Any]) -> list[float]:
+    """Where the values of an axis are drawn: at themselves if they are numbers, else at 1, 2, ..."""
+    numbers = all(isinstance(value, int | float) for value in values)
+    if numbers and axis in ("bytes", "ranks"):
+        return list(map(float, values))
+    return list(map(float, range(1, len(values) + 1)))
+
+
+def _change_points(places: Sequence[float], line: Sequence[Cell]) -> Iterator[tuple[float, float]]:
+    """Points half-way, on log axes, between two cells where the fastest algorithm changes."""
+    for between, (cell, after) in zip(pairwise(places), pairwise(line), strict=True):
+        if cell.busbw_Bps and after.busbw_Bps and cell.algorithm != after.algorithm:
+            yield sqrt(between[0] * between[1]), sqrt(cell.busbw_Bps * after.busbw_Bps)
+
+
+def _relabel(
+    axes: Axes, axis: str, places: Sequence[float], values: Sequence[Any], inches: float
+) -> None:
+    """Label an axis that is not message size, with as many of its values as have room."""
+    logs = axis == "ranks" and len(set(places)) == len(values) > 1
+    indices = apart(places, inches, logs=logs)
+    axes.set_xscale("log" if logs else "linear")
+    names = [shown(axis, values[index]) for index in indices]
+    axes.set_xticks([places[index] for index in indices], names, rotation=slant(indices, 5))
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel(axis_title(axis))
