@@ -20,7 +20,8 @@ import yaml
 from colltool.base.errors import ColltoolError, localize
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS
 from colltool.estimate.groups import place
-from colltool.estimate.library_pick import hardware_on, schedule_on
+from colltool.estimate.library_pick import schedule_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.price import price
 from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.library_numbers import p2p_unknown, with_p2p

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware

@@ -25,7 +25,8 @@ from colltool.estimate.candidates import Candidates, by_title, on_layers
 from colltool.estimate.groups import place
 from colltool.estimate.interval import Interval
 from colltool.estimate.leading import best_class, may_lead
-from colltool.estimate.library_pick import MODELLED_LIBRARIES, SIMPLE, Picked, picked_at
+from colltool.estimate.library_pick import SIMPLE, Picked, picked_at
+from colltool.estimate.nccl_hardware import MODELLED_LIBRARIES
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy

@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, Primitive
 from colltool.calibration.series_prices import sizes_of
 from colltool.estimate.groups import PlacedGroup
-from colltool.estimate.library_pick import hardware_of
+from colltool.estimate.nccl_hardware import hardware_of
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import picks

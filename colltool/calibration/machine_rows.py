@@ -18,7 +18,8 @@ from colltool.calibration.series_prices import applicable_names
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
-from colltool.estimate.library_pick import hardware_of, with_library_choice
+from colltool.estimate.library_pick import with_library_choice
+from colltool.estimate.nccl_hardware import hardware_of
 from colltool.estimate.price import price
 from colltool.fabric.library_numbers import media_of, scope_of
 from colltool.fabric.model import Fabric

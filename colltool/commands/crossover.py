@@ -64,7 +64,7 @@ def crossover_of(request: Request, names: Sequence[str] = ()) -> Crossover:
     found = run(request.fabric, request.primitive, request.group, request.readings, names)
     if request.fabric.library_name != "nccl":
         return found
-    from colltool.estimate.library_pick import with_library_picks, with_pick_cost
+    from colltool.estimate.library_crossover import with_library_picks, with_pick_cost
 
     return with_pick_cost(
         with_library_picks(found, request.fabric), request.fabric, request.readings

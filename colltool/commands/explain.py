@@ -64,7 +64,7 @@ def explain(
         return found
     found = _with_numbers(found, loaded, share, model.readings)
     if loaded.library_name == "nccl":
-        from colltool.estimate.library_pick import with_estimates
+        from colltool.estimate.nccl_estimates import with_estimates
 
         found = with_estimates(found, loaded, required=model.is_other(as_loaded))
     return found

@@ -13,7 +13,7 @@ from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.base.result import Result
 from colltool.engines.files import LibraryFile, Mode
 from colltool.engines.price import price_kernels
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.library_numbers import under_library

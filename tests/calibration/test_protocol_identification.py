@@ -15,7 +15,7 @@ from swept import swept
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.validate import validate
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric

@@ -17,7 +17,7 @@ from colltool.base.primitives import A2A, AG, AR, BC, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
-from colltool.estimate.library_pick import check_switched
+from colltool.estimate.nccl_hardware import check_switched
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.extras.interop.astra_sim import astra_sim

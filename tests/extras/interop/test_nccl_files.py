@@ -13,7 +13,7 @@ from golden_graphs import FOLDER, graph, rows, same_numbers, same_orders, xml_of
 from swept import swept
 
 from colltool.base.errors import ColltoolError
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.extras.interop.nccl_graph import nccl_graph
 from colltool.extras.interop.nccl_topo import nccl_topo
 from colltool.fabric.dumps.nccl_topo import read_nccl_topo

@@ -11,7 +11,7 @@ import yaml
 
 from colltool.base.errors import ColltoolError
 from colltool.base.xml_tree import read_xml
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.dumps.read import import_dumps
 from colltool.fabric.load import load_fabric

@@ -10,7 +10,7 @@ import pytest
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.libraries.nccl.model import switch_points
 
 pytestmark = pytest.mark.usefixtures("datasheet")

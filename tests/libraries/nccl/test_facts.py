@@ -9,7 +9,7 @@ from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, BC, RS, Primitive
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.load import load_fabric

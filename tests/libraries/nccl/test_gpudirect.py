@@ -8,7 +8,7 @@ from swept import swept
 
 import colltool
 from colltool.base.primitives import AG, AR, Primitive
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.fabric.library_numbers import has_gpudirect
 from colltool.libraries.nccl.model import estimates
 

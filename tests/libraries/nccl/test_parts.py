@@ -10,7 +10,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import parse_primitive
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.libraries.nccl.model import estimates, pick
 
 pytestmark = pytest.mark.usefixtures("datasheet")

@@ -9,7 +9,7 @@ import pytest
 
 import colltool
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.library_numbers import under_library
 from colltool.libraries.nccl.model import pick

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.cache import packaged_toml
 from colltool.libraries.nccl.topology.kinds import KINDS, LOC, P2C, PHB, PIX, PXB, SYS
@@ -74,10 +74,12 @@ class Version(NamedTuple):
 def _versions() -> list[Version]:
     """All versions, newest first."""
     found = []
-    fields = {}
+    fields: dict[str, Any] = {}
     for row in packaged_toml(Path(__file__).with_suffix(".toml"))["version"]:
         for key, value in row.items():
-            fields[key] = tuple(value) if isinstance(value, list) else value
+            if isinstance(value, list):
+                value = tuple(value)
+            fields[key] = value
         found.append(Version(**fields))
     return found
 
@@ -101,14 +103,6 @@ def version_of(release: str) -> Version:
 
 # NCCL_P2P_LEVEL and NCCL_NET_GDR_LEVEL as numbers, as releases before 2.5 had them
 _LEVELS = {"0": LOC, "1": PIX, "2": PXB, "3": PXB, "4": PHB, "5": SYS}
-SETTINGS = (
-    "NCCL_P2P_DISABLE",
-    "NCCL_P2P_LEVEL",
-    "NCCL_NET_GDR_LEVEL",
-    "NCCL_PXN_DISABLE",
-    "NCCL_CROSS_NIC",
-)
-"""The settings that :func:`with_settings` knows."""
 
 
 def with_settings(version: Version, env: Mapping[str, str]) -> Version:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.base.primitives import AR, Primitive
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.extras.interop.nccl_tuner_rows import GUARD_FACTOR
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.model import estimates

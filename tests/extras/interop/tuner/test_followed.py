@@ -11,7 +11,7 @@ from swept import swept
 
 from colltool import price_list
 from colltool.base.primitives import AG, AR, RS, Primitive
-from colltool.estimate.library_pick import hardware_on
+from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.price import price
 from colltool.extras.interop.nccl_tuner import tuner_config
 from colltool.extras.interop.nccl_tuner_curves import COLLECTIVES

@@ -1,0 +1,73 @@
+"""The parts of NCCL's own estimate, for an explanation of an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from colltool.base.errors import ColltoolError
+from colltool.estimate.explain import AlgorithmExplanation, Explanation, NcclEstimateParts
+from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.library_pick import schedule_on
+from colltool.estimate.nccl_hardware import hardware_on
+from colltool.fabric.model import Fabric
+from colltool.libraries.nccl.hardware import Hardware
+from colltool.libraries.nccl.model import estimates, pick
+from colltool.libraries.nccl.rules import rules_of
+
+
+def with_estimates(found: Explanation, fabric: Fabric, *, required: bool) -> Explanation:
+    """Add the parts of NCCL's estimate to each entry that NCCL runs, if the explanation has a
+    group.
+
+    ``required``: the user named the library, so missing facts are an error; otherwise they leave it
+    unchanged.
+    """
+    if found.group is None:
+        return found
+    try:
+        on = hardware_on(fabric, found.group.spec)
+    except ColltoolError:
+        if required:
+            raise
+        return found
+    placed = place(fabric, found.group.spec)
+    entries = tuple(
+        entry._replace(estimates=tuple(_parts(entry, on, found.bytes, placed)))
+        for entry in found.entries
+    )
+    return replace(found, entries=entries, library=f"NCCL {on.version}")
+
+
+def _parts(
+    entry: AlgorithmExplanation, on: Hardware, size: float, placed: PlacedGroup
+) -> Iterator[NcclEstimateParts]:
+    """NCCL's estimates for an algorithm, protocol by protocol."""
+    primitive = entry.primitive
+    if primitive not in on.constants.algorithms:
+        return
+    rules = rules_of(on.constants)
+    chosen = pick(on, primitive, size)
+    spec = entry.row.spec if entry.row else entry.algorithm
+    for way in estimates(on, primitive, size):
+        if way.seconds is None or schedule_on(way.algorithm, primitive, on, placed) != spec:
+            continue
+        # it runs, and so it has all its numbers
+        assert way.latency_s is not None
+        assert way.bandwidth_Bps is not None
+        what = (on, primitive, way.algorithm, way.protocol)
+        terms = rules.latency_terms(*what)
+        counted = [term for term in terms if term.times and term.us]
+        whole_s = sum(term.times * term.us for term in terms) * 1e-6
+        bandwidth = rules.bandwidth_GBps(*what) * 1e9
+        yield NcclEstimateParts(
+            algorithm=way.algorithm,
+            protocol=way.protocol,
+            latency=tuple((term.name, term.times, term.us * 1e-6) for term in counted),
+            plateau=float(way.latency_s) / whole_s if whole_s else 1.0,
+            bus_Bps=rules.bus_GBps(*what) * 1e9,
+            bandwidth_Bps=bandwidth,
+            correction=float(way.bandwidth_Bps) / bandwidth,
+            seconds=float(way.seconds),
+            picked=(way.algorithm, way.protocol) == (chosen.algorithm, chosen.protocol),
+        )

@@ -1,0 +1,392 @@
+"""The hardware of a group as NCCL's cost model asks for it: nodes, GPUs, NICs and the channels of its
+search, as the fabric's file states them or as they follow from it.
+
+:func:`hardware_on` is the entry. Errors name the facts that are missing, and how to state them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from colltool.algorithms.libraries import FROM_HOPPER
+from colltool.base.errors import ColltoolError
+from colltool.base.primitives import A2A, P2P, Primitive
+from colltool.estimate.groups import PlacedGroup, SameFabric, place
+from colltool.estimate.placement import AnyGroup
+from colltool.fabric.library import GroupChannels, LibraryChannels, LibraryFacts, LibraryGraph
+from colltool.fabric.library_numbers import has_gpudirect
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.uneven import domains_text, even_domains
+from colltool.libraries.nccl.graphs import has_one_order, sent_channels
+from colltool.libraries.nccl.hardware import (
+    CACHE_CLEARS,
+    Constants,
+    Gpu,
+    GpuNodes,
+    Graph,
+    Hardware,
+    constants,
+)
+from colltool.libraries.nccl.rules import ALGORITHM_NAMES, name_of, rules_of
+from colltool.libraries.nccl.topology.kinds import KINDS, NVL, TREE, keeps_order
+
+Channels = TypeVar("Channels", bound=LibraryChannels)
+
+MODELLED_LIBRARIES = ("nccl",)
+"""Libraries whose cost model is known."""
+# All NVLinks of a GPU by generation, bytes/s one way. Source: NVIDIA A100, H100 and B200 data sheets
+_NVLINK_BPS = {"ampere": 300e9, "hopper": 450e9, "blackwell": 900e9}
+# a slot of 16 lanes of PCIe 5, as most hosts of Blackwell have
+_PCIE_5_BPS = 64e9
+_PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
+
+
+def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
+    """The hardware of a group (by default the whole fabric) as :func:`hardware_of` finds it,
+    cached. Raises ColltoolError also if the group does not fit."""
+    found = _cached_hardware(SameFabric(fabric), group)
+    if isinstance(found, ColltoolError):
+        raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
+    return found
+
+
+def modelled_hardware(fabric: Fabric, group: AnyGroup) -> Hardware | None:
+    """The hardware of a group. None where another library runs there, or a fact is missing."""
+    if fabric.library_name not in MODELLED_LIBRARIES:
+        return None
+    found = _cached_hardware(SameFabric(fabric), group)
+    return None if isinstance(found, ColltoolError) else found
+
+
+@lru_cache(maxsize=256)
+def _cached_hardware(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
+    """The hardware, or the error: every price on a fabric that lacks a fact comes here again."""
+    try:
+        return hardware_of(place(where.fabric, group))
+    except ColltoolError as error:
+        return error
+
+
+CACHE_CLEARS.append(_cached_hardware.cache_clear)
+
+
+def hardware_of(placed: PlacedGroup) -> Hardware:
+    """The hardware of a group.
+
+    Nodes are NVLink domains: those of the innermost tier if it joins accelerators, else each rank
+    is one. A node has the NICs that ``sizing`` counts, at most ``ports`` per rank of the group;
+    each has the bandwidth of the next tier.
+
+    Raises:
+        ColltoolError: NCCL does not run on the fabric, there is no data for its version, or facts
+            are missing.
+    """
+    fabric = placed.fabric
+    facts = fabric.library_facts or LibraryFacts(name="nccl")
+    _check_nodes(placed, facts)
+    ranks = _ranks_of_node(placed, facts)
+    nodes = placed.ranks // ranks
+    facts = _facts_of_group(facts, placed, ranks)
+    stated = _stated_graphs(facts)
+    numbers = constants(facts.version or "")
+    rules = rules_of(numbers)
+    across = nodes > 1
+    alone = ranks == 1
+    nics = 0
+    nic_GBps = 0.0
+    if across:
+        nics, nic_GBps = _nics(placed, facts)
+    staged = across and not has_gpudirect(fabric)
+    machine = GpuNodes(
+        gpu=facts.gpu or "volta",
+        nodes=nodes,
+        gpus=ranks,
+        nic_GBps=nic_GBps,
+        staged=staged,
+        cpu=facts.cpu or "intel",
+        link_share=_link_share(placed, facts),
+        wide_slots=_has_wide_slots(fabric, facts),
+    )
+    _refuse_missing(fabric, facts, numbers, nics, machine)
+    # or it would be missing
+    assert facts.gpu is not None
+    ring = _graph_of(stated.ring, facts.gpu) or rules.ring_graph(numbers, machine)
+    collnet = None
+    if facts.collnet and across:
+        collnet = _graph_of(stated.collnet, facts.gpu)
+        if collnet is None:
+            collnet = ring
+            if machine.gpu in numbers.search:
+                collnet = rules.collnet_graph(numbers, machine)
+    nvls = _nvls_graph(placed, facts, numbers, machine)
+    same = alone or (not across and has_one_order(ring, ranks))
+    if stated.ring is not None and stated.ring.same is not None:
+        same = stated.ring.same
+    return Hardware(
+        version=numbers.version,
+        gpu=facts.gpu,
+        # on one node nothing depends on it
+        cpu=facts.cpu or "intel",
+        nodes=nodes,
+        ranks_per_node=ranks,
+        nics=nics,
+        link=facts.link or "nvlink",
+        nvswitch=not alone and facts.link != "pci",
+        nvls=nvls is not None,
+        collnet=bool(facts.collnet),
+        ring=ring,
+        tree=_graph_of(stated.tree, facts.gpu) or rules.tree_graph(numbers, machine),
+        nvls_graph=nvls,
+        collnet_graph=collnet,
+        channels=stated.total or rules.communicator_channels(numbers, machine, ring),
+        simple_tree=_is_simple_tree(stated, machine),
+        gpudirect=not staged,
+        same_channels=same,
+    )
+
+
+def _nvls_graph(
+    placed: PlacedGroup, facts: LibraryFacts, numbers: Constants, machine: GpuNodes
+) -> Graph | None:
+    """The channels of NVLS, as stated or derived; None where it does not run."""
+    inside = placed.spans[0].kind
+    multicast = inside.joins == "accelerators" and {"reduce", "multicast"} <= inside.operations
+    if facts.nvls is False or machine.gpus == 1 or not multicast or not machine.from_hopper:
+        return None
+    stated = _stated_graphs(facts)
+    nvls = _graph_of(stated.nvls, machine.gpu)
+    # a search that found none knows that there is none
+    if nvls is None and not isinstance(stated, GroupChannels):
+        nvls = rules_of(numbers).nvls_graph(numbers, machine)
+    return nvls
+
+
+def _is_simple_tree(stated: LibraryChannels, machine: GpuNodes) -> bool:
+    """Whether trees have all traffic of a NIC go through one GPU, as stated or derived."""
+    if stated.tree is not None and stated.tree.pattern is not None:
+        return stated.tree.pattern == TREE
+    # in a tray of Grace Blackwell both GPUs of a CPU reach their NICs over it
+    over_cpu = (machine.gpu, machine.cpu) == ("blackwell", "arm")
+    return machine.nodes > 1 and (machine.gpus == 1 or (machine.from_hopper and not over_cpu))
+
+
+def channels_of(fabric: Fabric, group: AnyGroup, primitive: Primitive, spec: str) -> int | None:
+    """Channels that NCCL runs a large call on, each a thread block that holds a multiprocessor.
+
+    ``spec``: the schedule, as ``--algorithm`` takes it. None where NCCL's model does not know.
+    """
+    hardware = modelled_hardware(fabric, group)
+    if hardware is None:
+        return None
+    if primitive in (P2P, A2A):
+        return sent_channels(hardware, to_all=primitive is A2A)
+    name = name_of(spec, primitive, hardware.ranks, hardware.nodes)
+    if name.startswith(ALGORITHM_NAMES["nvls"]):
+        return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
+    return hardware.channels
+
+
+def _ranks_of_node(placed: PlacedGroup, facts: LibraryFacts) -> int:
+    """The group's ranks on a node: in the innermost tier, or in as many as the GPUs of the node that
+    the file gives graphs of are in."""
+    if not isinstance(facts.channels, tuple):
+        return placed.ranks_per_node
+    whole = max(graphs.gpus for graphs in facts.channels)
+    ranks = inside = 1
+    for tier, members in zip(placed.fabric.tiers, placed.placement.per_domain, strict=True):
+        inside *= tier.endpoints
+        if inside > whole:
+            break
+        ranks *= members
+    return ranks
+
+
+def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
+    """NICs of a node, and the rate of each in GB/s, of a group across nodes."""
+    # where each rank is a node the innermost tier joins nodes
+    first_between_nodes = 0 if placed.ranks_per_node == 1 else 1
+    tier = placed.spans[first_between_nodes].tier
+    sizing = capabilities_of(tier).sizing
+    count = placed.ranks_per_node * tier.ports
+    if sizing is not None:
+        count = min(count, sizing.rails * sizing.nics_per_rail)
+    return facts.nics or count, tier.bandwidth / 1e9
+
+
+def _link_share(placed: PlacedGroup, facts: LibraryFacts) -> float:
+    """The NVLinks of a GPU over those that its generation usually has: 8 of 18 of an H800."""
+    usual_Bps = _NVLINK_BPS.get(facts.gpu or "")
+    if usual_Bps is None or placed.ranks_per_node == 1:
+        return 1.0
+    tier = placed.fabric.tiers[0]
+    return tier.bandwidth * tier.ports / usual_Bps
+
+
+def _has_wide_slots(fabric: Fabric, facts: LibraryFacts) -> bool:
+    """Whether GPUs reach their NICs at more than PCIe 5: B300, and Grace's GPUs, which have no slot
+    between them."""
+    if facts.gpu != "blackwell":
+        return False
+    # what hosts are like is read from a table, which most prices do without
+    from colltool.fabric.dumps.pci import usual_host
+
+    slot_Bps = usual_host((fabric.device or "").upper()).slot_Bps
+    return slot_Bps is None or slot_Bps > _PCIE_5_BPS
+
+
+def _facts_of_group(facts: LibraryFacts, placed: PlacedGroup, present: int) -> LibraryFacts:
+    """The facts for the ``present`` ranks of each node that are in the group.
+
+    NCCL searches anew for the ranks of a communicator. A file may have the graphs of several numbers of
+    them; of others, and of graphs of whole nodes, the share of the ranks is taken.
+    """
+    inner = placed.fabric.tiers[0]
+    gpus = inner.endpoints if capabilities_of(inner).joins == "accelerators" else present
+    across = present < placed.ranks
+    channels = facts.channels
+    nics = facts.nics
+    # the ranks of a node that the channels are stated for
+    stated_for = gpus
+    if isinstance(channels, tuple):
+        gpus = max(graphs.gpus for graphs in channels)
+        fitting = []
+        for graphs in channels:
+            if graphs.gpus >= present and (graphs.nodes > 1) is across:
+                fitting.append(graphs)
+        channels = min(fitting, key=attrgetter("gpus"), default=None)
+        if channels is not None:
+            stated_for = channels.gpus
+    if channels is not None and across and present < stated_for:
+        channels = _share_of(channels, present, stated_for)
+    if nics is not None and across and present < gpus:
+        nics = max(1, nics * present // gpus)
+    return facts.model_copy(update={"nics": nics, "channels": channels})
+
+
+def _share_of(channels: Channels, present: int, whole: int) -> Channels:
+    """The channels of some ranks of a node."""
+
+    def part(count: int | None) -> int | None:
+        return None if count is None else max(1, count * present // whole)
+
+    fewer: dict[str, Any] = {"total": part(channels.total)}
+    for algorithm in ("ring", "tree", "nvls", "collnet"):
+        graph: LibraryGraph | None = getattr(channels, algorithm)
+        if graph is not None:
+            fewer[algorithm] = graph.model_copy(update={"channels": part(graph.channels)})
+    return channels.model_copy(update=fewer)
+
+
+def _stated_graphs(facts: LibraryFacts) -> LibraryChannels:
+    """The graphs that the facts of a group state."""
+    assert not isinstance(facts.channels, tuple), "of one group"
+    return facts.channels or LibraryChannels()
+
+
+def check_switched(fabric: Fabric) -> None:
+    """NCCL's model only covers switched fabrics: a ColltoolError if a tier is a lattice or a full
+    mesh."""
+    for tier in fabric.tiers:
+        kind = capabilities_of(tier)
+        if kind.joined_by != "switches":
+            what = "NCCL does not run" if kind.axes else "NCCL's own choice is not known"
+            topology = kind.label.replace("_", " ")
+            raise ColltoolError(
+                f"{what} on {fabric.name}: '{tier.name}' is a {topology}",
+                argument="fabric",
+                fix="its model needs tiers that are a star or a Clos",
+            )
+
+
+def _check_nodes(placed: PlacedGroup, facts: LibraryFacts) -> None:
+    """NCCL's model is known for switched nodes of one size."""
+    if placed.domains:
+        raise ColltoolError(
+            f"NCCL's own choice is not known between domains of {domains_text(placed.domains)}"
+            " ranks",
+            argument="fabric",
+            fix=f"for nodes of one size it is: {even_domains(placed.fabric)}",
+        )
+    if not isinstance(facts.channels, tuple):
+        check_switched(placed.fabric)
+
+
+def _refuse_missing(
+    fabric: Fabric, facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes
+) -> None:
+    """Refuse a group of which the model lacks a fact, and say how to state it."""
+    names = []
+    keys = []
+    if facts.gpu is None:
+        names.append("the GPU generation")
+        keys.append("gpu: hopper")
+    if facts.cpu is None and machine.nodes > 1:
+        names.append("the hosts' CPU")
+        keys.append("cpu: intel")
+    absent: list[str] = []
+    why = ""
+    if facts.gpu is not None:
+        why = _not_derived(facts, numbers, nics, machine)
+    if why:
+        absent = _unstated_graphs(facts, machine)
+    if absent:
+        graph = "{channels: 8, inside: 40GB/s, across: 40GB/s}"
+        names.append(f"the channels of {why}")
+        keys.append(f"channels: {{{', '.join(f'{name}: {graph}' for name in absent)}}}")
+    if not names:
+        return
+    stated = []
+    for key in ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls", "gpudirect"):
+        value = getattr(facts, key)
+        if value is not None:
+            stated.append(f'{key}: "{value}"' if key == "version" else f"{key}: {value}".lower())
+    fix = f"write library: {{{', '.join(stated + keys)}}}"
+    if absent:
+        fix += f" with your numbers; {_PRINTED}"
+    raise ColltoolError(
+        f"NCCL's model needs {' and '.join(names)}, which {fabric.name} does not give",
+        where="library",
+        fix=fix,
+    )
+
+
+def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
+    """The graphs that a machine needs and the fabric does not state."""
+    needed = ["ring", "tree"]
+    if facts.nvls is not False and machine.from_hopper:
+        needed.append("nvls")
+    stated = _stated_graphs(facts)
+    if isinstance(stated, GroupChannels):
+        return []
+    return [name for name in needed if getattr(stated, name) is None]
+
+
+def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:
+    """The kind of machine whose channels cannot be derived. Empty if they can."""
+    if facts.gpu not in numbers.search or facts.link == "pci":
+        link = "PCIe" if facts.link == "pci" else "NVLink"
+        return f"GPUs of {facts.gpu} joined by {link}"
+    if machine.nodes > 1 and nics != machine.gpus:
+        return f"a node of {machine.gpus} GPUs with {nics} NICs"
+    return ""
+
+
+def _graph_of(graph: LibraryGraph | None, gpu: Gpu) -> Graph | None:
+    if graph is None:
+        return None
+    across = graph.inside if graph.across is None else graph.across
+    rates = graph.inside / 1e9, across / 1e9
+    latency_us = (graph.latency or 0.0) * 1e6
+    if graph.types is None:
+        return Graph(graph.channels, *rates, latency_us)
+    between_gpus, to_nics = map(KINDS.index, graph.types)
+    return Graph(
+        graph.channels,
+        *rates,
+        latency_us,
+        link="nvlink" if between_gpus == NVL else "pci",
+        runs_ll128=keeps_order(between_gpus, to_nics, from_hopper=gpu in FROM_HOPPER),
+    )
