@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from colltool.libraries.nccl.topology.domains import Totals
@@ -82,7 +83,7 @@ class Bounds(NamedTuple):
     inside_farthest: int
     across: int
     across_farthest: int
-    speeds: tuple[int, ...]
+    speeds: Sequence[int]
 
 
 def first_request(

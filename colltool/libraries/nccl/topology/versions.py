@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ RELEASE = "2.30.7"
 """The release that is computed unless another is named."""
 
 # Rates that are tried for a channel, falling, in MB/s.
-Rates = tuple[int, ...]
+Rates = Sequence[int]
 
 
 class Version(NamedTuple):
@@ -41,7 +41,7 @@ class Version(NamedTuple):
             it came by. 0: never, 1: yes, 2: where that is faster.
     """
 
-    since: tuple[int, ...]
+    since: list[int]
     read_in: str
     ampere_inside: Rates
     ampere_across: Rates
@@ -76,10 +76,7 @@ def _versions() -> list[Version]:
     found = []
     fields: dict[str, Any] = {}
     for row in packaged_toml(Path(__file__).with_suffix(".toml"))["version"]:
-        for key, value in row.items():
-            if isinstance(value, list):
-                value = tuple(value)
-            fields[key] = value
+        fields |= row
         found.append(Version(**fields))
     return found
 
@@ -92,9 +89,9 @@ def version_of(release: str) -> Version:
     >>> [version_of(release).read_in for release in ("2.29.1", "2.29", "2.30", "2.24.3")]
     ['2.29.2', '2.29.7', '2.30.7', '2.26.2']
     """
-    parts = tuple(map(int, re.findall(r"\d+", release)[:3]))
+    parts = list(map(int, re.findall(r"\d+", release)[:3]))
     if len(parts) < 3:
-        parts = (*parts, 99)
+        parts.append(99)
     for version in _versions():
         if version.since <= parts:
             return version
