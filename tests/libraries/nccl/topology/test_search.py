@@ -170,7 +170,7 @@ def test_versions_by_release() -> None:
     assert version_of("2.30.7").rails
     assert not version_of("2.30.3").nearest_kind_first
     assert version_of("2.19.3") == version_of("2.26.2")
-    assert version_of("2.31").since == (2, 30, 7)
+    assert version_of("2.31").read_in == "2.30.7"
 
 
 # --- what binds, and what would change it
