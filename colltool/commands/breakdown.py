@@ -46,7 +46,7 @@ def breakdown(
     from colltool.commands.price import with_inert_keys, with_slow_rank_cost
     from colltool.commands.reading import size_of, text_of
     from colltool.commands.requests import price_request
-    from colltool.estimate.price import breakdown as run
+    from colltool.estimate.breakdown import breakdown as run
     from colltool.estimate.user_price import with_accuracy
 
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")

@@ -35,7 +35,7 @@ def ladder(
         readings, **parts: options of the model, all together or one by one by name.
     """
     from colltool.commands.reading import wrong
-    from colltool.estimate.price import climb
+    from colltool.estimate.ladder import climb
     from colltool.fabric.ladder import LadderDefinition, load_ladder
 
     reading = checked(readings, **parts)

@@ -255,7 +255,7 @@ def _finished(
     has_files = any(estimate.status == "own" for estimate in prices[0].results)
     # a winner on one port makes sense only among all shipped algorithms
     if not algorithm_request.names and not has_files:
-        from colltool.estimate.price import with_one_port_leader
+        from colltool.estimate.user_price import with_one_port_leader
 
         prices = with_one_port_leader(prices, fabric, request.group, request.readings)
     prices = prices_for_user(

@@ -38,14 +38,18 @@ SIZES = (8.0, 16 * 2.0**30)
 """The first and the last size, bytes, as nccl-tests is usually run."""
 NCCL_OF_TODAY = (2, 26)
 """From here on NCCL's times hardly differ by version."""
-_OLD_SMALL, _OLD_LARGE = 1.20, 1.03
-"""How many times as long NCCL 2.23 took as 2.27.3 and 2.29.2 did on 2 and 8 H100, up to 64 KiB and from
-128 MiB on: all-gather and reduce-scatter of ai-dynamo/aiconfigurator, medians."""
-_64KiB, _8MiB, _128MiB = 16.0, 23.0, 27.0
-"""Sizes, log2 of bytes."""
+# How many times as long NCCL 2.23 took as 2.27.3 and 2.29.2 did on 2 and 8 H100, up to 64 KiB and
+# from 128 MiB on: all-gather and reduce-scatter of ai-dynamo/aiconfigurator, medians.
+_OLD_SMALL = 1.20
+_OLD_LARGE = 1.03
+# Sizes, log2 of bytes.
+_64KiB = 16.0
+_8MiB = 23.0
+_128MiB = 27.0
+# Share of the quantile of sigma that a gate goes to across nodes from 128 MiB on. Of measurements whose
+# source no price has seen as many keep such a gate as keep one by the whole quantile elsewhere
+# (tests/benchmarks/bench_expect.py).
 _REACH_ACROSS = 0.9
-"""Of the quantile of sigma that a gate goes to across nodes from 128 MiB on: of measurements whose
-source no price has seen as many keep it as keep a whole one (tests/benchmarks/bench_expect.py)."""
 MEASURED = ("measured", "interpolated")
 """What an interval rests on where measurements support a gate."""
 

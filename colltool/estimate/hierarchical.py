@@ -62,28 +62,23 @@ _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
 class PlacedStep(NamedTuple):
-    """A phase on its tier.
-
-    ``paths_alone``: those of a call of the tier's own, with bandwidths that hold for whole
-    collectives.
-    """
+    """A phase on its tier."""
 
     number: int
     step: TierPhase
     group: Group
     paths: PathClasses
+    # of a call of the tier's own, with bandwidths that hold for whole collectives
     paths_alone: PathClasses
 
 
 @dataclass(frozen=True, eq=False)
 class TierOption:
     """An algorithm for one tier. Its cost is computed on demand: of the many that can run, most calls
-    take one.
-
-    ``phases``: its own form of each phase of the tier, such as a reduce-scatter and its mirror.
-    """
+    take one."""
 
     algorithm: Algorithm
+    # its own form of each phase of the tier, such as a reduce-scatter and its mirror
     phases: tuple[tuple[PlacedStep, Algorithm], ...]
     placed: PlacedGroup
     readings: ModelOptions
@@ -167,19 +162,15 @@ AtSizes = tuple[CostModel, Any]
 
 @dataclass(frozen=True, eq=False)
 class TierCompositions:
-    """A composition on a group: its steps, and each tier's options in registry order.
-
-    ``phases`` holds unless a library streams the choice; ``order`` is empty if it is the
-    primitive's own.
-    """
+    """A composition on a group: its steps, and each tier's options in registry order."""
 
     definition: Composition
     placed: PlacedGroup
     steps: tuple[PlacedStep, ...]
     options: tuple[TierOptions, ...]
     readings: ModelOptions
-    phases: Phases
-    order: str
+    phases: Phases  # unless a library streams the choice
+    order: str  # of tiers; empty if it is the primitive's own
     cost_by_names: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
     streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
@@ -368,10 +359,8 @@ class TierCompositions:
         chosen = []
         for options in self.options:
             by_name = {option.name: option for option in options}
-            ranked = [
-                by_name[algorithm] for algorithm in self.definition.usual if algorithm in by_name
-            ]
-            chosen.append((ranked or options)[0])
+            usual = next((name for name in self.definition.usual if name in by_name), "")
+            chosen.append(by_name.get(usual, options[0]))
         return self.cost_model(tuple(chosen))
 
     def fastest(self, size: float) -> CostModel:
@@ -501,14 +490,10 @@ def _why_not(algorithm: Algorithm, partner: Algorithm | None, group: Group) -> s
 def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
     """The options of a tier that a library's composition may have: those it names, or all that the
     library ships."""
-    return frozenset(
-        {
-            option.name
-            for option in options
-            if option.name in names
-            or (not names and ships(way.library, option.algorithm.shipped_by))
-        }
-    )
+    if names:
+        return names
+    shipped = [option for option in options if ships(way.library, option.algorithm.shipped_by)]
+    return frozenset(option.name for option in shipped)
 
 
 def hierarchical_candidates(
@@ -638,9 +623,7 @@ def _tier_options(
         phases: list[tuple[PlacedStep, Algorithm]] = []
         for step in steps:
             primitive = step.step.primitive
-            partner = (
-                algorithm if primitive is algorithm.primitive else counterpart(algorithm, primitive)
-            )
+            partner = counterpart(algorithm, primitive)
             if partner is None or step.group.topology not in partner.topologies:
                 break
             if _why_not(algorithm, partner, step.group):

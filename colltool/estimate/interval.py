@@ -13,23 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, lru_cache
 from math import acos, cos, exp, hypot, inf, isfinite, log, log2, sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from colltool.base.formatting import counted, size_text
-from colltool.base.primitives import Primitive, parse_primitive
+from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
+from colltool.estimate.interval_words import PART_WORDS, reason_words, row_words
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
     FEWEST_IN_A_RACK,
-    Distance,
     ErrorRequest,
     MeasuredPlace,
-    MeasuredSeries,
     PriceSpread,
     by_size,
     comparable,
     index,
+    series_of,
     sigma_table,
     spread_without_dials,
     unmeasured,
@@ -45,9 +44,12 @@ NO_INTERVAL = (
     "exact: an ideal price is the model's own arithmetic, and no measurement is compared with it"
 )
 SEVERAL = "an array of sizes: price_list gives each size its interval"
-_LL_LEAST, _LL_MOST, _LL_RANKS = 2.0**15, 2.0**19, 64
-"""Bytes that a rank sends another by LL where NCCL counts all 32 channels of a rack's pair, 16 KiB
-each (NCCL_P2P_LL_THRESHOLD), and the ranks on which the part ``ll`` was measured."""
+# Bytes that a rank sends another: the part ``ll`` rises from 0 at _LL_LEAST to _LL_MOST, up to which
+# NCCL sends by LL where it counts all 32 channels of a rack's pair, 16 KiB each
+# (NCCL_P2P_LL_THRESHOLD).
+_LL_LEAST = 2.0**15
+_LL_MOST = 2.0**19
+_LL_RANKS = 64  # on which the part was measured
 
 _SHAPE = frozenset(
     {
@@ -77,8 +79,8 @@ _SHAPE = frozenset(
         "uncertainty",
     }
 )
-"""Parts of keys that say what machine it is, not how fast: changing them changes which rows are
-near."""
+"""Parts of keys of a fabric that say what machine it is, not how fast: where the user sets one, other
+measured rows are near, and the price is that of another machine."""
 
 Basis = Literal[
     "measured",
@@ -146,8 +148,9 @@ class ErrorModel(NamedTuple):
     """The part of a price's error that is the same for all sizes and schedules on a group.
 
     Args:
-        asked: the question, at any size.
+        request: what is priced, at any size.
         basis: None where the distance of the nearest row says it.
+        device, wire: the accelerator, and the outermost tier that the group spans.
         p2p_unknown: its ranks are on PCIe, and whether they reach each other is not known.
         by_ll: an all-to-all of NCCL in a rack, some versions of which send up to 512 KiB a peer by
             LL.
@@ -328,8 +331,8 @@ def generation_of(fabric: Fabric) -> str:
 def medium_of(fabric: Fabric, tier: Tier) -> str:
     """A tier's medium as rows are compared by, whatever its version: ``nvlink``, ``pcie``, ``ib``;
     else the tier's name."""
-    at = [known.name for known in fabric.tiers].index(tier.name)
-    medium = media_of(fabric)[at]
+    number = [known.name for known in fabric.tiers].index(tier.name)
+    medium = media_of(fabric)[number]
     name = tier.name.lower() if medium is None else medium.name.rstrip("0123456789")
     return _ALIKE.get(name, name)
 
@@ -360,7 +363,7 @@ def _error_without_dials(request: ErrorRequest, posterior: float | None) -> _Err
     return _ErrorWithoutDials(
         spread,
         rows=0 if request.foreign else comparable(request, index()),
-        nearest=spread.nearest and _in_words(spread.nearest),
+        nearest=spread.nearest and row_words(spread.nearest),
     )
 
 
@@ -377,35 +380,36 @@ def _measured(
 
     ``moved``: |ln| of the price over the price before the user's changes.
     """
-    known = sigma_table()
+    sigmas = sigma_table()
     without_dials = _error_without_dials(request, posterior)
-    spread = with_dials(without_dials.spread, request.place, moved, known)
+    spread = with_dials(without_dials.spread, request.place, moved, sigmas)
     sigma = high_sigma = spread.sigma
     parts = spread.parts
     # an all-to-all between nodes may be slower than priced, and hardly faster
     low_sigma = sqrt(sum(value**2 for name, value in parts if name != "exchange"))
     if errors.basis == "announced":
-        low_sigma = hypot(low_sigma, known["announced"])
-        sigma = high_sigma = hypot(sigma, known["announced"])
-        parts = (("announced", known["announced"]), *parts)
+        low_sigma = hypot(low_sigma, sigmas["announced"])
+        sigma = high_sigma = hypot(sigma, sigmas["announced"])
+        parts = (("announced", sigmas["announced"]), *parts)
     # only the upper end: no box is faster for want of P2P
     if errors.p2p_unknown:
-        high_sigma = hypot(sigma, known["p2p"])
-        parts = (("p2p", known["p2p"]), *parts)
+        high_sigma = hypot(sigma, sigmas["p2p"])
+        parts = (("p2p", sigmas["p2p"]), *parts)
     # and none for sending by LL
-    if late := known["ll"] * _ll_share(errors, request):
-        high_sigma = hypot(high_sigma, late)
-        parts = (("ll", late), *parts) if late > sigma else (*parts, ("ll", late))
+    ll = sigmas["ll"] * _ll_share(errors, request)
+    if ll:
+        high_sigma = hypot(high_sigma, ll)
+        parts = (("ll", ll), *parts) if ll > sigma else (*parts, ("ll", ll))
     rows = errors.own_rows or without_dials.rows
     return Interval(
-        low_s=total_s * exp(-(known["kappa"] * low_sigma)),
-        high_s=total_s * exp(known["kappa"] * high_sigma),
+        low_s=total_s * exp(-(sigmas["kappa"] * low_sigma)),
+        high_s=total_s * exp(sigmas["kappa"] * high_sigma),
         share=SHARE,
         rows=rows,
         basis=errors.basis or _basis(request, spread, rows, posterior, changed=changed),
         parts=parts,
         nearest=without_dials.nearest,
-        reason=_reason(errors, request, parts, spread.nearest, rows),
+        reason=reason_words(errors, request, parts, spread.nearest, rows),
     )
 
 
@@ -426,26 +430,26 @@ def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> 
     The class covers GPUs that NCCL and RCCL were measured on: others are no surer than what was not
     measured.
     """
-    known = sigma_table()
+    sigmas = sigma_table()
     scope = request.place.scope
-    at = log2(request.size)
-    plain = by_size(known, f"datasheet_{scope}", at)
-    shift = by_size(known, f"datasheet_mean_{scope}", at, signed=True)
+    log_size = log2(request.size)
+    plain = by_size(sigmas, f"datasheet_{scope}", log_size)
+    shift = by_size(sigmas, f"datasheet_mean_{scope}", log_size, signed=True)
     parts = [("datasheet", plain), ("shift", shift)]
     sigma = plain
     if request.foreign or request.place not in index():
-        far = unmeasured(known, scope, at)
+        far = unmeasured(sigmas, scope, log_size)
         sigma = hypot(plain, far)
         parts.insert(1, ("unmeasured", far))
     high_sigma = sigma
     reason = "datasheet numbers without library overhead, usually too fast"
     if errors.p2p_unknown:
-        high_sigma = hypot(sigma, known["p2p"])
-        parts.insert(0, ("p2p", known["p2p"]))
-        reason = _WORDS["p2p"]
+        high_sigma = hypot(sigma, sigmas["p2p"])
+        parts.insert(0, ("p2p", sigmas["p2p"]))
+        reason = PART_WORDS["p2p"]
     return Interval(
-        low_s=total_s * exp(min(shift - known["kappa"] * sigma, 0.0)),
-        high_s=total_s * exp(max(shift + known["kappa"] * high_sigma, 0.0)),
+        low_s=total_s * exp(min(shift - sigmas["kappa"] * sigma, 0.0)),
+        high_s=total_s * exp(max(shift + sigmas["kappa"] * high_sigma, 0.0)),
         share=SHARE,
         rows=0,
         basis="datasheet",
@@ -468,7 +472,7 @@ def _basis(
         return "extrapolated" if request.foreign else "other machine"
     if rows and spread.nearest.squared == 0:
         return "measured"
-    same = _series_of(request.place, request.collective)
+    same = series_of(request.place, request.collective)
     if not same:
         return "extrapolated"
     # within the ends of all series of this collective, whichever they are
@@ -477,95 +481,6 @@ def _basis(
     largest = max(series.sizes[-1] for series in same)
     within = min(ranks) <= request.ranks <= max(ranks) and smallest <= log2(request.size) <= largest
     return "interpolated" if within else "extrapolated"
-
-
-def _reason(
-    errors: ErrorModel,
-    request: ErrorRequest,
-    parts: tuple[tuple[str, float], ...],
-    nearest: Distance | None,
-    rows: int,
-) -> str:
-    """The largest part but the base in words, if it matters; else how many rows are like it."""
-    others = dict(parts)
-    base = others.pop("base", 0.0)
-    name = max(others, key=others.__getitem__, default="base")
-    if others.get(name, 0.0) < base / 2 or name == "base":
-        if errors.own_rows:
-            return _WORDS["machine"]
-        if rows:
-            return f"{counted(rows, 'comparable measurement')}"
-    if name == "base":
-        return "measurements of such machines"
-    if nearest is not None:
-        # so far away that it is taken as if nothing had been
-        if name == "unmeasured":
-            name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
-        if name in ("ranks", "size", "collective"):
-            return _distance_words(request, name, nearest)
-    return _WORDS.get(name) or _unmeasured_words(errors, request)
-
-
-_WORDS = {
-    "amd": "AMD clusters differ this much",
-    "racks": "few racks were measured, and they differ this much",
-    "launch": "one process drives all GPUs",
-    "dials": "numbers changed by you",
-    "machine": "its own measurements differ this much",
-    "exchange": "few all-to-alls between nodes were measured, and they differ this much",
-    "p2p": "such boxes differ this much by whether P2P over PCIe works",
-    "ll": "some versions of NCCL send up to 512 KiB a peer by LL, which takes that much longer",
-    "announced": "announced: first measurements may differ this much",
-}
-
-
-def _unmeasured_words(errors: ErrorModel, request: ErrorRequest) -> str:
-    if not request.foreign:
-        where = f"across {errors.wire}" if request.place.across else f"on {errors.wire}"
-        return f"no measurement of {errors.device or 'such GPUs'} {where}"
-    return "no measurement of such a schedule"
-
-
-def _series_of(place: MeasuredPlace, collective: str) -> list[MeasuredSeries]:
-    return [series for series in index()[place] if series.collective == collective]
-
-
-@lru_cache(maxsize=8192)
-def _distance_words(request: ErrorRequest, name: str, nearest: Distance) -> str:
-    """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is
-    named."""
-    if name == "collective":
-        return f"no {_spoken(request.collective)} was measured there"
-    same = _series_of(request.place, nearest.series.collective)
-    if name == "ranks":
-        ranks = [series.ranks for series in same]
-        words = _edge(request.ranks, min(ranks), max(ranks), lambda count: f"{count} ranks")
-        return words or f"the nearest measurement is on {nearest.series.ranks} ranks"
-    near = [series for series in same if abs(log2(series.ranks / request.ranks)) <= 1]
-    near = near or [nearest.series]
-    least = 2.0 ** min(series.sizes[0] for series in near)
-    most = 2.0 ** max(series.sizes[-1] for series in near)
-    words = _edge(request.size, least, most, size_text)
-    return words or f"the nearest measurement is at {size_text(2.0**nearest.log_size)}"
-
-
-def _edge(value: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
-    """Words on the end of what was measured. Empty where the value is between the ends."""
-    if value > most:
-        return f"no measurement beyond {show(most)}"
-    return f"no measurement below {show(least)}" if value < least else ""
-
-
-def _in_words(nearest: Distance) -> str:
-    series = nearest.series
-    return (
-        f"{_spoken(series.collective)} of {size_text(2.0**nearest.log_size)} on {series.ranks}"
-        f" ranks ({series.source})"
-    )
-
-
-def _spoken(collective: str) -> str:
-    return parse_primitive(collective).label
 
 
 def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool = False) -> float:

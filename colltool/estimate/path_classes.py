@@ -57,11 +57,10 @@ def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
 
 
 class Boundary(NamedTuple):
-    """Uplinks between two levels: ``ports`` of the ``endpoints`` below share uplinks thinned by
-    ``oversubscription``."""
+    """Uplinks between two levels."""
 
-    endpoints: int
-    ports: float
+    endpoints: int  # below
+    ports: float  # of these endpoints, which share the uplinks
     oversubscription: float
 
 
@@ -121,31 +120,36 @@ class PathClass(NamedTuple):
 
 
 class PeerView(NamedTuple):
-    """What one rank sees: (class, peers) nearest first, and how many ranks of its domain of g
-    endpoints send at once."""
+    """The peers of one rank."""
 
+    # a class and how many peers meet the rank in it, nearest first
     peers: tuple[tuple[PathClass, int], ...]
+    # ranks that send at once out of the rank's own domain, by the domain's endpoints
     flows: Flows
 
 
 class InSwitch(NamedTuple):
-    """Switches that reduce or multicast: α per switch (without η), their own η_β, and what they
-    refuse."""
+    """Switches that reduce or multicast."""
 
-    alpha_s: float
+    alpha_s: float  # of each switch passed, without η
     levels: int
-    switch_eta_beta: Mapping[Primitive, float]
-    limits: Limits | None = None
+    switch_eta_beta: Mapping[Primitive, float]  # their own η_β, where they have one
+    limits: Limits | None = None  # what they refuse
 
 
 @dataclass(frozen=True)
 class PathClasses:
     """The distance classes of a group of consecutive or equally spaced ranks, nearest first.
 
-    ``levels`` serve hops and rounds; ``peer_levels`` count peers. They differ under scattered
-    placement, where any hop may cross the whole tier but the number of peers in one's own leaf is
-    still known; ``unit`` ranks (an endpoint of the outermost tier) then stay together. ``wired``:
-    the tiers' links where a tier is routed; messages are then counted on these, not by class.
+    ``levels`` and ``peer_levels`` differ under scattered placement, where any hop may cross the
+    whole tier but the number of peers in one's own leaf is still known.
+
+    Args:
+        levels: classes of hops and of the partners of a round.
+        peer_levels: classes by which peers are counted.
+        unit: ranks that stay together under scattered placement: an endpoint of the outermost tier.
+        wired: the tiers' links where a tier is routed; messages are then counted on these, not by
+            class.
     """
 
     ranks: int

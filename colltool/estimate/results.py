@@ -46,11 +46,14 @@ class LibraryChoice(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """How far off similar prices were: median and 90th percentile of |price / measured - 1| over
-    ``rows`` that no fit had seen.
+    """How far off similar prices were, over measured rows that no fit had seen.
 
-    ``like``: what these rows are; ``no measured row`` or ``datasheet`` where there are none and the
-    error is that of others.
+    Args:
+        median: of |price / measured - 1|.
+        p90: its 90th percentile.
+        rows: how many rows.
+        like: what these are; ``no measured row`` or ``datasheet`` where there are none and the error
+            is that of others.
     """
 
     median: float
@@ -221,8 +224,13 @@ class PriceList(Result):
 
 @result
 class Breakdown(Result):
-    """Where the time of one schedule goes, with the flat baselines; ``segments``: the best cut of
-    what it pipelines; ``gains``: what would make it smaller, the largest first."""
+    """Where the time of one schedule goes.
+
+    Args:
+        baselines: flat algorithms to compare it with.
+        segments: the best cut of what it pipelines.
+        gains: what would make it faster, the largest first.
+    """
 
     subject: ClassVar[str] = "price"
     price: Price
@@ -238,8 +246,15 @@ class Crossing(NamedTuple):
 
 
 class AlgorithmPair(NamedTuple):
-    """Two algorithms and every size at which one overtakes the other; ``*_spec`` as ``--algorithm``
-    takes them, ``*_name`` as outputs lead with them."""
+    """Two algorithms and every size at which one overtakes the other.
+
+    Args:
+        a, b: their titles.
+        dominates: the title of the one that is faster at any size; None where they cross.
+        approximations: sizes at which textbooks have them cross, by formula.
+        a_spec, b_spec: as ``--algorithm`` takes them.
+        a_name, b_name: as outputs lead with them.
+    """
 
     a: str
     b: str
@@ -260,16 +275,14 @@ class AlgorithmPair(NamedTuple):
 
 
 class Winner(NamedTuple):
-    """The fastest algorithm in an interval of sizes; ``to_bytes`` None: unbounded.
-
-    ``balance``: its n*, bytes, below which latency dominates; None if its price has no closed form.
-    """
+    """The fastest algorithm in an interval of sizes."""
 
     from_bytes: float
-    to_bytes: float | None
+    to_bytes: float | None  # None: without end
     algorithm: str
     protocol: str = ""
     spec: str = ""
+    # n*, bytes, below which latency dominates; None if its price has no closed form
     balance: float | None = None
     name: str = ""  # what it goes by: the library's name, else ours
 
@@ -292,13 +305,15 @@ class PickCost(NamedTuple):
 
 @result
 class Crossover(Result):
-    """The crossovers of one primitive on one group, and who wins at each size of what was ``asked``
-    or the library runs.
+    """The crossovers of one primitive on one group.
 
-    ``library_leads``: it runs any of them. ``uneven``: only some schedules of the pairs include the
-    library's measured times.
-    ``picks``: the library's own choices, if its cost model is known; ``pick_cost``: what they cost
-    at most, up to 16 GB.
+    Args:
+        winners: who is fastest at each size of what was ``asked`` or the library runs.
+        balance: n* of each algorithm by title, bytes.
+        library_leads: the library runs any of the winners.
+        uneven: only some schedules of the pairs include the library's measured times.
+        picks: the library's own choices, if its cost model is known.
+        pick_cost: what they cost at most, up to 16 GB.
     """
 
     subject: ClassVar[str] = "crossover"

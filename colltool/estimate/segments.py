@@ -26,7 +26,7 @@ class BestSegments(NamedTuple):
 
 
 def best_segments(schedule: CostModel, size: float) -> tuple[BestSegments, ...]:
-    """P* of every pipelined part of a schedule at a size in bytes. None where nothing streams."""
+    """P* of every pipelined part of a schedule at a size in bytes. Empty where nothing streams."""
     found = []
     for part in schedule.parts:
         pipeline = part.pipeline

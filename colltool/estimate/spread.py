@@ -23,11 +23,13 @@ _8MB = 23.0
 _256MB = 28.0
 _GB = 30.0
 _16GB = 34.0
-NEAR_RANKS, NEAR_SIZE = 0.5, 2.0
+NEAR_RANKS = 0.5
+NEAR_SIZE = 2.0
 """Doublings of ranks and of size that are no distance yet."""
 FEWEST_IN_A_RACK = 17
 """Least ranks of a domain that counts as a rack: nodes have at most 16 GPUs."""
-MOST_RANKS, MOST_SIZE = 4.0, 6.0
+MOST_RANKS = 4.0
+MOST_SIZE = 6.0
 """Doublings beyond those at which the distance stops growing."""
 MOST_PEERS = 32
 """Peers of an all-to-all between nodes beyond which its part stops growing: small ones were published to
@@ -173,12 +175,12 @@ def spread_without_dials(
 ) -> PriceSpread:
     """The parts of sigma for a request, as if the user had changed no number."""
     scope = request.place.scope
-    at = log2(request.size)
+    log_size = log2(request.size)
     nearest = None if request.foreign else nearest_row(request, sigmas, rows_by_place)
-    base = by_size(sigmas, f"base_{scope}", at)
+    base = by_size(sigmas, f"base_{scope}", log_size)
     far = {
-        "unmeasured": unmeasured(sigmas, scope, at),
-        "exchange": exchange(sigmas, request.peers, at),
+        "unmeasured": unmeasured(sigmas, scope, log_size),
+        "exchange": exchange(sigmas, request.peers, log_size),
     }
     found: dict[str, float] = {"base": base} | _far(nearest, far)
     if request.racks and request.place.across:
@@ -193,9 +195,9 @@ def spread_without_dials(
         if request.in_a_rack or hypot(*known.values()) < others:
             found = known
     if request.amd and request.place.across:
-        found["amd"] = sigmas["amd"] * _fading(at, _8MB, _KNOTS["128MB"])
+        found["amd"] = sigmas["amd"] * _fading(log_size, _8MB, _KNOTS["128MB"])
     if request.one_process:
-        found["launch"] = sigmas["launch"] * _fading(at, _KNOTS["1MB"], _256MB)
+        found["launch"] = sigmas["launch"] * _fading(log_size, _KNOTS["1MB"], _256MB)
     positive = [(name, value) for name, value in found.items() if value > 0]
     return PriceSpread(_largest_first(positive), nearest)
 
@@ -217,7 +219,7 @@ def _largest_first(parts: Sequence[tuple[str, float]]) -> tuple[tuple[str, float
 def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index) -> Distance | None:
     """The measured row of the same place at the least distance. None where nothing was measured
     there."""
-    at = log2(request.size)
+    log_size = log2(request.size)
     best: Distance | None = None
     best_order = (inf, 0)
     for doublings, place, series in _by_ranks(rows_by_place.get(request.place, ()), request.ranks):
@@ -225,13 +227,13 @@ def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index)
         # the rest is further away by its ranks alone
         if ranks**2 > best_order[0]:
             break
-        size = _closest(series.sizes, at)
+        size = _closest(series.sizes, log_size)
         collective = beyond = 0.0
         if series.collective != request.collective:
             # by the row's size, so that a question that moves away from it comes no nearer
             collective = sigmas["collective"] * _fading(size, _KNOTS["1MB"], _16GB)
             beyond = exchange(sigmas, request.peers, size)
-        off = sigmas["size"] * _beyond(abs(size - at), NEAR_SIZE, MOST_SIZE)
+        off = sigmas["size"] * _beyond(abs(size - log_size), NEAR_SIZE, MOST_SIZE)
         found = Distance(collective, beyond, ranks, off, series, size)
         # of equals the first in the file
         order = (found.squared, place)
@@ -254,6 +256,11 @@ def _by_ranks(
     return tuple(sorted(found, key=lambda row: row[:2]))
 
 
+def series_of(place: MeasuredPlace, collective: str) -> list[MeasuredSeries]:
+    """The measured series of a place and collective."""
+    return [series for series in index()[place] if series.collective == collective]
+
+
 def comparable(request: ErrorRequest, rows_by_place: Index) -> int:
     """The measured rows of the same place and collective within :data:`NEAR_RANKS` and
     :data:`NEAR_SIZE` doublings."""
@@ -265,26 +272,26 @@ def _near_rows(request: ErrorRequest, series: MeasuredSeries) -> int:
     apart = abs(log2(series.ranks) - log2(request.ranks))
     if series.collective != request.collective or apart > NEAR_RANKS:
         return 0
-    at = log2(request.size)
-    return sum(abs(size - at) <= NEAR_SIZE for size in series.sizes)
+    log_size = log2(request.size)
+    return sum(abs(size - log_size) <= NEAR_SIZE for size in series.sizes)
 
 
-def unmeasured(sigmas: SigmaTable, scope: str, at: float) -> float:
+def unmeasured(sigmas: SigmaTable, scope: str, log_size: float) -> float:
     """Sigma where no measured row is comparable: another device, another medium."""
-    return _up_to_a_gigabyte(sigmas, f"unmeasured_{scope}", at)
+    return _up_to_a_gigabyte(sigmas, f"unmeasured_{scope}", log_size)
 
 
-def exchange(sigmas: SigmaTable, peers: int, at: float) -> float:
+def exchange(sigmas: SigmaTable, peers: int, log_size: float) -> float:
     """Sigma of an all-to-all between nodes where none was measured: rings and trees, which were,
     load a path or two of the network, and this one to every peer. By doublings of the peers."""
     doublings = log2(min(max(peers, 1), MOST_PEERS))
-    return doublings * _up_to_a_gigabyte(sigmas, "exchange", at)
+    return doublings * _up_to_a_gigabyte(sigmas, "exchange", log_size)
 
 
-def _up_to_a_gigabyte(sigmas: SigmaTable, name: str, at: float) -> float:
+def _up_to_a_gigabyte(sigmas: SigmaTable, name: str, log_size: float) -> float:
     """A part at a size: its square straight in the logarithm from 1 MiB to 1 GiB."""
     low, high = sigmas[f"{name}_1MB"], sigmas[f"{name}_1GB"]
-    share = min(max((at - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
+    share = min(max((log_size - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
     return sqrt(low**2 + (high**2 - low**2) * share)
 
 
@@ -301,17 +308,17 @@ def _clouds(request: ErrorRequest, rows_by_place: Index) -> int:
     return len(found)
 
 
-def by_size(sigmas: SigmaTable, name: str, at: float, *, signed: bool = False) -> float:
+def by_size(sigmas: SigmaTable, name: str, log_size: float, *, signed: bool = False) -> float:
     """A part at a size: its square (``signed``: itself) straight in the logarithm between its
     knots, flat outside."""
     power = 1 if signed else 2
     knots = [(where, sigmas[f"{name}_{knot}"] ** power) for knot, where in _KNOTS.items()]
-    after = bisect_left([where for where, _ in knots], at)
+    after = bisect_left([where for where, _ in knots], log_size)
     if after in (0, len(knots)):
         _, found = knots[0 if after == 0 else -1]
     else:
         (low, first), (high, second) = knots[after - 1], knots[after]
-        found = first + (second - first) * (at - low) / (high - low)
+        found = first + (second - first) * (log_size - low) / (high - low)
     return found if signed else sqrt(found)
 
 
@@ -327,17 +334,17 @@ def _far(nearest: Distance | None, most: dict[str, float]) -> dict[str, float]:
     }
 
 
-def _closest(sizes: tuple[float, ...], at: float) -> float:
-    after = bisect_left(sizes, at)
+def _closest(sizes: tuple[float, ...], log_size: float) -> float:
+    after = bisect_left(sizes, log_size)
     near = sizes[max(after - 1, 0) : after + 1]
-    return min(near, key=lambda size: abs(size - at))
+    return min(near, key=lambda size: abs(size - log_size))
 
 
 def _beyond(doublings: float, near: float, most: float) -> float:
     return min(max(doublings - near, 0.0), most)
 
 
-def _fading(at: float, full: float, gone: float) -> float:
+def _fading(log_size: float, full: float, gone: float) -> float:
     """1 up to one size, 0 from another on; its square falls linearly in between, in the
     logarithm."""
-    return sqrt(min(max((gone - at) / (gone - full), 0.0), 1.0))
+    return sqrt(min(max((gone - log_size) / (gone - full), 0.0), 1.0))

@@ -1,5 +1,5 @@
-"""The price that a user reads: the pick of the library in force first, and how far off each row may
-be."""
+"""The price that a user reads: the pick of the library in force first, how far off each row may be,
+and which schedule leads where a rank drives a single port at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
+from colltool.algorithms.partners import posting_caveat
+from colltool.algorithms.registry import usual_algorithms
+from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.estimate.accuracy import accuracy_of, unmeasured
@@ -14,10 +17,11 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import NO_INTERVAL, SEVERAL, before_dials, interval_of
 from colltool.estimate.library_pick import with_library_choice
-from colltool.estimate.placement import GroupSpec
-from colltool.estimate.price import price as priced
+from colltool.estimate.placement import AnyGroup, GroupSpec
+from colltool.estimate.price import price as price_of
 from colltool.estimate.results import Accuracy, Price
 from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
 
 SecondsByWay = Mapping[tuple[str, str], float]
 """Seconds by the title of a schedule and its protocol, which is empty for the fastest one."""
@@ -92,7 +96,7 @@ def seconds_by_schedule(
     """Seconds of each schedule, under its own protocol and, with an empty one, under its
     fastest."""
     try:
-        found = priced(fabric, primitive, size, group, readings, only)
+        found = price_of(fabric, primitive, size, group, readings, only)
     except ColltoolError:
         # the group needs what the user changed
         return {}
@@ -166,3 +170,57 @@ def _accuracy(
     if accuracy is None or row.interval is None:
         return accuracy
     return accuracy._replace(p90=row.interval.larger_side(float(row.total_s)))
+
+
+def with_one_port_leader(
+    prices: tuple[Price, ...], fabric: Fabric, group: AnyGroup, readings: ModelOptions
+) -> tuple[Price, ...]:
+    """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
+    include all algorithms."""
+    found = []
+    for price in prices:
+        leads: str | tuple[str, ...] = _leads_on_one_port(price, fabric, group, readings)
+        if isinstance(price.bytes, float):
+            leads = leads[0]
+        found.append(replace(price, leads_on_one_port=leads))
+    return tuple(found)
+
+
+def _leads_on_one_port(
+    price: Price, fabric: Fabric, group: AnyGroup, readings: ModelOptions
+) -> tuple[str, ...]:
+    """Titles at each size. Empty where the same schedule leads, or does not post to all peers at
+    once on links of their own."""
+    rows = price.leading
+    unchanged = ("",) * (1 if isinstance(price.bytes, float) else len(price.bytes))
+    if readings.ports == "one" or not rows:
+        return unchanged
+    first = _leading_rows(price)
+    # where tiers have links of their own any schedule may lose some, elsewhere those that post
+    differing = set(first)
+    if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
+        posting = {
+            algorithm.name for algorithm in usual_algorithms() if algorithm.caveat is posting_caveat
+        }
+        differing = {
+            at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}
+        }
+    if not differing:
+        return unchanged
+    one_port = price_of(fabric, price.primitive, price.bytes, group, readings._replace(ports="one"))
+    others = one_port.leading
+    if not others:
+        return unchanged
+    titles = list(unchanged)
+    for number, (at, other) in enumerate(zip(first, _leading_rows(one_port), strict=True)):
+        if at in differing and others[other].spec != rows[at].spec:
+            titles[number] = others[other].title
+    return tuple(titles)
+
+
+def _leading_rows(price: Price) -> list[int]:
+    """The place of the fastest leading row at each size."""
+    if isinstance(price.bytes, float):
+        return [0]
+    index: list[int] = first_least([estimate.total_s for estimate in price.leading]).tolist()
+    return index
