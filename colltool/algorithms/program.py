@@ -181,12 +181,15 @@ def pipelined(primitive: Primitive, ranks: int, segments: int, edges: Edges) -> 
     """A pipelined broadcast, or reversed a reduction: a child at depth d receives segment s in
     round d-1+s."""
 
-    def down() -> Batches:
-        for number in range(int(edges.depth.max()) + segments - 1):
-            yield (edges_at(edges, edges.depth - 1, segments, number),)
-
+    batches = gather_or_reverse(primitive, lambda: down_batches(edges, segments))
     streams = int(edges.stream.max()) + 1
-    return equal_chunks(primitive, ranks, streams * segments, gather_or_reverse(primitive, down))
+    return equal_chunks(primitive, ranks, streams * segments, batches)
+
+
+def down_batches(edges: Edges, segments: int) -> Batches:
+    """The rounds that send segment after segment down all trees at once."""
+    for number in range(int(edges.depth.max()) + segments - 1):
+        yield (edges_at(edges, edges.depth - 1, segments, number),)
 
 
 ProgramMaker = Callable[[Group, int], Program]

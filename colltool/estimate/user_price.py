@@ -195,26 +195,25 @@ def _leads_on_one_port(
     unchanged = ("",) * (1 if isinstance(price.bytes, float) else len(price.bytes))
     if readings.ports == "one" or not rows:
         return unchanged
-    first = _leading_rows(price)
+    leaders = _leading_rows(price)
     # where tiers have links of their own any schedule may lose some, elsewhere those that post
-    differing = set(first)
+    may_lose = set(leaders)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
-        posting = {
-            algorithm.name for algorithm in usual_algorithms() if algorithm.caveat is posting_caveat
-        }
-        differing = {
-            at for at in differing if posting & {rows[at].choice.base, *rows[at].choice.tiers}
-        }
-    if not differing:
+        posting = {row.name for row in usual_algorithms() if row.caveat is posting_caveat}
+        for leader in set(leaders):
+            choice = rows[leader].choice
+            if not posting & {choice.base, *choice.tiers}:
+                may_lose.remove(leader)
+    if not may_lose:
         return unchanged
     one_port = price_of(fabric, price.primitive, price.bytes, group, readings._replace(ports="one"))
     others = one_port.leading
     if not others:
         return unchanged
     titles = list(unchanged)
-    for number, (at, other) in enumerate(zip(first, _leading_rows(one_port), strict=True)):
-        if at in differing and others[other].spec != rows[at].spec:
-            titles[number] = others[other].title
+    for size, (leader, other) in enumerate(zip(leaders, _leading_rows(one_port), strict=True)):
+        if leader in may_lose and others[other].spec != rows[leader].spec:
+            titles[size] = others[other].title
     return tuple(titles)
 
 

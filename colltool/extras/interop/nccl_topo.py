@@ -51,7 +51,7 @@ _NO_SLOT_GTPS = 32
 _FIRST_MULTICAST_SM = 90
 
 
-class Cpu(NamedTuple):
+class CpuModel(NamedTuple):
     """A CPU as NCCL's file names it."""
 
     arch: str
@@ -61,9 +61,9 @@ class Cpu(NamedTuple):
 
 
 _CPUS = {
-    "intel": Cpu("x86_64", "GenuineIntel", 6, 106),
-    "amd": Cpu("x86_64", "AuthenticAMD", 143, 49),
-    "arm": Cpu("arm64", "ARM", 8, 3393),
+    "intel": CpuModel("x86_64", "GenuineIntel", 6, 106),
+    "amd": CpuModel("x86_64", "AuthenticAMD", 143, 49),
+    "arm": CpuModel("arm64", "ARM", 8, 3393),
 }
 # Intel's model beside GPUs of a compute capability and later; 106 before
 _INTEL_MODELS = {100: 207, 90: 143}
@@ -331,7 +331,7 @@ def _add_host(root: Element, node: NodeParts, host: int) -> None:
                 _add_nics(below, node, first_rank, gpu)
 
 
-def _cpu_of(node: NodeParts) -> Cpu:
+def _cpu_of(node: NodeParts) -> CpuModel:
     """The CPUs of the hosts; Intel's model is that of the GPUs' time."""
     cpu = _CPUS[node.cpu]
     if node.cpu == "intel":

@@ -22,13 +22,7 @@ from colltool.algorithms.program import (
 )
 from colltool.algorithms.registry import TACOS, algorithm
 from colltool.base.primitives import AG, AR, RS, Links, Primitive, Terms
-from colltool.extras.synthesis.forest import (
-    ON_LINKS,
-    common_unit,
-    joined_by_links,
-    rates_of,
-    wires_between,
-)
+from colltool.extras.synthesis.forest import ON_LINKS, joined_by_links, wires_between
 from colltool.network.arrays import np
 from colltool.network.group import Group, all_ports
 from colltool.network.wires import GraphWires
@@ -61,6 +55,8 @@ def links_in_proportion(group: Group) -> str | None:
 def _unit(wires: GraphWires) -> float | None:
     """The rate in bytes/s that sends one piece in a step, of which all rates are multiples. None if
     there is none."""
+    from colltool.extras.synthesis.packing import common_unit, rates_of
+
     rates = rates_of(wires).values()
     unit = common_unit(rates, _MOST_PARTS)
     return unit if unit and max(rates) < (_MOST_PARALLEL + 1) * unit else None
@@ -69,6 +65,8 @@ def _unit(wires: GraphWires) -> float | None:
 def _links(wires: GraphWires) -> list[tuple[int, int]]:
     """Links from rank to rank, each listed once for every piece that it sends in a step. Links into
     ranks with few links come first."""
+    from colltool.extras.synthesis.packing import rates_of
+
     unit = _unit(wires)
     assert unit is not None  # links_in_proportion requires it
     links_per_step: list[tuple[int, int]] = []

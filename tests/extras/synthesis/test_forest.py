@@ -18,7 +18,8 @@ from swept import swept
 import colltool
 from colltool.algorithms.registry import find
 from colltool.base.primitives import AG
-from colltool.extras.synthesis.forest import forest_of, lattice_wires, ring_wires
+from colltool.extras.synthesis.forest import lattice_wires, ring_wires
+from colltool.extras.synthesis.packing import forest_of
 from colltool.network.group import Axis, Group
 from colltool.network.max_flow import max_flow
 from colltool.network.twisted import twisted_axes

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from small import dragonfly, fabric, graph
 
 import colltool
-from colltool.extras.synthesis.mcf import flows_of
+from colltool.extras.synthesis.flow_split import flows_of
 from colltool.fabric.topology import capabilities_of
 from colltool.network.links import TierRanks
 from colltool.network.routed_links import RoutedLinks

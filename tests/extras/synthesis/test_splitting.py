@@ -17,7 +17,7 @@ import colltool
 from colltool.algorithms.registry import find
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
-from colltool.extras.synthesis.forest import Forest, forest_of
+from colltool.extras.synthesis.packing import Forest, forest_of
 from colltool.fabric.topology import capabilities_of
 from colltool.network.group import Group
 from colltool.network.wires import Edge, GraphWires
