@@ -26,36 +26,36 @@ def with_estimates(found: Explanation, fabric: Fabric, *, required: bool) -> Exp
     if found.group is None:
         return found
     try:
-        on = hardware_on(fabric, found.group.spec)
+        hardware = hardware_on(fabric, found.group.spec)
     except ColltoolError:
         if required:
             raise
         return found
     placed = place(fabric, found.group.spec)
     entries = tuple(
-        entry._replace(estimates=tuple(_parts(entry, on, found.bytes, placed)))
+        entry._replace(estimates=tuple(_parts(entry, hardware, found.bytes, placed)))
         for entry in found.entries
     )
-    return replace(found, entries=entries, library=f"NCCL {on.version}")
+    return replace(found, entries=entries, library=f"NCCL {hardware.version}")
 
 
 def _parts(
-    entry: AlgorithmExplanation, on: Hardware, size: float, placed: PlacedGroup
+    entry: AlgorithmExplanation, hardware: Hardware, size: float, placed: PlacedGroup
 ) -> Iterator[NcclEstimateParts]:
     """NCCL's estimates for an algorithm, protocol by protocol."""
     primitive = entry.primitive
-    if primitive not in on.constants.algorithms:
+    if primitive not in hardware.constants.algorithms:
         return
-    rules = rules_of(on.constants)
-    chosen = pick(on, primitive, size)
+    rules = rules_of(hardware.constants)
+    chosen = pick(hardware, primitive, size)
     spec = entry.row.spec if entry.row else entry.algorithm
-    for way in estimates(on, primitive, size):
-        if way.seconds is None or schedule_on(way.algorithm, primitive, on, placed) != spec:
+    for way in estimates(hardware, primitive, size):
+        if way.seconds is None or schedule_on(way.algorithm, primitive, hardware, placed) != spec:
             continue
         # it runs, and so it has all its numbers
         assert way.latency_s is not None
         assert way.bandwidth_Bps is not None
-        what = (on, primitive, way.algorithm, way.protocol)
+        what = (hardware, primitive, way.algorithm, way.protocol)
         terms = rules.latency_terms(*what)
         counted = [term for term in terms if term.times and term.us]
         whole_s = sum(term.times * term.us for term in terms) * 1e-6

@@ -122,16 +122,16 @@ def has_one_order(ring: Graph, gpus: int) -> bool:
     return ring.channels // 2 * gpus <= SAME_ORDER_STEPS
 
 
-def sent_channels(on: Hardware, *, to_all: bool) -> int:
+def sent_channels(hardware: Hardware, *, to_all: bool) -> int:
     """Channels of messages: all that a communicator has, its number rounded up to a power of two, and
     of a single message across nodes two.
 
     Source: NCCL 2.30, src/graph/paths.cc, ncclTopoComputeP2pChannels.
     """
-    if on.nodes > 1 and not to_all:
-        return min(_MESSAGE_CHANNELS, on.channels)
+    if hardware.nodes > 1 and not to_all:
+        return min(_MESSAGE_CHANNELS, hardware.channels)
     channels = 1
-    while channels < on.channels:
+    while channels < hardware.channels:
         channels *= 2
     return channels
 

@@ -68,16 +68,16 @@ class SwitchPoint(NamedTuple):
     protocol: str
 
 
-def estimates(on: Hardware, primitive: Primitive, size: Number) -> list[NcclEstimate]:
+def estimates(hardware: Hardware, primitive: Primitive, size: Number) -> list[NcclEstimate]:
     """Every algorithm under every protocol, in NCCL's scanning order; ``size`` is M in bytes, or an
     array, of 1 byte or more."""
     _check(size)
-    return [_estimate(way, size) for way in pieces(on, primitive)]
+    return [_estimate(way, size) for way in pieces(hardware, primitive)]
 
 
-def pick(on: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
+def pick(hardware: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
     """NCCL's choice: the least estimate, the first of equals."""
-    return picks(on, primitive, (size,))[0]
+    return picks(hardware, primitive, (size,))[0]
 
 
 def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
@@ -85,16 +85,18 @@ def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
     return min(runnable, key=lambda way: float(way.seconds or 0.0))
 
 
-def picks(on: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
+def picks(hardware: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
     """NCCL's choice, as :func:`pick`, at each of many sizes."""
     each = list(map(float, sizes))
-    ways = picked_ways(on, primitive, each)
+    ways = picked_ways(hardware, primitive, each)
     return [_estimate(way, size) for way, size in zip(ways, each, strict=True)]
 
 
-def picked_ways(on: Hardware, primitive: Primitive, sizes: Sequence[float]) -> list[Combination]:
+def picked_ways(
+    hardware: Hardware, primitive: Primitive, sizes: Sequence[float]
+) -> list[Combination]:
     """The algorithm and protocol of :func:`pick` at each of many sizes."""
-    ways = [way for way in pieces(on, primitive) if way.pieces]
+    ways = [way for way in pieces(hardware, primitive) if way.pieces]
     starts = [list(map(_start, way.pieces)) for way in ways]
     found = []
     for size in sizes:
@@ -108,23 +110,23 @@ def picked_ways(on: Hardware, primitive: Primitive, sizes: Sequence[float]) -> l
 
 
 @lru_cache(maxsize=256)
-def pieces(on: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
+def pieces(hardware: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
     byte on."""
-    if primitive not in on.constants.algorithms:
-        tuned = ", ".join(collective.label for collective in on.constants.algorithms)
+    if primitive not in hardware.constants.algorithms:
+        tuned = ", ".join(collective.label for collective in hardware.constants.algorithms)
         raise ColltoolError(
             f"NCCL has one way for {primitive.label}: there is nothing to choose",
             argument="primitive",
             fix=f"it chooses for {tuned}",
         )
-    return tuple(_combination(on, primitive, *way) for way in product(ALGORITHMS, PROTOCOLS))
+    return tuple(_combination(hardware, primitive, *way) for way in product(ALGORITHMS, PROTOCOLS))
 
 
 @lru_cache(maxsize=256)
-def switch_points(on: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
+def switch_points(hardware: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
     """NCCL's picks from 1 byte on: the exact sizes where the pick changes."""
-    ways = [way for way in pieces(on, primitive) if way.pieces]
+    ways = [way for way in pieces(hardware, primitive) if way.pieces]
     every = chain.from_iterable(way.pieces for way in ways)
     starts = sorted({piece.from_bytes for piece in every})
     found: list[SwitchPoint] = []
@@ -165,11 +167,13 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
         at = max(at, crossing)
 
 
-def _combination(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> Combination:
+def _combination(
+    hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> Combination:
     """NCCL's time of an algorithm and protocol over size, piece by piece; without pieces where it
     cannot run."""
-    rules = rules_of(on.constants)
-    what = (on, primitive, algorithm, protocol)
+    rules = rules_of(hardware.constants)
+    what = (hardware, primitive, algorithm, protocol)
     reason = rules.why_not(*what)
     if reason:
         return Combination(algorithm, protocol, (), reason)

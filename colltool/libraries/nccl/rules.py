@@ -34,30 +34,42 @@ ALGORITHM_NAMES = {
     "pat": "PAT",
 }
 
+
+class _Priced(NamedTuple):
+    """An NCCL algorithm, and the schedule of ours that prices it for some primitives, on groups of a
+    shape (:func:`_shape`)."""
+
+    algorithm: str
+    shape: str
+    primitives: tuple[Primitive, ...]
+    spec: str
+
+
 # Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on
 # each NIC: a ring there costs the same. CollNetDirect reads all peers at once. NVLS between nodes
 # is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS": it, and not one of the two CollNet
 # algorithms, is what in-network / in-network prices.
 _ROWS = (
-    ("ring", "node", (AR, AG, RS), "ring"),
-    ("ring", "alone", (AR, AG, RS), "ring"),
-    ("ring", "across", (AR, AG, RS), "multi-rail-ring"),
-    ("ring", "node", (BC, REDUCE), "chain"),
-    ("ring", "alone", (BC, REDUCE), "chain"),
-    ("ring", "across", (BC, REDUCE), "multi-rail-chain"),
-    ("tree", "alone", (AR,), "double-binary-tree"),
-    ("tree", "across", (AR,), "hierarchical:ring/double-binary-tree"),
-    ("nvls", "node", (AR, AG, RS), "in-network"),
-    ("nvls", "across", (AR,), "hierarchical:in-network/in-network"),
-    ("nvls_tree", "across", (AR,), "hierarchical:in-network/double-binary-tree"),
-    ("collnet_direct", "across", (AR,), "hierarchical:direct/in-network"),
-    ("collnet_chain", "across", (AR,), "hierarchical:ring/in-network"),
-    ("collnet_chain", "alone", (AR,), "in-network"),
-    ("pat", "alone", (AG, RS), "pat"),
+    _Priced("ring", "node", (AR, AG, RS), "ring"),
+    _Priced("ring", "alone", (AR, AG, RS), "ring"),
+    _Priced("ring", "across", (AR, AG, RS), "multi-rail-ring"),
+    _Priced("ring", "node", (BC, REDUCE), "chain"),
+    _Priced("ring", "alone", (BC, REDUCE), "chain"),
+    _Priced("ring", "across", (BC, REDUCE), "multi-rail-chain"),
+    _Priced("tree", "alone", (AR,), "double-binary-tree"),
+    _Priced("tree", "across", (AR,), "hierarchical:ring/double-binary-tree"),
+    _Priced("nvls", "node", (AR, AG, RS), "in-network"),
+    _Priced("nvls", "across", (AR,), "hierarchical:in-network/in-network"),
+    _Priced("nvls_tree", "across", (AR,), "hierarchical:in-network/double-binary-tree"),
+    _Priced("collnet_direct", "across", (AR,), "hierarchical:direct/in-network"),
+    _Priced("collnet_chain", "across", (AR,), "hierarchical:ring/in-network"),
+    _Priced("collnet_chain", "alone", (AR,), "in-network"),
+    _Priced("pat", "alone", (AG, RS), "pat"),
 )
 _SPECS: dict[tuple[str, str, Primitive], str] = {}
-for _algorithm, _group, _primitives, _spec in _ROWS:
-    _SPECS |= {(_algorithm, _group, primitive): _spec for primitive in _primitives}
+for _row in _ROWS:
+    for _primitive in _row.primitives:
+        _SPECS[_row.algorithm, _row.shape, _primitive] = _row.spec
 
 
 def _shape(ranks: int, nodes: int) -> str:
@@ -67,14 +79,14 @@ def _shape(ranks: int, nodes: int) -> str:
     return "alone" if nodes == ranks else "across"
 
 
-def spec_of(algorithm: str, primitive: Primitive, on: Hardware) -> str:
+def spec_of(algorithm: str, primitive: Primitive, hardware: Hardware) -> str:
     """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm. Empty if there is
     none.
 
     Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and
     down), and for an all-gather across nodes by NVLS or CollNet.
     """
-    return _SPECS.get((algorithm, _shape(on.ranks, on.nodes), primitive), "")
+    return _SPECS.get((algorithm, _shape(hardware.ranks, hardware.nodes), primitive), "")
 
 
 def nccl_algorithm(name: str) -> str:
@@ -128,7 +140,8 @@ def _nodes(group: GroupPlacement) -> int:
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
     """NCCL's algorithms that a schedule of ours prices, on groups of any shape."""
-    return frozenset(row[0] for row in _ROWS if row[3] == spec and primitive in row[2])
+    rows = [row for row in _ROWS if row.spec == spec and primitive in row.primitives]
+    return frozenset(row.algorithm for row in rows)
 
 
 PROTOCOL_NAMES = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
@@ -150,190 +163,197 @@ def protocol_of(name: str) -> str:
     return base_name if base_name in PROTOCOL_NAMES else ""
 
 
-def why_not(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
+def why_not(hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
     """Why NCCL cannot run an algorithm under a protocol here. Empty if it can."""
-    if algorithm not in on.constants.algorithms[primitive]:
+    if algorithm not in hardware.constants.algorithms[primitive]:
         return f"NCCL has no {algorithm} for {primitive.label}"
     if protocol != "simple" and algorithm not in ("ring", "tree"):
         return "runs under Simple alone"
     if protocol == "ll128":
-        reason = _without_ll128(on, algorithm)
+        reason = _without_ll128(hardware, algorithm)
         if reason:
             return reason
     match algorithm:
         case "nvls":
-            missing = _without_nvls(on)
-            if not missing and on.nodes > 1:
-                missing = _without_sharp(on, primitive)
-            most = on.constants.nvls["most_ranks_gather"]
-            if not missing and primitive is not AR and on.ranks_per_node > most:
+            missing = _without_nvls(hardware)
+            if not missing and hardware.nodes > 1:
+                missing = _without_sharp(hardware, primitive)
+            most = hardware.constants.nvls["most_ranks_gather"]
+            if not missing and primitive is not AR and hardware.ranks_per_node > most:
                 missing = f"needs at most {most} ranks per node"
             return missing
-        case "nvls_tree" if on.nodes == 1:
+        case "nvls_tree" if hardware.nodes == 1:
             return "needs more than one node"
         case "nvls_tree":
-            return _without_nvls(on)
-        case "collnet_direct" if on.nvswitch:
-            return _without_collnet(on, primitive)
+            return _without_nvls(hardware)
+        case "collnet_direct" if hardware.nvswitch:
+            return _without_collnet(hardware, primitive)
         case "collnet_direct":
-            return _without_collnet(on, primitive) or "needs NVSwitch"
+            return _without_collnet(hardware, primitive) or "needs NVSwitch"
         case "collnet_chain":
-            return _without_collnet(on, primitive)
-        case "pat" if on.ranks_per_node > 1:
+            return _without_collnet(hardware, primitive)
+        case "pat" if hardware.ranks_per_node > 1:
             return "needs one rank per node"
     return ""
 
 
-def _without_ll128(on: Hardware, algorithm: str) -> str:
-    runs = on.graph_of(algorithm).runs_ll128
+def _without_ll128(hardware: Hardware, algorithm: str) -> str:
+    runs = hardware.graph_of(algorithm).runs_ll128
     if runs is not None:
         return "" if runs else "LL128 needs NVLink, and NICs on the GPUs' switches"
-    if on.link == "pci" and on.ranks_per_node > 1:
+    if hardware.link == "pci" and hardware.ranks_per_node > 1:
         return "LL128 needs NVLink between the GPUs of a node"
-    if on.nodes > 1 and not on.gpudirect:
+    if hardware.nodes > 1 and not hardware.gpudirect:
         return "LL128 across nodes needs GPUDirect RDMA"
     return ""
 
 
-def _without_nvls(on: Hardware) -> str:
-    if on.ranks_per_node < 2:
+def _without_nvls(hardware: Hardware) -> str:
+    if hardware.ranks_per_node < 2:
         return "needs two GPUs of a node"
-    if not on.nvls:
+    if not hardware.nvls:
         return "needs NVSwitch with multicast (Hopper or newer), and NCCL_NVLS_ENABLE"
-    least = on.constants.nvls["least_channels"]
-    if on.nvls_graph is None or on.nvls_graph.channels < least:
+    least = hardware.constants.nvls["least_channels"]
+    if hardware.nvls_graph is None or hardware.nvls_graph.channels < least:
         return f"needs {least} channels or more"
     return ""
 
 
-def _without_collnet(on: Hardware, primitive: Primitive) -> str:
-    limits = on.constants.collnet
-    if on.nodes < limits["least_nodes"]:
+def _without_collnet(hardware: Hardware, primitive: Primitive) -> str:
+    limits = hardware.constants.collnet
+    if hardware.nodes < limits["least_nodes"]:
         return f"needs {limits['least_nodes']} nodes or more"
-    if on.collnet and on.ranks_per_node > limits["most_ranks_per_node"]:
+    if hardware.collnet and hardware.ranks_per_node > limits["most_ranks_per_node"]:
         return f"needs at most {limits['most_ranks_per_node']} ranks per node"
-    return _without_sharp(on, primitive)
+    return _without_sharp(hardware, primitive)
 
 
-def _without_sharp(on: Hardware, primitive: Primitive) -> str:
+def _without_sharp(hardware: Hardware, primitive: Primitive) -> str:
     """SHARP between nodes; all-gather and reduce-scatter also need a NIC for each GPU."""
-    if not on.collnet or on.collnet_graph is None:
+    if not hardware.collnet or hardware.collnet_graph is None:
         return "needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin"
-    if primitive is not AR and on.nics < on.ranks_per_node:
+    if primitive is not AR and hardware.nics < hardware.ranks_per_node:
         return "needs a NIC for each GPU"
     return ""
 
 
-def bandwidth_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+def bandwidth_GBps(
+    hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
+) -> float:
     """The bandwidth of a call before corrections by size.
 
     The share of the channels' bandwidth: P/steps for rings and NVLS all-reduce, half for tree and
     CollNet all-reduce, all of it for an all-gather or reduce-scatter by anything but a ring.
     """
-    bus = bus_GBps(on, primitive, algorithm, protocol)
+    bus = bus_GBps(hardware, primitive, algorithm, protocol)
     if algorithm == "ring" or (primitive is AR and algorithm.startswith("nvls")):
-        return bus * on.ranks / _ring_steps(on, primitive)
+        return bus * hardware.ranks / _ring_steps(hardware, primitive)
     return bus * 0.5 if primitive is AR else bus
 
 
-def bus_GBps(on: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
+def bus_GBps(hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
     """The bandwidth of the channels, less what the protocol, per-channel limits and the pattern
     cost."""
-    share = on.constants.share
+    share = hardware.constants.share
     match algorithm:
         case "ring":
-            return _ring_GBps(on, protocol)
+            return _ring_GBps(hardware, protocol)
         case "tree":
-            return _tree_GBps(on, protocol)
+            return _tree_GBps(hardware, protocol)
         case "nvls" | "nvls_tree":
-            return _nvls_GBps(on, primitive, algorithm)
+            return _nvls_GBps(hardware, primitive, algorithm)
         case "pat":
-            return _channels_GBps(on, on.graph_of("pat"), "pat") * share["pat"]
-    graph = on.graph_of(algorithm)
+            return _channels_GBps(hardware, hardware.graph_of("pat"), "pat") * share["pat"]
+    graph = hardware.graph_of(algorithm)
     if algorithm == "collnet_chain":
         return graph.channels * graph.inside_GBps
     assert algorithm == "collnet_direct"
     if primitive is not AR:
         across = share["collnet_direct_gather_across"] * graph.across_GBps
-        return on.ranks_per_node * min(graph.inside_GBps, across)
-    ratio = on.ranks_per_node / graph.channels
-    pace = share["collnet_direct_from_hopper"] if on.from_hopper else 1.0
+        return hardware.ranks_per_node * min(graph.inside_GBps, across)
+    ratio = hardware.ranks_per_node / graph.channels
+    pace = share["collnet_direct_from_hopper"] if hardware.from_hopper else 1.0
     return graph.channels * graph.inside_GBps / (ratio - (ratio - 1) / 2) * pace
 
 
-def _ring_GBps(on: Hardware, protocol: str) -> float:
-    numbers = on.constants
-    bus = _channels_GBps(on, on.ring, "ring")
+def _ring_GBps(hardware: Hardware, protocol: str) -> float:
+    numbers = hardware.constants
+    bus = _channels_GBps(hardware, hardware.ring, "ring")
     match protocol:
         case "ll":
-            return min(_ll_most_GBps(on), bus * numbers.share["ring_ll"])
+            return min(_ll_most_GBps(hardware), bus * numbers.share["ring_ll"])
         case "ll128":
-            most = on.ring.channels * numbers.ring_ll128_channel_GBps[on.gpu][on.column]
+            most = (
+                hardware.ring.channels
+                * numbers.ring_ll128_channel_GBps[hardware.gpu][hardware.column]
+            )
             return min(bus * numbers.share["ring_ll128"], most)
     return bus
 
 
-def _tree_GBps(on: Hardware, protocol: str) -> float:
+def _tree_GBps(hardware: Hardware, protocol: str) -> float:
     """Bus bandwidth of the tree, as NCCL's tuning model has it."""
-    numbers = on.constants
+    numbers = hardware.constants
     share = numbers.share
-    channels = on.tree.channels
+    channels = hardware.tree.channels
     bus = min(
-        _channels_GBps(on, on.tree, "tree") * share["tree"],
-        channels * numbers.tree_channel_GBps[on.gpu][on.column],
+        _channels_GBps(hardware, hardware.tree, "tree") * share["tree"],
+        channels * numbers.tree_channel_GBps[hardware.gpu][hardware.column],
     )
     match protocol:
         case "ll":
-            bus = min(bus * share["tree_ll"], _ll_most_GBps(on))
+            bus = min(bus * share["tree_ll"], _ll_most_GBps(hardware))
         case "ll128":
-            bus *= share["tree_ll128_one_node" if on.nodes == 1 else "tree_ll128"]
-            bus = min(bus, channels * numbers.tree_ll128_channel_GBps[on.gpu][on.column])
-    return bus * share["tree_simple_pattern"] if on.simple_tree else bus
+            bus *= share["tree_ll128_one_node" if hardware.nodes == 1 else "tree_ll128"]
+            bus = min(
+                bus, channels * numbers.tree_ll128_channel_GBps[hardware.gpu][hardware.column]
+            )
+    return bus * share["tree_simple_pattern"] if hardware.simple_tree else bus
 
 
-def _ll_most_GBps(on: Hardware) -> float:
+def _ll_most_GBps(hardware: Hardware) -> float:
     """The most that LL moves: by GPU inside a node, by host across nodes."""
-    numbers = on.constants
-    if on.nodes == 1:
-        return numbers.ll_most_GBps[on.gpu][on.column]
-    return numbers.ll_most_GBps[numbers.cpu[on.cpu].ll_row][on.column]
+    numbers = hardware.constants
+    if hardware.nodes == 1:
+        return numbers.ll_most_GBps[hardware.gpu][hardware.column]
+    return numbers.ll_most_GBps[numbers.cpu[hardware.cpu].ll_row][hardware.column]
 
 
-def _channels_GBps(on: Hardware, graph: Graph, algorithm: str) -> float:
+def _channels_GBps(hardware: Hardware, graph: Graph, algorithm: str) -> float:
     """All channels, at the rate that the version takes: 2.30 that inside a node on up to two
     nodes."""
-    rule = on.constants.rule["bandwidth_from"][algorithm]
+    rule = hardware.constants.rule["bandwidth_from"][algorithm]
     rate = graph.across_GBps
-    if on.nodes == 1 or (rule == "inside" and on.nodes == 2):
+    if hardware.nodes == 1 or (rule == "inside" and hardware.nodes == 2):
         rate = graph.inside_GBps
     elif rule == "min":
         rate = min(graph.inside_GBps, rate)
     return graph.channels * rate
 
 
-def _nvls_GBps(on: Hardware, primitive: Primitive, algorithm: str) -> float:
+def _nvls_GBps(hardware: Hardware, primitive: Primitive, algorithm: str) -> float:
     """Bus bandwidth of NVLS or NVLSTree, as NCCL's tuning model has it."""
-    numbers = on.constants
-    graph = on.nvls_graph
+    numbers = hardware.constants
+    graph = hardware.nvls_graph
     # why_not refuses NVLS without
     assert graph is not None
-    way = 2.0 if primitive is AR else (on.ranks_per_node - 1) / on.ranks_per_node
-    efficiency: float = numbers.nvls["efficiency"][on.gpu]
+    way = 2.0 if primitive is AR else (hardware.ranks_per_node - 1) / hardware.ranks_per_node
+    efficiency: float = numbers.nvls["efficiency"][hardware.gpu]
     rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * way
     across = graph.across_GBps
     if algorithm == "nvls_tree":
-        rate = min(rate, numbers.nvls_tree_channel_GBps[on.gpu][on.column])
-        if on.nodes <= 2:
+        rate = min(rate, numbers.nvls_tree_channel_GBps[hardware.gpu][hardware.column])
+        if hardware.nodes <= 2:
             across *= 2
     return graph.channels * min(rate, across)
 
 
-def _ring_steps(on: Hardware, primitive: Primitive) -> int:
+def _ring_steps(hardware: Hardware, primitive: Primitive) -> int:
     """Consecutive messages of a ring as NCCL counts them: 2(P-1), P-1, and P for a broadcast or
     reduce."""
     if primitive in (BC, REDUCE):
-        return on.ranks
-    return 2 * (on.ranks - 1) if primitive is AR else on.ranks - 1
+        return hardware.ranks
+    return 2 * (hardware.ranks - 1) if primitive is AR else hardware.ranks - 1
 
 
 class LatencyTerm(NamedTuple):
@@ -343,7 +363,7 @@ class LatencyTerm(NamedTuple):
 
 
 def latency_terms(
-    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+    hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
 ) -> list[LatencyTerm]:
     """The terms of a call's latency, before the ring's plateau.
 
@@ -357,32 +377,32 @@ def latency_terms(
     - nvls: hop, and net across nodes; nvls_tree: hop + 2·log2(N)·net.
     - pat: base + log2(N)·net/3.5 + 2.8·P.
     """
-    numbers = on.constants
-    peers = on.ranks_per_node - 1
+    numbers = hardware.constants
+    peers = hardware.ranks_per_node - 1
     base = LatencyTerm("base", 1, numbers.base_us(algorithm, protocol))
     # between nodes, with one rank on each: up to 2.30 a tree's, which hides nothing
     lone = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
     net_us = numbers.hop_us("net", "tree" if lone else algorithm, protocol)
     # Simple waits for a NIC twice: for the data, and for the flush behind it
     waits = 2 if protocol == "simple" else 1
-    net_us += waits * on.graph_of(algorithm).latency_us
-    inside_us = numbers.hop_us(on.link_of(algorithm), algorithm, protocol)
+    net_us += waits * hardware.graph_of(algorithm).latency_us
+    inside_us = numbers.hop_us(hardware.link_of(algorithm), algorithm, protocol)
     inside = LatencyTerm("hops inside a node", 1, inside_us)
     between = LatencyTerm("hops between nodes", 1, net_us)
     match algorithm:
         case "ring" if primitive in (BC, REDUCE):
-            return [base, _stream_hops(on, protocol)]
+            return [base, _stream_hops(hardware, protocol)]
         case "ring":
-            crossing = 2 * (on.nodes - 1) if primitive is AR else on.nodes - 1
-            host_us = numbers.cpu[on.cpu].net_overhead_us if on.nodes > 1 else 0.0
+            crossing = 2 * (hardware.nodes - 1) if primitive is AR else hardware.nodes - 1
+            host_us = numbers.cpu[hardware.cpu].net_overhead_us if hardware.nodes > 1 else 0.0
             if protocol == "simple":
                 host_us *= numbers.latency["simple_net_overhead"]
-            steps = _ring_steps(on, primitive) - crossing
+            steps = _ring_steps(hardware, primitive) - crossing
             inside = inside._replace(times=steps, us=max(inside.us, host_us))
             return [base, inside, between._replace(times=crossing)]
         case "tree":
             inside = inside._replace(times=2 * peers)
-            return [base, inside, between._replace(times=2 * on.tree_levels)]
+            return [base, inside, between._replace(times=2 * hardware.tree_levels)]
         case "collnet_direct":
             peer_us = numbers.latency["collnet_direct_peer_us"]
             peer = LatencyTerm("GPUs read directly", 2 * peers, peer_us)
@@ -390,34 +410,36 @@ def latency_terms(
         case "collnet_chain":
             return [inside._replace(times=2 * peers), between]
         case "nvls":
-            return [inside, between._replace(times=int(on.nodes > 1))]
+            return [inside, between._replace(times=int(hardware.nodes > 1))]
         case "nvls_tree":
-            return [base, inside, between._replace(times=2 * on.tree_levels)]
+            return [base, inside, between._replace(times=2 * hardware.tree_levels)]
         case "pat":
-            rank = LatencyTerm("ranks", on.ranks, numbers.latency["pat_rank_us"])
-            hops = on.tree_levels / numbers.latency["pat_hop_share"]
+            rank = LatencyTerm("ranks", hardware.ranks, numbers.latency["pat_rank_us"])
+            hops = hardware.tree_levels / numbers.latency["pat_hop_share"]
             return [base, between._replace(times=hops), rank]
     raise AssertionError(algorithm)
 
 
-def _stream_hops(on: Hardware, protocol: str) -> LatencyTerm:
+def _stream_hops(hardware: Hardware, protocol: str) -> LatencyTerm:
     """The hops of a broadcast or reduce, whose messages follow each other through the ring."""
     wires: str = "net"
-    if on.nodes == 1 or on.constants.rule["rooted_hops"] == "inside":
-        wires = on.link_of("ring")
-    if on.same_channels:
-        return LatencyTerm("hops of a stream", 1, on.constants.hop_us(wires, "ring", protocol))
-    us = on.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
-    return LatencyTerm("hops from rank to rank", on.ranks, us)
+    if hardware.nodes == 1 or hardware.constants.rule["rooted_hops"] == "inside":
+        wires = hardware.link_of("ring")
+    if hardware.same_channels:
+        return LatencyTerm(
+            "hops of a stream", 1, hardware.constants.hop_us(wires, "ring", protocol)
+        )
+    us = hardware.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
+    return LatencyTerm("hops from rank to rank", hardware.ranks, us)
 
 
 def corrections(
-    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+    hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
 ) -> dict[float, float]:
     """Bandwidth factors by size, for all-reduce by trees, and by NVLSTree on Blackwell with x86
     hosts."""
-    table = on.constants.size_correction
-    x86_blackwell = on.gpu == "blackwell" and on.constants.cpu[on.cpu].x86
+    table = hardware.constants.size_correction
+    x86_blackwell = hardware.gpu == "blackwell" and hardware.constants.cpu[hardware.cpu].x86
     corrected = algorithm == "tree" or (algorithm == "nvls_tree" and x86_blackwell)
     if primitive is not AR or not corrected:
         return {}
@@ -428,13 +450,15 @@ def corrections(
 
 
 def plateau(
-    on: Hardware, primitive: Primitive, algorithm: str, protocol: str
+    hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
 ) -> dict[float, float]:
     """Latency factors by size, for a ring all-reduce under Simple across nodes."""
-    if (primitive, algorithm, protocol) != (AR, "ring", "simple") or on.nodes == 1:
+    if (primitive, algorithm, protocol) != (AR, "ring", "simple") or hardware.nodes == 1:
         return {}
-    limit = on.constants.plateau
-    return {float(limit["bytes"] * on.channels * on.ranks): limit["factor"][on.gpu]}
+    limit = hardware.constants.plateau
+    return {
+        float(limit["bytes"] * hardware.channels * hardware.ranks): limit["factor"][hardware.gpu]
+    }
 
 
 BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]

@@ -39,12 +39,11 @@ class NodeChange(NamedTuple):
 
 
 class _Edit(NamedTuple):
+    """What was changed in a file; see :class:`NodeChange`."""
+
     kind: str
     names: tuple[str, ...]
     to: str
-
-
-Editor = Callable[[Element, NodeGraphs], _Edit | None]
 
 
 def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> Iterator[NodeChange]:

@@ -17,8 +17,8 @@ from colltool.libraries.nccl.topology.graphs import NodeGraphs
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
 
 Edit = Callable[[Element], None]
-# what is left of a slot's or a port's rate
-_PARTS = (2, 4, 8)
+# a slot's or a port's rate is divided by one of these
+_DIVISORS = (2, 4, 8)
 # ways to choose the NICs that NCCL sees
 _MOST_SUBSETS = 60
 
@@ -29,12 +29,12 @@ class Damage(NamedTuple):
     Args:
         kind: nic-missing, nics-few, gdr, nvlinks, nvlink-pair, gpu-slot, nic-slot, switch-slot, port,
             slots-unknown, nic-far, nic-apart, flat, one-cpu, or setting.
-        names: of what it is of: GPUs by rank, NICs by name, switches by bus id, or settings.
-        now, was: links, or MB/s.
+        names: what is damaged: GPUs by rank, NICs by name, switches by bus id, or settings.
+        now, was: how many links, or MB/s, there are with it and without.
         edit: makes the change in a file's elements.
-        settings: NCCL's, with the change.
-        all: it is of all parts of the kind.
-        together: several that are there at once; ``kind`` is that of the first.
+        settings: NCCL's settings with it.
+        all: all parts of the kind are damaged.
+        together: several damages that are there at once; ``kind`` is that of the first.
     """
 
     kind: str
@@ -157,16 +157,17 @@ def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
             yield from _missing_nics(parts, nics)
         yield from _without_gdr(parts)
     yield from _missing_links(parts)
-    for part in _PARTS:
-        if part == _PARTS[1]:
+    for divisor in _DIVISORS:
+        # likelier than a quarter of a rate
+        if divisor == 4:
             yield from _lost_places(parts)
             yield from _some_links(parts)
         if across:
-            yield from _slow_slots("nic-slot", parts.nics, part)
-            yield from _slow_ports(parts, part)
+            yield from _slow_slots("nic-slot", parts.nics, divisor)
+            yield from _slow_ports(parts, divisor)
         if across or not any(parts.links.values()):
-            yield from _slow_slots("gpu-slot", parts.gpus, part)
-            yield from _slow_slots("switch-slot", parts.switches, part)
+            yield from _slow_slots("gpu-slot", parts.gpus, divisor)
+            yield from _slow_slots("switch-slot", parts.switches, divisor)
     if across:
         yield from _far_nics(parts)
     settings = ["NCCL_P2P_DISABLE=1"]
@@ -247,15 +248,15 @@ def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False)
     return Damage("port", tuple(names), edit, MBps, was, all=all)
 
 
-def _slow_ports(parts: Parts, part: int) -> Iterator[Damage]:
+def _slow_ports(parts: Parts, divisor: int) -> Iterator[Damage]:
     rates = set(parts.ports.values())
     if len(rates) == 1:
         rate = rates.pop()
-        yield slower_port(list(parts.ports), rate // part, rate, all=True)
+        yield slower_port(list(parts.ports), rate // divisor, rate, all=True)
     if len(parts.ports) > 1:
         for slot in parts.nics:
             rate = parts.ports.get(slot.names[0], 0)
-            yield slower_port(slot.names, rate // part, rate)
+            yield slower_port(slot.names, rate // divisor, rate)
 
 
 def placed(
@@ -370,24 +371,26 @@ def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damag
 # --- slots and places
 
 
-def slower_slots(kind: str, slots: Sequence[PartSlot], part: int, *, all: bool = False) -> Damage:
-    """Slots at a part of their rate."""
+def slower_slots(
+    kind: str, slots: Sequence[PartSlot], divisor: int, *, all: bool = False
+) -> Damage:
+    """Slots at a half of their rate or less."""
 
     def edit(root: Element) -> None:
         for slot in _slots_at(root, [slot.busid for slot in slots]):
             width = max(number(slot.get("link_width")), 0) or 16
-            slot.attributes["link_width"] = str(max(width // part, 1))
+            slot.attributes["link_width"] = str(max(width // divisor, 1))
 
     names = tuple(slot.name for slot in slots)
     was = slots[0].MBps
-    return Damage(kind, names, edit, was // part, was, all=all)
+    return Damage(kind, names, edit, was // divisor, was, all=all)
 
 
-def _slow_slots(kind: str, slots: Sequence[PartSlot], part: int) -> Iterator[Damage]:
+def _slow_slots(kind: str, slots: Sequence[PartSlot], divisor: int) -> Iterator[Damage]:
     if len(slots) > 1:
-        yield slower_slots(kind, slots, part, all=True)
+        yield slower_slots(kind, slots, divisor, all=True)
     for slot in slots:
-        yield slower_slots(kind, [slot], part)
+        yield slower_slots(kind, [slot], divisor)
 
 
 def _lost_places(parts: Parts) -> Iterator[Damage]:
