@@ -36,11 +36,6 @@ class Primitive(StrEnum):
         """``all-reduce``."""
         return self.value.replace("_", "-")
 
-    @property
-    def spoken(self) -> str:
-        """:attr:`label` by its name until 0.20."""
-        return self.label
-
 
 AR, AG, RS = Primitive.ALL_REDUCE, Primitive.ALL_GATHER, Primitive.REDUCE_SCATTER
 A2A, BC, REDUCE, P2P = Primitive.ALL_TO_ALL, Primitive.BROADCAST, Primitive.REDUCE, Primitive.P2P
@@ -243,24 +238,20 @@ Route = (
 
 
 class Terms(NamedTuple):
-    """One part of a schedule: its coefficients and route.
+    """One part of a schedule: its coefficients and route."""
 
-    ``n_alpha``: sequential messages; of a pipeline its depth L. ``n_beta``: bytes through the
-    busiest port or link in units of this part's payload; of a pipeline its load b. ``payload``: in
-    units of M. ``fill``: F of a pipeline, the segments that pass the busiest port while it fills;
-    None where the payload cannot be cut. ``primitive``: where it is not the whole collective (a
-    reduce-scatter inside an all-reduce). ``label``: the axis or step, for breakdowns. ``ranks``: of
-    one ring or line, where that is not the whole group.
-    """
-
-    n_alpha: float
+    n_alpha: float  # sequential messages; of a pipeline its depth L
+    # bytes through the busiest port or link in units of this part's payload; of a pipeline its load b
     n_beta: float
     route: Route
-    payload: float = 1.0
+    payload: float = 1.0  # in units of M
+    # F of a pipeline, the segments that pass the busiest port while it fills; None where the payload
+    # cannot be cut
     fill: float | None = None
+    # where it is not the whole collective, such as a reduce-scatter inside an all-reduce
     primitive: Primitive | None = None
-    label: str = ""
-    ranks: int | None = None
+    label: str = ""  # the axis or step, for breakdowns
+    ranks: int | None = None  # of one ring or line, where that is not the whole group
 
 
 Schedule = tuple[Terms, ...]
@@ -300,17 +291,13 @@ Pipelining = Literal["asymptotic", "optimal"] | int
 
 
 class Pipeline(NamedTuple):
-    """A schedule that streams segments.
+    """A schedule that streams segments."""
 
-    ``depth``: L, steps that the first segment takes. ``fill``: F, segments that pass the busiest
-    port while the pipeline fills:
-    L, unless ways use different directions of it. ``load``: b, what each segment loads that port
-    with, in units of the segment.
-    """
-
-    depth: float
+    depth: float  # L, steps that the first segment takes
+    # F, segments that pass the busiest port while the pipeline fills: L, unless ways use different
+    # directions of it
     fill: float
-    load: float
+    load: float  # b, what each segment loads that port with, in units of the segment
 
     def counts(self, segments: Number) -> tuple[Number, Number]:
         """(n_α, n_β) at P segments: n_α = L+P-1 and n_β = b·(F+P-1)/P."""

@@ -94,15 +94,13 @@ class GroupPlacement(NamedTuple):
         boxes = []
         for tier, shape in self.slices:
             if max(shape) > 1:
-                boxes.append(f"{tier} {shape_text(shape)}" if several else shape_text(shape))
+                box = shape_text(shape)
+                if several:
+                    box = f"{tier} {box}"
+                boxes.append(box)
         if self._lines:
             boxes.append(self._lines)
         return f"{words} ({', '.join(boxes)})" if boxes else words
-
-    @property
-    def spoken(self) -> str:
-        """:attr:`label` by its name until 0.20."""
-        return self.label
 
     @property
     def _lines(self) -> str:

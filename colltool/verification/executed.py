@@ -7,7 +7,8 @@ links of a fabric; :func:`judge_time` compares the seconds that follow with the 
 
 from typing import Literal, NamedTuple, get_args
 
-from colltool.algorithms.composed import NATURAL_ORDER, compose
+from colltool.algorithms.composed import NATURAL_ORDER
+from colltool.algorithms.composed_program import compose
 from colltool.algorithms.executor import (
     Network,
     Outcome,

@@ -279,7 +279,7 @@ def _flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
         [(expected, execution.counts)],
         execution.outcome,
         seconds,
-        first=f"{segments} segments" if _pipelined(algorithm, group) else "",
+        cut=f"{segments} segments" if _pipelined(algorithm, group) else "",
         trace=executed.flat_trace(algorithm, group, segments, run.vectors) if run.trace else None,
     )
 
@@ -304,9 +304,7 @@ def _composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
     if run.trace:
         trace = executed.composed_trace(placed, cost_model, run.segments, run.options, run.vectors)
     verdict, note = max(verdicts, key=_badness)
-    return _verified(
-        run, cost_model, (verdict, note), tiers, outcome, seconds, first="", trace=trace
-    )
+    return _verified(run, cost_model, (verdict, note), tiers, outcome, seconds, cut="", trace=trace)
 
 
 def _badness(judged: tuple[Verdict, str]) -> int:
@@ -350,12 +348,15 @@ def _verified(
     outcome: Outcome,
     seconds: Seconds | str,
     *,
-    first: str,
+    cut: str,
     trace: Trace | None,
 ) -> Verified:
-    """The result of an execution: the verdict on its counts (``judged``) and on its time.
+    """The result of an execution: the verdict on its counts and on its time.
 
-    ``tiers`` are (expected, counted) per tier; ``first`` is the first part of the note.
+    Args:
+        judged: the verdict on counts, and a note on it.
+        tiers: the expected and the executed counts of each tier.
+        cut: into how many segments, for the note; empty where nothing is cut.
     """
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
     verdict, time_note, time_s = executed.judge_time(
@@ -376,7 +377,7 @@ def _verified(
             sum(counted.n_beta for _, counted in tiers),
         ),
         post_condition=outcome.holds,
-        note="; ".join(filter(None, [first, note, time_note])),
+        note="; ".join(filter(None, [cut, note, time_note])),
         time_s=time_s,
         spec=cost_model.choice.spec,
         trace=trace,

@@ -7,7 +7,8 @@ import pytest
 
 import colltool.algorithms
 from colltool.algorithms import executor
-from colltool.algorithms.composed import Order, compose
+from colltool.algorithms.composed import Order
+from colltool.algorithms.composed_program import compose
 from colltool.algorithms.executor import TierNetworks
 from colltool.algorithms.program import program_maker
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
