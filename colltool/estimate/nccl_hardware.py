@@ -185,7 +185,7 @@ def channels_of(fabric: Fabric, group: AnyGroup, primitive: Primitive, spec: str
         return sent_channels(hardware, to_all=primitive is A2A)
     name = name_of(spec, primitive, hardware.ranks, hardware.nodes)
     if name.startswith(ALGORITHM_NAMES["nvls"]):
-        return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
+        return hardware.nvls_channels
     return hardware.channels
 
 

@@ -75,8 +75,7 @@ class AstraDimension(NamedTuple):
 
 
 class GroupUnderProtocol(NamedTuple):
-    """A group under one protocol: its dimensions, and the cost of an all-reduce with launch
-    overhead."""
+    """A group under one protocol; ``curve``: the time of an all-reduce, with launch overhead."""
 
     placed: PlacedGroup
     dimensions: Sequence[AstraDimension]
@@ -168,13 +167,13 @@ def _facts(
 def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnderProtocol]:
     """The group under each of the fabric's protocols."""
     check_even(fabric)
-    found = []
+    under_each = []
     for placed in under_protocols(place(fabric, group), AR):
         dimensions: list[AstraDimension] = []
         for span in placed.spans:
             dimensions += _dimensions(span, ModelOptions(ideal=ideal))
-        found.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
-    count = len(found[0].dimensions)
+        under_each.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
+    count = len(under_each[0].dimensions)
     if count > MOST_DIMENSIONS:
         what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
         raise ColltoolError(
@@ -182,7 +181,7 @@ def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnder
             argument="fabric",
             fix=f"a smaller group spans fewer: give {argument_text('ranks')}",
         )
-    return found
+    return under_each
 
 
 def _widest(under_each: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
@@ -49,20 +50,30 @@ _WAITS = ("bubble", "fixed", "jitter")  # no work: a rank waits
 
 
 class Work(NamedTuple):
-    """A node before it has a rank: seconds of compute, or one call of ``sent``."""
+    """A node before it has a rank: compute, or one call of a collective.
+
+    Args:
+        sent: the collective; None for compute.
+        detached: nothing of its pass waits for it.
+    """
 
     name: str
     seconds: float
     sent: PricedCall | None = None
-    detached: bool = False  # nothing of its pass waits for it
+    detached: bool = False
 
 
 class _RepeatedCall(NamedTuple):
-    """A collective of the step, as the work of one call and the number of its calls."""
+    """A collective of the step.
+
+    Args:
+        work: of one call.
+        calls: how many there are in a step.
+    """
 
     priced: PricedCall
     work: Work
-    calls: int  # of a step
+    calls: int
 
 
 def chakra(plan: Plan) -> dict[str, bytes]:
@@ -129,13 +140,13 @@ def step_works(plan: Plan) -> Iterator[Work]:
     once = []
     for planned in plan.collectives:
         if planned.paces:
-            sent = _repeated(planned.sent)
-            if sent.priced.call.per == "step":
-                once.append(sent)
-            elif sent.priced.backward:
-                backward.append(sent)
+            repeated = _repeated(planned.sent)
+            if repeated.priced.call.per == "step":
+                once.append(repeated)
+            elif repeated.priced.backward:
+                backward.append(repeated)
             else:
-                forward.append(sent)
+                forward.append(repeated)
     under_forward = _hidden(once, "first forward")
     under_backward = _hidden(once, "last backward")
     for number in range(micro_batches):
@@ -153,9 +164,9 @@ def step_works(plan: Plan) -> Iterator[Work]:
             under_backward if number == micro_batches - 1 else [],
             back=True,
         )
-    for sent in once:
-        if sent.priced.call.hides not in ("first forward", "last backward"):
-            yield from [sent.work] * sent.calls
+    for repeated in once:
+        if repeated.priced.call.hides not in ("first forward", "last backward"):
+            yield from [repeated.work] * repeated.calls
     for part in plan.parts:
         if part.name in _OTHER_WORKS:
             yield Work(part.name, part.exposed_s)
@@ -171,21 +182,21 @@ def _repeated(priced: PricedCall) -> _RepeatedCall:
 
 def _hidden(once: Sequence[_RepeatedCall], hides: Hiding) -> list[Work]:
     """The calls of a step that one of its passes hides."""
-    return _spread_evenly(
-        [sent for sent in once if sent.priced.call.hides == hides], 0, micro_batches=1
-    )
+    calls = [repeated for repeated in once if repeated.priced.call.hides == hides]
+    return _spread_evenly(calls, 0, micro_batches=1)
 
 
 def _spread_evenly(calls: Sequence[_RepeatedCall], number: int, micro_batches: int) -> list[Work]:
     """The calls of one micro-batch, each kind evenly over the pass: the k-th of n at (k + 1/2)/n."""
-    placed = []
-    for kind, sent in enumerate(calls):
-        before = number * sent.calls // micro_batches
-        count = (number + 1) * sent.calls // micro_batches - before
+    placed: list[tuple[float, Work]] = []
+    for repeated in calls:
+        before = number * repeated.calls // micro_batches
+        count = (number + 1) * repeated.calls // micro_batches - before
         for k in range(count):
-            placed.append(((k + 0.5) / count, kind, sent.work))
-    placed.sort(key=lambda place: place[:2])
-    return [work for _, _, work in placed]
+            placed.append(((k + 0.5) / count, repeated.work))
+    # of equal places the order stays that of the kinds
+    placed.sort(key=itemgetter(0))
+    return [work for _, work in placed]
 
 
 def _pass(
@@ -213,7 +224,12 @@ def _pass(
 
 
 class _CommGroups:
-    """Groups of ranks, numbered from 1 as they come up; ``stages``: the ranks of a pipeline."""
+    """Groups of ranks, numbered from 1 as they come up.
+
+    Args:
+        stages: the ranks of a pipeline.
+        ranks: of the step.
+    """
 
     def __init__(self, stages: RankGroup, ranks: int) -> None:
         self.stages = stages
@@ -294,20 +310,20 @@ def _parts(
     # No group of this kind lies around this rank.
     if rank not in members or members[-1] >= groups.ranks:
         return []
-    name: dict[str, Value] = {"pg_name": str(groups.number(members))}
+    group_name: dict[str, Value] = {"pg_name": str(groups.number(members))}
     if call.primitive is not P2P:
         # Chakra counts what an NPU puts in.
         size = call.bytes / len(members) if call.primitive is AG else call.bytes
         kind = COLLECTIVES.index(_TYPES[call.primitive])
-        return [("COMM_COLL_NODE", {"comm_type": kind, "comm_size": round(size), **name})]
-    message: dict[str, Value] = {"comm_size": round(call.bytes), "comm_tag": index, **name}
+        return [("COMM_COLL_NODE", {"comm_type": kind, "comm_size": round(size), **group_name})]
+    message: dict[str, Value] = {"comm_size": round(call.bytes), "comm_tag": index, **group_name}
     place = members.index(rank)
     step = -1 if work.sent.backward else 1
     parts: list[tuple[NodeType, dict[str, Value]]] = []
     if call.closed or 0 <= place + step < len(members):
-        to = members[(place + step) % len(members)]
-        parts.append(("COMM_SEND_NODE", {"comm_src": rank, "comm_dst": to, **message}))
+        receiver = members[(place + step) % len(members)]
+        parts.append(("COMM_SEND_NODE", {"comm_src": rank, "comm_dst": receiver, **message}))
     if call.closed or 0 <= place - step < len(members):
-        source = members[(place - step) % len(members)]
-        parts.append(("COMM_RECV_NODE", {"comm_src": source, "comm_dst": rank, **message}))
+        sender = members[(place - step) % len(members)]
+        parts.append(("COMM_RECV_NODE", {"comm_src": sender, "comm_dst": rank, **message}))
     return parts

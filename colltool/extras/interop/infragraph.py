@@ -25,7 +25,8 @@ from colltool.fabric.uneven import check_even
 
 Data = dict[str, Any]
 
-MAX_PORTS = MAX_EDGES = 100_000  # of one switch; in one list of edges
+MAX_PORTS = 100_000  # of one switch
+MAX_EDGES = 100_000  # in one list of edges
 _DESCRIPTION = (
     "By colltool export infragraph: rates and latencies without eta; no protocols, launches or"
     " in-network reduction"
@@ -167,7 +168,11 @@ class _LinkNames:
 
 def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
     """What these numbers stand for, and their indices: endpoints or, from their count on,
-    switches."""
+    switches.
+
+    Of a tier of 8 endpoints called torus, 2 to 3 are ("node", 2 to 3) and 8 to 9
+    ("torus_switch", 0 to 1).
+    """
     first = tier.endpoints
     if nodes.start < first:
         return endpoint, nodes
@@ -175,6 +180,7 @@ def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
 
 
 def _sliced(name: str, indices: range) -> str:
+    """``node[3]`` or ``node[0:8:2]``."""
     if len(indices) == 1:
         return f"{name}[{indices.start}]"
     step = f":{indices.step}" if indices.step > 1 else ""
@@ -211,10 +217,12 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
     nic = f"nic_{tier.name}"
 
     def instances(numbers: range, domain: int) -> str:
-        name, at = _place(numbers, tier, "node")
+        name, indices = _place(numbers, tier, "node")
         each = nodes if name == "node" else 1
         first = domain * (count * nodes if name == "node" else switches)
-        return _sliced(name, range(first + at.start * each, first + at.stop * each, at.step))
+        start = first + indices.start * each
+        end = first + indices.stop * each
+        return _sliced(name, range(start, end, indices.step))
 
     most_ports = 1
     for domain, bundle in product(range(domains), link_bundles(tier)):
@@ -240,8 +248,15 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
 
 
 class _LevelMembers(NamedTuple):
-    """What the switches of a level join: ``in_domain`` members in each domain, and of each its
-    instances and its ports."""
+    """What the switches of a level join: nodes, or the switches below.
+
+    Args:
+        name: of their instances.
+        component: of an instance, that a link ends at.
+        in_domain: members in each domain.
+        instances: of a member.
+        ports: that a member takes at a switch.
+    """
 
     name: str
     component: str
@@ -292,7 +307,12 @@ def _add_level(
 
 
 class _LevelSwitch(NamedTuple):
-    """A switch by its number in its level, and what is below it: the first, and how many."""
+    """A switch by its number in its level.
+
+    Args:
+        first: of the members below it.
+        size: how many are below it.
+    """
 
     number: int
     first: int

@@ -20,8 +20,15 @@ from colltool.network.wires import DragonflyWires, GraphWires, HyperXWires
 
 
 class LinkBundle(NamedTuple):
-    """Links of nodes to their counterparts or, with ``all_pairs``, of all to all others; bytes/s
-    and seconds of each."""
+    """Links that are alike.
+
+    Args:
+        near: nodes at one end.
+        far: at the other end: the counterpart of each.
+        Bps: of each link.
+        alpha_s: of each link.
+        all_pairs: instead, each near node has a link to each far one.
+    """
 
     near: range
     far: range
@@ -119,13 +126,14 @@ def _lattice(axes: Sequence[Axis]) -> Iterator[tuple[range, range]]:
 
 
 def _shifted(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
-    """The rank that lies ``by`` places further along each axis."""
-    found = 0
+    """The rank that lies ``by`` places further along each axis, around its end: in a 4x2, rank 3 by
+    (1, 1) is rank 4."""
+    shifted = 0
     stride = 1
-    for axis, more in zip(axes, by, strict=True):
-        found += (rank // stride + more) % axis.size * stride
+    for axis, places in zip(axes, by, strict=True):
+        shifted += (rank // stride + places) % axis.size * stride
         stride *= axis.size
-    return found
+    return shifted
 
 
 def _graph(wires: GraphWires) -> Iterator[LinkBundle]:

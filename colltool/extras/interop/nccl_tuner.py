@@ -52,7 +52,8 @@ _ENV_HEAD = """\
 
 
 class _TunerSection(NamedTuple):
-    """The rows of a file for one group and one collective, and where their times are from."""
+    """The rows of a file for one group and one collective; ``answer``: where their times are
+    from."""
 
     cluster: Cluster
     collective: str
@@ -111,14 +112,14 @@ def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
 
 
 def _sections(clusters: Sequence[Cluster]) -> list[_TunerSection]:
-    found = []
+    sections = []
     for cluster in clusters:
         for collective, primitive in COLLECTIVES.items():
             answer = curves(cluster, primitive)
             by_model = pieces(cluster.hardware, primitive)
             rows = tuner_rows(answer.ways, cluster.nodes, by_model, guarded=answer.own)
-            found.append(_TunerSection(cluster, collective, answer, rows))
-    return found
+            sections.append(_TunerSection(cluster, collective, answer, rows))
+    return sections
 
 
 def _notes(
@@ -147,7 +148,7 @@ def _notes(
 
 
 def _channels_text(clusters: Sequence[Cluster], channels: int | None) -> str:
-    most = f"at most {_nvls_channels(clusters[0].hardware)} for NVLS"
+    most = f"at most {clusters[0].hardware.nvls_channels} for NVLS"
     if channels is not None:
         return f"{channels} as asked for, {most}"
     each: dict[str, None] = {}
@@ -169,10 +170,6 @@ def _machine(hardware: Hardware) -> str:
     return f"For {hardware.gpu} GPUs on several nodes, {nvls} and without {sharp}; with it: {more}."
 
 
-def _nvls_channels(hardware: Hardware) -> int:
-    return int(hardware.constants.channels["nvls"].get(hardware.gpu, hardware.channels))
-
-
 def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str]:
     """The rows of a collective on a cluster, with comments on what they need."""
     cluster = section.cluster
@@ -188,7 +185,7 @@ def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str
             needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
             used = channels or cluster.hardware.channels
             if row.algorithm.startswith("nvls"):
-                used = min(used, _nvls_channels(cluster.hardware))
+                used = min(used, cluster.hardware.nvls_channels)
             sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
             yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
 

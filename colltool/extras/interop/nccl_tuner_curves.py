@@ -40,7 +40,7 @@ COLLECTIVES = {
     "reducescatter": RS,
     "allreduce": AR,
 }
-"""All that NCCL's plugin tunes by its name there, in NCCL's order."""
+"""What NCCL's plugin tunes, by its word for it, in NCCL's order."""
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 
 
@@ -93,18 +93,19 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
 
 def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
     """The groups in the order given, each once; all of the fabric without any."""
-    found = {}
+    by_ranks = {}
     for group in groups or [None]:
         cluster = cluster_of(fabric, group)
-        found[cluster.ranks] = cluster
-    return list(found.values())
+        by_ranks[cluster.ranks] = cluster
+    return list(by_ranks.values())
 
 
 class Curves(NamedTuple):
     """NCCL's algorithm and protocol combinations for one collective.
 
-    ``own``: their times are by the fabric's protocols, not NCCL's model. ``notes`` say where the
-    numbers are from, for the file's comments.
+    Args:
+        own: whether their times are by the fabric's protocols, not NCCL's model.
+        notes: where the numbers are from, for the file's comments.
     """
 
     ways: tuple[Combination, ...]
@@ -129,12 +130,12 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
     ways = tuple(_priced(cluster, primitive, protocols))
     runs = library_runs(cluster.placed, primitive)
     # Only what the fabric's algorithms list, unless NCCL has none of them.
-    ran = []
+    listed_ways = []
     for way in ways:
         spec = spec_of(way.algorithm, primitive, hardware)
         if spec in runs or parse_choice(spec).base in runs:
-            ran.append(way)
-    ways = tuple(ran) or ways
+            listed_ways.append(way)
+    ways = tuple(listed_ways) or ways
     notes = [
         *_machine_notes(cluster, machine_protocols),
         *_measured_notes(cluster, primitive, protocols),
@@ -226,27 +227,27 @@ def _with_machine_numbers(
     """The cost by the numbers of a machine file, where there are any and they apply."""
     if numbers is None:
         return cost
-    found = priced_under(cluster.placed, primitive, spec, numbers_of(numbers, cost.protocol))
-    return cost if found is None else found
+    by_machine = priced_under(cluster.placed, primitive, spec, numbers_of(numbers, cost.protocol))
+    return cost if by_machine is None else by_machine
 
 
 def _nccl_protocols(cluster: Cluster, primitive: Primitive) -> dict[str, str]:
     """NCCL's name of each protocol that the fabric lists, such as ``ll128`` of ``ib-LL128``."""
     tiers = cluster.tiers
     measured = {row.name for row in _measured_rows(tiers[-1], primitive)}
-    found = {}
+    names = {}
     for under in under_protocols(cluster.placed, primitive):
         listed = under.protocol
         if not measured or listed in measured:
             name = protocol_of(_without_tier(listed, tiers))
             if not name:
                 raise _unknown_protocol(listed, tiers, primitive)
-            found[listed] = name
-    return found
+            names[listed] = name
+    return names
 
 
 def _without_tier(listed: str, tiers: Sequence[Tier]) -> str:
-    """A protocol's name without that of its tier before it."""
+    """A protocol's name without that of its tier before it: ``LL128`` of ``ib-LL128``."""
     for tier in tiers:
         prefix = f"{tier.name}-"
         if listed.startswith(prefix):

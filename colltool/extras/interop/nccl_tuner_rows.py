@@ -29,12 +29,17 @@ from colltool.libraries.nccl.model import Combination, Piece
 MAX_BYTES = 2**64 - 1  # the plugin reads sizes as unsigned 64-bit numbers
 GUARD_FACTOR = 1.4
 
-_WayNames = tuple[tuple[str, str], ...]  # (algorithm, protocol) at one size, fastest first
+_WayName = tuple[str, str]  # (algorithm, protocol)
+_WayNames = tuple[_WayName, ...]  # at one size, fastest first
 
 
 class TunerRow(NamedTuple):
-    """A row for sizes up to and including ``max_bytes``; ``depth``: the number of rows before it at
-    these sizes."""
+    """A row of the file.
+
+    Args:
+        depth: how many rows before it match these sizes.
+        max_bytes: the largest size, inclusive.
+    """
 
     depth: int
     min_bytes: int
@@ -106,18 +111,22 @@ def _orders_by_size(
     # Where another guard crosses a limit, it goes behind or comes back, and the order changes.
     limits = []
     for way in guard_ways:
-        pieces = tuple(Piece(at, a * GUARD_FACTOR, b * GUARD_FACTOR) for at, a, b in way.pieces)
-        limits.append(way._replace(pieces=pieces))
+        pieces = []
+        for start, a_s, b_s_per_byte in way.pieces:
+            pieces.append(Piece(start, a_s * GUARD_FACTOR, b_s_per_byte * GUARD_FACTOR))
+        limits.append(way._replace(pieces=tuple(pieces)))
     by_start: dict[int, _WayNames] = {}
     for start, size in _size_ranges([*ways, *guard_ways, *limits]):
         # The plugin's first size is 0, wherever the curves begin. Sizes are whole bytes: of two
         # borders between the same two bytes the second counts, as it overwrites the first.
-        first = ceil(start) if by_start else 0
-        by_start[first] = _without_needless(_fastest_first(ways, guard_ways, size), nodes)
+        from_bytes = ceil(start) if by_start else 0
+        by_start[from_bytes] = _without_needless(_fastest_first(ways, guard_ways, size), nodes)
     orders: list[tuple[int, _WayNames]] = []
-    for first, order in by_start.items():
-        if not orders or orders[-1][1] != order:
-            orders.append((first, order))
+    last_order: _WayNames | None = None
+    for from_bytes, order in by_start.items():
+        if order != last_order:
+            orders.append((from_bytes, order))
+            last_order = order
     return orders
 
 
@@ -132,16 +141,20 @@ def _fastest_first(
         return piece.a_s + piece.b_s_per_byte * size
 
     guards = sorted(guard_ways, key=seconds)
-    # [:2]: algorithm and protocol, under which the way and its guard are the same.
-    slow = {guard[:2] for guard in guards if seconds(guard) > GUARD_FACTOR * seconds(guards[0])}
-    first = []
-    last = []
+    # A way and its guard have the same name.
+    slow = {_name(guard) for guard in guards if seconds(guard) > GUARD_FACTOR * seconds(guards[0])}
+    before_guards = []
+    behind_guards = []
     for way in sorted(ways, key=seconds):
-        if way[:2] in slow:
-            last.append(way)
+        if _name(way) in slow:
+            behind_guards.append(way)
         else:
-            first.append(way)
-    return first + guards + last
+            before_guards.append(way)
+    return before_guards + guards + behind_guards
+
+
+def _name(way: Combination | TunerRow) -> _WayName:
+    return way.algorithm, way.protocol
 
 
 def _size_ranges(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
@@ -176,11 +189,11 @@ def _piece_at(way: Combination, size: float) -> Piece:
 def _without_needless(ranked: Sequence[Combination], nodes: int) -> _WayNames:
     """Algorithm and protocol of the first way, and after it of those that need less than all before
     them. Any other needs all that a faster one needs, and so never comes first."""
-    needs_of_rows: dict[tuple[str, str], frozenset[str]] = {}
+    needs_of_rows: dict[_WayName, frozenset[str]] = {}
     for way in ranked:
         needed = needs(way.algorithm, way.protocol, nodes)
         if not any(before <= needed for before in needs_of_rows.values()):
-            needs_of_rows[way.algorithm, way.protocol] = needed
+            needs_of_rows[_name(way)] = needed
         if not needed:
             break
     return tuple(needs_of_rows)
@@ -197,7 +210,7 @@ def _rows_by_depth(orders: Sequence[tuple[int, _WayNames]]) -> list[TunerRow]:
             if depth >= len(order):
                 growing = False
                 continue
-            if growing and rows[-1][3:] == order[depth]:  # the same algorithm and protocol
+            if growing and _name(rows[-1]) == order[depth]:
                 rows[-1] = rows[-1]._replace(max_bytes=end)
             else:
                 rows.append(TunerRow(depth, start, end, *order[depth]))

@@ -31,7 +31,9 @@ TIMEOUT_S = 600  # seconds after which a simulation is given up
 MAX_OUTPUT_BYTES = 2**26  # of SimGrid's output that are read after a failure
 
 # Files that a run reads and writes in its folder.
-_MESSAGES, _RUNNER, _RESULT = "messages.json", "run.py", "took.json"
+_MESSAGES = "messages.json"
+_RUNNER = "run.py"
+_RESULT = "took.json"
 
 
 def check_simulator(name: str) -> None:
@@ -149,7 +151,8 @@ def with_simulator(
     Raises:
         ColltoolError: no schedule has one.
     """
-    rows, errors = [], []
+    rows = []
+    errors = []
     for row in result.results:
         try:
             run = scheduled(fabric, row.primitive, row.spec, group, segments, ideal=True)

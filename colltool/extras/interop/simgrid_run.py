@@ -107,9 +107,9 @@ def _run(simgrid: Any, hosts: dict[int, Any], steps: list[Any], end_times: list[
     for rank in hosts:
         start(rank)
     while in_flight:
-        at = simgrid.Comm.wait_any(in_flight)
-        in_flight.pop(at)
-        src, dst, number = ends_of_message.pop(at)
+        arrived = simgrid.Comm.wait_any(in_flight)
+        in_flight.pop(arrived)
+        src, dst, number = ends_of_message.pop(arrived)
         for rank in (src, dst):
             not_arrived[rank, number] -= 1
         for rank in (src, dst):

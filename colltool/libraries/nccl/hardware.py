@@ -393,6 +393,11 @@ class Hardware:
         return constants(self.version)
 
     @property
+    def nvls_channels(self) -> int:
+        """Channels of NVLS's kernels: as many as the GPU's generation has, or the communicator's."""
+        return int(self.constants.channels["nvls"].get(self.gpu, self.channels))
+
+    @property
     def tree_levels(self) -> int:
         """floor(log2(nodes)), as NCCL counts them."""
         return self.nodes.bit_length() - 1
