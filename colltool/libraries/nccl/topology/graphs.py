@@ -51,9 +51,9 @@ class WantedRing(NamedTuple):
         """Whether a node has such paths at all; where nothing is found, NCCL says SYS."""
         if self.inside_MBps <= EMERGENCY_MBps:
             return True
-        between = {KINDS[kind] for kind in builder.kinds_between}
-        out = {KINDS[kind] for kind in builder.kinds_out}
-        if len(builder.gpus) > 1 and self.inside not in between:
+        between = {KINDS[kind] for kind in builder.reach.kinds_between}
+        out = {KINDS[kind] for kind in builder.reach.kinds_out}
+        if len(builder.reach.gpus) > 1 and self.inside not in between:
             return False
         return not builder.across or self.across in out
 

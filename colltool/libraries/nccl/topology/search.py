@@ -87,8 +87,8 @@ class _Search:
         """A trial, unless one with the same effect was made: that finds nothing new."""
         self.trials += 1
         key = request._replace(
-            inside=_effective(request.inside, self.builder.kinds_between),
-            across=_effective(request.across, self.builder.kinds_out),
+            inside=_effective(request.inside, self.builder.reach.kinds_between),
+            across=_effective(request.across, self.builder.reach.kinds_out),
         )
         if key in self._steps_left:
             return best, self._steps_left[key]
@@ -259,11 +259,11 @@ def _emergency(builder: ChannelBuilder, request: GraphRequest, trials: int) -> S
     nets: tuple[int, ...] = ()
     across = DIS
     across_MBps = 0
-    if builder.nets:
+    if builder.reach.nets:
         across = SYS
         across_MBps = EMERGENCY_MBps
-        nets = (builder.preferred[0][0], builder.preferred[-1][0])
-    channel = Channel(tuple(range(builder.count)), nets if builder.across else ())
+        nets = (builder.reach.preferred_nets[0][0], builder.reach.preferred_nets[-1][0])
+    channel = Channel(tuple(range(builder.reach.count)), nets if builder.across else ())
     return Searched(
         found=FoundChannels(request, (channel,)),
         inside_MBps=EMERGENCY_MBps,
