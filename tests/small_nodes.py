@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from colltool.base.xml_tree import read_xml
-from colltool.libraries.nccl.topology.system import FORMAT, System, system_of
+from colltool.libraries.nccl.topology.system import System
+from colltool.libraries.nccl.topology.system_reader import FORMAT, system_of
 from colltool.libraries.nccl.topology.versions import version_of
 
 GEN5 = 'link_speed="32.0 GT/s PCIe" link_width="16"'

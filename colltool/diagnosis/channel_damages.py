@@ -35,7 +35,8 @@ from colltool.libraries.nccl.topology.kinds import PXB
 from colltool.libraries.nccl.topology.paths import Paths, paths_of
 from colltool.libraries.nccl.topology.rates import number
 from colltool.libraries.nccl.topology.rings import NamedChannel, NamedRing, carries, ring_of
-from colltool.libraries.nccl.topology.system import FORMAT, bus_number, system_of
+from colltool.libraries.nccl.topology.system import bus_number
+from colltool.libraries.nccl.topology.system_reader import FORMAT, system_of
 from colltool.libraries.nccl.topology.versions import RELEASE, Version, version_of, with_settings
 from colltool.logs.nccl_graph_lines import GraphLines, LoggedNode
 

@@ -24,7 +24,8 @@ from colltool.diagnosis.stated_findings import finding_of
 from colltool.libraries.nccl.topology.damages import Damage, without_nics
 from colltool.libraries.nccl.topology.domains import domains_of
 from colltool.libraries.nccl.topology.paths import paths_of
-from colltool.libraries.nccl.topology.system import FORMAT, System, system_of
+from colltool.libraries.nccl.topology.system import System
+from colltool.libraries.nccl.topology.system_reader import FORMAT, system_of
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 from colltool.logs.nccl_debug import DebugLines
 from colltool.logs.nccl_graph_lines import GraphLines, graph_lines

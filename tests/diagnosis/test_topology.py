@@ -18,7 +18,7 @@ from colltool.base.xml_tree import read_xml
 from colltool.diagnosis import channel_damages
 from colltool.diagnosis.results import Diagnosis
 from colltool.libraries.nccl.topology.graphs import graphs_of, graphs_of_xml
-from colltool.libraries.nccl.topology.system import FORMAT
+from colltool.libraries.nccl.topology.system_reader import FORMAT
 from colltool.libraries.nccl.topology.versions import version_of, with_settings
 from colltool.render.dispatch import rendered
 from colltool.render.text import Screen

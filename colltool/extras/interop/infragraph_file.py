@@ -72,7 +72,7 @@ class DeviceKind(NamedTuple):
         return names
 
 
-class _Reader:
+class _InfraGraphReader:
     """Reads values of a file; each method raises a ColltoolError where one is not of the expected
     kind."""
 
@@ -129,7 +129,7 @@ class _Reader:
         return source.data
 
 
-class InfraGraph(_Reader):
+class InfraGraph(_InfraGraphReader):
     """A file's devices, instances, links and edges."""
 
     def __init__(self, file: str) -> None:

@@ -33,7 +33,7 @@ from colltool.fabric.media import NETWORKS, PER_HOST
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
-from colltool.libraries.nccl.topology.system import MAX_GPUS
+from colltool.libraries.nccl.topology.system_reader import MAX_GPUS
 
 ANY_NVSWITCH = "fffffff:ff:ff.0"
 # PCI classes, six hex digits: of a bridge such as an NVSwitch, a PCI switch, a GPU, and NICs.

@@ -43,7 +43,7 @@ from colltool.fabric.dumps.node import Link, NodeDump, NodeSearch, Pair
 from colltool.fabric.dumps.searched import search_node
 from colltool.fabric.dumps.sentences import said
 from colltool.libraries.nccl.topology.rates import number
-from colltool.libraries.nccl.topology.system import FIX, FORMAT
+from colltool.libraries.nccl.topology.system_reader import FIX, FORMAT
 
 TOOL = "NCCL_TOPO_DUMP_FILE"
 # Limits that no node reaches.

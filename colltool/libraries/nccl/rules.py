@@ -35,7 +35,7 @@ ALGORITHM_NAMES = {
 }
 
 
-class _Priced(NamedTuple):
+class _ScheduleOfNccl(NamedTuple):
     """An NCCL algorithm, and the schedule of ours that prices it for some primitives, on groups of a
     shape (:func:`_shape`)."""
 
@@ -50,21 +50,21 @@ class _Priced(NamedTuple):
 # is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS": it, and not one of the two CollNet
 # algorithms, is what in-network / in-network prices.
 _ROWS = (
-    _Priced("ring", "node", (AR, AG, RS), "ring"),
-    _Priced("ring", "alone", (AR, AG, RS), "ring"),
-    _Priced("ring", "across", (AR, AG, RS), "multi-rail-ring"),
-    _Priced("ring", "node", (BC, REDUCE), "chain"),
-    _Priced("ring", "alone", (BC, REDUCE), "chain"),
-    _Priced("ring", "across", (BC, REDUCE), "multi-rail-chain"),
-    _Priced("tree", "alone", (AR,), "double-binary-tree"),
-    _Priced("tree", "across", (AR,), "hierarchical:ring/double-binary-tree"),
-    _Priced("nvls", "node", (AR, AG, RS), "in-network"),
-    _Priced("nvls", "across", (AR,), "hierarchical:in-network/in-network"),
-    _Priced("nvls_tree", "across", (AR,), "hierarchical:in-network/double-binary-tree"),
-    _Priced("collnet_direct", "across", (AR,), "hierarchical:direct/in-network"),
-    _Priced("collnet_chain", "across", (AR,), "hierarchical:ring/in-network"),
-    _Priced("collnet_chain", "alone", (AR,), "in-network"),
-    _Priced("pat", "alone", (AG, RS), "pat"),
+    _ScheduleOfNccl("ring", "node", (AR, AG, RS), "ring"),
+    _ScheduleOfNccl("ring", "alone", (AR, AG, RS), "ring"),
+    _ScheduleOfNccl("ring", "across", (AR, AG, RS), "multi-rail-ring"),
+    _ScheduleOfNccl("ring", "node", (BC, REDUCE), "chain"),
+    _ScheduleOfNccl("ring", "alone", (BC, REDUCE), "chain"),
+    _ScheduleOfNccl("ring", "across", (BC, REDUCE), "multi-rail-chain"),
+    _ScheduleOfNccl("tree", "alone", (AR,), "double-binary-tree"),
+    _ScheduleOfNccl("tree", "across", (AR,), "hierarchical:ring/double-binary-tree"),
+    _ScheduleOfNccl("nvls", "node", (AR, AG, RS), "in-network"),
+    _ScheduleOfNccl("nvls", "across", (AR,), "hierarchical:in-network/in-network"),
+    _ScheduleOfNccl("nvls_tree", "across", (AR,), "hierarchical:in-network/double-binary-tree"),
+    _ScheduleOfNccl("collnet_direct", "across", (AR,), "hierarchical:direct/in-network"),
+    _ScheduleOfNccl("collnet_chain", "across", (AR,), "hierarchical:ring/in-network"),
+    _ScheduleOfNccl("collnet_chain", "alone", (AR,), "in-network"),
+    _ScheduleOfNccl("pat", "alone", (AG, RS), "pat"),
 )
 _SPECS: dict[tuple[str, str, Primitive], str] = {}
 for _row in _ROWS:

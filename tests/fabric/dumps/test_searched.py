@@ -18,7 +18,7 @@ from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Graph
 from colltool.libraries.nccl.topology.graphs import graphs_of_xml
-from colltool.libraries.nccl.topology.system import FORMAT
+from colltool.libraries.nccl.topology.system_reader import FORMAT
 from colltool.libraries.nccl.topology.versions import version_of
 
 FOLDER = golden_graphs.FOLDER

@@ -1,7 +1,7 @@
 """Building the channels of a graph: a walk over GPUs and NICs, depth first, within a budget of steps.
 
 A step is a visit of a GPU. Visits are generators that yield the visits that follow, and take and
-give back what paths need, so that walks of any depth need no recursion: :meth:`_Trial.run` drives
+give back what paths need, so that walks of any depth need no recursion: :meth:`_ChannelTrial.run` drives
 them. GPUs and NICs are places in the system's lists; rates are MB/s.
 """
 
@@ -21,7 +21,7 @@ from colltool.libraries.nccl.topology.kinds import (
     TREES,
 )
 from colltool.libraries.nccl.topology.paths import Paths
-from colltool.libraries.nccl.topology.reach import NOWHERE, Reach
+from colltool.libraries.nccl.topology.reach import NOWHERE, NodeReach
 from colltool.libraries.nccl.topology.requests import Channel, FoundChannels, GraphRequest
 
 # Steps of the first try, which takes the GPUs as they are numbered
@@ -43,7 +43,7 @@ class ChannelBuilder:
     """
 
     def __init__(self, paths: Paths, *, across: bool) -> None:
-        self.reach = Reach(paths)
+        self.reach = NodeReach(paths)
         self.paths = paths
         self.across = across
         self.links_MBps = [link.MBps for link in paths.system.links]
@@ -59,14 +59,14 @@ class ChannelBuilder:
 
         ``number``: of the trial.
         """
-        trial = _Trial(self, request, best, number)
+        trial = _ChannelTrial(self, request, best, number)
         left = trial.run(trial.start(), steps)
         self.visits += steps - max(left, 0)
         self.taken_hops = trial.hops
         return trial.best, left
 
 
-class _Trial:
+class _ChannelTrial:
     """One walk for one request.
 
     A channel is described at its number. On a node of 4 GPUs ``orders[0] == [0, 3, 2, 1]`` is the

@@ -15,11 +15,11 @@ from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, DIRECT, KINDS,
 from colltool.libraries.nccl.topology.paths import Paths, paths_of
 from colltool.libraries.nccl.topology.requests import first_request, most_channels
 from colltool.libraries.nccl.topology.search import EMERGENCY_MBps, Searched, search
-from colltool.libraries.nccl.topology.system import (
+from colltool.libraries.nccl.topology.system import System
+from colltool.libraries.nccl.topology.system_reader import (
     FIX,
     FORMAT,
     MAX_UNSWITCHED_GPUS,
-    System,
     system_of,
 )
 from colltool.libraries.nccl.topology.versions import RELEASE, Version, version_of

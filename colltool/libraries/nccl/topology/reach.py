@@ -25,7 +25,7 @@ BillTable = list[list[Bill | None]]
 """What each path of a table takes; None of those that are too far."""
 
 
-class Reach:
+class NodeReach:
     """Paths of a system.
 
     Args:

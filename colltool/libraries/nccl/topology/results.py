@@ -18,7 +18,7 @@ from colltool.libraries.nccl.topology.connect import Communicator, communicator_
 from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs, graphs_of_xml
 from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.search import Searched
-from colltool.libraries.nccl.topology.system import FORMAT
+from colltool.libraries.nccl.topology.system_reader import FORMAT
 from colltool.libraries.nccl.topology.tuner import hardware_of
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 

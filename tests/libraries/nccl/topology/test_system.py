@@ -17,7 +17,8 @@ from colltool.libraries.nccl.topology.rates import (
     port_MBps,
     slot_MBps,
 )
-from colltool.libraries.nccl.topology.system import SystemNode, add_link, is_switch
+from colltool.libraries.nccl.topology.system import SystemNode, add_link
+from colltool.libraries.nccl.topology.system_reader import is_switch
 from colltool.libraries.nccl.topology.versions import version_of
 
 NEWEST = version_of("2.30.7")
