@@ -84,9 +84,9 @@ def arguments() -> argparse.ArgumentParser:
 
 def graph(domain: DomainGraphs, result: Searched) -> dict[str, Any]:
     """A graph in the words of the file."""
-    request = result.found.request
+    request = result.best.request
     nets = domain.paths.system.nets
-    channels = result.found.channels
+    channels = result.best.channels
     found = {
         "pattern": request.pattern,
         "crossNic": request.cross_nic,
@@ -96,7 +96,7 @@ def graph(domain: DomainGraphs, result: Searched) -> dict[str, Any]:
         "typeIntra": KINDS[result.inside],
         "typeInter": KINDS[result.across],
         "sameChannels": int(request.same),
-        "latencyInter": result.found.latency_us,
+        "latencyInter": result.best.latency_us,
         "gpus": [[domain.ranks[gpu] for gpu in channel.gpus] for channel in channels],
     }
     if domain.across:

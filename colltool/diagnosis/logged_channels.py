@@ -157,11 +157,11 @@ def compared_graphs(
 
 
 def figures_of(result: Searched) -> GraphFigures:
-    request = result.found.request
+    request = result.best.request
     return GraphFigures(
         pattern=request.pattern,
         cross_nic=bool(request.cross_nic),
-        channels=result.found.channel_count,
+        channels=result.best.channel_count,
         inside_Bps=result.inside_MBps * 1e6,
         across_Bps=result.across_MBps * 1e6,
         between_gpus=KINDS[result.inside],
@@ -205,8 +205,8 @@ def _same_order(
     NICs are numbered anew where one is missing (without mlx5_0, NET/0 is mlx5_1): either numbering
     will do.
     """
-    pattern = result.found.request.pattern
-    channels = result.found.channels
+    pattern = result.best.request.pattern
+    channels = result.best.channels
     if not stated.orders or pattern == DIRECT:
         return True
     if len(stated.orders) != len(channels):

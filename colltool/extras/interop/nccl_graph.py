@@ -40,19 +40,19 @@ def nccl_graph(path: AnyPath, nodes: int = 1, release: str = "") -> str:
         raise ColltoolError(what, where=name, fix=fix)
     root = Element("graphs", {"version": "1"}, 0, 0)
     for pattern, number in _IDS.items():
-        found = node.first.graphs.get(pattern)
-        if found is not None:
-            _add_graph(root, node.first, found, number, name)
+        searched = node.first.graphs.get(pattern)
+        if searched is not None:
+            _add_graph(root, node.first, searched, number, name)
     on = f"{counted(nodes, 'node')} like {os.path.basename(name)}"
     note = f"colltool export nccl-graph: what NCCL {release or RELEASE} finds on {on}"
     return comment_text(note) + root.text()
 
 
 def _add_graph(
-    root: Element, domain: DomainGraphs, found: Searched, number: int, name: str
+    root: Element, domain: DomainGraphs, searched: Searched, number: int, name: str
 ) -> None:
-    request = found.found.request
-    if C2C in (found.inside, found.across):
+    request = searched.best.request
+    if C2C in (searched.inside, searched.across):
         what = "has GPUs that only NVLink-C2C joins, and NCCL's graph files have no word for that"
         raise ColltoolError(what, where=name, fix=f"take {argument_text('nodes', 1)}")
     graph = root.add(
@@ -60,17 +60,17 @@ def _add_graph(
         id=number,
         pattern=request.pattern,
         crossnic=request.cross_nic,
-        nchannels=found.found.channel_count,
-        speedintra=f"{found.inside_MBps / 1000:g}",
-        speedinter=f"{found.across_MBps / 1000:g}",
-        latencyinter=f"{found.found.latency_us:g}",
-        typeintra=KINDS[found.inside],
+        nchannels=searched.best.channel_count,
+        speedintra=f"{searched.inside_MBps / 1000:g}",
+        speedinter=f"{searched.across_MBps / 1000:g}",
+        latencyinter=f"{searched.best.latency_us:g}",
+        typeintra=KINDS[searched.inside],
         # without NICs nothing asks for it, and such files know no DIS
-        typeinter=KINDS[SYS if found.across == DIS else found.across],
+        typeinter=KINDS[SYS if searched.across == DIS else searched.across],
         samechannels=int(request.same),
     )
     system = domain.paths.system
-    for channel in found.found.channels:
+    for channel in searched.best.channels:
         # the first and the last NIC around the GPUs
         nets = [hex(system.nets[net].id) for net in channel.nets]
         element = graph.add("channel")

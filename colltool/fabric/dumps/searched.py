@@ -220,7 +220,7 @@ def _used(node: NodeGraphs) -> Iterator[int]:
     """The ids of the elements of the NICs that channels use."""
     domain = node.first
     for result in domain.graphs.values():
-        for channel in result.found.channels:
+        for channel in result.best.channels:
             for place in channel.nets:
                 yield id(domain.paths.system.nets[place].element)
 
@@ -228,7 +228,7 @@ def _used(node: NodeGraphs) -> Iterator[int]:
 def _note(code: str, node: NodeGraphs) -> str:
     """How many rings there are, and what binds them."""
     result = node.first.graphs["ring"]
-    channels = counted(result.found.channel_count, "ring channel")
+    channels = counted(result.best.channel_count, "ring channel")
     binding = binding_of(node.first, result)
     text = said(code, release=RELEASE, channels=channels, rate=_rate(result.inside_MBps))
     if binding is None:

@@ -77,11 +77,11 @@ _GRAPHS: Columns[GraphFound] = (
     number("across_Bps", "across"),
     label("between_gpus", "GPUs"),
     label("to_nics", "NICs"),
-    number("cross_nic", "crossNic", path="found.found.request.cross_nic"),
-    label("pattern", get=lambda row: _pattern(row.found)),
-    flag("same_order", "one order", drop=2, path="found.found.request.same"),
-    number("trial", drop=1, path="found.found.trial"),
-    number("trials", "of", drop=1, path="found.trials"),
+    number("cross_nic", "crossNic", path="searched.best.request.cross_nic"),
+    label("pattern", get=lambda row: _pattern(row.searched)),
+    flag("same_order", "one order", drop=2, path="searched.best.request.same"),
+    number("trial", drop=1, path="searched.best.trial"),
+    number("trials", "of", drop=1, path="searched.trials"),
 )
 _ORDERS: Columns[_Order] = (
     label("graph"),
@@ -91,9 +91,9 @@ _ORDERS: Columns[_Order] = (
 )
 
 
-def _pattern(found: Searched) -> str:
+def _pattern(searched: Searched) -> str:
     """``3 tree``: as NCCL's debug lines number it."""
-    pattern = found.found.request.pattern
+    pattern = searched.best.request.pattern
     return f"{pattern} {PATTERNS[pattern]}"
 
 
@@ -180,7 +180,7 @@ def _orders(result: ChannelsFound) -> Iterator[_Order]:
     for row in result.graphs:
         nets = row.domain.paths.system.nets
         first = 0
-        for channel, alike in groupby(row.found.found.channels):
+        for channel, alike in groupby(row.searched.best.channels):
             last = first + len(list(alike)) - 1
             gpus = " ".join(str(row.domain.ranks[gpu]) for gpu in channel.gpus)
             nics = " to ".join(nets[net].name for net in channel.nets)
@@ -193,32 +193,32 @@ def _trial_lines(result: ChannelsFound) -> Iterator[str]:
     """Which trials of the searches found something, and with what demands."""
     for row in result.graphs:
         name = _NAMES[row.pattern]
-        for attempt in row.found.log:
+        for attempt in row.searched.log:
             request = attempt.request
-            text = f"trial {attempt.trial} of {row.found.trials}: {attempt.channels} of"
+            text = f"trial {attempt.trial} of {row.searched.trials}: {attempt.channels} of"
             text += f" {_rate(request.inside_MBps)}, GPUs up to {KINDS[request.inside]} apart"
             if row.domain.across:
                 text += f", NICs up to {KINDS[request.across]}, crossNic {request.cross_nic}"
             yield f"{name}, {text}"
-        if row.found.is_emergency:
-            yield f"{name}: none of {row.found.trials} trials found any"
+        if row.searched.is_emergency:
+            yield f"{name}: none of {row.searched.trials} trials found any"
 
 
 def _change_text(change: NodeChange, result: ChannelsFound) -> str:
     """``with 18 NVLinks to the switches on 0000:1b:00.0: 12 ring channels of 30 GB/s instead of 10
     of 25 GB/s``."""
     what = _CHANGES[change.kind].format(names=few_of(change.names), to=change.to)
-    ring = result.graphs[0].found
+    ring = result.graphs[0].searched
     now = change.after.first.graphs["ring"]
     groups = len(change.after.domains)
     rate = _rate(now.inside_MBps)
-    text = f"with {what}: {counted(now.found.channel_count, 'ring channel')} of {rate}"
+    text = f"with {what}: {counted(now.best.channel_count, 'ring channel')} of {rate}"
     if groups != len(result.node.domains):
         text += f" in {counted(groups, 'group')} of GPUs"
-    before = (ring.found.channel_count, ring.inside_MBps)
-    if before == (now.found.channel_count, now.inside_MBps):
+    before = (ring.best.channel_count, ring.inside_MBps)
+    if before == (now.best.channel_count, now.inside_MBps):
         return f"{text} as before, and other {_moved(change, result)}"
-    return f"{text} instead of {ring.found.channel_count} of {_rate(ring.inside_MBps)}"
+    return f"{text} instead of {ring.best.channel_count} of {_rate(ring.inside_MBps)}"
 
 
 def _moved(change: NodeChange, result: ChannelsFound) -> str:
@@ -226,7 +226,7 @@ def _moved(change: NodeChange, result: ChannelsFound) -> str:
     moved = []
     for row in result.graphs:
         after = change.after.first.graphs.get(row.pattern)
-        if after is None or _figures(after) != _figures(row.found):
+        if after is None or _figures(after) != _figures(row.searched):
             moved.append(f"{_NAMES[row.pattern]} channels")
     return and_text(moved or ["graphs"])
 
@@ -245,12 +245,12 @@ def _notes(result: ChannelsFound) -> Iterator[str]:
             f"NCCL takes the GPUs of a node for {len(domains)} nodes: their NICs are faster than the"
             " path between them; shown are those of rank 0"
         )
-    if any(row.found.is_emergency for row in result.graphs):
+    if any(row.searched.is_emergency for row in result.graphs):
         yield (
             "nothing was found, so that NCCL takes one channel at 0.1 GB/s: the job runs at what the"
             " hardware gives, but NCCL's choice of algorithms is blind"
         )
-    pattern = domains[0].graphs["tree"].found.request.pattern
+    pattern = domains[0].graphs["tree"].best.request.pattern
     if pattern == TREE and result.node.across and len(domains[0].ranks) > 1:
         yield "tree: all traffic of a NIC goes through one GPU, which NCCL counts as 15% less"
     if result.communicator.ranks == 1:
@@ -305,7 +305,7 @@ class BindingDocument(Document, of=Binding):
 
 def _order_documents(row: GraphFound) -> Iterator[dict[str, Any]]:
     nets = row.domain.paths.system.nets
-    for channel in row.found.found.channels:
+    for channel in row.searched.best.channels:
         gpus = [row.domain.ranks[gpu] for gpu in channel.gpus]
         yield {"gpus": gpus, "nics": [nets[net].id for net in channel.nets]}
 
@@ -314,18 +314,18 @@ class GraphDocument(Document, of=GraphFound):
     """The channels of a pattern; ``trial``: which of the search's found them, 0 if none did."""
 
     graph: str = derived("pattern")
-    pattern: int = derived("found.found.request.pattern")
-    cross_nic: int = derived("found.found.request.cross_nic")
+    pattern: int = derived("searched.best.request.pattern")
+    cross_nic: int = derived("searched.best.request.cross_nic")
     channels: int
     inside_Bps: float
     across_Bps: float | None
     between_gpus: str
     to_nics: str | None
-    same_order: bool = derived("found.found.request.same")
-    nic_latency_us: float = derived("found.found.latency_us")
-    emergency: bool = derived("found.is_emergency")
-    trial: int = derived("found.found.trial")
-    trials: int = derived("found.trials")
+    same_order: bool = derived("searched.best.request.same")
+    nic_latency_us: float = derived("searched.best.latency_us")
+    emergency: bool = derived("searched.is_emergency")
+    trial: int = derived("searched.best.trial")
+    trials: int = derived("searched.trials")
     binding: BindingDocument | None
     orders: list[ChannelDocument] = derived(_order_documents)
 
@@ -384,7 +384,7 @@ class NodeChangeDocument(Document):
     names: list[str]
     to: str | None = or_null("to")
     ring_channels: int = derived(
-        lambda change: change.after.first.graphs["ring"].found.channel_count
+        lambda change: change.after.first.graphs["ring"].best.channel_count
     )
     ring_inside_Bps: float = derived(
         lambda change: _Bps(change.after.first.graphs["ring"].inside_MBps)

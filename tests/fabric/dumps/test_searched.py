@@ -79,7 +79,7 @@ def test_groups_of_fewer_gpus_have_graphs_of_their_own() -> None:
         )
         ring = two.first.graphs["ring"]
         own = hardware_on(fabric, GroupSpec(2 * nodes, stride=1 if nodes == 1 else 2)).ring
-        assert own.channels == ring.found.channel_count
+        assert own.channels == ring.best.channel_count
         assert own.inside_GBps == pytest.approx(ring.inside_MBps / 1000)
     # three of four: those of the node
     assert hardware_on(fabric, 3).ring == hardware_on(fabric, 4).ring

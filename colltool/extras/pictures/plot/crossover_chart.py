@@ -14,7 +14,7 @@ from colltool.estimate.results import AlgorithmPair, Crossover
 from colltool.extras.pictures.plot.look import DARK_TEXT, colour_of, letter, letters, text_in
 from colltool.extras.pictures.plot.panels import NAMES_WIDE, Chart, Panel, lettered_keys
 from colltool.extras.pictures.plot.ticks import log_scale, name_rows
-from colltool.render.views.explain import crossover_title, library_title
+from colltool.render.views.crossover import crossover_title, library_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -112,7 +112,7 @@ def loads_of(domain: DomainGraphs, result: Searched) -> list[Load]:
     for path, MBps in taken_paths(domain, result):
         for number, charged in bill_of(path, round(MBps)):
             taken[number] += charged
-    for channel in result.found.channels:
+    for channel in result.best.channels:
         for side, place in enumerate(channel.nets):
             ports[_port_of(system, place), side] += result.across_MBps
     loads = []
@@ -135,7 +135,7 @@ def carried_MBps(domain: DomainGraphs, result: Searched, really: Callable[[str],
     if domain.across:
         rate = min(rate, result.across_MBps)
     shares = [load.share / really(load.part) for load in loads_of(domain, result)]
-    return rate * result.found.channel_count / max(shares)
+    return rate * result.best.channel_count / max(shares)
 
 
 def _port_of(system: System, net: int) -> int:
@@ -150,9 +150,9 @@ def _port_of(system: System, net: int) -> int:
 def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, float]]:
     """The paths that a graph's channels take, each at its rate."""
     system = domain.paths.system
-    for channel in result.found.channels:
+    for channel in result.best.channels:
         gpus = [system.gpus[place] for place in channel.gpus]
-        pattern = result.found.request.pattern
+        pattern = result.best.request.pattern
         if channel.nets:
             yield from _to_nics(domain, result, channel, gpus)
         if pattern == NVLS:
@@ -176,7 +176,7 @@ def _to_nics(
     across = result.across_MBps
     yield paths.get(start, gpus[0]), across
     leaving = gpus[:1]
-    match result.found.request.pattern:
+    match result.best.request.pattern:
         case kinds.RING:
             leaving = gpus[-1:]
         case kinds.BALANCED_TREE:
@@ -236,14 +236,14 @@ def _called(node: object) -> str:
 
 def _slowest(domain: DomainGraphs) -> Binding:
     """The slowest path between GPUs: what was below all rates that are tried."""
-    found = []
+    candidates = []
     gpus = domain.paths.system.gpus
     for gpu in gpus:
         for other in gpus:
             if gpu is not other:
                 path = domain.paths.get(gpu, other)
-                found.append((path.MBps, gpu.rank, other.rank))
-    if not found:
+                candidates.append((path.MBps, gpu.rank, other.rank))
+    if not candidates:
         return Binding("path", (), 0, 0)
-    MBps, one_rank, other_rank = min(found)
+    MBps, one_rank, other_rank = min(candidates)
     return Binding("path", (str(one_rank), str(other_rank)), 0, MBps)

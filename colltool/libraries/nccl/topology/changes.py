@@ -77,7 +77,7 @@ def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
     for domain in node.domains:
         for pattern, result in domain.graphs.items():
             found.append(
-                (pattern, result.found.channel_count, result.inside_MBps, result.across_MBps)
+                (pattern, result.best.channel_count, result.inside_MBps, result.across_MBps)
             )
     return found
 

@@ -93,9 +93,9 @@ def communicator_of(
 
 
 def _joined(results: Sequence[Searched]) -> Joined:
-    requests = [result.found.request for result in results]
+    requests = [result.best.request for result in results]
     return Joined(
-        channels=min(result.found.channel_count for result in results),
+        channels=min(result.best.channel_count for result in results),
         inside_MBps=min(result.inside_MBps for result in results),
         across_MBps=min(result.across_MBps for result in results),
         inside=max(result.inside for result in results),
@@ -103,7 +103,7 @@ def _joined(results: Sequence[Searched]) -> Joined:
         pattern=max(request.pattern for request in requests),
         cross_nic=max(request.cross_nic for request in requests),
         same=all(request.same for request in requests),
-        latency_us=results[0].found.latency_us,
+        latency_us=results[0].best.latency_us,
     )
 
 
@@ -137,19 +137,19 @@ def rings_over(node: NodeGraphs) -> list[list[int]]:
     for host in range(node.nodes):
         for domain in node.domains:
             parts.append((host * node.system.ranks, domain))
-    found = [domain.graphs["ring"].found for _, domain in parts]
-    count = min(ring.channel_count for ring in found)
-    crossing = max(ring.request.cross_nic for ring in found) == 2 and count % 2 == 0
+    found_rings = [domain.graphs["ring"].best for _, domain in parts]
+    count = min(found.channel_count for found in found_rings)
+    crossing = max(found.request.cross_nic for found in found_rings) == 2 and count % 2 == 0
     rings = []
     for channel in range(count):
         ring: list[int] = []
         for place, (first, domain) in enumerate(parts):
             # a NIC of a pair meets the same one of the next node
             own = channel ^ 1 if crossing and place % 2 else channel
-            channels = domain.graphs["ring"].found.channels
+            channels = domain.graphs["ring"].best.channels
             ring += [first + domain.ranks[gpu] for gpu in channels[own].gpus]
-        at = ring.index(min(ring))
-        rings.append(ring[at:] + ring[:at])
+        least = ring.index(min(ring))
+        rings.append(ring[least:] + ring[:least])
     return rings
 
 

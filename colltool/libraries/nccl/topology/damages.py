@@ -71,8 +71,12 @@ def together(damages: Sequence[Damage]) -> Damage:
 
 
 class PartSlot(NamedTuple):
-    """A slot with GPUs of these ranks, a NIC's ports or a switch of these names; ``above``: the bus id
-    of the switch above, empty below a CPU."""
+    """A slot of a node.
+
+    Args:
+        names: ranks of the GPUs in it, names of the NIC's ports, or the switch's bus id.
+        above: the bus id of the switch above; empty below a CPU.
+    """
 
     names: tuple[str, ...]
     busid: str
@@ -85,7 +89,13 @@ class PartSlot(NamedTuple):
 
 
 class Parts:
-    """The parts of a node, as damages name them."""
+    """The parts of a node, as damages name them.
+
+    Args:
+        ports: rate of each NIC's port in MB/s, by name.
+        links: NVLinks of each GPU, by bus id.
+        joined: NVLinks between two GPUs, by their bus ids.
+    """
 
     def __init__(self, root: Element, before: NodeGraphs) -> None:
         self.root = root
@@ -95,7 +105,6 @@ class Parts:
         self.switches: list[PartSlot] = []
         self.ports: dict[str, int] = {}
         self.links: dict[str, int] = {}
-        # NVLinks between two GPUs, by their bus ids
         self.joined: dict[tuple[str, str], int] = {}
         for slot in slots_with(root, "gpu"):
             self.gpus.append(_slot(slot, "gpu", "rank"))
@@ -123,18 +132,19 @@ class Parts:
 
     def related(self, names: Sequence[str]) -> set[str]:
         """Parts of these names, and those in slots beside theirs, with the switch above."""
-        found = set(names)
+        related = set(names)
         for slots in self._by_switch().values():
-            if slots & found:
-                found |= slots
-        return found
+            if slots & related:
+                related |= slots
+        return related
 
     def _by_switch(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+        """Each switch's bus id, with it and the names of the slots below it."""
+        by_switch: dict[str, set[str]] = {}
         for slot in (*self.gpus, *self.nics):
             if slot.above:
-                found.setdefault(slot.above, {slot.above}).add(slot.name)
-        return found
+                by_switch.setdefault(slot.above, {slot.above}).add(slot.name)
+        return by_switch
 
 
 def _slot(slot: Element, tag: str, key: str) -> PartSlot:
@@ -403,10 +413,10 @@ def _lost_places(parts: Parts) -> Iterator[Damage]:
 
     def flat(root: Element) -> None:
         for cpu in root.each("cpu"):
-            found = [slot for slot in cpu.each("pci") if not _is_switch(slot)]
+            cards = [slot for slot in cpu.each("pci") if not _is_switch(slot)]
             others = [child for child in cpu.children if child.tag != "pci"]
-            cpu.children[:] = [*found, *others]
-            for slot in found:
+            cpu.children[:] = [*cards, *others]
+            for slot in cards:
                 slot.parent = cpu
 
     def one_cpu(root: Element) -> None:

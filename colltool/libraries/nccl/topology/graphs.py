@@ -45,7 +45,7 @@ class WantedRing(NamedTuple):
     def fits(self, ring: Searched) -> bool:
         """Whether it is this ring."""
         same_rate = abs(ring.inside_MBps - self.inside_MBps) <= 1
-        return same_rate and ring.found.channel_count == self.channels
+        return same_rate and ring.best.channel_count == self.channels
 
     def may_be(self, builder: ChannelBuilder) -> bool:
         """Whether a node has such paths at all; where nothing is found, NCCL says SYS."""
@@ -177,7 +177,7 @@ def domain_graphs(
     graphs = {"ring": find(RING, 1, most_channels(RING, len(system.gpus)))}
     if wanted is not None and not wanted.fits(graphs["ring"]):
         return DomainGraphs(ranks, paths, across, totals, {}, builder.visits)
-    rings = graphs["ring"].found.channel_count
+    rings = graphs["ring"].best.channel_count
     graphs["tree"] = find(BALANCED_TREE, rings, rings)
     if collnet and across:
         graphs["collnet_chain"] = find(TREE, rings, rings, True)
@@ -188,7 +188,7 @@ def domain_graphs(
         graphs["nvls"] = find(NVLS, 1 if across else most, most)
     kept = {}
     for name, result in graphs.items():
-        if result.found.channels:
+        if result.best.channels:
             kept[name] = result
     return DomainGraphs(ranks, paths, across, totals, kept, builder.visits)
 

@@ -1,8 +1,7 @@
 """Paths between the parts of a system: the nearest type first, then the highest rate, then the
 fewest links; and what NCCL does to them where GPUs or NICs may not reach each other directly.
 
-A path has a type (:data:`~colltool.libraries.nccl.topology.kinds.KINDS`), the least rate of its links
-in MB/s, and its links in order.
+The entry is :func:`paths_of`.
 """
 
 from __future__ import annotations
@@ -47,6 +46,14 @@ Part = TypeVar("Part", bound=SystemNode)
 
 
 class Path(NamedTuple):
+    """How a node reaches another.
+
+    Args:
+        kind: its type, as a number of :mod:`~colltool.libraries.nccl.topology.kinds`.
+        MBps: the least rate of its links.
+        links: in order; none from a node to itself, and where there is no path.
+    """
+
     kind: int
     MBps: int
     links: tuple[NodeLink, ...]
@@ -72,7 +79,7 @@ class Paths:
         if system.nvswitch is not None:
             targets.append(system.nvswitch)
         for target in targets:
-            self._towards[target.number] = waves(system, target)
+            self._towards[target.number] = _paths_to(system, target)
 
     def get(self, start: SystemNode, end: SystemNode) -> Path:
         return self._towards[end.number][start.number]
@@ -83,16 +90,16 @@ class Paths:
     def nearest(self, start: SystemNode, among: Sequence[Part]) -> list[Part]:
         """What NCCL calls local: those at the highest rate, of these the nearest, all of equals."""
         best = (-1, 0)
-        found: list[Part] = []
+        nearest: list[Part] = []
         for end in among:
             path = self.get(start, end)
             rank = (path.MBps, -path.kind)
             if rank > best:
                 best = rank
-                found = []
+                nearest = []
             if rank == best:
-                found.append(end)
-        return found
+                nearest.append(end)
+        return nearest
 
     def cpu_of(self, node: SystemNode) -> Cpu:
         """A GPU's own CPU."""
@@ -123,13 +130,13 @@ class Paths:
 
     def preferred_nets(self, gpu: RankedGpu) -> list[NicPort]:
         """A GPU's NICs by channel, until the first repeats."""
-        found: list[NicPort] = []
+        preferred: list[NicPort] = []
         for channel in range(len(self.system.nets)):
             net = self.preferred_net(gpu, channel)
-            if net is None or net in found:
+            if net is None or net in preferred:
                 break
-            found.append(net)
-        return found
+            preferred.append(net)
+        return preferred
 
     def home_gpu(self, net: NicPort) -> RankedGpu | None:
         """The GPU that has a NIC as its own; None if each prefers another."""
@@ -155,47 +162,52 @@ def mirrored(value: int, size: int) -> int:
     return result
 
 
-def waves(system: System, target: SystemNode) -> list[Path]:
-    """The paths of all nodes to a target, found breadth first from there."""
-    found = [NO_PATH] * len(system.nodes)
-    found[target.number] = _HERE
-    own: SystemNode = target
-    relays = 1
+def _paths_to(system: System, target: SystemNode) -> list[Path]:
+    """The paths of all nodes to a target, by the nodes' numbers, found breadth first from there."""
+    paths = [NO_PATH] * len(system.nodes)
+    paths[target.number] = _HERE
+    own_device: SystemNode = target
+    most_links = 1
     if isinstance(target, RankedGpu):
-        own = target.device
-        relays = 2
+        own_device = target.device
+        most_links = 2
     by_kind = system.version.nearest_kind_first
     wave = [target]
     while wave:
         following: dict[int, SystemNode] = {}
         for node in wave:
             for link in node.links:
-                step = _one_further(found[node.number], link, own, relays)
+                longer = _one_further(paths[node.number], link, own_device, most_links)
                 far = link.to
-                if step is None or far is target:
+                if longer is None or far is target:
                     continue
-                if _is_better(step, found[far.number], by_kind):
-                    found[far.number] = step
+                if _is_better(longer, paths[far.number], by_kind):
+                    paths[far.number] = longer
                     following[far.number] = far
         wave = list(following.values())
-    return found
+    return paths
 
 
-def _one_further(path: Path, link: NodeLink, own: SystemNode, relays: int) -> Path | None:
+def _one_further(
+    path: Path, link: NodeLink, own_device: SystemNode, most_links: int
+) -> Path | None:
     """The path of a link's far end over the link's near end; None where nothing passes.
 
-    A GPU relays for others only over NVLink, and only one does so: ``relays`` links from the
-    target; ``own``: the device that the target is or is on.
+    A GPU relays for others only over NVLink, and only one on a path does so.
+
+    Args:
+        own_device: that the target is or is on.
+        most_links: from a GPU that relays to the target.
     """
     node = link.owner
     kind = _OF_LINK[link.kind]
     far = link.to.type
     if node.type == "DEV":
-        steps = len(path.links)
-        relayed = kind == NVL and far == "DEV" and steps <= relays
-        if node is not own and far != "GPU" and not relayed:
+        links = len(path.links)
+        relayed = kind == NVL and far == "DEV" and links <= most_links
+        if node is not own_device and far != "GPU" and not relayed:
             return None
-        if kind == NVL and path.kind == NVL and steps == relays:
+        if kind == NVL and path.kind == NVL and links == most_links:
             kind = NVB
     if link.kind == "PCI":
         ends = {node.type, far}
@@ -248,14 +260,14 @@ def _between_gpus(paths: Paths) -> None:
         direct = system.version.peers
     # NVSwitches over several hosts are one NVLink domain
     one_domain = len(system.hosts) == 1 or system.nvswitch is not None
-    # what a GPU reaches on its own switches
-    reach: dict[SystemNode, int] = {}
+    # to NICs on a GPU's own switches
+    nic_MBps: dict[SystemNode, int] = {}
     for gpu in system.gpus:
-        reach[gpu] = 0
+        nic_MBps[gpu] = 0
         for net in system.nets:
             path = paths.get(gpu, net)
             if path.kind <= PXB:
-                reach[gpu] = max(reach[gpu], path.MBps)
+                nic_MBps[gpu] = max(nic_MBps[gpu], path.MBps)
     for end in system.gpus:
         for start in system.gpus:
             if start is end:
@@ -266,7 +278,7 @@ def _between_gpus(paths: Paths) -> None:
                 continue
             if path.kind > direct:
                 path = _through(paths, start, paths.cpu_of(end), end)
-            slower = min(reach[start], reach[end]) > path.MBps
+            slower = min(nic_MBps[start], nic_MBps[end]) > path.MBps
             if slower and not _is_relayed(path):
                 path = path._replace(kind=NET)
             paths.put(start, end, path)
@@ -301,12 +313,13 @@ def _to_nics(paths: Paths) -> None:
     for net in system.nets:
         for gpu in system.gpus:
             relay = paths.home_gpu(net)
-            judged = paths.get(gpu, net).kind
+            # of the path that decides about GPUDirect
+            kind = paths.get(gpu, net).kind
             if relay is not None and relay is not gpu and _gains(paths, gpu, relay, net):
                 path = _through(paths, gpu, relay, net)
                 paths.put(gpu, net, path._replace(kind=PXN))
-                judged = paths.get(relay, net).kind
-            direct = _is_direct(gpu, net, judged, system.version.gdr)
+                kind = paths.get(relay, net).kind
+            direct = _is_direct(gpu, net, kind, system.version.gdr)
             if paths.get(gpu, net).kind < PHB and not direct:
                 cpu = paths.cpu_of(gpu)
                 paths.put(gpu, net, _through(paths, gpu, cpu, net))

@@ -62,7 +62,10 @@ class Channel(NamedTuple):
 class FoundChannels(NamedTuple):
     """The best channels so far, and the request that found them.
 
-    ``hops``: links of all paths that they take; ``trial``: number of the trial, 0 of none.
+    Args:
+        hops: links of all paths that they take.
+        latency_us: of the NIC that the last one comes by.
+        trial: number of the trial; 0 of none.
     """
 
     request: GraphRequest

@@ -28,34 +28,34 @@ class GraphFound(NamedTuple):
 
     pattern: str
     domain: DomainGraphs
-    found: Searched
+    searched: Searched
     binding: Binding | None
 
     @property
     def channels(self) -> int:
-        return self.found.found.channel_count
+        return self.searched.best.channel_count
 
     @property
     def inside_Bps(self) -> float:
-        return self.found.inside_MBps * 1e6
+        return self.searched.inside_MBps * 1e6
 
     @property
     def across_Bps(self) -> float | None:
         """None on one node."""
         if not self.domain.across:
             return None
-        return self.found.across_MBps * 1e6
+        return self.searched.across_MBps * 1e6
 
     @property
     def between_gpus(self) -> str:
-        return KINDS[self.found.inside]
+        return KINDS[self.searched.inside]
 
     @property
     def to_nics(self) -> str | None:
         """None on one node."""
         if not self.domain.across:
             return None
-        return KINDS[self.found.across]
+        return KINDS[self.searched.across]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,8 +94,8 @@ def channels_found(path: AnyPath, nodes: int = 1, release: str = "") -> Channels
     communicator = communicator_of(node)
     domain = node.first
     graphs = []
-    for pattern, found in domain.graphs.items():
-        graphs.append(GraphFound(pattern, domain, found, binding_of(domain, found)))
+    for pattern, searched in domain.graphs.items():
+        graphs.append(GraphFound(pattern, domain, searched, binding_of(domain, searched)))
     picks: tuple[SwitchPoint, ...] = ()
     known = known_version(release)
     if known and communicator.ranks > 1:

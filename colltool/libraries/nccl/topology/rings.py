@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from colltool.libraries.nccl.topology.bills import bill_of
 from colltool.libraries.nccl.topology.graphs import DomainGraphs
 from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.paths import Path, Paths
-from colltool.libraries.nccl.topology.system import RankedGpu, bus_number
+from colltool.libraries.nccl.topology.system import bus_number
 
 # what halved rates are rounded by, for each channel
 _ROUNDED_MBps = 2
@@ -24,7 +23,12 @@ class NamedChannel(NamedTuple):
 
 
 class NamedRing(NamedTuple):
-    """Channels at MB/s each; ``inside``, ``across``: the farthest types of path, by name."""
+    """A ring on a node.
+
+    Args:
+        inside_MBps, across_MBps: of each channel.
+        inside, across: the farthest types of path, by name.
+    """
 
     channels: tuple[NamedChannel, ...]
     inside_MBps: float
@@ -39,19 +43,19 @@ class NamedRing(NamedTuple):
 
 def ring_of(domain: DomainGraphs) -> NamedRing:
     """The ring that was found for the GPUs of a node."""
-    found = domain.graphs["ring"]
+    ring = domain.graphs["ring"]
     system = domain.paths.system
     channels = []
-    for channel in found.found.channels:
+    for channel in ring.best.channels:
         gpus = tuple(bus_number(system.gpus[place].name) for place in channel.gpus)
         nets = tuple(system.nets[place].name for place in channel.nets)
         channels.append(NamedChannel(gpus, nets))
     return NamedRing(
         tuple(channels),
-        found.inside_MBps,
-        found.across_MBps,
-        KINDS[found.inside],
-        KINDS[found.across],
+        ring.inside_MBps,
+        ring.across_MBps,
+        KINDS[ring.inside],
+        KINDS[ring.across],
     )
 
 
@@ -81,8 +85,15 @@ def carries(paths: Paths, ring: NamedRing) -> bool:
     return all(MBps <= system.links[link].MBps + slack for link, MBps in taken.items())
 
 
-def _steps(paths: Paths, channel: NamedChannel) -> Iterator[tuple[Path, bool]] | None:
-    """The paths of a channel, and whether each is to or from a NIC; None where a part is missing."""
+class _Step(NamedTuple):
+    """A path that a channel takes; ``crosses``: to or from a NIC."""
+
+    path: Path
+    crosses: bool
+
+
+def _steps(paths: Paths, channel: NamedChannel) -> list[_Step] | None:
+    """The paths of a channel; None where a part is missing."""
     system = paths.system
     own = {bus_number(gpu.name): gpu for gpu in system.gpus}
     nets = {net.name: net for net in system.nets}
@@ -90,17 +101,14 @@ def _steps(paths: Paths, channel: NamedChannel) -> Iterator[tuple[Path, bool]] |
         return None
     gpus = [own[busid] for busid in channel.gpus]
     ends = [nets[name] for name in channel.nets]
-    found: list[tuple[Path, bool]] = list(_between(paths, gpus, closed=not ends))
-    if ends:
-        found.append((paths.get(ends[0], gpus[0]), True))
-        found.append((paths.get(gpus[-1], ends[-1]), True))
-    return iter(found)
-
-
-def _between(
-    paths: Paths, gpus: Sequence[RankedGpu], *, closed: bool
-) -> Iterator[tuple[Path, bool]]:
-    following = [*gpus[1:], gpus[0]] if closed else gpus[1:]
+    following = gpus[1:]
+    if not ends:
+        following = [*following, gpus[0]]
+    steps = []
     for gpu, other in zip(gpus, following, strict=False):
         if gpu is not other:
-            yield paths.get(gpu, other), False
+            steps.append(_Step(paths.get(gpu, other), crosses=False))
+    if ends:
+        steps.append(_Step(paths.get(ends[0], gpus[0]), crosses=True))
+        steps.append(_Step(paths.get(gpus[-1], ends[-1]), crosses=True))
+    return steps

@@ -43,7 +43,7 @@ EMERGENCY_MBps = 100
 
 
 class Attempt(NamedTuple):
-    """A trial that found better channels; ``passed``: 1 or 2."""
+    """A trial that found better channels; ``passed``: in the first or second pass."""
 
     trial: int
     passed: int
@@ -52,10 +52,18 @@ class Attempt(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What a search found: channels at ``inside_MBps`` and ``across_MBps`` each; ``trials``: how many
-    were made, ``log`` those that found something."""
+    """What a search found.
 
-    found: FoundChannels
+    Args:
+        best: the channels.
+        inside_MBps, across_MBps: of each channel, between GPUs and to NICs.
+        inside, across: the farthest types of path, between GPUs and to NICs.
+        trials: how many were made.
+        log: the trials that found something.
+        is_emergency: nothing was found, and NCCL takes one channel of hardly any bandwidth.
+    """
+
+    best: FoundChannels
     inside_MBps: float
     across_MBps: float
     inside: int
@@ -242,13 +250,13 @@ def search(
         best = run.second_pass(best)
     elif not best.channels and not request.collnet and request.pattern != NVLS:
         return _emergency(builder, request, run.trials)
-    found = best.request
+    request = best.request
     return Searched(
-        found=best,
-        inside_MBps=found.inside_MBps,
-        across_MBps=found.across_MBps,
-        inside=found.inside,
-        across=found.across,
+        best=best,
+        inside_MBps=request.inside_MBps,
+        across_MBps=request.across_MBps,
+        inside=request.inside,
+        across=request.across,
         trials=run.trials,
         log=tuple(run.log),
     )
@@ -265,7 +273,7 @@ def _emergency(builder: ChannelBuilder, request: GraphRequest, trials: int) -> S
         nets = (builder.reach.preferred_nets[0][0], builder.reach.preferred_nets[-1][0])
     channel = Channel(tuple(range(builder.reach.count)), nets if builder.across else ())
     return Searched(
-        found=FoundChannels(request, (channel,)),
+        best=FoundChannels(request, (channel,)),
         inside_MBps=EMERGENCY_MBps,
         across_MBps=across_MBps,
         inside=SYS,

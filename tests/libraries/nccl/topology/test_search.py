@@ -42,7 +42,7 @@ from colltool.libraries.nccl.topology.versions import version_of
 
 def figures(node: NodeGraphs, pattern: str = "ring") -> tuple[int, float, float]:
     found = node.first.graphs[pattern]
-    return found.found.channel_count, found.inside_MBps / 1000, found.across_MBps / 1000
+    return found.best.channel_count, found.inside_MBps / 1000, found.across_MBps / 1000
 
 
 def request_for(
@@ -102,20 +102,20 @@ def test_a_node_of_h100(tmp_path: Path) -> None:
     ]
     across = graphs_of(file, 2)
     assert figures(across) == (8, 48, 48)
-    ring = across.first.graphs["ring"].found
+    ring = across.first.graphs["ring"].best
     assert ring.request.cross_nic == 2
     # as in the worked example: the 34th trial, in by one NIC and out by its neighbour
     assert ring.trial == 34
     assert ring.channels[0] == ((0, 7, 6, 5, 4, 3, 2, 1), (0, 1))
     assert ring.channels[1].nets == (1, 0)
-    assert across.first.graphs["tree"].found.request.pattern == TREE
+    assert across.first.graphs["tree"].best.request.pattern == TREE
     assert communicator_of(across).channels == 16
 
 
 def test_searches_are_the_same_every_time(tmp_path: Path) -> None:
     file = written(tmp_path, *h100(4, 2))
     one, other = (graphs_of(file, 2).first.graphs["ring"] for _ in range(2))
-    assert one.found == other.found
+    assert one.best == other.best
     assert one.trials == other.trials
 
 
@@ -284,7 +284,7 @@ def test_odd_numbers_are_no_crash(tmp_path: Path) -> None:
     ]
     text = cpu(0, *odd).replace("class=", "klass=").replace("link_speed", "speed")
     for nodes in (1, 2):
-        assert graphs_of(written(tmp_path, text), nodes).first.graphs["ring"].found.channels
+        assert graphs_of(written(tmp_path, text), nodes).first.graphs["ring"].best.channels
 
 
 def test_nodes_without_nics_are_refused(tmp_path: Path) -> None:
