@@ -85,14 +85,14 @@ def carries(paths: Paths, ring: NamedRing) -> bool:
     return all(MBps <= system.links[link].MBps + slack for link, MBps in taken.items())
 
 
-class _Step(NamedTuple):
+class _ChannelPath(NamedTuple):
     """A path that a channel takes; ``crosses``: to or from a NIC."""
 
     path: Path
     crosses: bool
 
 
-def _steps(paths: Paths, channel: NamedChannel) -> list[_Step] | None:
+def _steps(paths: Paths, channel: NamedChannel) -> list[_ChannelPath] | None:
     """The paths of a channel; None where a part is missing."""
     system = paths.system
     own = {bus_number(gpu.name): gpu for gpu in system.gpus}
@@ -107,8 +107,8 @@ def _steps(paths: Paths, channel: NamedChannel) -> list[_Step] | None:
     steps = []
     for gpu, other in zip(gpus, following, strict=False):
         if gpu is not other:
-            steps.append(_Step(paths.get(gpu, other), crosses=False))
+            steps.append(_ChannelPath(paths.get(gpu, other), crosses=False))
     if ends:
-        steps.append(_Step(paths.get(ends[0], gpus[0]), crosses=True))
-        steps.append(_Step(paths.get(gpus[-1], ends[-1]), crosses=True))
+        steps.append(_ChannelPath(paths.get(ends[0], gpus[0]), crosses=True))
+        steps.append(_ChannelPath(paths.get(gpus[-1], ends[-1]), crosses=True))
     return steps
