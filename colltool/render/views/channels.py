@@ -232,7 +232,7 @@ def _moved(change: NodeChange, result: ChannelsFound) -> str:
 
 
 def _figures(searched: Searched) -> tuple[float, ...]:
-    return (searched.found.channel_count, searched.inside_MBps, searched.across_MBps)
+    return (searched.best.channel_count, searched.inside_MBps, searched.across_MBps)
 
 
 def _notes(result: ChannelsFound) -> Iterator[str]:
