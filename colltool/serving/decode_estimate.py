@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from colltool.estimate.interval import SHARE, Basis, Interval
 from colltool.serving.deployment import Deployment, StepWork
-from colltool.training.model import Accelerator, TransformerModel
+from colltool.training.model import TransformerModel
+from colltool.training.stack import Accelerator
 
 # share of memory bandwidth that kernels of decode reach
 OF_BANDWIDTH = 0.9

@@ -11,7 +11,8 @@ from colltool.engines.tokens import WIDTHS
 from colltool.fabric.expression import nodes_for
 from colltool.fabric.model import Fabric
 from colltool.serving.quantization import BF16, WeightFormat, uniform
-from colltool.training.model import Accelerator, Shape, TransformerModel, ends_of, layer_parameters
+from colltool.training.model import Shape, TransformerModel, ends_of, layer_parameters
+from colltool.training.stack import Accelerator
 
 # tokens of a step of chunked prefill, the default of vLLM and SGLang
 CHUNK = 8192
@@ -155,7 +156,7 @@ def kv_bytes(model: TransformerModel, dtype: str) -> float:
     """
     values = 0.0
     for mixer in shape_of(model).parts:
-        values += mixer.share * mixer.on().value(mixer.row.cache)
+        values += mixer.share * mixer.on().value(mixer.description.cache)
     return model.layers * values * WIDTHS[dtype]
 
 
@@ -168,9 +169,9 @@ def kv_bytes_of_rank(model: TransformerModel, deployment: Deployment, seen: floa
     """
     values = 0.0
     for mixer in shape_of(model).parts:
-        kept = mixer.on().value(mixer.row.cache)
+        kept = mixer.on().value(mixer.description.cache)
         # tp splits the KV heads, at most one a rank; a latent cache is the same on every rank
-        if not mixer.row.on_all_ranks and kept:
+        if not mixer.description.on_all_ranks and kept:
             kept /= min(deployment.tp, dict(mixer.sizes)["kv_heads"])
         if seen and mixer.window and shape_of(model).mixers:
             kept *= min(1.0, mixer.window / seen)
@@ -185,7 +186,7 @@ def state_bytes_of_rank(model: TransformerModel, deployment: Deployment) -> floa
     values = 0.0
     for mixer in shape_of(model).parts:
         rank = mixer.on(deployment.tp)
-        values += mixer.share * rank.value(mixer.row.state)
+        values += mixer.share * rank.value(mixer.description.state)
     layers = model.layers / deployment.pp
     return layers * values * width
 
@@ -249,9 +250,9 @@ def weight_bytes(
     dense = layer_parameters(shape, experts=False)
     moe = layer_parameters(shape, experts=True)
     split = model.dense_layers * dense.split + model.moe_layers * moe.split
-    whole = model.dense_layers * dense.whole + model.moe_layers * moe.whole
-    layers = split / deployment.tp * kept.dense + whole * kept.whole
-    table = model.layers * dense.looked_up / deployment.tp * kept.ends
+    replicated = model.dense_layers * dense.replicated + model.moe_layers * moe.replicated
+    layers = split / deployment.tp * kept.dense + replicated * kept.replicated
+    looked_up = model.layers * dense.looked_up / deployment.tp * kept.ends
     expert_ranks = deployment.ep if deployment.exchanges else deployment.tp
     experts = model.moe_layers * moe.experts / expert_ranks * kept.experts
     chosen = 1.0
@@ -261,7 +262,7 @@ def weight_bytes(
     ends = ends_of(shape, deployment.tp) * kept.ends
     # a step reads the whole head, but of the embedding only a row per token
     read = (layers + experts * chosen) / deployment.pp + ends / 2
-    return WeightBytes((layers + experts + table) / deployment.pp + ends, read)
+    return WeightBytes((layers + experts + looked_up) / deployment.pp + ends, read)
 
 
 def active_flops(model: TransformerModel, deployment: Deployment, tokens: float) -> float:
@@ -273,8 +274,8 @@ def active_flops(model: TransformerModel, deployment: Deployment, tokens: float)
     visited = 0.0
     if shape.moe is not None:
         visited = moe.experts * (shape.moe.top_k / shape.moe.experts)
-    passed = model.dense_layers * (dense.split + dense.whole)
-    passed += model.moe_layers * (moe.split + moe.whole + visited)
+    passed = model.dense_layers * (dense.split + dense.replicated)
+    passed += model.moe_layers * (moe.split + moe.replicated + visited)
     return (
         2 * tokens * (passed / deployment.pp + ends_of(shape, 1, embedding=False)) / deployment.tp
     )

@@ -132,10 +132,10 @@ def _moved(model: TransformerModel, deployment: Deployment, question: ServeQuest
     messages = 0.0
     pages = ceil(deployment.input / question.kv_page)
     for mixer in shape_of(model).parts:
-        if not mixer.on().value(mixer.row.cache):
+        if not mixer.on().value(mixer.description.cache):
             continue
         parts = 1.0
-        if not mixer.row.on_all_ranks:
+        if not mixer.description.on_all_ranks:
             heads = dict(mixer.sizes)["kv_heads"]
             sources = min(question.prefill_tp, heads)
             targets = min(deployment.tp, heads)

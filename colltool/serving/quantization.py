@@ -50,7 +50,7 @@ class WeightFormat(NamedTuple):
         dense: mean over attention, dense FFNs and shared experts.
         experts: of routed experts.
         ends: of embedding and head.
-        whole: of norms, routers and the like, which every rank keeps.
+        replicated: of norms, routers and the like, which every rank keeps.
         computes: format of the fastest products of such weights: sets the peak of the device.
         sends: format in which tokens go to their experts.
         method: how a checkpoint calls it; empty where the user chose the format.
@@ -61,7 +61,7 @@ class WeightFormat(NamedTuple):
     dense: float
     experts: float
     ends: float
-    whole: float
+    replicated: float
     computes: str
     sends: str
     method: str = ""
@@ -96,7 +96,7 @@ def uniform(name: str) -> WeightFormat:
         dense=width,
         experts=width,
         ends=width,
-        whole=width,
+        replicated=width,
         computes=computes,
         sends=sends,
     )
@@ -298,14 +298,14 @@ class _LayerPart(NamedTuple):
 
     Args:
         modules: names of its matrices; several lists where families call them differently.
-        whole: weights of matrices that every rank keeps.
+        replicated: weights of matrices that every rank keeps.
         share: how many a layer has, in the mean over layers.
     """
 
     said: str
     modules: tuple[tuple[str, ...], ...]
     parameters: float
-    whole: float = 0.0
+    replicated: float = 0.0
     share: float = 1.0
 
 
@@ -316,9 +316,9 @@ def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
     root = f"layers.{layer}"
     parts = []
     for mixer in shape.parts:
-        under = f"{root}.{mixer.row.under}".rstrip(".")
-        names = tuple(f"{under}.{module}" for module in mixer.row.modules)
-        matrices = mixer.split_parameters(), mixer.whole_matrices()
+        under = f"{root}.{mixer.description.under}".rstrip(".")
+        names = tuple(f"{under}.{module}" for module in mixer.description.modules)
+        matrices = mixer.split_parameters(), mixer.replicated_parameters()
         parts.append(_LayerPart(mixer_name(mixer), (names,), *matrices, share=mixer.share))
     moe = shape.moe if model.has_experts(layer) else None
     if moe is None:
@@ -338,7 +338,7 @@ def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
 
 def mixer_name(mixer: Mixer) -> str:
     """What people call the operation whose matrices are kept."""
-    return ATTENTION if mixer.row.attends else mixer.row.what
+    return ATTENTION if mixer.description.attends else mixer.description.what
 
 
 # what families call an FFN, or the experts in its place
@@ -365,19 +365,19 @@ def _format(
     matchers = [matcher for matcher in map(_matcher, ignored) if matcher is not None]
     dense = _Mean()
     experts = _Mean()
-    whole = _Mean()
+    replicated = _Mean()
     left_out: dict[str, float] = {}
     parts_of_layers = [_parts(model, layer) for layer in range(model.layers)]
     kept = _kept_shares(parts_of_layers, matchers)
     for layer, parts in enumerate(parts_of_layers):
-        bottlenecks = sum(part.share * part.whole for part in parts)
-        whole.add(_whole(model, layer) - bottlenecks, BF16)
+        bottlenecks = sum(part.share * part.replicated for part in parts)
+        replicated.add(_replicated(model, layer) - bottlenecks, BF16)
         for part in parts:
             share = kept[part.said, layer]
             width = share * BF16 + (1 - share) * scheme.width
             mean = experts if part.said == EXPERTS else dense
             mean.add(part.share * part.parameters, width)
-            whole.add(part.share * part.whole, width)
+            replicated.add(part.share * part.replicated, width)
             if share and part.parameters:
                 # of a part that some layers have, as many as the list names
                 layers = 1.0
@@ -390,7 +390,7 @@ def _format(
         dense=dense.width(scheme.width),
         experts=experts.width(scheme.width),
         ends=(BF16 + head) / 2,
-        whole=whole.width(BF16),
+        replicated=replicated.width(BF16),
         computes=scheme.computes,
         sends=scheme.sends,
         method=method,
@@ -437,10 +437,10 @@ def _kept_share(part: _LayerPart, matchers: list[re.Pattern[str]]) -> float:
     return most
 
 
-def _whole(model: TransformerModel, layer: int) -> float:
+def _replicated(model: TransformerModel, layer: int) -> float:
     """Weights of a layer that every rank keeps: norms, routers and bottlenecks of attention."""
     assert model.shape is not None
-    return layer_parameters(model.shape, experts=model.has_experts(layer)).whole
+    return layer_parameters(model.shape, experts=model.has_experts(layer)).replicated
 
 
 def _kept_words(said: str, layers: float, of: int) -> str:

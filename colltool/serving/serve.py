@@ -41,7 +41,8 @@ from colltool.serving.kv import kv_transfer
 from colltool.serving.quantization import WeightFormat, uniform
 from colltool.serving.results import Served, ServedOperation, ServedPhase, ServeQuestion
 from colltool.training.files.presets import preset_names, read_device
-from colltool.training.model import Accelerator, Moe, TransformerModel, accelerator_of
+from colltool.training.model import Moe, TransformerModel
+from colltool.training.stack import Accelerator, accelerator_of
 
 # format in which activations are reduced
 REDUCED = "bf16"
@@ -278,7 +279,7 @@ def _operations(serving: ServingContext, tokens: int, *, graph: bool) -> Iterato
     exchanged = shape.moe if deployment.exchanges and model.moe_layers else None
     if deployment.tp > 1:
         # after attention and after the FFN, unless experts on other ranks take the FFN's place
-        mixers = sum(mixer.share for mixer in shape.parts if mixer.row.split)
+        mixers = sum(mixer.share for mixer in shape.parts if mixer.description.split)
         calls = mixers * model.layers + shape.fed * model.dense_layers
         if not deployment.exchanges:
             calls += model.moe_layers

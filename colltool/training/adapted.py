@@ -25,11 +25,11 @@ from colltool.training.layout_constraints import CHOICE_OF_KEY, Keep
 from colltool.training.layout_results import LayoutSearch
 from colltool.training.layout_search import search
 from colltool.training.memory import memory
-from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.registry import members, proposal
 from colltool.training.search_request import Progress
 from colltool.training.search_space import leaves_nothing_open
 from colltool.training.sentences import Remark, remark, sentence
+from colltool.training.stack import Accelerator, accelerator_of, stack_of
 
 # stacks to try, in this order, for a device that a job's stack has no efficiency for
 STACKS = ("megatron", "jax", "fsdp")

@@ -17,9 +17,9 @@ from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCostCache, slice_of
 from colltool.training.dispatchers import dispatcher_of
 from colltool.training.job import Job
-from colltool.training.model import Roofline, power_limited
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import USUAL_SHARE, share_held, units_held
+from colltool.training.roofline import Roofline, power_limited
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep

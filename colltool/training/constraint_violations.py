@@ -111,7 +111,7 @@ def _mixers(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     """Refuse what is modelled only of models with the same attention in every layer."""
     if not shape.mixers:
         return
-    other = shape.mixers[-1].row.what
+    other = shape.mixers[-1].description.what
     if config.layout.cp > 1:
         yield Violation(
             path=("layout", "cp"),

@@ -18,14 +18,7 @@ from colltool.definitions.reader import Reading
 from colltool.training.files import Schedule, TensorOverlap
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
 from colltool.training.files.presets import read_device, read_model, read_stack
-from colltool.training.model import (
-    Accelerator,
-    Stack,
-    TransformerModel,
-    accelerator_of,
-    stack_of,
-    transformer_of,
-)
+from colltool.training.model import TransformerModel, transformer_of
 from colltool.training.parallel_config import (
     Compression,
     GivenTimes,
@@ -36,6 +29,7 @@ from colltool.training.parallel_config import (
     Precision,
     Shard,
 )
+from colltool.training.stack import Accelerator, Stack, accelerator_of, stack_of
 from colltool.training.stack_words import WORDS, chosen_stack, idle_word, stack_on
 from colltool.training.strategies import SCHEDULES, default_schedule
 

@@ -22,13 +22,13 @@ from colltool.training.files.presets import preset_names, read_device, read_stac
 from colltool.training.job import Job, PlainCall, find_job, load_job
 from colltool.training.job_configuration import stack_of_job
 from colltool.training.memory import Memory, memory
-from colltool.training.model import Accelerator, accelerator_of, stack_of
 from colltool.training.offload import with_offload
 from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.proposals import cures
 from colltool.training.sentences import WARNING_REASONS, Remark, remark, sentence
+from colltool.training.stack import Accelerator, accelerator_of, stack_of
 from colltool.training.violation import Violation
 
 DEVICE_MAPPING = (

@@ -8,8 +8,8 @@ model's layers that have it.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,26 +69,34 @@ class Weights(NamedTuple):
 
 
 class MixerKind(NamedTuple):
-    """An entry of ``data/operations.toml``, which explains each field."""
+    """An entry of ``data/operations.toml``."""
 
-    what: str
-    under: str
-    modules: tuple[str, ...]
-    needs: tuple[str, ...]
+    what: str  # its name for people
+    under: str  # the name of a checkpoint for the module that has its matrices
+    modules: tuple[str, ...]  # names of these matrices there
+    needs: tuple[str, ...]  # sizes that it must be given
     source: str
-    split: tuple[Weights, ...] = ()
-    whole: tuple[Weights, ...] = ()
-    small: Terms = ()
+
+    # parameters
+    split: tuple[Weights, ...] = ()  # matrices that tensor parallelism divides
+    replicated: tuple[Weights, ...] = ()  # matrices that every rank has; the first are bottlenecks
+    small: Terms = ()  # parameters that are no matrices
+    looked_up: Terms = ()  # parameters of an embedding, of which a token reads a row
+
+    # elements of a token that attention multiplies; without them it is no attention
     q: Terms = ()
     k: Terms = ()
     v: Terms = ()
     out: Terms = ()
-    cache: Terms = ()
-    state: Terms = ()
-    work: Terms = ()
-    indexed: Terms = ()
-    table: Terms = ()
-    on_all_ranks: bool = False
+
+    # what serving keeps
+    cache: Terms = ()  # values of a token
+    on_all_ranks: bool = False  # whether tensor parallelism does not divide them
+    state: Terms = ()  # values of a sequence, however long it is
+
+    # FLOPs besides those of matrices
+    work: Terms = ()  # of a token
+    indexed: Terms = ()  # of a query and any key
 
     @property
     def attends(self) -> bool:
@@ -96,69 +104,62 @@ class MixerKind(NamedTuple):
         return bool(self.q)
 
 
-def _matrices_of(rows: Iterable[list[str]]) -> tuple[Weights, ...]:
-    found = []
-    for inputs, *outputs in rows:
-        found.append(Weights(terms_of(inputs), tuple(terms_of(output) for output in outputs)))
-    return tuple(found)
+# keys of an entry by what they hold; all others are sums of products
+_MATRICES = ("split", "replicated")
+_NAMES = ("modules", "needs")
+_PLAIN = ("what", "under", "source", "on_all_ranks")
 
 
 def _kind_of(entry: Mapping[str, Any]) -> MixerKind:
     fields: dict[str, Any] = {}
     for key, value in entry.items():
-        if key in ("split", "whole"):
-            fields[key] = _matrices_of(value)
-        elif key in ("modules", "needs"):
+        if key in _MATRICES:
+            fields[key] = tuple(
+                Weights(terms_of(inputs), tuple(map(terms_of, outputs)))
+                for inputs, *outputs in value
+            )
+        elif key in _NAMES:
             fields[key] = tuple(value)
-        elif key in ("what", "under", "source", "on_all_ranks"):
+        elif key in _PLAIN:
             fields[key] = value
-        elif key != "like":
+        else:
             fields[key] = terms_of(value)
     return MixerKind(**fields)
 
 
-def _read_kinds(table: Mapping[str, Any]) -> dict[str, MixerKind]:
-    rows: dict[str, dict[str, Any]] = {}
-    for name, entry in table["operations"].items():
-        base = rows[entry["like"]] if "like" in entry else {}
-        rows[name] = {**base, **entry}
-    return {name: _kind_of(entry) for name, entry in rows.items()}
+def _read_kinds(entries: Mapping[str, Any]) -> dict[str, MixerKind]:
+    """Return the kinds of all entries, each with the keys of the one that it is ``like``."""
+    whole: dict[str, dict[str, Any]] = {}
+    for name, entry in entries.items():
+        own = dict(entry)
+        whole[name] = whole.get(own.pop("like", ""), {}) | own
+    return {name: _kind_of(entry) for name, entry in whole.items()}
 
 
-_TABLE = tomllib.loads(
+_FILE = tomllib.loads(
     (Path(__file__).parent / "data" / "operations.toml").read_text(encoding="utf-8")
 )
-KINDS = _read_kinds(_TABLE)
-_DIVIDED = frozenset(_TABLE["divided"])
+KINDS = _read_kinds(_FILE["operations"])
+_DIVIDED = frozenset(_FILE["divided"])
 
 
-class MixerSizes:
-    """What a mixer has on a rank of tensor parallelism.
+class MixerSizes(NamedTuple):
+    """What a mixer has on a rank of tensor parallelism."""
 
-    Args:
-        sizes: its sizes by name, whole.
-        tp: ranks that divide them; a rank has at least one head of keys and values.
-    """
-
-    def __init__(self, kind: MixerKind, sizes: Sizes, tp: int = 1) -> None:
-        self.kind = kind
-        self.whole = sizes
-        divided = dict(sizes)
-        for name in _DIVIDED & divided.keys():
-            divided[name] = sizes[name] / tp
-        if "kv_heads" in divided:
-            divided["kv_heads"] = max(divided["kv_heads"], 1.0)
-        self.sizes = divided if tp > 1 else sizes
+    kind: MixerKind
+    undivided: Sizes  # by name
+    sizes: Sizes  # of the rank
 
     def value(self, terms: Terms) -> float:
         return value_of(terms, self.sizes)
 
-    @cached_property
+    @property
     def latent(self) -> float:
-        """Elements of a token that every rank has: those of the bottlenecks."""
-        if not self.kind.attends or not self.kind.whole:
+        """Elements of a token that every rank has: those of the bottlenecks, which are the first
+        replicated matrix of an attention that has them."""
+        if not self.kind.attends or not self.kind.replicated:
             return 0.0
-        return self.kind.whole[0].width(self.whole)
+        return self.kind.replicated[0].width(self.undivided)
 
 
 class Mixer(NamedTuple):
@@ -170,7 +171,8 @@ class Mixer(NamedTuple):
         share: how many a layer has, in the mean over layers.
         window: keys that a query sees; 0: all before it.
         windowed: share of these operations with the window.
-        chunked: the sequence is cut in windows, and a query sees no key of another.
+        chunked: the sequence is cut in windows, and a query sees no key of another; ``windowed`` is
+            then 1.
     """
 
     kind: str
@@ -181,7 +183,8 @@ class Mixer(NamedTuple):
     chunked: bool = False
 
     @property
-    def row(self) -> MixerKind:
+    def description(self) -> MixerKind:
+        """Its entry in ``data/operations.toml``."""
         return KINDS[self.kind]
 
     def on(self, tp: int = 1) -> MixerSizes:
@@ -191,26 +194,37 @@ class Mixer(NamedTuple):
     def keys(self, sequence: int) -> float:
         """Keys that a query of a causal model sees, averaged over queries and operations: s/2; in a
         window w - w^2/2s."""
-        whole = 0.5 * sequence
+        all_before = 0.5 * sequence
         if not self.window or self.window >= sequence:
-            return whole
+            return all_before
         if self.chunked:
             return 0.5 * self.window
         # the first queries of a sequence see fewer keys than a window has
-        inside = self.window - 0.5 * self.window**2 / sequence
-        return (1 - self.windowed) * whole + self.windowed * inside
+        in_window = self.window - 0.5 * self.window**2 / sequence
+        return (1 - self.windowed) * all_before + self.windowed * in_window
 
     def split_parameters(self) -> float:
-        """Parameters that tensor parallelism divides."""
-        sizes = self.on().sizes
-        return sum(matrix.parameters(sizes) for matrix in self.row.split)
+        """Parameters of matrices that tensor parallelism divides."""
+        return self._parameters(self.description.split)
 
-    def whole_matrices(self) -> float:
+    def replicated_parameters(self) -> float:
         """Parameters of matrices that every rank has."""
+        return self._parameters(self.description.replicated)
+
+    def _parameters(self, matrices: tuple[Weights, ...]) -> float:
         sizes = self.on().sizes
-        return sum(matrix.parameters(sizes) for matrix in self.row.whole)
+        return sum(matrix.parameters(sizes) for matrix in matrices)
 
 
 @lru_cache(maxsize=1024)
 def _sizes_on(kind: str, sizes: tuple[tuple[str, int], ...], tp: int) -> MixerSizes:
-    return MixerSizes(KINDS[kind], dict(sizes), tp)
+    undivided = dict(sizes)
+    if tp == 1:
+        return MixerSizes(KINDS[kind], undivided, undivided)
+    on_rank: dict[str, float] = dict(sizes)
+    for name in _DIVIDED & on_rank.keys():
+        on_rank[name] /= tp
+    # a rank has at least one head of keys and values
+    if "kv_heads" in on_rank:
+        on_rank["kv_heads"] = max(on_rank["kv_heads"], 1.0)
+    return MixerSizes(KINDS[kind], undivided, on_rank)

@@ -16,20 +16,7 @@ from typing import Literal, NamedTuple, assert_never
 
 from colltool.training.files import BYTES
 from colltool.training.mixers import Mixer, MixerSizes, Sizes, Weights, value_of
-from colltool.training.model import (
-    BLOCK,
-    EIGHT_BITS,
-    TILE,
-    Gemm,
-    Moe,
-    Roofline,
-    Shape,
-    TransformerModel,
-    core_s,
-    gemm_s,
-    moved_s,
-    power_limited,
-)
+from colltool.training.model import Moe, Shape, TransformerModel
 from colltool.training.parallel_config import GivenTimes, ParallelConfig
 from colltool.training.pipeline_stages import (
     PipelineStage,
@@ -37,6 +24,17 @@ from colltool.training.pipeline_stages import (
     ends_parameters,
     layer_parameters_of,
     pipeline_stages,
+)
+from colltool.training.roofline import (
+    BLOCK,
+    EIGHT_BITS,
+    TILE,
+    Gemm,
+    Roofline,
+    attention_core_s,
+    gemm_s,
+    moved_s,
+    power_limited,
 )
 from colltool.training.strategies import Recomputation
 
@@ -219,30 +217,30 @@ def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
     rank = mixer.on(cut.tp)
     tokens = cut.tokens
     gemms = []
-    for matrix in mixer.row.whole:
-        gemms.append(_gemm_of(matrix, tokens, rank.whole))
-    for matrix in mixer.row.split:
+    for matrix in mixer.description.replicated:
+        gemms.append(_gemm_of(matrix, tokens, rank.undivided))
+    for matrix in mixer.description.split:
         gemms.append(_gemm_of(matrix, tokens, rank.sizes))
     operation = Operation("attention", tuple(gemms), region=True, share=mixer.share)
-    if not mixer.row.attends:
+    if not mixer.description.attends:
         return _recurrent(operation, rank, cut)
     heads = _heads_on(rank)
     flops_per_key = 2.0 * tokens * (heads.q + heads.out)
     # an indexer meets every key before it, in a window or not
-    indexed = tokens * rank.value(mixer.row.indexed) * cut.sequence
+    indexed = tokens * rank.value(mixer.description.indexed) * cut.sequence
     # bytes of an element that the output projection keeps besides attention's own copy
     quantized_copy = cut.kept if cut.kept < cut.width else 0.0
     kept_bytes = cut.width * (rank.latent + heads.q + heads.k + heads.v + heads.out)
     if cut.copies:
         # keys and values once for each query head, and the output in the order of its projection
         kept_bytes += cut.width * (heads.q - heads.k + 2 * heads.out - heads.v)
-    if mixer.row.whole:
+    if mixer.description.replicated:
         operation = operation._replace(
-            up=operation.gemms[len(mixer.row.whole) : -1],
+            up=operation.gemms[len(mixer.description.replicated) : -1],
             up_stored=tokens * cut.width * (heads.q + heads.k + heads.v),
         )
     else:
-        operation = operation._replace(widths=tuple(mixer.row.split[0].widths(rank.sizes)))
+        operation = operation._replace(widths=tuple(mixer.description.split[0].widths(rank.sizes)))
     return operation._replace(
         core=flops_per_key * cut.sequence + indexed,
         causal=flops_per_key * mixer.keys(cut.sequence) + 0.5 * indexed,
@@ -727,11 +725,11 @@ def _core_times(attention: Operation, width: float, roofline: Roofline) -> Times
     """
     if roofline.stack.flash or attention.keys == 1:
         blocks = attention.scores / attention.keys / BLOCK
-        forward_s = core_s(attention.causal, blocks, roofline)
+        forward_s = attention_core_s(attention.causal, blocks, roofline)
         backward = FLASH_BACKWARD * attention.causal
-        return Times(forward_s, core_s(backward, blocks, roofline, backward=True))
+        return Times(forward_s, attention_core_s(backward, blocks, roofline, backward=True))
     blocks = attention.scores / TILE  # GEMMs over all keys
-    forward_s = core_s(attention.core, blocks, roofline)
+    forward_s = attention_core_s(attention.core, blocks, roofline)
     scores_s = moved_s(SCORE_MOVES * attention.scores * width, roofline)
     backward_s = 2 * forward_s + roofline.stack.backward_elementwise * scores_s
     return Times(forward_s + scores_s, backward_s)

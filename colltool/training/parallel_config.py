@@ -31,7 +31,8 @@ from colltool.training.files import (
     ShardMode,
     TensorOverlap,
 )
-from colltool.training.model import Accelerator, Moe, Shape, Stack, TransformerModel
+from colltool.training.model import Moe, Shape, TransformerModel
+from colltool.training.stack import Accelerator, Stack
 from colltool.training.strategies import (
     OPTIMIZERS,
     RECOMPUTATIONS,

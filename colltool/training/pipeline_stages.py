@@ -3,7 +3,9 @@
 :func:`pipeline_stages` splits the model into :class:`PipelineStage`; :func:`stage_parameters` counts
 what a rank of a stage has.
 
-Letters: p stages of v chunks each, D replicas, c ranks that share a sequence (cp).
+Words: p stages of v chunks each, v virtual stages. A pipeline is folded where the model runs down its
+stages and back up (ZB-V), so that it ends on the stage where it begins. Dense layers are spread where
+they alternate with those that have experts.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ def ends_as_layers(config: ParallelConfig) -> bool:
     if model is None or layout.stages or layout.pp == 1 or not config.pipeline.ends_as_layers:
         return False
     chunks, places = layout.pp * layout.virtual, model.layers + 2
+    # with a single place a stage, the first and the last would have no layer
     return model.layers % chunks > 0 and places % chunks == 0 and places > layout.pp
 
 
@@ -74,14 +77,14 @@ def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple
     return tuple(each + (stage in longer) for stage in range(stages))
 
 
-def even_chunks(config: ParallelConfig) -> float:
+def bubble_divisor(config: ParallelConfig) -> float:
     """The factor by which chunks shorten the bubble: v, less where chunks differ by a layer.
 
     A bubble is as long as the longest chunk: of 20 layers in three chunks 7, so 20/7.
     """
     model, v = config.model, config.layout.virtual
     if v == 1 or model is None or config.folded or ends_as_layers(config):
-        return v
+        return float(v)
     longest = max(config.layout.stages or layers_of_stages(model.layers, config.layout.pp))
     return longest / ceil_div(longest, v)
 
@@ -101,7 +104,7 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
         config.chunks,
         layout.stages,
         folded=config.folded,
-        ends=ends_as_layers(config),
+        with_ends=ends_as_layers(config),
         spread=model.spread,
     )
 
@@ -113,25 +116,34 @@ def _stages(
     dense_layers: int,
     p: int,
     v: int,
-    counts: tuple[int, ...],
+    stated_layers: tuple[int, ...],
     *,
     folded: bool,
-    ends: bool,
+    with_ends: bool,
     spread: bool,
 ) -> tuple[PipelineStage, ...]:
-    """Return the stages of p stages with v chunks; ``counts``: layers of stages that a job lists."""
+    """Return p stages of v chunks.
+
+    Args:
+        stated_layers: of each stage, where a job lists them.
+        with_ends: whether the embedding and the head take the place of a layer each.
+    """
     chunk_layers = []  # by stage and chunk
-    if ends:
+    if with_ends:
         # the embedding and the head take the place of a layer each, in the first and the last chunk
         chunk_layers = [[(layers + 2) // (p * v)] * v for _ in range(p)]
         chunk_layers[0][0] -= 1
         chunk_layers[-1][-1] -= 1
     else:
-        for count in counts or layers_of_stages(layers, p, folded=folded):
+        for count in stated_layers or layers_of_stages(layers, p, folded=folded):
             layers_each, odd = divmod(count, v)
             chunk_layers.append([layers_each + (chunk < odd) for chunk in range(v)])
     dense = [0] * p
-    position = 0  # layers before a chunk, which are in order: chunk by chunk, stage by stage
+    # layers before a chunk; their order for p = 3, v = 2, and folded:
+    #   stage   0  1  2        0  1  2
+    #   chunk   0  1  2        0  1  2
+    #           3  4  5        5  4  3
+    position = 0
     for chunk in range(v):
         upwards = folded and chunk % 2
         for stage in reversed(range(p)) if upwards else range(p):
@@ -154,10 +166,10 @@ def _stages(
 
 
 class RankParameters(NamedTuple):
-    """Parameters of a rank, by their replicas: D c of dense ones, fewer of those of its experts."""
+    """Parameters of a rank, by which ranks have the same ones."""
 
-    dense: float
-    experts: float = 0.0
+    dense: float  # on dp x cp ranks
+    experts: float = 0.0  # on fewer
 
     @property
     def total(self) -> float:
@@ -171,7 +183,7 @@ def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParamet
     if model.shape is None:
         return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))
     layer = layer_parameters(model.shape, experts=experts)
-    return RankParameters(*layer.on(layout.tp, layout.ep, layout.etp))
+    return RankParameters(layer.dense_on(layout.tp), layer.experts / (layout.ep * layout.etp))
 
 
 def ends_parameters(config: ParallelConfig, stage: PipelineStage) -> float:

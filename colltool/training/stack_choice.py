@@ -8,8 +8,8 @@ from typing import NamedTuple
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.files.presets import read_stack
 from colltool.training.job import PlainCall
-from colltool.training.model import Stack, stack_of
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.stack import Stack, stack_of
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep, step_time
 

@@ -47,7 +47,12 @@ from colltool.training.overlap import (
 )
 from colltool.training.overlap_slowdown import slowed_s
 from colltool.training.parallel_config import ParallelConfig, Shard
-from colltool.training.pipeline_stages import PipelineStage, each_kind, even_chunks, pipeline_stages
+from colltool.training.pipeline_stages import (
+    PipelineStage,
+    bubble_divisor,
+    each_kind,
+    pipeline_stages,
+)
 from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
 from colltool.training.violation import Violation
@@ -177,7 +182,7 @@ def step_time(
         config.schedule,
         [stage.passed for stage in stages],
         config.micro_batches,
-        even_chunks(config),
+        bubble_divisor(config),
     )
     fixed_s, jitter = fixed_and_jitter(config)
     # borders and what is sent once come on top of the pipeline
@@ -209,7 +214,7 @@ def compute_step_s(
 def passed_step_s(config: ParallelConfig, passes: Sequence[Pass], after_s: float = 0.0) -> float:
     """Seconds of a step whose stages take these passes for a micro-batch, and ``after_s`` after
     the pipeline."""
-    passes_s = pipeline_s(config.schedule, passes, config.micro_batches, even_chunks(config))
+    passes_s = pipeline_s(config.schedule, passes, config.micro_batches, bubble_divisor(config))
     fixed_s, jitter = fixed_and_jitter(config)
     return (1 + jitter) * (passes_s + after_s + fixed_s)
 

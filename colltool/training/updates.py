@@ -4,7 +4,6 @@ states, and the seconds of an update on the device or on its host."""
 from __future__ import annotations
 
 from colltool.training.files import BYTES
-from colltool.training.model import BYTES_OF_ADAM
 from colltool.training.operations import adapters, cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import (
@@ -15,6 +14,7 @@ from colltool.training.pipeline_stages import (
     stage_parameters,
 )
 
+BYTES_OF_ADAM = 8.0  # of a parameter: two moments in fp32
 # bytes of a parameter that Adam moves in fp32: gradient read, weight and two moments read and written
 MOVED_BY_ADAM = 28.0
 # rate of an update of weights in 16 bits over that in 32: fused AdamW on one H100 SXM, 2026-11

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import colltool
 from colltool.training.files.presets import read_device, read_stack
-from colltool.training.model import Gemm, Roofline, accelerator_of, gemm_s, power_limited, stack_of
 from colltool.training.operations import (
     cut_of,
     head_times,
@@ -32,6 +31,8 @@ from colltool.training.operations import (
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.published import published_error
+from colltool.training.roofline import Gemm, Roofline, gemm_s, power_limited
+from colltool.training.stack import accelerator_of, stack_of
 from colltool.training.updates import optimizer_s
 
 Row = dict[str, Any]

@@ -30,8 +30,8 @@ import colltool
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.files.presets import read_device
 from colltool.training.memory import memory
-from colltool.training.model import Stack, accelerator_of
 from colltool.training.parallel_config import ParallelConfig
+from colltool.training.stack import Stack, accelerator_of
 from colltool.training.step_time import TrainingStep, step_time
 
 Values = dict[str, float]

@@ -20,7 +20,8 @@ from colltool.serving.decode_estimate import kernels_interval, kernels_s
 from colltool.serving.deployment import Deployment, StepWork, active_flops, step_floor, step_work
 from colltool.training.files.presets import read_device
 from colltool.training.job import load_job
-from colltool.training.model import Accelerator, TransformerModel, accelerator_of
+from colltool.training.model import TransformerModel
+from colltool.training.stack import Accelerator, accelerator_of
 
 DATA = Path(__file__).parents[1] / "data"
 

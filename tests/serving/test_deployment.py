@@ -21,7 +21,7 @@ from colltool.serving.deployment import (
 )
 from colltool.serving.results import Served
 from colltool.training.job import load_job
-from colltool.training.model import Accelerator
+from colltool.training.stack import Accelerator
 
 # Llama 3 70B
 LAYERS, HIDDEN, VOCAB, KV_HEADS = 80, 8192, 128256, 8

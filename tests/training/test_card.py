@@ -7,9 +7,9 @@ from statistics import mean
 import bench_card
 import pytest
 
-from colltool.training.model import Gemm, gemm_s, power_limited
 from colltool.training.operations import stage_times
 from colltool.training.pipeline_stages import pipeline_stages
+from colltool.training.roofline import Gemm, gemm_s, power_limited
 
 ROWS = bench_card.gemm_rows(bench_card.FOLDER)
 STEPS = [bench_card.planned(row) for row in bench_card.step_rows(bench_card.FOLDER)]

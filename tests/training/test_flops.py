@@ -9,23 +9,10 @@ from typing import Any
 import pytest
 from closed_forms import utilisation
 
+from colltool.training.files import StackFile
 from colltool.training.files.presets import read_device, read_stack
 from colltool.training.job import load_job
-from colltool.training.model import (
-    Accelerator,
-    Gemm,
-    Mla,
-    Moe,
-    Roofline,
-    Shape,
-    Stack,
-    TransformerModel,
-    accelerator_of,
-    core_s,
-    gemm_s,
-    moved_s,
-    stack_of,
-)
+from colltool.training.model import Mla, Moe, Shape, TransformerModel
 from colltool.training.operations import (
     LayerCut,
     LayerTimes,
@@ -40,6 +27,8 @@ from colltool.training.operations import (
 )
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
+from colltool.training.roofline import Gemm, Roofline, attention_core_s, gemm_s, moved_s
+from colltool.training.stack import Accelerator, accelerator_of, stack_of
 from colltool.training.updates import optimizer_s
 
 GPT3 = Shape(hidden=12288, heads=96, kv_heads=96, head_dim=128, ffn=49152, matrices=2, vocab=51200)
@@ -241,40 +230,37 @@ def test_backward_is_the_same_operations_twice() -> None:
 
 
 def test_attention_reaches_half_of_the_peak_in_sixteen_bits() -> None:
-    assert core_s(1e15, 1, machine()) == pytest.approx(3.9e-6 + 1e15 / (0.47 * 989.4e12))
-    back_s = core_s(1e15, 1, machine(), backward=True)
+    assert attention_core_s(1e15, 1, machine()) == pytest.approx(3.9e-6 + 1e15 / (0.47 * 989.4e12))
+    back_s = attention_core_s(1e15, 1, machine(), backward=True)
     assert back_s == pytest.approx(3.9e-6 + 1e15 / (0.42 * 989.4e12))
-    assert core_s(1e15, 1, machine("fp8")) == core_s(1e15, 1, machine()), (
+    assert attention_core_s(1e15, 1, machine("fp8")) == attention_core_s(1e15, 1, machine()), (
         "attention stays in 16 bits"
     )
-    assert core_s(0, 1, machine()) == 0
+    assert attention_core_s(0, 1, machine()) == 0
     assert moved_s(1e9, machine()) == pytest.approx(1e9 / (0.8 * 3.35e12))
 
 
 # --- stages
 # -----------------------------------------------------------------------------------------------------------
 
-PLAIN = Stack(
-    name="plain",
-    gemm=(("bf16", (("x", 0.5),)),),
-    grouped=(),
-    fp8_half=512,
-    flash=True,
-    attention=(("x", 0.5),),
-    elementwise=10,
-    backward_elementwise=2,
-    launch=(("bf16", 0.0),),
-    memory_gemm=1,
-    memory_elementwise=1,
-    memory_optimizer=0.5,
-    optimizer_bytes=18,
-    fixed_s=0,
-    jitter=0,
-    runtime_bytes=1e9,
-    half=0,
-    half_wave=0,
-    weight_gradient=1,
-    attention_half_wave=0,
+PLAIN = stack_of(
+    StackFile.model_validate(
+        {
+            "gemm": {"bf16": {"x": 0.5}},
+            "attention": {"efficiency": {"x": 0.5}, "half_wave": 0},
+            "elementwise": 10,
+            "launch": {"bf16": "0s"},
+            "memory_gemm": 1,
+            "memory_elementwise": 1,
+            "memory_optimizer": 0.5,
+            "fixed": "0s",
+            "jitter": 0,
+            "runtime": "1GB",
+            "half": 0,
+            "half_wave": 0,
+            "weight_gradient": 1,
+        }
+    )
 )
 FAST_MEMORY = Accelerator("d", "x", (("bf16", 1e14),), 80e9, 1e15)
 TINY = Shape(hidden=1024, heads=8, kv_heads=8, head_dim=128, ffn=4096, matrices=2, vocab=1024)

@@ -6,7 +6,7 @@ import pytest
 from training.test_gemms import machine
 
 from colltool.training.measured_gemms import MeasuredGemm
-from colltool.training.model import Gemm, gemm_s
+from colltool.training.roofline import Gemm, gemm_s
 
 
 def test_the_nearer_of_two_measured_shapes_counts_more() -> None:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltool.training.files.presets import read_device, read_stack
-from colltool.training.model import Gemm, Roofline, Stack, accelerator_of, core_s, gemm_s, stack_of
+from colltool.training.roofline import Gemm, Roofline, attention_core_s, gemm_s
+from colltool.training.stack import Stack, accelerator_of, stack_of
 
 ALONE = {"a100-80gb": 0.8, "h100": 0.88, "b200": 0.52}
 """Share of the peak of the largest GEMMs that run alone; XLA's on H100 are too short to heat it."""
@@ -105,7 +106,7 @@ def test_few_heads_leave_multiprocessors_idle() -> None:
     0.83 backward."""
     flops = 4.0 * 4096 * 2048 * 128
     b200 = machine("b200", launch=(("bf16", 0.0),), attention_half_wave=1.0)
-    few, many = (core_s(heads * flops, heads * 4096 / 128, b200) for heads in (8, 64))
+    few, many = (attention_core_s(heads * flops, heads * 4096 / 128, b200) for heads in (8, 64))
     assert 0.43 < 8 * few / many * (many / few / 8) ** 2 < 0.83
 
 

@@ -12,7 +12,7 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.training.files import DeviceFile, ModelFile, StackFile
 from colltool.training.files.presets import preset_names, read_device, read_model, read_stack
-from colltool.training.model import accelerator_of, stack_of
+from colltool.training.stack import accelerator_of, stack_of
 
 WITHOUT_NUMBERS = {
     "schema_",

@@ -340,7 +340,7 @@ def test_an_operation_is_whole(kind: str) -> None:
     """Every size that it is made of is one that it must be given, or the model's own."""
     row = KINDS[kind]
     names = set()
-    for matrix in (*row.split, *row.whole):
+    for matrix in (*row.split, *row.replicated):
         for terms in (matrix.inputs, *matrix.outputs):
             names |= {name for _, product in terms for name in product}
     for terms in (row.small, row.q, row.k, row.v, row.out, row.cache, row.state, row.work):

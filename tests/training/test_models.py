@@ -69,7 +69,7 @@ def test_published_active_parameters(name: str, published: float) -> None:
 def test_a_gpt_layer_has_twelve_squares_of_its_hidden_size() -> None:
     layer = layer_parameters(shape(), experts=False)
     assert layer.split == 12 * 512**2
-    assert layer.whole == 2 * 512  # two norms
+    assert layer.replicated == 2 * 512  # two norms
     biased = layer_parameters(shape(bias=True), experts=False)
     assert sum(biased) == 12 * 512**2 + 13 * 512  # 12 h^2 + 13 h of Narayanan 2021
 
@@ -88,7 +88,7 @@ def test_latent_attention_by_hand() -> None:
     down = 7168 * 1536 + 7168 * (512 + 64) + 1536 + 512
     up = 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168
     assert layer.split == up + 3 * 7168 * 2048  # and the shared expert
-    assert layer.whole == down + 2 * 7168 + 7168 * 256  # norms, and the router
+    assert layer.replicated == down + 2 * 7168 + 7168 * 256  # norms, and the router
     assert layer.experts == 256 * 3 * 7168 * 2048
 
 

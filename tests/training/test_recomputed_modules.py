@@ -13,7 +13,6 @@ import colltool
 from colltool.training.calls import stage_calls
 from colltool.training.files import Module
 from colltool.training.job import load_job
-from colltool.training.model import Roofline, gemm_s
 from colltool.training.operations import (
     LayerTimes,
     cut_of,
@@ -25,6 +24,7 @@ from colltool.training.operations import (
 )
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
+from colltool.training.roofline import Roofline, gemm_s
 
 MODULES: tuple[str, ...] = get_args(Module)
 # operations of a layer whose GEMMs a module repeats

@@ -3,7 +3,7 @@ and stacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -51,6 +51,11 @@ BYTES: dict[str, float] = {
     "int8": 1,
     "fp4": 0.5,
 }
+
+
+def values_of(file: Part, keys: Iterable[str]) -> dict[str, Any]:
+    """The values of a file's keys, for a record whose fields have the same names."""
+    return {key: getattr(file, key) for key in keys}
 
 
 def _parsed_with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator:

@@ -1,0 +1,200 @@
+"""Seconds of kernels by a roofline: FLOPs at the share of a device's peak that a stack reaches, or
+bytes at a share of its memory bandwidth.
+
+:func:`gemm_s` of a :class:`Gemm`, :func:`attention_core_s` of attention's scores, and :func:`moved_s`
+of elementwise kernels; :func:`power_limited` is how much longer GEMMs take at a device's power limit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil, exp, log
+from typing import NamedTuple
+
+from colltool.training.files import BYTES
+from colltool.training.stack import Accelerator, Stack
+
+# precisions of GEMMs beside which attention and the head stay in 16 bits
+EIGHT_BITS = ("fp8", "int8", "fp4")
+
+
+class Gemm(NamedTuple):
+    """A product of (m, k) and (k, n), ``copies`` of them in one launch; ``grouped``: each with its
+    own weights."""
+
+    m: float
+    n: float
+    k: float
+    copies: int = 1
+    grouped: bool = False
+    summed: bool = False  # added to a gradient in 32 bits
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.m * self.n * self.k * self.copies
+
+    def moved(self, precision: str) -> float:
+        """Bytes of its inputs and its result."""
+        width = BYTES[precision]
+        # results stay in 16 bits where the inputs are in 8
+        out = 4.0 if self.summed else max(2.0, width)
+        elements = width * (self.m * self.k + self.k * self.n) + out * self.m * self.n
+        return self.copies * elements
+
+    @property
+    def backward(self) -> tuple[Gemm, Gemm]:
+        """The gradients of the input and of the weight."""
+        of_input = self._replace(n=self.k, k=self.n)
+        return of_input, self._replace(m=self.n, n=self.k, k=self.m, summed=True)
+
+
+class Roofline(NamedTuple):
+    """What kernel times depend on besides sizes; ``precision`` is that of GEMMs."""
+
+    device: Accelerator
+    stack: Stack
+    precision: str
+
+
+TILE = 128 * 256  # elements of a result that a multiprocessor computes at once (cuBLAS, CUTLASS)
+BLOCK = 128  # queries of a block of fused attention
+NEIGHBOURS = 3  # measured GEMMs by which one of another shape is scaled
+# share of a layer's time in GEMMs below which an H100 keeps its clock, and from which it is at the
+# clock of GEMMs without pause (700 W): clocks of steps on one H100 SXM, 2026-11
+COOL, HOT = 0.65, 0.85
+
+
+def waves(tiles: float, device: Accelerator, half: float) -> float:
+    """Share of the peak that w tiles per multiprocessor reach, w / (w + half): the last wave is
+    partly idle, and the first one fills slowly."""
+    if not device.units:
+        return 1.0
+    return tiles / (tiles + half * device.units)
+
+
+@lru_cache(maxsize=16384)
+def _measured_ratio(gemm: Gemm, machine: Roofline) -> float:
+    """A user's measured times of GEMMs over those of the stack.
+
+    Of the same shape, else a mean of the three nearest, weighted by the distance of the logarithms
+    of their sizes.
+    """
+    # without measured GEMMs, or gemm_s would call this function again
+    stack_only = machine._replace(stack=machine.stack._replace(measured=()))
+    by_distance = []  # (distance, measured time over that of the stack)
+    for row in machine.stack.measured:
+        if row.precision == machine.precision:
+            distance = abs(log(gemm.m / row.m)) + abs(log(gemm.n / row.n))
+            distance += abs(log(gemm.k / row.k))
+            modelled_s = gemm_s(Gemm(row.m, row.n, row.k), stack_only)
+            by_distance.append((distance, row.seconds / modelled_s))
+    if not by_distance:
+        return 1.0
+    by_distance.sort()
+    # a distance of 0 but for rounding: the same shape
+    if by_distance[0][0] < 1e-9:
+        return by_distance[0][1]
+    nearest = by_distance[:NEIGHBOURS]
+    total = sum(1 / distance for distance, _ in nearest)
+    return exp(sum(1 / distance * log(ratio) for distance, ratio in nearest) / total)
+
+
+def gemm_s(gemm: Gemm, machine: Roofline) -> float:
+    """Seconds of a GEMM alone: t0 + max(FLOPs / (E peak), bytes / (share of memory bandwidth)).
+
+    E falls with the shape: E w / (w + half_wave) K / (K + half), w the tiles of 128 x 256 a
+    multiprocessor, K the inner dimension, in 8 bits with constants of their own; 5% less where a
+    weight gradient adds up in 32 bits. On an H100 (``tests/data/h100``) that is 4% off in
+    the mean in bf16, 5% in fp8. Several experts are one launch, with the tokens of each in whole
+    tiles.
+    """
+    if not gemm.flops:
+        return 0.0
+    # a single expert is an ordinary GEMM
+    if gemm.grouped and gemm.copies > 1:
+        modelled_s = _grouped_s(gemm, machine)
+    else:
+        modelled_s = _single_s(gemm, machine)
+    return modelled_s * _measured_ratio(gemm, machine) if machine.stack.measured else modelled_s
+
+
+def _single_s(gemm: Gemm, machine: Roofline) -> float:
+    """Seconds of an ordinary GEMM, or of equal ones in one launch."""
+    device, stack, precision = machine
+    half, half_wave, memory = stack.half, stack.half_wave, stack.memory_gemm
+    if precision in EIGHT_BITS:
+        half = stack.fp8_half
+        half_wave = half_wave if stack.fp8_half_wave is None else stack.fp8_half_wave
+        memory = stack.fp8_memory_gemm or memory
+    # less where the inner dimension is short, and where tiles do not fill the device
+    share = stack.gemm_share(precision, device.generation) * gemm.k / (gemm.k + half)
+    share *= _by_waves(gemm, device, half_wave)
+    return stack.launch_s(precision) + _limited_s(gemm, machine, share, memory)
+
+
+def _grouped_s(gemm: Gemm, machine: Roofline) -> float:
+    """Seconds of a GEMM over several experts, whose rows fill whole tiles."""
+    device, stack, precision = machine
+    half = stack.grouped_k_half
+    if half is None:
+        half = stack.fp8_half if precision in EIGHT_BITS else stack.half
+    # as in an ordinary one, and less where an expert has few tokens or fills part of a tile
+    share = stack.grouped_share(precision, device.generation) * gemm.k / (gemm.k + half)
+    share *= _by_waves(gemm, device, stack.half_wave)
+    share *= gemm.m / (gemm.m + stack.grouped_half)
+    if stack.grouped_tile:
+        share *= gemm.m / (stack.grouped_tile * ceil(gemm.m / stack.grouped_tile))
+    start_s = stack.grouped_launch
+    if start_s is None:
+        start_s = stack.launch_s(precision) * gemm.copies
+    return start_s + _limited_s(gemm, machine, share, stack.memory_gemm)
+
+
+def _by_waves(gemm: Gemm, device: Accelerator, half_wave: float) -> float:
+    """Share of the peak that the tiles of a GEMM's results reach."""
+    return waves(gemm.copies * gemm.m * gemm.n / TILE, device, half_wave)
+
+
+def _limited_s(gemm: Gemm, machine: Roofline, share: float, memory: float) -> float:
+    """Seconds of a GEMM at a share of the peak, or at a share of memory bandwidth if that takes
+    longer."""
+    device, stack, precision = machine
+    if gemm.summed:
+        share *= stack.weight_gradient
+    computing_s = gemm.flops / (share * device.peak_flops(precision))
+    moving_s = gemm.moved(precision) / (memory * device.bandwidth_Bps)
+    return max(computing_s, moving_s)
+
+
+def power_limited(gemms_s: float, others_s: float, machine: Roofline) -> float:
+    """Times as long as alone that GEMMs take among other kernels.
+
+    GEMMs draw the most power. Where they take little of a layer the device keeps its clock; where
+    they take nearly all of it, it runs at the clock of GEMMs without pause.
+    """
+    sustained = dict(machine.stack.sustained).get(machine.device.generation, 1.0)
+    if sustained == 1 or not gemms_s:
+        return 1.0
+    busy = gemms_s / (gemms_s + others_s)
+    limited = min(1.0, max(0.0, (busy - COOL) / (HOT - COOL)))
+    return 1 + limited * (1 / sustained - 1)
+
+
+def attention_core_s(
+    flops: float, blocks: float, machine: Roofline, *, backward: bool = False
+) -> float:
+    """Seconds of attention's scores and their sum over values, in 16 bits; ``blocks``: of 128
+    queries, for all heads."""
+    if not flops:
+        return 0.0
+    device, stack, precision = machine
+    if precision in EIGHT_BITS:
+        precision = "bf16"
+    share = stack.attention_share(device.generation, backward=backward)
+    share *= waves(blocks, device, stack.attention_half_wave)
+    return stack.launch_s(precision) + flops / (share * device.peak_flops(precision))
+
+
+def moved_s(size: float, machine: Roofline) -> float:
+    """Seconds of elementwise kernels that move ``size`` bytes."""
+    return size / (machine.stack.memory_elementwise * machine.device.bandwidth_Bps)
