@@ -251,7 +251,7 @@ def weight_bytes(
     moe = layer_parameters(shape, experts=True)
     split = model.dense_layers * dense.split + model.moe_layers * moe.split
     replicated = model.dense_layers * dense.replicated + model.moe_layers * moe.replicated
-    layers = split / deployment.tp * kept.dense + replicated * kept.replicated
+    layers = split / deployment.tp * kept.dense + replicated * kept.whole
     looked_up = model.layers * dense.looked_up / deployment.tp * kept.ends
     expert_ranks = deployment.ep if deployment.exchanges else deployment.tp
     experts = model.moe_layers * moe.experts / expert_ranks * kept.experts

@@ -50,7 +50,7 @@ class WeightFormat(NamedTuple):
         dense: mean over attention, dense FFNs and shared experts.
         experts: of routed experts.
         ends: of embedding and head.
-        replicated: of norms, routers and the like, which every rank keeps.
+        whole: of what every rank keeps whole: norms, routers and the like.
         computes: format of the fastest products of such weights: sets the peak of the device.
         sends: format in which tokens go to their experts.
         method: how a checkpoint calls it; empty where the user chose the format.
@@ -61,7 +61,7 @@ class WeightFormat(NamedTuple):
     dense: float
     experts: float
     ends: float
-    replicated: float
+    whole: float
     computes: str
     sends: str
     method: str = ""
@@ -96,7 +96,7 @@ def uniform(name: str) -> WeightFormat:
         dense=width,
         experts=width,
         ends=width,
-        replicated=width,
+        whole=width,
         computes=computes,
         sends=sends,
     )
@@ -390,7 +390,7 @@ def _format(
         dense=dense.width(scheme.width),
         experts=experts.width(scheme.width),
         ends=(BF16 + head) / 2,
-        replicated=replicated.width(BF16),
+        whole=replicated.width(BF16),
         computes=scheme.computes,
         sends=scheme.sends,
         method=method,

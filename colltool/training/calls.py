@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.training.dispatchers import DISPATCHERS, GSHARD, copies, dispatcher_of
+from colltool.training.dispatchers import DISPATCHERS, copies, dispatcher_of
 from colltool.training.files import BYTES
 from colltool.training.model import Shape
 from colltool.training.operations import Operation, Phase, cut_of, heads_of, layer_operations
@@ -263,7 +263,11 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
         skew=skew,
     )
     expert_group = partial(
-        Call, "etp", group=layout.group("tp", experts=True), per="moe_layer", source=GSHARD
+        Call,
+        "etp",
+        group=layout.group("tp", experts=True),
+        per="moe_layer",
+        source=DISPATCHERS["alltoall"].source,
     )
     for phase in _phases(config, "experts"):
         # gradients travel in full

@@ -9,9 +9,11 @@ that it sends; :func:`dispatcher_violations` says why a dispatcher does not run 
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from itertools import chain
 from math import comb
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -30,10 +32,6 @@ from colltool.training.violation import Violation
 # all tokens to all ranks
 Copies = Literal["expert", "rank", "node", "all"]
 
-# Ranks of one exchange for which DeepEP has a configuration; others fail an assertion.
-_DEEPEP_RANKS = (2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 144, 160)
-_UCCL_RANKS = (2, 4, 8, 16, 24, 32, 64, 128, 144, 160)
-_DEEPEP_DOMAIN = 8  # ranks of a node that its kernels reach over NVLink
 # Share of the time of all node copies, that of a token's own node among them, over the time in which
 # NCCL sends the remote ones: kernels that forward reach 43 to 60 GB/s of 50 GB/s NICs by that count.
 _WITH_OWN_NODE = 0.9
@@ -48,7 +46,7 @@ _ERROR = 0.25
 
 
 class Dispatcher(NamedTuple):
-    """A dispatcher: what it sends, and where it runs.
+    """A dispatcher of ``data/dispatchers.toml``: what it sends, and where it runs.
 
     Args:
         spoken: its name in texts.
@@ -58,7 +56,8 @@ class Dispatcher(NamedTuple):
         inside: media of a node on which it runs; empty for any.
         across: media between nodes on which it runs; empty for any.
         ranks: sizes of an exchange that it has; empty for any.
-        domain: most ranks that a node may have, and what it must have between nodes; 0 for any.
+        domain: most ranks of a node that its kernels reach over NVLink, and what a node must have
+            where there are several; 0 for any.
         why: why it does not run on other media.
     """
 
@@ -81,70 +80,18 @@ class Dispatcher(NamedTuple):
         return self.copies == "node"
 
 
-GSHARD = "GShard, Lepikhin 2020, arXiv:2006.16668, section 3; Megatron-Core's token dispatcher"
-_DEEPEP = (
-    "DeepSeek-V3 Technical Report, arXiv:2412.19437, section 3.2.2; github.com/deepseek-ai/DeepEP,"
-    " docs/legacy.md: normal kernels on EP16 to EP64"
-)
-DISPATCHERS = rows_for(
-    DispatcherName,
-    [
-        Dispatcher("alltoall", "all-to-all", "expert", GSHARD),
-        Dispatcher("allgather", "all-gather", "all", GSHARD),
-        Dispatcher(
-            "deepep",
-            "DeepEP",
-            "node",
-            _DEEPEP,
-            startup_s=100e-6,
-            inside=("nvlink",),
-            across=("ib", "roce"),
-            ranks=_DEEPEP_RANKS,
-            domain=_DEEPEP_DOMAIN,
-            why="its kernels write to InfiniBand or RoCE NICs themselves (IBGDA)",
-        ),
-        Dispatcher(
-            "hybridep",
-            "HybridEP",
-            "node",
-            "github.com/deepseek-ai/DeepEP, docs/README_Hybrid-EP.md: H100 on EP16 to EP64, GB200"
-            " on EP8 to EP36",
-            startup_s=100e-6,
-            inside=("nvlink",),
-            across=("ib", "roce"),
-            why="it needs an NVLink domain, and InfiniBand or RoCE NICs between domains",
-        ),
-        Dispatcher(
-            "uccl-ep",
-            "UCCL-EP",
-            "node",
-            "github.com/uccl-project/uccl, ep/README.md: normal kernels on p5en and p6-b200, EP16"
-            " to EP32; start-up and messages: pairs of runs of awslabs/awsome-distributed-ai on B300",
-            startup_s=100e-6,
-            startup_per_node_s=225e-6,
-            messages_per_s=2.5e6,
-            inside=("nvlink", "xgmi"),
-            across=("efa", "ib", "roce"),
-            ranks=_UCCL_RANKS,
-            domain=_DEEPEP_DOMAIN,
-            why="it needs NVLink or xGMI inside a node, and RDMA NICs between nodes",
-        ),
-        Dispatcher(
-            "deepep-nvshmem",
-            "DeepEP over NVSHMEM's proxy",
-            "node",
-            "pairs of runs of awslabs/awsome-distributed-ai on B300 (3.test_cases/megatron)",
-            startup_s=100e-6,
-            startup_per_node_s=175e-6,
-            messages_per_s=2.2e6,
-            inside=("nvlink",),
-            across=("efa",),
-            ranks=_DEEPEP_RANKS,
-            domain=_DEEPEP_DOMAIN,
-            why="it is built for EFA, by libfabric; DeepEP itself runs on InfiniBand and RoCE",
-        ),
-    ],
-)
+def _read_dispatchers() -> dict[str, Dispatcher]:
+    """Return the dispatchers of ``data/dispatchers.toml`` by name."""
+    text = (Path(__file__).parent / "data" / "dispatchers.toml").read_text(encoding="utf-8")
+    rows = []
+    for name, entry in tomllib.loads(text).items():
+        for key in ("inside", "across", "ranks"):
+            entry[key] = tuple(entry.get(key, ()))
+        rows.append(Dispatcher(**entry | {"name": name}))
+    return rows_for(DispatcherName, rows)
+
+
+DISPATCHERS = _read_dispatchers()
 
 
 def dispatcher_of(layout: ParallelLayout, fabric: Fabric | None = None) -> Dispatcher | None:

@@ -27,7 +27,7 @@ from colltool.training.operations import StageTimes, model_flops, stage_times
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.proposals import cures
-from colltool.training.sentences import WARNING_REASONS, Remark, remark, sentence
+from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.stack import Accelerator, accelerator_of, stack_of
 from colltool.training.violation import Violation
 
@@ -83,7 +83,7 @@ class JobWarning(NamedTuple):
     @property
     def why(self) -> str:
         """What it costs."""
-        return WARNING_REASONS[self.remark.code]
+        return self.remark.cost
 
 
 class CheckedJob(NamedTuple):

@@ -8,8 +8,10 @@ from pathlib import Path
 from string import Formatter
 
 import colltool.training
-from colltool.training.sentences import SENTENCES, WARNING_REASONS
+from colltool.base.statements import sentences, word_table
 
+SENTENCES = sentences("colltool.training")
+COSTS = word_table("colltool.training", "sentences.toml")["costs"]
 FOLDER = Path(colltool.training.__file__).parent
 # codes that are put together from a key of the job
 COMPOSED = {
@@ -38,9 +40,10 @@ def test_fields_are_those_of_the_sentence() -> None:
 def test_no_sentence_is_left_over() -> None:
     paths = [path for path in FOLDER.glob("*.py") if path.name != "sentences.py"]
     text = "".join(path.read_text(encoding="utf-8") for path in paths)
-    for code in SENTENCES.keys() - COMPOSED:
+    for code in SENTENCES.keys() - COMPOSED - COSTS.keys():
         assert f'"{code}"' in text, code
 
 
-def test_every_warning_has_a_sentence_and_a_reason() -> None:
-    assert WARNING_REASONS.keys() <= SENTENCES.keys()
+def test_every_warning_has_a_sentence_and_a_cost() -> None:
+    warnings = word_table("colltool.training", "sentences.toml")["warnings"]
+    assert {f"{code}_costs" for code in (*warnings, "not_counted")} == COSTS.keys()
