@@ -246,21 +246,20 @@ class ServeRequest(NamedTuple):
 
     def with_changes(self, fabric: Fabric) -> Served:
         """The model on a fabric, and what changing either would gain."""
-        from colltool.engines.lookup import find_library
-        from colltool.serving.changes import changes
+        from colltool.serving.changes import ServingTrial, changes
 
         served = self.run(fabric)
 
-        def again(deployment: Deployment, engine: str | None, other: Fabric | None) -> Served:
-            library = find_library(engine) if engine else None
-            return self.run(other or fabric, deployment, deployment.dp, library)
+        def with_change(trial: ServingTrial) -> Served:
+            deployment = trial.deployment
+            return self.run(trial.fabric, deployment, deployment.dp, trial.engine)
 
-        return replace(served, changes=changes(served, fabric, again))
+        return replace(served, changes=changes(served, fabric, with_change))
 
     def searched(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
         """Every deployment of a number of ranks, the best first."""
-        from colltool.serving.changes import search
         from colltool.serving.deployment import check_ranks
+        from colltool.serving.search import search
 
         check_ranks(fabric, ranks or fabric.ranks, "the search", "ranks")
         # One batch for all layouts, or they could not be compared: a sequence per rank fills each.

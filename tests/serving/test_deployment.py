@@ -8,7 +8,6 @@ import pytest
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.serving.changes import search
 from colltool.serving.deployment import (
     Deployment,
     active_flops,
@@ -20,6 +19,7 @@ from colltool.serving.deployment import (
     weight_bytes,
 )
 from colltool.serving.results import Served
+from colltool.serving.search import search
 from colltool.training.job import load_job
 from colltool.training.stack import Accelerator
 
