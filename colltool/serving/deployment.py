@@ -74,8 +74,11 @@ def shape_of(model: TransformerModel) -> Shape:
         ColltoolError: only its layers and parameters are known.
     """
     if model.shape is None:
-        what = f"of {model.name} only layers and parameters are known"
-        raise ColltoolError(what, argument="job", fix="give its shape, or a config.json")
+        raise ColltoolError(
+            f"of {model.name} only layers and parameters are known",
+            argument="job",
+            fix="give its shape, or a config.json",
+        )
     return model.shape
 
 
@@ -94,9 +97,10 @@ def checked_deployment(
     replica_ranks = deployment.tp * deployment.dp
     if deployment.exchanges and deployment.ep != replica_ranks:
         attention = f"tp {deployment.tp} x dp {deployment.dp} = {replica_ranks}"
-        what = f"experts on {deployment.ep} ranks, attention on {attention}"
         raise ColltoolError(
-            what, argument="dp", fix=f"write {argument_text('dp', deployment.ep // deployment.tp)}"
+            f"experts on {deployment.ep} ranks, attention on {attention}",
+            argument="dp",
+            fix=f"write {argument_text('dp', deployment.ep // deployment.tp)}",
         )
     heads = shape_of(model).heads
     if heads % deployment.tp:
@@ -113,9 +117,10 @@ def checked_deployment(
         )
     fewest = deployment.dp * deployment.pp
     if deployment.batch < fewest:
-        what = f"{deployment.batch} sequences leave some of {fewest} replicas and stages idle"
         raise ColltoolError(
-            what, argument="batch", fix=f"write {argument_text('batch', fewest)} or more"
+            f"{deployment.batch} sequences leave some of {fewest} replicas and stages idle",
+            argument="batch",
+            fix=f"write {argument_text('batch', fewest)} or more",
         )
     return deployment
 

@@ -169,5 +169,8 @@ def _between(fabric: Fabric, name: str | None) -> _Between:
             shared_Bps = inside * abilities.rate_Bps / trunks[0].oversubscription
             return _Between(tier, latency_s, shared_Bps)
     known = ", ".join(tier.name for tier in fabric.tiers)
-    what = f"{fabric.name} has no tier '{clipped(name or '')}'"
-    raise ColltoolError(what, argument="prefill_tier", fix=f"it has {known}")
+    raise ColltoolError(
+        f"{fabric.name} has no tier '{clipped(name or '')}'",
+        argument="prefill_tier",
+        fix=f"it has {known}",
+    )

@@ -187,9 +187,10 @@ def _fp8(block: int) -> _Scheme:
 def _integers(bits: Any, group: Any, method: str) -> _Scheme:
     """Integers with a scale of 16 bits and a zero point for each group; products are in bf16."""
     if bits not in (2, 3, 4, 8):
-        what = f"quantization_config of {method} has {clipped(str(bits))} bits"
         raise ColltoolError(
-            what, argument="job", fix=f"2, 3, 4 or 8; or say {argument_text('weights', 'int4')}"
+            f"quantization_config of {method} has {clipped(str(bits))} bits",
+            argument="job",
+            fix=f"2, 3, 4 or 8; or say {argument_text('weights', 'int4')}",
         )
     width = bits / 8
     if isinstance(group, int) and group > 0:
@@ -239,8 +240,11 @@ def _modelopt(found: Mapping[str, Any]) -> _Scheme | None:
     if algorithm in ("W4A16_AWQ", "W4A8_AWQ", "INT4_AWQ"):
         return _integers(4, 128, "modelopt")
     what = f"quantization_config of modelopt has the quant_algo '{clipped(algorithm)}'"
-    fix = f"known: NVFP4, FP8, W4A16_AWQ; or say {argument_text('weights', 'nvfp4')}"
-    raise ColltoolError(f"{what}, which is not known", argument="job", fix=fix)
+    raise ColltoolError(
+        f"{what}, which is not known",
+        argument="job",
+        fix=f"known: NVFP4, FP8, W4A16_AWQ; or say {argument_text('weights', 'nvfp4')}",
+    )
 
 
 def _patterns(found: Mapping[str, Any]) -> list[str]:

@@ -194,9 +194,10 @@ def reshard(
     check_even(fabric)
     copies = ceil(receivers / replica)
     if receivers % replica:
-        what = f"{receivers} receivers do not make whole replicas of {replica} ranks"
         raise ColltoolError(
-            what, argument="replica", fix=f"write {argument_text('receivers', copies * replica)}"
+            f"{receivers} receivers do not make whole replicas of {replica} ranks",
+            argument="replica",
+            fix=f"write {argument_text('receivers', copies * replica)}",
         )
     laws = sync_laws() if way is None else (sync_law(way),)
     # the receivers of a broadcast hold the weights themselves

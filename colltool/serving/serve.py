@@ -149,12 +149,17 @@ def _check_launch(serving: ServingContext) -> None:
     exchanges = serving.deployment.exchanges and serving.model.moe_layers
     exchanges = exchanges and not serving.experts_by_nccl
     if serving.mode is not None and serving.engine is None and not exchanges:
-        what = "only an engine says how its calls are launched"
-        fix = f"add {argument_text('engine', 'vllm')}, or leave {argument_text('mode')} out"
-        raise ColltoolError(what, argument="mode", fix=fix)
+        raise ColltoolError(
+            "only an engine says how its calls are launched",
+            argument="mode",
+            fix=f"add {argument_text('engine', 'vllm')}, or leave {argument_text('mode')} out",
+        )
     if serving.sms and not exchanges:
-        what = "only dispatch and combine take SMs, and this deployment has none of a library's own"
-        raise ColltoolError(what, argument="sms", fix=f"leave {argument_text('sms')} out")
+        raise ColltoolError(
+            "only dispatch and combine take SMs, and this deployment has none of a library's own",
+            argument="sms",
+            fix=f"leave {argument_text('sms')} out",
+        )
 
 
 def _phases(serving: ServingContext, halves: int) -> tuple[ServedPhase, ServedPhase]:
@@ -187,9 +192,10 @@ def _check_two_batches(serving: ServingContext) -> None:
         raise ColltoolError(what, argument=argument, fix=fix)
     if deployment.tokens < 2:
         fewest = 2 * deployment.dp * deployment.pp
-        what = f"batch {deployment.batch} leaves a sequence for each replica, which has no halves"
         raise ColltoolError(
-            what, argument=argument, fix=f"write {argument_text('batch', fewest)} or more"
+            f"batch {deployment.batch} leaves a sequence for each replica, which has no halves",
+            argument=argument,
+            fix=f"write {argument_text('batch', fewest)} or more",
         )
 
 

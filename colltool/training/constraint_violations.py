@@ -70,8 +70,11 @@ def divisors_text(number: int) -> str:
 
 def _not_a_divisor(path: KeyPath, size: int, whole: int, what: str) -> Iterator[Violation]:
     if whole % size:
-        fix = f"what divides it: {divisors_text(whole)}"
-        yield Violation(path, f"{path[-1]} {size} does not divide {what} {whole}", fix)
+        yield Violation(
+            path,
+            f"{path[-1]} {size} does not divide {what} {whole}",
+            f"what divides it: {divisors_text(whole)}",
+        )
 
 
 # what each dimension needs to know of a model's shape
@@ -88,9 +91,11 @@ def _missing_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[
     for name, needed in NEEDS_OF_SHAPE.items():
         size = getattr(config.layout, name)
         if size > 1:
-            what = f"{name} {size} needs {needed}, and {model.name} has no shape"
-            fix = "give hidden, heads, ffn, vocab of the model; or a shipped model"
-            yield Violation(("layout", name), what, fix)
+            yield Violation(
+                ("layout", name),
+                f"{name} {size} needs {needed}, and {model.name} has no shape",
+                "give hidden, heads, ffn, vocab of the model; or a shipped model",
+            )
     yield from _no_experts(config.layout.etp)
     if config.compute is None:
         what = f"{model.name} has no shape: the compute of a layer is unknown"
@@ -103,8 +108,11 @@ def _missing_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[
 
 def _no_experts(etp: int) -> Iterator[Violation]:
     if etp > 1:
-        what = f"etp {etp}, and the model has no experts"
-        yield Violation(("layout", "etp"), what, "leave etp out, or a model with moe")
+        yield Violation(
+            ("layout", "etp"),
+            f"etp {etp}, and the model has no experts",
+            "leave etp out, or a model with moe",
+        )
 
 
 def _mixers(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
@@ -138,12 +146,18 @@ def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             yield from _not_a_divisor(path, layout.tp, size, what)
             return
     if shape.mla is None and kv % layout.tp and layout.tp % kv:
-        what = f"tp {layout.tp} neither divides {kv} kv heads nor is a multiple of them"
-        yield Violation(path, what, f"tp: {divisors_text(kv)}")
+        yield Violation(
+            path,
+            f"tp {layout.tp} neither divides {kv} kv heads nor is a multiple of them",
+            f"tp: {divisors_text(kv)}",
+        )
     parts = layout.tp * layout.cp
     if layout.sp and config.sequence % parts:
-        what = f"a sequence of {config.sequence} is not cut in tp x cp = {parts} equal parts"
-        yield Violation(("sequence",), what, "a multiple of tp x cp, or sp: false")
+        yield Violation(
+            ("sequence",),
+            f"a sequence of {config.sequence} is not cut in tp x cp = {parts} equal parts",
+            "a multiple of tp x cp, or sp: false",
+        )
 
 
 def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
@@ -180,8 +194,9 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     layout, moe, path = config.layout, shape.moe, ("layout", "ep")
     if moe is None:
         if layout.ep > 1:
-            what = f"ep {layout.ep}, and the model has no experts"
-            yield Violation(path, what, "ep: 1, or a model with moe")
+            yield Violation(
+                path, f"ep {layout.ep}, and the model has no experts", "ep: 1, or a model with moe"
+            )
         yield from _no_experts(layout.etp)
         return
     yield from _not_a_divisor(path, layout.ep, moe.experts, "the number of experts")
@@ -203,8 +218,11 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     elif layout.dp and layout.pp > 1:
         stage_stride = strides(layout.sizes(), layout.order)["pp"]
         if stage_stride != strides(layout.sizes(experts=True), layout.order)["pp"]:
-            what = "attention and experts would have different stages: pp is inside ep or dp"
-            yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
+            yield Violation(
+                ("layout", "order"),
+                "attention and experts would have different stages: pp is inside ep or dp",
+                "put pp last: [tp, cp, ep, dp, pp]",
+            )
 
 
 def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
@@ -215,15 +233,20 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
     elif ends_as_layers(config):
         return
     elif model.layers < layout.pp:
-        what = f"pipeline {layout.pp} is longer than the model's {model.layers} layers"
-        yield Violation(("layout", "pp"), what, f"pp: at most {model.layers}")
+        yield Violation(
+            ("layout", "pp"),
+            f"pipeline {layout.pp} is longer than the model's {model.layers} layers",
+            f"pp: at most {model.layers}",
+        )
     else:
         fewest = min(layers_of_stages(model.layers, layout.pp, folded=config.folded))
         most = fewest + (model.layers % layout.pp > 0)
         if layout.virtual > most:
-            what = f"virtual {layout.virtual}, and a stage has {fewest} layers"
-            fix = f"virtual: at most {most}; or list the layers of each stage: layout.stages"
-            yield Violation(("layout", "virtual"), what, fix)
+            yield Violation(
+                ("layout", "virtual"),
+                f"virtual {layout.virtual}, and a stage has {fewest} layers",
+                f"virtual: at most {most}; or list the layers of each stage: layout.stages",
+            )
 
 
 def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[Violation]:
@@ -234,11 +257,15 @@ def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[
             f"{len(stages)} stages of {sum(stages)} layers, and pp is {layout.pp}, the model"
             f" {model.layers}"
         )
-        fix = f"{layout.pp} numbers that sum to {model.layers}"
-        yield Violation(("layout", "stages"), what, fix)
+        yield Violation(
+            ("layout", "stages"), what, f"{layout.pp} numbers that sum to {model.layers}"
+        )
     elif fewest < layout.virtual - 1:  # the embedding or the head may take the place of a layer
-        what = f"virtual {layout.virtual}, and a stage has {fewest} layers"
-        yield Violation(("layout", "virtual"), what, f"virtual: at most {fewest + 1}")
+        yield Violation(
+            ("layout", "virtual"),
+            f"virtual {layout.virtual}, and a stage has {fewest} layers",
+            f"virtual: at most {fewest + 1}",
+        )
 
 
 def _batch(config: ParallelConfig) -> Iterator[Violation]:
@@ -251,8 +278,11 @@ def _batch(config: ParallelConfig) -> Iterator[Violation]:
             product += f" x dp {dp}"
         # the nearest number of sequences that is a multiple
         nearest = part * max(1, round(config.global_batch / part))
-        what = f"{config.global_batch} sequences are not a multiple of {product} = {part}"
-        yield Violation(("batch", "global"), what, f"global: {nearest}, or another micro or dp")
+        yield Violation(
+            ("batch", "global"),
+            f"{config.global_batch} sequences are not a multiple of {product} = {part}",
+            f"global: {nearest}, or another micro or dp",
+        )
     elif dp:
         yield from config.pipeline.requires_batch(config)
 
@@ -262,13 +292,18 @@ def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterat
     device = config.device
     for key, share in config.offload._asdict().items():
         if share and device is not None and not device.host_Bps:
-            what = f"{device.name} gives no rate to the memory of its host"
-            fix = "device: {..., host: 55GB/s}, or leave offload out"
-            yield Violation(("offload", key), what, fix)
+            yield Violation(
+                ("offload", key),
+                f"{device.name} gives no rate to the memory of its host",
+                "device: {..., host: 55GB/s}, or leave offload out",
+            )
     for key, asked in (("lora", config.lora), ("optimizer", config.optimizer_row.orthogonal)):
         if asked and shape is None:
-            what = "the model has no shape: its matrices are not known"
-            yield Violation((key,), what, "give hidden, heads, ffn and vocab")
+            yield Violation(
+                (key,),
+                "the model has no shape: its matrices are not known",
+                "give hidden, heads, ffn and vocab",
+            )
 
 
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
@@ -277,8 +312,11 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
     if layout.cp > 1 and layout.pp > 1:
         first, last = sorted(map(layout.order.index, ("cp", "dp")))
         if "pp" in layout.order[first:last]:
-            what = "gradients are summed over cp and dp, but pp is between them"
-            yield Violation(("layout", "order"), what, "put pp last: [tp, cp, ep, dp, pp]")
+            yield Violation(
+                ("layout", "order"),
+                "gradients are summed over cp and dp, but pp is between them",
+                "put pp last: [tp, cp, ep, dp, pp]",
+            )
     if not shard.group or not layout.dp:
         return
     groups = [layout.group("cp", "dp")]
@@ -300,15 +338,21 @@ def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
     layout, overlap, row = config.layout, config.overlap, config.pipeline
     experts = ("overlap", "ep")
     if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
-        what = "hiding TP under split GEMMs needs sequence parallelism"
-        fix = "sp: true with tp of at least 2, or overlap.tp: false"
-        yield Violation(("overlap", "tp"), what, fix)
+        yield Violation(
+            ("overlap", "tp"),
+            "hiding TP under split GEMMs needs sequence parallelism",
+            "sp: true with tp of at least 2, or overlap.tp: false",
+        )
     if overlap.ep == "shared" and not (config.moe and config.moe.shared_ffn):
-        what = "the model has no shared expert to hide under"
-        yield Violation(experts, what, "ep: true (another batch), or false")
+        yield Violation(
+            experts,
+            "the model has no shared expert to hide under",
+            "ep: true (another batch), or false",
+        )
     if overlap.ep and layout.ep == 1:
-        what = "ep is 1: there is nothing to hide"
-        yield Violation(experts, what, "ep: false, or layout.ep of at least 2")
+        yield Violation(
+            experts, "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2"
+        )
     if row.hides_experts and layout.ep > 1 and not overlap.ep:
         what = (
             f"{config.schedule} hides the all-to-alls under the other batch, and overlap.ep is"
@@ -317,8 +361,11 @@ def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
         yield Violation(experts, what, "ep: true, or another schedule")
     folded = row.folded and layout.virtual == 2
     if layout.virtual > 1 and not row.interleaved and not folded:
-        what = f"virtual {layout.virtual}, and {config.schedule} runs one chunk per stage"
-        yield Violation(("layout", "virtual"), what, "schedule: interleaved, or virtual: 1")
+        yield Violation(
+            ("layout", "virtual"),
+            f"virtual {layout.virtual}, and {config.schedule} runs one chunk per stage",
+            "schedule: interleaved, or virtual: 1",
+        )
     yield from row.requires(config)
 
 
@@ -345,14 +392,23 @@ def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
     layout, asked = config.layout, config.overlap.asked
     one_replica = layout.dp and config.gradient_ranks == 1
     if "dp" in asked and one_replica:
-        what = "dp x cp is 1: there are no gradient collectives to hide"
-        yield Violation(("overlap", "dp"), what, "leave overlap.dp out, or more ranks")
+        yield Violation(
+            ("overlap", "dp"),
+            "dp x cp is 1: there are no gradient collectives to hide",
+            "leave overlap.dp out, or more ranks",
+        )
     if "pp" in asked and layout.pp == 1:
-        what = "pp is 1: there are no borders to hide"
-        yield Violation(("overlap", "pp"), what, "leave overlap.pp out, or pp of at least 2")
+        yield Violation(
+            ("overlap", "pp"),
+            "pp is 1: there are no borders to hide",
+            "leave overlap.pp out, or pp of at least 2",
+        )
     if "cp" in asked and layout.cp == 1:
-        what = "cp is 1: there is nothing to hide"
-        yield Violation(("overlap", "cp"), what, "leave overlap.cp out, or cp of at least 2")
+        yield Violation(
+            ("overlap", "cp"),
+            "cp is 1: there is nothing to hide",
+            "leave overlap.cp out, or cp of at least 2",
+        )
     elif "cp" in asked and layout.cp_mode != "ring":
         what = (
             f"cp_mode {layout.cp_mode} needs all keys and values before attention starts, so"
@@ -360,8 +416,11 @@ def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
         )
         yield Violation(("overlap", "cp"), what, "leave overlap.cp out, or layout.cp_mode: ring")
     if config.compression and config.compression.on == "dp" and one_replica:
-        what = "dp x cp is 1: there is nothing to compress"
-        yield Violation(("compression", "on"), what, "more ranks, or no compression")
+        yield Violation(
+            ("compression", "on"),
+            "dp x cp is 1: there is nothing to compress",
+            "more ranks, or no compression",
+        )
     if "ep" in asked and layout.ep > 1 and layout.dp and config.micro_batches == 1:
         what = "tokens hide under another micro-batch, and a replica has only one a step"
         fix = (
@@ -382,8 +441,11 @@ def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
             what = (
                 "the ring hides under attention, whose time is not among the given times of a layer"
             )
-            fix = "a device and a stack in place of compute, or leave overlap.cp out"
-            yield Violation(("overlap", "cp"), what, fix)
+            yield Violation(
+                ("overlap", "cp"),
+                what,
+                "a device and a stack in place of compute, or leave overlap.cp out",
+            )
         return
     under_layers: list[str] = [name for name in ("tp", "cp") if name in overlap.asked]
     if overlap.ep:

@@ -270,8 +270,7 @@ def dispatcher_violations(
     what = _obstacle(DISPATCHERS[layout.dispatcher], layout, costs.fabric, inner)
     if what:
         names = [known.name for known in dispatchers_here(layout, costs.fabric, inner)]
-        fix = f"what runs here: {', '.join(names)}"
-        yield Violation(("layout", "dispatcher"), what, fix)
+        yield Violation(("layout", "dispatcher"), what, f"what runs here: {', '.join(names)}")
 
 
 def dispatchers_here(layout: ParallelLayout, fabric: Fabric, inner: int) -> list[Dispatcher]:

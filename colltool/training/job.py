@@ -182,9 +182,13 @@ class Job:
         for index, call in enumerate(self.file.calls):
             name, group = _plain_group(call.group, config)
             if group.ranks < 2 or (group.ranks - 1) * group.stride >= ranks:
-                what = f"a group of {group.ranks} with stride {group.stride} among {ranks} ranks"
-                fix = "a dimension of at least 2 ranks, or all"
-                violations.append(Violation(("calls", index, "group"), what, fix))
+                violations.append(
+                    Violation(
+                        ("calls", index, "group"),
+                        f"a group of {group.ranks} with stride {group.stride} among {ranks} ranks",
+                        "a dimension of at least 2 ranks, or all",
+                    )
+                )
             buckets: tuple[tuple[float, int], ...] = ((call.size, call.count),)
             if call.bucket:
                 buckets = tensor_buckets(call.count, call.size, call.bucket)
@@ -263,9 +267,11 @@ def _with_model(job: JobSource, model_file: str) -> JobSource:
     if shipped:
         path = model_file
     elif not exists(model_file):
-        what = f"no model file is called {quote(model_file)}"
-        fix = f"the path of one, or a shipped model: {', '.join(preset_names('models'))}"
-        raise ColltoolError(what, argument="model_file", fix=fix)
+        raise ColltoolError(
+            f"no model file is called {quote(model_file)}",
+            argument="model_file",
+            fix=f"the path of one, or a shipped model: {', '.join(preset_names('models'))}",
+        )
     if isinstance(job, Mapping):
         return {**job, "model": path}
     if is_model(str(job)):
@@ -390,8 +396,9 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     # a model is taken where a job is: its name may be the nearest
     near = nearest(typed, [*jobs, *models])
     if any(f"'{model}'" in near for model in models):
-        what = f"no file and no shipped job is called {quote(typed)}"
-        raise ColltoolError(what, fix=f"{near} {shipped}")
+        raise ColltoolError(
+            f"no file and no shipped job is called {quote(typed)}", fix=f"{near} {shipped}"
+        )
     return find_file(path_or_name, "job", preset_folder("jobs"), shipped)
 
 

@@ -180,8 +180,12 @@ def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
     if idle is not None:
         refused = True
         word, fix = idle
-        what = f"{word} chooses among the shipped stacks of a family, and the job's is another"
-        reading.refuse((word,), what, fix, about_key=True)
+        reading.refuse(
+            (word,),
+            f"{word} chooses among the shipped stacks of a family, and the job's is another",
+            fix,
+            about_key=True,
+        )
     for missing in _missing_keys(file):
         refused = True
         # an error stands at its key where the file has it, else at the top
@@ -189,8 +193,11 @@ def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
         reading.refuse(key, missing.what, missing.fix, about_key=True)
     if file.compression is not None and _is_alone(file, file.compression.on):
         refused = True
-        what = f"{file.compression.on} is 1: there is nothing to compress"
-        reading.refuse(("compression", "on"), what, "on: dp")
+        reading.refuse(
+            ("compression", "on"),
+            f"{file.compression.on} is 1: there is nothing to compress",
+            "on: dp",
+        )
     return refused
 
 
@@ -198,23 +205,32 @@ def _missing_keys(file: JobFile) -> Iterator[_MissingKey]:
     """The keys that a job lacks."""
     model, compute = file.model, file.compute
     if model is None and compute is None and not file.calls:
-        what = "a job has a model, given times or plain calls"
-        yield _MissingKey("model", what, "model: llama3-70b")
+        yield _MissingKey(
+            "model", "a job has a model, given times or plain calls", "model: llama3-70b"
+        )
     if model is not None and file.sequence is None:
         yield _MissingKey("sequence", "a job with a model needs 'sequence'", "sequence: 8192")
     if model is not None and file.batch is None:
-        what = "a job with a model needs 'batch'"
-        yield _MissingKey("batch", what, "batch: {global: 1024, micro: 1}")
+        yield _MissingKey(
+            "batch", "a job with a model needs 'batch'", "batch: {global: 1024, micro: 1}"
+        )
     # the device may be the fabric's
     if model is not None and compute is None and file.stack is None:
-        what = "no 'stack' says how fast it computes"
-        yield _MissingKey("stack", what, "stack: megatron, or compute: {...}")
+        yield _MissingKey(
+            "stack", "no 'stack' says how fast it computes", "stack: megatron, or compute: {...}"
+        )
     if file.slower is not None and file.stack is None:
-        what = "slower scales a stack, and there is none"
-        yield _MissingKey("slower", what, "stack: megatron, or leave slower out")
+        yield _MissingKey(
+            "slower",
+            "slower scales a stack, and there is none",
+            "stack: megatron, or leave slower out",
+        )
     if model is None and compute is not None and compute.forward_per_layer is not None:
-        what = "times of a layer need the number of layers"
-        yield _MissingKey("compute", what, "model: {parameters: 7.0e+9, layers: 32}")
+        yield _MissingKey(
+            "compute",
+            "times of a layer need the number of layers",
+            "model: {parameters: 7.0e+9, layers: 32}",
+        )
 
 
 def _is_alone(file: JobFile, dimension: str) -> bool:

@@ -187,8 +187,15 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     if draft.compute is not None and draft.device is None:  # given times need no device
         return job
     if fabric_device is None:
-        what = f"{fabric.name} has {fabric.device}, which has no compute figures here"
-        job.refuse([Violation(("device",), what, DEVICE_MAPPING)])
+        job.refuse(
+            [
+                Violation(
+                    ("device",),
+                    f"{fabric.name} has {fabric.device}, which has no compute figures here",
+                    DEVICE_MAPPING,
+                )
+            ]
+        )
     assert fabric_device is not None
     stack, precision = draft.stack, draft.precision.compute
     if stack is not None and isinstance(job.file.stack, str):
@@ -227,9 +234,15 @@ def _refuse_other_device(job: Job, fabric: Fabric, fabric_device: Accelerator | 
     if same_chip:
         return
     other = argument_text("overrides", [f"device={device.name if is_shipped else 'null'}"])
-    fix = f"device: {fabric.device}, or leave it out; {other} where the fabric has other devices"
-    what = f"the job asks for {device.name}, but {fabric.name} has {fabric.device}"
-    job.refuse([Violation(("device",), what, fix)])
+    job.refuse(
+        [
+            Violation(
+                ("device",),
+                f"the job asks for {device.name}, but {fabric.name} has {fabric.device}",
+                f"device: {fabric.device}, or leave it out; {other} where the fabric has other devices",
+            )
+        ]
+    )
 
 
 def _other_stacks(device: Accelerator, precision: str) -> Iterator[str]:

@@ -162,9 +162,10 @@ def _parsed(name: str, value: Any) -> Any:
             return parse_count(value, "keep", 1, 10**9)
         except ColltoolError:
             pass
-        fix = f"write {argument_text('keep', {name: 8}, text=f'{name}=8')}"
         raise ColltoolError(
-            f"{name} is a whole number of at least 1, got {quote(value)}", argument="keep", fix=fix
+            f"{name} is a whole number of at least 1, got {quote(value)}",
+            argument="keep",
+            fix=f"write {argument_text('keep', {name: 8}, text=f'{name}=8')}",
         )
     known = CONSTRAINT_WORDS[name]
     found = known.get(written(value))
@@ -181,8 +182,14 @@ def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
     for key in ("deduplicate", "dispatcher"):
         in_vain = layout.ep == 1 and getattr(layout, key)
         if in_vain and f"layout.{key}" in asked:
-            what = "ep is 1: no tokens are sent to experts of other ranks"
-            yield Violation(("layout", key), what, "layout.ep of at least 2, or leave it out")
+            yield Violation(
+                ("layout", key),
+                "ep is 1: no tokens are sent to experts of other ranks",
+                "layout.ep of at least 2, or leave it out",
+            )
     if "layout.cp_mode" in asked and layout.cp == 1:
-        what = "cp is 1: no part of a sequence is exchanged"
-        yield Violation(("layout", "cp_mode"), what, "layout.cp of at least 2, or leave it out")
+        yield Violation(
+            ("layout", "cp_mode"),
+            "cp is 1: no part of a sequence is exchanged",
+            "layout.cp of at least 2, or leave it out",
+        )

@@ -69,8 +69,12 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
     if not units:
         missing.append("a time")
     if missing:
-        what = f"the table has no column {', '.join(missing)}"
-        raise _refused(what, f"{name}:1", f"a header such as {COLUMNS}", argument="compute")
+        raise _refused(
+            f"the table has no column {', '.join(missing)}",
+            f"{name}:1",
+            f"a header such as {COLUMNS}",
+            argument="compute",
+        )
     found = []
     for line, row in enumerate(rows, 2):
         if any(row):
@@ -96,8 +100,7 @@ def _row(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:
     dtype = cells.get("dtype", "").strip().lower()
     precision = PRECISION_NAMES.get(dtype, dtype)
     if precision not in BYTES:
-        fix = f"one of {', '.join(BYTES)}"
-        raise _refused(f"dtype {quote(dtype)} is not known", where, fix)
+        raise _refused(f"dtype {quote(dtype)} is not known", where, f"one of {', '.join(BYTES)}")
     try:
         m, n, k = (float(cells[key]) for key in ("m", "n", "k"))
         seconds = _seconds(cells[unit], unit)

@@ -70,9 +70,8 @@ def _model_to_search(job: Job) -> tuple[TransformerModel, Shape]:
             fix="give a shipped model such as llama3-70b, or hidden, heads, ffn and vocab",
         )
     if draft.compute is not None:
-        problem = f"{job.name} gives times of one layout only; a search compares others"
         raise ColltoolError(
-            problem,
+            f"{job.name} gives times of one layout only; a search compares others",
             where=job.where(("compute",)),
             fix="device: h100 and stack: megatron in place of compute",
         )

@@ -123,8 +123,13 @@ class Space:
         config = self.config(sizes)
         dimension = config.compression.on if config.compression else "dp"
         if dimension != "dp" and getattr(config.layout, dimension) == 1:
-            what = f"{dimension} is 1: there is nothing to compress"
-            self.refuse(Violation(("compression", "on"), what, "on: dp"))
+            self.refuse(
+                Violation(
+                    ("compression", "on"),
+                    f"{dimension} is 1: there is nothing to compress",
+                    "on: dp",
+                )
+            )
             return None
         violations = [*self._dropped(config), *constraint_violations(config)]
         if violations:
@@ -140,8 +145,11 @@ class Space:
         """Yield a violation for each of a user's overrides that a layout would drop."""
         schedule = self.kept.schedule
         if schedule is not None and config.schedule != schedule:
-            what = f"pp {config.layout.pp} with virtual {config.layout.virtual} does not run {schedule}"
-            yield Violation(("schedule",), what, "")
+            yield Violation(
+                ("schedule",),
+                f"pp {config.layout.pp} with virtual {config.layout.virtual} does not run {schedule}",
+                "",
+            )
         if not self._asked:
             return
         for name in possible_overlap(self.job.file.overlap, config)[1]:
@@ -280,8 +288,9 @@ def replicas(space: Space, chosen: ChosenSizes) -> list[int]:
         return []
     sequences = space.job.draft.global_batch
     if dp > sequences:
-        what = f"{sequences} sequences are fewer than dp {dp}"
-        space.refuse(Violation(("batch", "global"), what, ""))
+        space.refuse(
+            Violation(("batch", "global"), f"{sequences} sequences are fewer than dp {dp}", "")
+        )
         return []
     return [dp]
 

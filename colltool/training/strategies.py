@@ -210,8 +210,11 @@ def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
 def _interleaved_layout(config: ParallelConfig) -> Violations:
     """Check that an interleaved pipeline has several stages and several chunks on each."""
     if config.layout.virtual == 1 or config.layout.pp == 1:
-        what = f"interleaved, and virtual is {config.layout.virtual}, pp {config.layout.pp}"
-        yield Violation(("schedule",), what, "virtual and pp of at least 2, or schedule: 1f1b")
+        yield Violation(
+            ("schedule",),
+            f"interleaved, and virtual is {config.layout.virtual}, pp {config.layout.pp}",
+            "virtual and pp of at least 2, or schedule: 1f1b",
+        )
 
 
 def _interleaved_batch(config: ParallelConfig) -> Violations:
@@ -219,9 +222,10 @@ def _interleaved_batch(config: ParallelConfig) -> Violations:
     pp, m = config.layout.pp, config.micro_batches
     if m % pp:
         sequences = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
-        what = f"{m} micro-batches are not a multiple of pp {pp}, which interleaved needs"
         yield Violation(
-            ("batch", "global"), what, f"global: {sequences}, or schedule: 1f1b with virtual: 1"
+            ("batch", "global"),
+            f"{m} micro-batches are not a multiple of pp {pp}, which interleaved needs",
+            f"global: {sequences}, or schedule: 1f1b with virtual: 1",
         )
 
 
@@ -242,8 +246,11 @@ def _dualpipe_layout(config: ParallelConfig) -> Violations:
     """Check that DualPipe has an even number of stages."""
     pp = config.layout.pp
     if pp % 2:
-        what = f"dualpipe needs an even pp, got {pp}"
-        yield Violation(("layout", "pp"), what, f"pp: {pp + 1}, or schedule: 1f1b")
+        yield Violation(
+            ("layout", "pp"),
+            f"dualpipe needs an even pp, got {pp}",
+            f"pp: {pp + 1}, or schedule: 1f1b",
+        )
 
 
 def _dualpipe_batch(config: ParallelConfig) -> Violations:

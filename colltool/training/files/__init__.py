@@ -169,12 +169,18 @@ class MoeFile(Part):
     @model_check
     def _top_fits(self) -> Iterator[FieldError]:
         if self.top_groups is not None and self.top_groups > self.groups:
-            what = f"a token goes to {self.top_groups} of {self.groups} groups"
-            yield FieldError(what, f"top_groups is at most {self.groups}", ("top_groups",))
+            yield FieldError(
+                f"a token goes to {self.top_groups} of {self.groups} groups",
+                f"top_groups is at most {self.groups}",
+                ("top_groups",),
+            )
             return
         if self.top_k > self.experts:
-            what = f"a token goes to {self.top_k} of {self.experts} experts"
-            yield FieldError(what, f"top_k is at most {self.experts}", ("top_k",))
+            yield FieldError(
+                f"a token goes to {self.top_k} of {self.experts} experts",
+                f"top_k is at most {self.experts}",
+                ("top_k",),
+            )
 
 
 class MlaFile(Part):
@@ -267,19 +273,27 @@ class ModelFile(Part):
         if len(missing) == 4 and only_size:
             return
         if missing:
-            fix = "give all of its shape, or only parameters and layers"
-            yield FieldError(f"the model lacks {' and '.join(missing)}", fix)
+            yield FieldError(
+                f"the model lacks {' and '.join(missing)}",
+                "give all of its shape, or only parameters and layers",
+            )
             return
         assert self.heads
         assert self.hidden
         if self.heads % (self.kv_heads or self.heads):
             fits = [str(heads) for heads in range(1, self.heads + 1) if self.heads % heads == 0]
-            what = f"{self.heads} heads do not share {self.kv_heads} kv heads evenly"
-            yield FieldError(what, f"kv_heads may be {', '.join(fits)}", ("kv_heads",))
+            yield FieldError(
+                f"{self.heads} heads do not share {self.kv_heads} kv heads evenly",
+                f"kv_heads may be {', '.join(fits)}",
+                ("kv_heads",),
+            )
             return
         if self.head_dim is None and self.mla is None and self.hidden % self.heads:
-            what = f"hidden {self.hidden} is not a multiple of {self.heads} heads"
-            yield FieldError(what, "give head_dim, or other heads", ("heads",))
+            yield FieldError(
+                f"hidden {self.hidden} is not a multiple of {self.heads} heads",
+                "give head_dim, or other heads",
+                ("heads",),
+            )
             return
         if self.windowed_layers is not None and (
             self.window is None or self.windowed_layers > self.layers
@@ -287,13 +301,16 @@ class ModelFile(Part):
             what = "no window"
             if self.window is not None:
                 what = f"{self.windowed_layers} windowed layers of {self.layers}"
-            fix = f"window: 4096, and at most {self.layers} layers"
-            yield FieldError(what, fix, ("windowed_layers",))
+            yield FieldError(
+                what, f"window: 4096, and at most {self.layers} layers", ("windowed_layers",)
+            )
             return
         if self.moe and self.moe.dense_layers >= self.layers:
-            what = f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts"
-            fix = f"at most {self.layers - 1}, or leave moe out"
-            yield FieldError(what, fix, ("moe", "dense_layers"))
+            yield FieldError(
+                f"{self.moe.dense_layers} dense layers of {self.layers} leave none with experts",
+                f"at most {self.layers - 1}, or leave moe out",
+                ("moe", "dense_layers"),
+            )
             return
         yield from self._wrong_operations()
 
@@ -312,9 +329,11 @@ class ModelFile(Part):
                 continue
             missing = [size for size in kind.needs if size not in given | operation.sizes.keys()]
             if missing:
-                what = f"{operation.operation} lacks {' and '.join(missing)}"
-                fix = f"sizes: {{{', '.join(f'{size}: 128' for size in missing)}}}"
-                yield FieldError(what, fix, path)
+                yield FieldError(
+                    f"{operation.operation} lacks {' and '.join(missing)}",
+                    f"sizes: {{{', '.join(f'{size}: 128' for size in missing)}}}",
+                    path,
+                )
 
 
 _PEAK = FieldHint("a mapping by precision, such as {bf16: 989TFLOP/s, fp8: 1979TFLOP/s}")

@@ -124,8 +124,11 @@ def unmodelled(config: ModelConfig) -> Iterator[ConfigProblem]:
         yield from _missing(config)
     attention = config.get("attn_config.attn_type") or ATTENTION_TYPES[0]
     if attention not in ATTENTION_TYPES:
-        what = f"attn_type {_short_text(attention)} is not modelled"
-        yield ConfigProblem((*config.path, "attn_config"), what, MODEL_FILE)
+        yield ConfigProblem(
+            (*config.path, "attn_config"),
+            f"attn_type {_short_text(attention)} is not modelled",
+            MODEL_FILE,
+        )
     if not words:
         # it asks for every key that it needs
         shape_of(config, "")
@@ -143,8 +146,9 @@ def _unknown_keys(config: ModelConfig) -> Iterator[ConfigProblem]:
             if key == "word_embed_proj_dim":
                 neutral = (config.size("hidden"),)
             if value not in neutral:
-                what = f"{key} is {_short_text(value)}, which is not modelled"
-                yield ConfigProblem(path, what, MODEL_FILE)
+                yield ConfigProblem(
+                    path, f"{key} is {_short_text(value)}, which is not modelled", MODEL_FILE
+                )
         elif not may_size(key, value):
             continue
         # a word, a switch or a factor is no size: it is named as not counted
@@ -217,8 +221,11 @@ def _wrong_types(config: ModelConfig) -> Iterator[ConfigProblem]:
             if not all(map(_is_size, numbers)):
                 expected = f"a whole number from 0 to {MAX_DIMENSION}"
             elif len(set(numbers)) > 1:
-                what = f"{key} differs from layer to layer, which is not modelled"
-                yield ConfigProblem((*config.path, key), what, MODEL_FILE)
+                yield ConfigProblem(
+                    (*config.path, key),
+                    f"{key} differs from layer to layer, which is not modelled",
+                    MODEL_FILE,
+                )
         if expected:
             what = f"expected {expected}, got {_short_text(value)}"
             path = (*config.path, *key.split("."))

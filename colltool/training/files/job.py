@@ -92,9 +92,11 @@ class ParallelLayoutFile(Part):
     @model_check
     def _sends_one_way(self) -> Iterator[FieldError]:
         if self.deduplicate and self.dispatcher in ("alltoall", "allgather"):
-            what = f"{self.dispatcher} does not send a token once to a rank"
-            fix = "deduplicate: false, or a dispatcher that does, such as deepep"
-            yield FieldError(what, fix, ("deduplicate",))
+            yield FieldError(
+                f"{self.dispatcher} does not send a token once to a rank",
+                "deduplicate: false, or a dispatcher that does, such as deepep",
+                ("deduplicate",),
+            )
 
     @model_check
     def _order_is_whole(self) -> Iterator[FieldError]:
@@ -126,18 +128,22 @@ class ShardFile(Part):
     def _agrees(self) -> Iterator[FieldError]:
         mode, row = self.mode, SHARDINGS[self.mode]
         if self.group is not None and not row.grouped and mode != "zero1":
-            fix = "mode: zero1 or hsdp, or leave group out"
-            yield FieldError(f"{mode} has no shard group", fix, ("group",))
+            yield FieldError(
+                f"{mode} has no shard group", "mode: zero1 or hsdp, or leave group out", ("group",)
+            )
         if self.group is None and row.grouped:
-            what = f"{mode} needs the size of its shard group"
-            yield FieldError(what, "group: 8", ("mode",))
+            yield FieldError(f"{mode} needs the size of its shard group", "group: 8", ("mode",))
         for key in ("gathers", "reshard"):
             if getattr(self, key) is not None and not row.weights:
-                fix = f"mode: fsdp, or leave {key} out"
-                yield FieldError(f"{mode} gathers no layers", fix, (key,))
+                yield FieldError(
+                    f"{mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)
+                )
         if self.reshard is False and self.gathers == 2:
-            what = "without resharding, layers are gathered once"
-            yield FieldError(what, "gathers: 1, or reshard: true", ("gathers",))
+            yield FieldError(
+                "without resharding, layers are gathered once",
+                "gathers: 1, or reshard: true",
+                ("gathers",),
+            )
 
 
 class PrecisionFile(Part):
@@ -205,8 +211,9 @@ class CompressionFile(Part):
         owners = {"block": "int8", "keep": "topk", "warmup": "1bit-adam"}
         for key, owner in owners.items():
             if getattr(self, key) is not None and self.scheme != owner:
-                fix = f"scheme: {owner}, or leave {key} out"
-                yield FieldError(f"{self.scheme} has no {key}", fix, (key,))
+                yield FieldError(
+                    f"{self.scheme} has no {key}", f"scheme: {owner}, or leave {key} out", (key,)
+                )
         for key in ("keep", "warmup"):
             if self.scheme == owners[key] and getattr(self, key) is None:
                 yield FieldError(f"{self.scheme} needs {key}", f"{key}: 0.01", ("scheme",))
@@ -225,8 +232,10 @@ class ComputeFile(Part):
         pairs = [("forward_per_layer", "backward_per_layer"), ("forward", "backward")]
         given = [pair for pair in pairs if any(getattr(self, key) is not None for key in pair)]
         if len(given) != 1 or any(getattr(self, key) is None for key in given[0]):
-            what = "expected forward and backward, both of a layer or both of a step"
-            yield FieldError(what, "forward_per_layer: 7ms and backward_per_layer: 15ms")
+            yield FieldError(
+                "expected forward and backward, both of a layer or both of a step",
+                "forward_per_layer: 7ms and backward_per_layer: 15ms",
+            )
 
 
 class RanksFile(Part):
@@ -272,8 +281,10 @@ class RecomputeFile(Part):
     @model_check
     def _is_one(self) -> Iterator[FieldError]:
         if (self.layers is None) == (self.modules is None):
-            fix = "{layers: 4} of each stage, or {modules: [core_attn, mlp]}"
-            yield FieldError("expected layers or modules, one of them", fix)
+            yield FieldError(
+                "expected layers or modules, one of them",
+                "{layers: 4} of each stage, or {modules: [core_attn, mlp]}",
+            )
 
 
 class OffloadFile(Part):
@@ -310,12 +321,18 @@ class CallFile(Part):
     @model_check
     def _agrees(self) -> Iterator[FieldError]:
         if self.time == 0:
-            fix = "the time that one takes, or leave time out for a price"
-            yield FieldError("a collective that takes 0 s", fix, ("time",))
+            yield FieldError(
+                "a collective that takes 0 s",
+                "the time that one takes, or leave time out for a price",
+                ("time",),
+            )
             return
         if self.bucket is not None and self.time is not None:
-            what = "the time of one call, and a bucket holds several"
-            yield FieldError(what, "leave time or bucket out", ("time",))
+            yield FieldError(
+                "the time of one call, and a bucket holds several",
+                "leave time or bucket out",
+                ("time",),
+            )
 
 
 class MeasuredFile(Part):
