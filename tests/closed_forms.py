@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-from colltool.training.operations import model_flops
+from colltool.training.flops import model_flops
 from colltool.training.overlap import behind_pass, queued
 from colltool.training.parallel_config import ParallelConfig
 
@@ -70,11 +70,8 @@ def least_micro_batches(stages: int, limit: float) -> int:
     return found
 
 
-def utilisation(
-    config: ParallelConfig, step_s: float, *, halved: bool = True, peak: str | None = None
-) -> float:
-    """Model FLOPs utilisation of a step: of the dense peak in ``peak``, by default the precision of
-    the GEMMs."""
+def utilisation(config: ParallelConfig, step_s: float) -> float:
+    """Model FLOPs utilisation of a step: of the dense peak in the precision of the GEMMs."""
     assert config.device is not None
-    rate = config.device.peak_flops(peak or config.precision.compute)
-    return model_flops(config, halved=halved) / (step_s * config.layout.ranks * rate)
+    rate = config.device.peak_flops(config.precision.compute)
+    return model_flops(config) / (step_s * config.layout.ranks * rate)

@@ -296,8 +296,8 @@ def faster_dispatchers(
     token_bytes = size / copies(layout, moe)
     for known in dispatchers_here(layout, fabric, _members_of_node(fabric, now)):
         other = layout._replace(dispatcher=known.name, deduplicate=False)
+        # all tokens to all ranks: never less than what the others send
         if known.copies == "all":
-            # all tokens to all ranks: never less than what the others send
             continue
         changed = config._replace(layout=other)
         each_s = exchange_cost(changed, costs, token_bytes * copies(other, moe)).each_s

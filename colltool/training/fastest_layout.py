@@ -19,6 +19,7 @@ from colltool.base.result import running_watch
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.compute_times import stage_times
 from colltool.training.files import Recomputed
 from colltool.training.job import Job
 from colltool.training.job_results import refuse_impossible_step
@@ -35,7 +36,6 @@ from colltool.training.layout_prices import (
 from colltool.training.layout_results import FastestLayout, LayoutFigures
 from colltool.training.layout_search import search
 from colltool.training.memory import least_layer_bytes, state_bytes
-from colltool.training.operations import stage_times
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import (
     PipelineStage,

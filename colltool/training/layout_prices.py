@@ -16,12 +16,12 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.training.calls import Call, stage_calls
 from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.compute_times import stage_times
 from colltool.training.files import Recomputed
 from colltool.training.job import PlainCall
 from colltool.training.layout_results import TIE, LayoutFigures
 from colltool.training.memory import memory_bytes
 from colltool.training.offload import with_offload
-from colltool.training.operations import stage_times
 from colltool.training.parallel_config import ParallelConfig, Shard
 from colltool.training.pipeline_stages import each_kind, pipeline_stages
 from colltool.training.published import memory_error

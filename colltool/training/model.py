@@ -76,7 +76,9 @@ class Shape(NamedTuple):
     @property
     def norm(self) -> int:
         """Parameters of a norm."""
-        return self.hidden * (2 if self.bias else 1)
+        if self.bias:
+            return 2 * self.hidden
+        return self.hidden
 
     @property
     def attention(self) -> Mixer:
@@ -161,8 +163,10 @@ class LayerParameters(NamedTuple):
 
 def ffn_parameters(shape: Shape, width: int, hidden: int = 0) -> float:
     """Parameters of an FFN of a width, on ``hidden`` elements of a token if not all."""
-    biases = width if shape.bias else 0
-    return float(shape.matrices * (hidden or shape.hidden) * width + biases)
+    parameters = shape.matrices * (hidden or shape.hidden) * width
+    if shape.bias:
+        parameters += width
+    return float(parameters)
 
 
 def expert_parameters(shape: Shape, moe: Moe) -> float:
@@ -263,11 +267,6 @@ def _shape(file: ModelFile) -> Shape | None:
     if file.window:
         layers = file.layers if file.windowed_layers is None else file.windowed_layers
         windowed = layers / file.layers
-    fed = 1.0 if file.ffn else 0.0
-    if file.ffn_layers is not None:
-        # layers with experts have no dense FFN
-        dense = file.moe.dense_layers if file.moe else file.layers
-        fed = file.ffn_layers / dense if dense else 1.0
     same_attention = Shape(
         hidden=file.hidden,
         heads=file.heads,
@@ -284,12 +283,24 @@ def _shape(file: ModelFile) -> Shape | None:
         mla=Mla(**values_of(file.mla, Mla._fields)) if file.mla else None,
         window=file.window or 0,
         windowed=windowed,
-        fed=fed,
+        fed=_share_with_ffn(file),
     )
     mixers = []
     for operation in file.operations:
         mixers.append(_mixer_of(operation, same_attention.attention, file.layers))
     return same_attention._replace(mixers=tuple(mixers))
+
+
+def _share_with_ffn(file: ModelFile) -> float:
+    """Share of the layers without experts that have an FFN."""
+    if file.ffn_layers is None:
+        return 1.0 if file.ffn else 0.0
+    dense = file.layers
+    if file.moe is not None:
+        dense = file.moe.dense_layers
+    if not dense:
+        return 1.0
+    return file.ffn_layers / dense
 
 
 def _mixer_of(file: OperationFile, attention: Mixer, layers: int) -> Mixer:

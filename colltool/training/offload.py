@@ -3,8 +3,8 @@ than their compute."""
 
 from __future__ import annotations
 
+from colltool.training.compute_times import LayerTimes, StageTimes, Times
 from colltool.training.memory import layer_activations
-from colltool.training.operations import LayerTimes, StageTimes, Times
 from colltool.training.parallel_config import ParallelConfig
 
 

@@ -17,7 +17,8 @@ from colltool.base.primitives import AG, P2P
 from colltool.training.calls import Call
 from colltool.training.collective_cost import CollectiveCost
 from colltool.training.compression import compressed, is_compressed, times_fewer
-from colltool.training.operations import LayerTimes, StageTimes, cut_of, layer_operations
+from colltool.training.compute_times import LayerTimes, StageTimes
+from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 
 if TYPE_CHECKING:

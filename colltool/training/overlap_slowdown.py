@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from colltool.base.primitives import AG
-from colltool.training.operations import LayerTimes, StageTimes
+from colltool.training.compute_times import LayerTimes, StageTimes
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig
 

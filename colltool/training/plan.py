@@ -25,13 +25,13 @@ from colltool.training.assumptions import PricedJob, assumptions
 from colltool.training.collective_cost import CollectiveCostCache, job_slice
 from colltool.training.compression import GradientCompression, gradient_compression
 from colltool.training.dispatchers import dispatcher_violations
+from colltool.training.flops import ideal_step_s
 from colltool.training.goodput import Failures, Goodput, goodput
 from colltool.training.job import Job, no_ranks
 from colltool.training.job_links import JobLinks, job_links
 from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.layout_constraints import idle_overrides
 from colltool.training.memory import Memory, memory
-from colltool.training.operations import ideal_step_s
 from colltool.training.overlap import PricedCall, energy_J
 from colltool.training.parallel_config import Offload, ParallelConfig
 from colltool.training.proposals import Proposal, proposals

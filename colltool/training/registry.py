@@ -4,7 +4,7 @@ A function under :func:`proposal` is a member by its name. What it is for says w
 ``time`` the changes of a plan, ``memory`` what makes a job fit its device, ``target`` the least
 network for a target; ``device`` and ``layout`` a shipped or drafted job on a fabric that has another
 device, or that its layout does not fit; ``search`` the values of a choice that a search tries.
-Members are in ``proposals``, ``fabric_changes``, ``adapted`` and ``search_space``.
+Members are in ``job_changes``, ``fabric_changes``, ``adapted`` and ``search_space``.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ class Gemm(NamedTuple):
         width = BYTES[precision]
         # results stay in 16 bits where the inputs are in 8
         out = 4.0 if self.summed else max(2.0, width)
-        elements = width * (self.m * self.k + self.k * self.n) + out * self.m * self.n
-        return self.copies * elements
+        moved = width * (self.m * self.k + self.k * self.n)
+        moved += out * self.m * self.n
+        return self.copies * moved
 
     @property
     def backward(self) -> tuple[Gemm, Gemm]:
@@ -55,13 +56,22 @@ class Roofline(NamedTuple):
     stack: Stack
     precision: str
 
+    def computing_s(self, flops: float, share: float) -> float:
+        """Seconds of FLOPs at a share of the peak."""
+        return flops / (share * self.device.peak_flops(self.precision))
+
+    def moving_s(self, size: float, share: float) -> float:
+        """Seconds of bytes at a share of memory bandwidth."""
+        return size / (share * self.device.bandwidth_Bps)
+
 
 TILE = 128 * 256  # elements of a result that a multiprocessor computes at once (cuBLAS, CUTLASS)
 BLOCK = 128  # queries of a block of fused attention
 NEIGHBOURS = 3  # measured GEMMs by which one of another shape is scaled
 # share of a layer's time in GEMMs below which an H100 keeps its clock, and from which it is at the
 # clock of GEMMs without pause (700 W): clocks of steps on one H100 SXM, 2026-11
-COOL, HOT = 0.65, 0.85
+COOL = 0.65
+HOT = 0.85
 
 
 def waves(tiles: float, device: Accelerator, half: float) -> float:
@@ -94,9 +104,12 @@ def _measured_ratio(gemm: Gemm, machine: Roofline) -> float:
     # a distance of 0 but for rounding: the same shape
     if by_distance[0][0] < 1e-9:
         return by_distance[0][1]
-    nearest = by_distance[:NEIGHBOURS]
-    total = sum(1 / distance for distance, _ in nearest)
-    return exp(sum(1 / distance * log(ratio) for distance, ratio in nearest) / total)
+    weights = 0.0
+    logarithms = 0.0
+    for distance, ratio in by_distance[:NEIGHBOURS]:
+        weights += 1 / distance
+        logarithms += 1 / distance * log(ratio)
+    return exp(logarithms / weights)
 
 
 def gemm_s(gemm: Gemm, machine: Roofline) -> float:
@@ -115,16 +128,21 @@ def gemm_s(gemm: Gemm, machine: Roofline) -> float:
         modelled_s = _grouped_s(gemm, machine)
     else:
         modelled_s = _single_s(gemm, machine)
-    return modelled_s * _measured_ratio(gemm, machine) if machine.stack.measured else modelled_s
+    if not machine.stack.measured:
+        return modelled_s
+    return modelled_s * _measured_ratio(gemm, machine)
 
 
 def _single_s(gemm: Gemm, machine: Roofline) -> float:
     """Seconds of an ordinary GEMM, or of equal ones in one launch."""
     device, stack, precision = machine
-    half, half_wave, memory = stack.half, stack.half_wave, stack.memory_gemm
+    half = stack.half
+    half_wave = stack.half_wave
+    memory = stack.memory_gemm
     if precision in EIGHT_BITS:
         half = stack.fp8_half
-        half_wave = half_wave if stack.fp8_half_wave is None else stack.fp8_half_wave
+        if stack.fp8_half_wave is not None:
+            half_wave = stack.fp8_half_wave
         memory = stack.fp8_memory_gemm or memory
     # less where the inner dimension is short, and where tiles do not fill the device
     share = stack.gemm_share(precision, device.generation) * gemm.k / (gemm.k + half)
@@ -137,7 +155,9 @@ def _grouped_s(gemm: Gemm, machine: Roofline) -> float:
     device, stack, precision = machine
     half = stack.grouped_k_half
     if half is None:
-        half = stack.fp8_half if precision in EIGHT_BITS else stack.half
+        half = stack.half
+        if precision in EIGHT_BITS:
+            half = stack.fp8_half
     # as in an ordinary one, and less where an expert has few tokens or fills part of a tile
     share = stack.grouped_share(precision, device.generation) * gemm.k / (gemm.k + half)
     share *= _by_waves(gemm, device, stack.half_wave)
@@ -158,11 +178,10 @@ def _by_waves(gemm: Gemm, device: Accelerator, half_wave: float) -> float:
 def _limited_s(gemm: Gemm, machine: Roofline, share: float, memory: float) -> float:
     """Seconds of a GEMM at a share of the peak, or at a share of memory bandwidth if that takes
     longer."""
-    device, stack, precision = machine
     if gemm.summed:
-        share *= stack.weight_gradient
-    computing_s = gemm.flops / (share * device.peak_flops(precision))
-    moving_s = gemm.moved(precision) / (memory * device.bandwidth_Bps)
+        share *= machine.stack.weight_gradient
+    computing_s = machine.computing_s(gemm.flops, share)
+    moving_s = machine.moving_s(gemm.moved(machine.precision), memory)
     return max(computing_s, moving_s)
 
 
@@ -176,7 +195,8 @@ def power_limited(gemms_s: float, others_s: float, machine: Roofline) -> float:
     if sustained == 1 or not gemms_s:
         return 1.0
     busy = gemms_s / (gemms_s + others_s)
-    limited = min(1.0, max(0.0, (busy - COOL) / (HOT - COOL)))
+    limited = (busy - COOL) / (HOT - COOL)
+    limited = min(1.0, max(0.0, limited))
     return 1 + limited * (1 / sustained - 1)
 
 
@@ -187,14 +207,15 @@ def attention_core_s(
     queries, for all heads."""
     if not flops:
         return 0.0
-    device, stack, precision = machine
-    if precision in EIGHT_BITS:
-        precision = "bf16"
+    if machine.precision in EIGHT_BITS:
+        machine = machine._replace(precision="bf16")
+    device = machine.device
+    stack = machine.stack
     share = stack.attention_share(device.generation, backward=backward)
     share *= waves(blocks, device, stack.attention_half_wave)
-    return stack.launch_s(precision) + flops / (share * device.peak_flops(precision))
+    return stack.launch_s(machine.precision) + machine.computing_s(flops, share)
 
 
 def moved_s(size: float, machine: Roofline) -> float:
     """Seconds of elementwise kernels that move ``size`` bytes."""
-    return size / (machine.stack.memory_elementwise * machine.device.bandwidth_Bps)
+    return machine.moving_s(size, machine.stack.memory_elementwise)

@@ -31,10 +31,11 @@ from colltool.training.calls import (
     stage_calls,
 )
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
+from colltool.training.compute_times import StageTimes, stage_times
 from colltool.training.dispatchers import exchange_cost
 from colltool.training.job import Job, PlainCall
 from colltool.training.offload import with_offload
-from colltool.training.operations import Phase, StageTimes, stage_times
+from colltool.training.operations import Phase
 from colltool.training.overlap import (
     ROUNDING,
     OverlapModel,

@@ -14,8 +14,8 @@ from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.fabric_changes import Knob
+from colltool.training.flops import ideal_step_s
 from colltool.training.job import PlainCall
-from colltool.training.operations import ideal_step_s
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.registry import members
 from colltool.training.sentences import remark, sentence

@@ -19,15 +19,9 @@ from statistics import mean, median
 from typing import Any, NamedTuple
 
 import colltool
+from colltool.training.compute_times import head_times, layer_times, routing_times, stage_times
 from colltool.training.files.presets import read_device, read_stack
-from colltool.training.operations import (
-    cut_of,
-    head_times,
-    layer_operations,
-    layer_times,
-    routing_times,
-    stage_times,
-)
+from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.published import published_error

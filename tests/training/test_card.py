@@ -7,7 +7,7 @@ from statistics import mean
 import bench_card
 import pytest
 
-from colltool.training.operations import stage_times
+from colltool.training.compute_times import stage_times
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.roofline import Gemm, gemm_s, power_limited
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from colltool.base.errors import ColltoolError
+from colltool.training.flops import evenly_loaded
 from colltool.training.job import Job, load_job
+from colltool.training.job_changes import Change
 from colltool.training.memory import (
     Memory,
     layer_activations,
@@ -18,10 +20,9 @@ from colltool.training.memory import (
     state_bytes,
 )
 from colltool.training.model import Shape
-from colltool.training.operations import evenly_loaded
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
-from colltool.training.proposals import Change, cures
+from colltool.training.proposals import cures
 
 S, B, H, A, V = 2048, 4, 6144, 64, 51200
 # 22B of the paper

@@ -19,6 +19,7 @@ from colltool.training.files import ModelFile
 from colltool.training.files.families import FAMILIES, family_of
 from colltool.training.files.hugging_face import read_config
 from colltool.training.files.presets import read_model
+from colltool.training.flops import forward_flops
 from colltool.training.job import load_job
 from colltool.training.job_text import job_text
 from colltool.training.mixers import KINDS, terms_of, value_of
@@ -29,7 +30,6 @@ from colltool.training.model import (
     layer_parameters,
     transformer_of,
 )
-from colltool.training.operations import forward_flops
 from colltool.training.pipeline_stages import pipeline_stages, stage_parameters
 
 Config = dict[str, Any]

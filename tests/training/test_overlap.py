@@ -7,8 +7,8 @@ import pytest
 from colltool.base.primitives import AG, AR, RS, Primitive
 from colltool.training.calls import Call, Hiding, Per, stage_calls
 from colltool.training.collective_cost import CollectiveCost
+from colltool.training.compute_times import LayerTimes, StageTimes, Times
 from colltool.training.job import load_job
-from colltool.training.operations import LayerTimes, StageTimes, Times
 from colltool.training.overlap import OverlapModel, PricedCall
 from colltool.training.parallel_config import ParallelConfig, ParallelLayout, RankGroup
 from colltool.training.pipeline_stages import PipelineStage, pipeline_stages

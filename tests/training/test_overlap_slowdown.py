@@ -22,8 +22,8 @@ from colltool.base.primitives import AG, RS
 from colltool.training import overlap_slowdown
 from colltool.training.calls import Call
 from colltool.training.collective_cost import CollectiveCost
+from colltool.training.compute_times import LayerTimes, StageTimes, Times
 from colltool.training.job import load_job
-from colltool.training.operations import LayerTimes, StageTimes, Times
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import Kernels, slowdown, slowed_s
 from colltool.training.parallel_config import RankGroup

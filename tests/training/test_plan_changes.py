@@ -13,8 +13,8 @@ from colltool.base.formatting import format_bytes
 from colltool.training import proposals as module
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.job import load_job
+from colltool.training.job_changes import Change, Situation, job_changes
 from colltool.training.memory import memory
-from colltool.training.proposals import Change, Situation, job_changes
 from colltool.training.sentences import sentence
 from colltool.training.step_time import step_time
 

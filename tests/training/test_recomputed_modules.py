@@ -11,17 +11,11 @@ from swept import swept
 
 import colltool
 from colltool.training.calls import stage_calls
+from colltool.training.compute_times import LayerTimes, layer_times, routing_times
 from colltool.training.files import Module
+from colltool.training.flops import hardware_flops, model_flops
 from colltool.training.job import load_job
-from colltool.training.operations import (
-    LayerTimes,
-    cut_of,
-    hardware_flops,
-    layer_operations,
-    layer_times,
-    model_flops,
-    routing_times,
-)
+from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.roofline import Roofline, gemm_s

@@ -13,9 +13,9 @@ from planning import adds_up, dense, part, two_tiers
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR, RS
+from colltool.training.flops import model_flops
 from colltool.training.job import load_job
 from colltool.training.memory import memory
-from colltool.training.operations import model_flops
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import pipeline_stages, stage_parameters
 from colltool.training.updates import HOST_UPDATE_S, optimizer_s, trained_parameters

@@ -23,12 +23,13 @@ from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
 from colltool.render.views.checked_files import checked
+from colltool.training.compute_times import StageTimes
 from colltool.training.files.presets import PARTS, preset_names
+from colltool.training.flops import hardware_flops
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobShown, SentBy
 from colltool.training.memory import MemoryPart
 from colltool.training.model import TransformerModel, active_parameters
-from colltool.training.operations import StageTimes, hardware_flops
 from colltool.training.parallel_config import Axes, ParallelConfig, ParallelLayout
 from colltool.training.pipeline_stages import PipelineStage, ends_as_layers
 from colltool.training.sentences import tokens_text

@@ -1,0 +1,522 @@
+"""Changes of a job: what would make its step shorter, or fit its device.
+
+:func:`job_changes` yields those for a use. Each function under ``@proposal`` yields some for a job as
+it is (:class:`Situation`); they stand in the order of the time that they cost, the least first.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from math import sqrt
+from operator import itemgetter
+from typing import Any, NamedTuple, get_args
+
+from colltool.base.formatting import format_bytes
+from colltool.base.primitives import AG, AR, RS, ceil_div
+from colltool.fabric.model import Fabric
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.compression import EXTRA_STEPS
+from colltool.training.dispatchers import faster_dispatchers
+from colltool.training.files import ContextMode, written
+from colltool.training.files.job import CallFile
+from colltool.training.job import Job, PlainCall
+from colltool.training.job_configuration import default_etp, shard_of
+from colltool.training.layout_keys import changed_keys, possible_overlap
+from colltool.training.memory import memory
+from colltool.training.parallel_config import Compression, ParallelConfig, with_values
+from colltool.training.registry import Use, members, proposal
+from colltool.training.search_space import MIN_TOKENS, chunk_counts
+from colltool.training.sentences import Remark, remark
+from colltool.training.step_time import TrainingStep, step_time
+from colltool.training.strategies import RECOMPUTATIONS, default_schedule
+
+# share of the step: smaller gains are not listed, and shorter exposed parts not worked on
+LEAST_GAIN = 1e-3
+WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
+BLOCK = 128  # elements of a compressed gradient that share a scale
+# usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
+_ORDER = ("tp", "cp", "ep", "dp", "pp")
+# dimensions of calls whose groups lie along another dimension of the layout
+_PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
+# how dimensions hide where it is not said how
+_HIDDEN = {"tp": "split", "ep": "batch"}
+# dimensions whose calls sum gradients
+_GRADIENTS = ("dp", "expert dp")
+FULL_RECOMPUTATION = {"recompute": "full"}
+# sizes of a layout that are doubled and halved, those that cost less time first
+SIZES = ("tp", "pp", "cp", "ep")
+
+
+class Change(NamedTuple):
+    """A change of a job before it is priced."""
+
+    label: Remark
+    values: dict[str, str]  # as ``--job-set`` takes them
+    setup: ParallelConfig
+    plain: tuple[PlainCall, ...] | None = None  # the calls that the job lists, where they change
+
+
+class Situation(NamedTuple):
+    """A job as it is, for which changes are looked for.
+
+    Without ``costs`` and ``now``, its prices and its step, only memory can be asked for.
+    """
+
+    job: Job
+    config: ParallelConfig
+    costs: CollectiveCostCache | None = None
+    now: TrainingStep | None = None
+    plain: tuple[PlainCall, ...] = ()  # calls that the job lists
+
+    @property
+    def prices(self) -> CollectiveCostCache:
+        assert self.costs is not None
+        return self.costs
+
+    @property
+    def fabric(self) -> Fabric:
+        return self.prices.fabric
+
+    @property
+    def step(self) -> TrainingStep:
+        assert self.now is not None
+        return self.now
+
+    @property
+    def exposed_s(self) -> dict[str, float]:
+        """Exposed seconds by part of the step."""
+        return {part.name: part.exposed_s for part in self.step.parts}
+
+    def waits_for(self, *parts: str) -> bool:
+        """Whether the step waits for these parts long enough to gain from less of them."""
+        exposed = self.exposed_s
+        exposed_s = sum(exposed.get(part, 0.0) for part in parts)
+        return exposed_s > LEAST_GAIN * self.step.step_s
+
+    def change(
+        self, label: Remark, values: Mapping[str, Any], setup: ParallelConfig | None = None
+    ) -> Change:
+        """Return a change by its values; ``setup`` where that does not follow from them alone."""
+        texts = {key: _written(value) for key, value in values.items()}
+        if setup is None:
+            setup = with_values(self.config, values)
+        return Change(label, texts, setup)
+
+
+Changes = Iterator[Change]
+
+
+def job_changes(current: Situation, use: Use) -> Changes:
+    """Yield what the registry changes of a job for a use; for time where a part is exposed that can
+    gain."""
+    for member in members(use, "job", "calls"):
+        if member.of == "job" and current.config.model is None:
+            continue
+        if use != "time" or not member.parts or current.waits_for(*member.parts):
+            yield from member.make(current)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{','.join(value)}]"
+    return written(value)
+
+
+@proposal("time", "memory", parts=_GRADIENTS)
+def sharded_states(current: Situation) -> Changes:
+    """Share only the optimizer's states between replicas, ZeRO-1."""
+    shard = current.config.shard
+    if current.config.gradient_ranks == 1 or shard.mode == "zero1":
+        return
+    setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
+    label = remark("sharded_states")
+    # the job shares gradients or weights too, so that a rank needs more memory with ZeRO-1
+    if shard.strategy.optimizer:
+        code = "whole_weights" if shard.shards_weights else "whole_gradients"
+        label = remark(code, memory=format_bytes(memory(setup).bytes, 3))
+    values = {"shard.mode": "zero1"}
+    # a group of hsdp would be one of zero1 as well
+    if shard.group:
+        values["shard.group"] = "null"
+    yield current.change(label, values, setup)
+
+
+@proposal("memory")
+def single_sequences(current: Situation) -> Changes:
+    """Take the smallest micro-batch."""
+    if current.config.micro_batch > 1:
+        yield current.change(remark("smaller_micro_batches"), {"batch.micro": 1})
+
+
+@proposal("time", "memory")
+def sequence_parallelism(current: Situation) -> Changes:
+    """Split what is outside tensor parallel regions as well, instead of copying it."""
+    if _copies_tokens(current.config):
+        yield current.change(remark("sequence_parallelism"), _split_tokens(current.config))
+
+
+def _copies_tokens(config: ParallelConfig) -> bool:
+    """Whether every rank of a tensor group keeps all tokens outside its regions."""
+    return config.layout.tp > 1 and not config.layout.sp
+
+
+def _split_tokens(config: ParallelConfig) -> dict[str, object]:
+    """Return the values of sequence parallelism."""
+    return {"layout.sp": True} | _expert_width(config, config.layout.etp)
+
+
+def _expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
+    """Return the value that sets etp of a model with experts, which otherwise follows from tp and
+    sp; empty without experts."""
+    return {"layout.etp": etp} if config.moe is not None else {}
+
+
+@proposal("time")
+def less_recomputation(current: Situation) -> Changes:
+    """Keep more activations, and recompute less."""
+    now = current.config.recomputation
+    for name, row in RECOMPUTATIONS.items():
+        if row.whole and row.core + row.layers < now.core + now.layers:
+            yield current.change(remark("recompute", recompute=name), {"recompute": name})
+
+
+@proposal("memory")
+def more_recomputation(current: Situation) -> Changes:
+    """Keep fewer activations: attention's scores, which flash attention has not, or all."""
+    config = current.config
+    selective = {"recompute": "selective"}
+    label = remark("recompute", recompute="selective")
+    if not config.recomputation.core and config.stack is not None and not config.stack.flash:
+        yield current.change(label, selective)
+        if _copies_tokens(config):
+            yield current.change(label, _split_tokens(config) | selective)
+    if not config.recomputation.layers:
+        yield current.change(remark("recompute", recompute="full"), FULL_RECOMPUTATION)
+
+
+@proposal("time", "memory", parts=_GRADIENTS)
+def sharded_weights(current: Situation) -> Changes:
+    """Shard weights as well, FSDP, with the defaults of a job file: in a pipeline weights are gathered
+    once a step."""
+    config = current.config
+    if config.gradient_ranks > 1 and not config.shard.shards_weights:
+        shard = config.shard._replace(mode="fsdp", reshard=True, gathers=2)
+        if config.layout.pp > 1:
+            shard = shard._replace(reshard=False, gathers=1)
+        values = {"shard.mode": "fsdp"}
+        yield current.change(remark("sharded_weights"), values, config._replace(shard=shard))
+
+
+@proposal("time", parts=_GRADIENTS)
+def shards_inside_a_tier(current: Situation) -> Changes:
+    """Gather weights on a faster tier, and sum gradients of the copies across, HSDP."""
+    shard, group = current.config.shard, current.config.layout.group("cp", "dp")
+    if current.config.layout.dp == 1 or not shard.shards_weights:
+        return
+    inside = 1
+    for tier in current.fabric.tiers[:-1]:
+        inside *= tier.endpoints
+        rows = inside // group.stride
+        if 1 < rows < group.ranks and rows != shard.group:
+            values = {"shard.mode": "hsdp", "shard.group": rows}
+            yield current.change(remark("shards_inside_tier", tier=tier.name), values)
+
+
+@proposal("time")
+def hidden_calls(current: Situation) -> Changes:
+    """Hide calls: tensor parallel ones under GEMMs in pieces, sums of gradients under the backward
+    pass, messages between stages and tokens of experts under other micro-batches, and the messages
+    of ring attention under attention."""
+    layout, overlap = current.config.layout, current.config.overlap
+    possible = {
+        "tp": layout.tp > 1 and layout.sp and overlap.tp != "split",
+        "dp": not overlap.dp,
+        "pp": not overlap.pp,
+        "cp": not overlap.cp and layout.cp_mode == "ring",
+        "ep": not overlap.ep and current.config.micro_batches > 1,
+    }
+    for key, hides in possible.items():
+        parts: tuple[str, ...] = (key,)
+        if key == "dp":
+            parts = _GRADIENTS
+        if hides and current.waits_for(*parts):
+            # as of a job that asks for it
+            asked = {
+                f"overlap.{key}": _HIDDEN.get(key, True),
+                "overlap.asked": (*overlap.asked, key),
+            }
+            setup = with_values(current.config, asked)
+            yield current.change(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
+
+
+@proposal("time", parts=_GRADIENTS)
+def other_buckets(current: Situation) -> Changes:
+    """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
+    if current.config.shard.shards_weights:
+        return
+    sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
+    largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
+    for word, bucket in (("larger", WIDER * largest), ("smaller", largest / WIDER)):
+        if bucket:
+            size = float(f"{bucket / 1e6:.6g}")  # as it is printed
+            setup = with_values(current.config, {"shard.bucket": size * 1e6})
+            yield current.change(remark(f"{word}_buckets"), {"shard.bucket": f"{size:g}MB"}, setup)
+
+
+@proposal("time", parts=_GRADIENTS)
+def gradients_in_16_bits(current: Situation) -> Changes:
+    """Send half the bytes of gradients."""
+    if current.config.shard.grad_bytes == 4:
+        values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
+        yield current.change(remark("gradients_in_16_bits"), values)
+
+
+@proposal("time", parts=_GRADIENTS)
+def compressed_gradients(current: Situation) -> Changes:
+    """Send a quarter of the bytes, for more steps to the same accuracy."""
+    if current.config.compression is not None:
+        return
+    extra = EXTRA_STEPS["int8"][1]
+    values = {
+        "compression.scheme": "int8",
+        "compression.block": BLOCK,
+        "compression.extra_steps": extra,
+    }
+    compression = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
+    setup = current.config._replace(compression=compression)
+    yield current.change(remark("gradients_in_int8", extra_steps=extra), values, setup)
+
+
+@proposal("time")
+def tensor_groups_inside_a_domain(current: Situation) -> Changes:
+    """Keep tensor parallelism inside the innermost domain, with more replicas."""
+    layout, domain = current.config.layout, current.fabric.tiers[0]
+    factor, uneven = divmod(layout.tp, domain.endpoints)
+    if factor > 1 and not uneven and layout.order[0] == "tp":
+        for change in _resized(current, "tp", domain.endpoints):
+            yield change._replace(label=remark("tp_inside_tier", tier=domain.name))
+
+
+@proposal("time")
+def worst_dimension_further_in(current: Situation) -> Changes:
+    """Order ranks so that the most exposed dimension has a shorter stride."""
+    by_axis: dict[str, float] = defaultdict(float)
+    for part, seconds in current.exposed_s.items():
+        by_axis[_PART_OF.get(part, part)] += seconds
+    worst = max(_ORDER, key=lambda axis: by_axis[axis])
+    if not current.waits_for(worst):
+        return
+    layout = current.config.layout
+    first, *others = layout.order
+    rest = [axis for axis in layout.order if axis != worst]
+    second = (first, worst, *(axis for axis in others if axis != worst))
+    # innermost already
+    if first == worst:
+        second = layout.order
+    for order in sorted({(worst, *rest), second, _ORDER} - {layout.order}):
+        other = layout._replace(order=order)
+        now, then = (cut.group(worst, experts=worst == "ep") for cut in (layout, other))
+        if then.stride < now.stride:
+            yield current.change(remark("further_in", dimension=worst), {"layout.order": order})
+
+
+@proposal("time", parts=("ep",))
+def experts_inside_a_domain(current: Situation) -> Changes:
+    """Keep all-to-alls of experts inside the innermost domain, with fewer ranks each."""
+    layout, moe, domain = current.config.layout, current.config.moe, current.fabric.tiers[0]
+    if moe is None or layout.ep == 1:
+        return
+    ranks = domain.endpoints // layout.group("ep", experts=True).stride
+    if 1 < ranks < layout.ep and moe.experts % ranks == 0:
+        yield current.change(remark("experts_inside_tier", tier=domain.name), {"layout.ep": ranks})
+
+
+@proposal("time", parts=("ep",))
+def other_dispatchers(current: Situation) -> Changes:
+    """Send tokens by another library, where its price is lower by more than the error."""
+    config = current.config
+    if config.layout.deduplicate:
+        return
+    for call in current.step.slowest.sent:
+        if call.call.dimension == "ep" and call.call.phase == "backward":
+            skewless = call.cost.scaled(1 / call.call.skew)
+            for faster in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
+                values = {"layout.dispatcher": faster.name}
+                yield current.change(remark("dispatcher", dispatcher=faster.spoken), values)
+            return
+
+
+@proposal("time", parts=("cp",))
+def other_context_parallelism(current: Situation) -> Changes:
+    """Take another mode of context parallelism."""
+    layout = current.config.layout
+    for mode in get_args(ContextMode):
+        if layout.cp > 1 and mode != layout.cp_mode:
+            yield current.change(remark("context_mode", mode=mode), {"layout.cp_mode": mode})
+
+
+@proposal("time", parts=("bubble",))
+def more_chunks(current: Situation) -> Changes:
+    """Take the next number of chunks that a search tries."""
+    layout, model = current.config.layout, current.config.model
+    if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
+        return
+    for chunks in chunk_counts(model.layers, layout.pp):
+        if chunks > layout.virtual:
+            values = {"layout.virtual": chunks, "schedule": "interleaved"}
+            yield current.change(remark("more_chunks", chunks=chunks), values)
+            return
+
+
+@proposal("time", parts=("bubble",))
+def weight_gradients_in_the_bubble(current: Situation) -> Changes:
+    """Compute weight gradients in the bubble of the pipeline."""
+    layout, split = current.config.layout, current.config.pipeline.split
+    if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
+        label = remark("split_weight_gradients", schedule=split.upper())
+        yield current.change(label, {"schedule": split})
+
+
+@proposal("memory")
+def larger_replicas(current: Situation) -> Changes:
+    """Wider groups and deeper pipelines, on as many ranks."""
+    for factor in (2, 4, 8):
+        for dimension in SIZES:
+            size = factor * getattr(current.config.layout, dimension)
+            yield from _resized(current, dimension, size, sp=True)
+
+
+@proposal("time")
+def other_layouts(current: Situation) -> Changes:
+    """Twice and half of each size, on as many ranks, of a job whose compute follows from its shape:
+    the nearest that a search tries."""
+    if current.config.shape is None or current.config.compute is not None:
+        return
+    for dimension in SIZES:
+        for size in _twice_and_half(getattr(current.config.layout, dimension)):
+            yield from _resized(current, dimension, size)
+
+
+@proposal("time")
+def other_micro_batch(current: Situation) -> Changes:
+    """Twice the micro-batch gathers and waits less often; half of it shortens a pipeline's bubble."""
+    config = current.config
+    # times of a layer are given for this micro-batch
+    if config.compute is not None and config.compute.per_layer:
+        return
+    for size in _twice_and_half(config.micro_batch):
+        if config.global_batch % (size * config.layout.dp) == 0:
+            label = remark("larger_micro_batches")
+            if size < config.micro_batch:
+                label = remark("smaller_micro_batches")
+            yield current.change(label, {"batch.micro": size})
+
+
+def _twice_and_half(size: int) -> list[int]:
+    if size % 2:
+        return [2 * size]
+    return [2 * size, size // 2]
+
+
+def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None = None) -> Changes:
+    """Yield the layout with another size, where it fills the ranks.
+
+    Experts are still cut as a job does that says nothing of it, and chunks of a stage keep their
+    layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
+    """
+    job, config, before = current.job, current.config, current.config.layout
+    if dimension == "ep" and config.moe is None:
+        return
+    if dimension == "cp" and size > max(1, config.sequence // MIN_TOKENS):
+        return
+    layout = with_values(config, {f"layout.{dimension}": size}).layout
+    dp, rest = divmod(before.ranks, layout.tp * layout.cp * layout.pp)
+    if rest:
+        return
+    layout = layout._replace(dp=dp)
+    schedule = config.schedule
+    if dimension == "tp":
+        if sp is None:
+            sp = size > 1 and (before.sp or before.tp == 1)
+        etp = min(before.etp, size)
+        if before.etp == default_etp(before.tp, sp=before.sp, experts=config.moe):
+            etp = default_etp(size, sp=sp, experts=config.moe)
+        layout = layout._replace(etp=etp, sp=sp)
+    if dimension == "pp":
+        virtual = 1
+        if size > 1:
+            virtual = max(1, before.virtual * before.pp // size)
+        layout = layout._replace(virtual=virtual, stages=())
+        if config.pipeline.from_layout:
+            schedule = default_schedule(virtual)
+    shard = shard_of(job.file.shard, layout, config.precision.grads)
+    setup = config._replace(layout=layout, schedule=schedule, shard=shard)
+    setup = setup._replace(overlap=possible_overlap(job.file.overlap, setup)[0])
+    label = remark("other_size", dimension=dimension.upper(), size=size)
+    if size == 1:
+        label = remark("no_size", dimension=dimension.upper())
+    yield current.change(label, dict(changed_keys(job, setup)), setup)
+
+
+@proposal("time", of="calls")
+def other_call_buckets(current: Situation) -> Changes:
+    """Take of each listed call of dp the buckets with which the step is shortest."""
+    for index, listed in enumerate(current.job.file.calls):
+        steps = []
+        for change in _rebucketed(index, listed, current):
+            if current.job.accepts(change.values):
+                plain = current.job.with_values(change.values).plain_calls(current.config)
+                step_s = step_time(current.config, current.prices, plain).step_s
+                steps.append((step_s, change._replace(plain=plain)))
+        if steps:
+            yield min(steps, key=itemgetter(0))[1]
+
+
+def _rebucketed(index: int, listed: CallFile, current: Situation) -> Changes:
+    """Yield the job's ``index``-th call in buckets that may take less; none of calls whose time is
+    given, or that are no gradients or weights.
+
+    K calls pay K latencies. Behind compute all but the last bucket hide, so the best of M bytes is
+    M sqrt(latency / bandwidth part of M), where the bandwidth binds; in the open it is all of M.
+    """
+    gradients_or_weights = listed.group == "dp" and listed.primitive in (AR, RS, AG)
+    if listed.time is not None or not gradients_or_weights:
+        return
+    whole = listed.count * listed.size
+    yield _in_buckets(current, index, listed, whole)
+    cost = current.prices.of(
+        listed.primitive,
+        current.config.layout.group("dp"),
+        whole,
+        what="dp",
+    )
+    latency_s = cost.latency_s + 2 * current.config.overlap.overhead_s
+    if 0 < latency_s < cost.bandwidth_s:
+        share = sqrt(latency_s / cost.bandwidth_s)
+        yield _in_buckets(current, index, listed, share * whole)
+
+
+def _in_buckets(current: Situation, index: int, listed: CallFile, bucket: float) -> Change:
+    """Return a listed call in buckets of about so many bytes: whole tensors, or equal parts of
+    each."""
+    key, primitive = f"calls.{index}", listed.primitive.label
+    parts = round(listed.size / bucket)
+    if parts > 1:
+        label = remark("split_calls", primitive=primitive, calls=parts)
+        size = _megabytes(listed.size / parts)
+        values = {f"{key}.size": size, f"{key}.count": str(listed.count * parts)}
+        if listed.bucket is not None:
+            values[f"{key}.bucket"] = "null"
+    else:
+        tensors = max(1, round(bucket / listed.size))
+        calls = ceil_div(listed.count, tensors)
+        label = remark("fused_calls", count=listed.count, primitive=primitive, calls=calls)
+        values = {f"{key}.bucket": _megabytes(tensors * listed.size)}
+    return current.change(label, values, current.config)
+
+
+def _megabytes(size: float) -> str:
+    """Bytes as a job file takes them, to the byte."""
+    megabytes = size / 1e6
+    return f"{megabytes:.12g}MB"
