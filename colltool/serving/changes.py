@@ -96,7 +96,9 @@ def _trials(served: Served, fabric: Fabric) -> Iterator[ServingTrial]:
 def _other_deployments(deployment: Deployment) -> Iterator[tuple[str, Deployment]]:
     """Yield half or twice the tensor parallelism, on the same or twice the ranks; and a larger
     batch."""
-    tp, pp, dp = deployment.tp, deployment.pp, deployment.dp
+    tp = deployment.tp
+    pp = deployment.pp
+    dp = deployment.dp
     half = tp // 2
     if tp > 1:
         replicas = deployment._replace(tp=half, dp=dp * 2)

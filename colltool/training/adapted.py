@@ -118,8 +118,10 @@ def _keeps_layout(now: FittedJob) -> bool:
 @proposal("device")
 def known_stack(now: FittedJob) -> FittedJob:
     """Take a stack and a precision that work on the fabric's device."""
-    job, fabric = now.job, now.fabric
-    stack, precision = job.draft.stack, job.draft.precision.compute
+    job = now.job
+    fabric = now.fabric
+    stack = job.draft.stack
+    precision = job.draft.precision.compute
     if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
         return now
     device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
@@ -149,7 +151,8 @@ def known_stack(now: FittedJob) -> FittedJob:
 def whole_domains(now: FittedJob) -> FittedJob:
     """Cut innermost domains to a power of two, such as racks of 72 used as 64, unless the ranks need
     them whole."""
-    fabric, tier = now.fabric, now.fabric.tiers[0]
+    fabric = now.fabric
+    tier = now.fabric.tiers[0]
     kind = capabilities_of(tier)
     used = _power_below(tier.endpoints)
     if used in (tier.endpoints, 1, 2, 4) or kind.axes or kind.levels or len(fabric.tiers) == 1:
@@ -168,7 +171,8 @@ def fewer_ranks(now: FittedJob) -> FittedJob | None:
     """Take the most ranks on which the job fits in its own layout; None where it fits on none."""
     if now.job.drafted or now.ranks is not None:
         return None
-    layout, ranks = now.job.draft.layout, now.fabric.ranks
+    layout = now.job.draft.layout
+    ranks = now.fabric.ranks
     replica_ranks = layout.tp * layout.cp * layout.pp
     for dp in range(ranks // replica_ranks, 0, -1):
         used = replica_ranks * dp
@@ -181,10 +185,11 @@ def fewer_ranks(now: FittedJob) -> FittedJob | None:
 def searched_layout(now: FittedJob) -> FittedJob | None:
     """Take the fastest layout of a search that keeps what the user set; None where a shipped job is
     too large for its devices in any layout, and its plan says so."""
-    job, drafted = now.job, now.job.drafted
+    job = now.job
+    drafted = now.job.drafted
     ranks = now.ranks or _power_below(now.fabric.ranks)
     try:
-        found = fastest_layout(job, now.fabric, ranks, readings=now.readings)
+        found = fastest_layout(job, now.fabric, ranks, now.readings)
     except ColltoolError:
         if drafted or now.ranks is None or not _can_run(job, now.fabric, ranks):
             raise

@@ -76,7 +76,8 @@ def slice_of_lattice(priced: PricedJob) -> Remarks:
 
 def device(priced: PricedJob) -> Remarks:
     """The device that computes, where the job does not name it."""
-    used, fabric = priced.job.draft.device, priced.whole_fabric
+    used = priced.job.draft.device
+    fabric = priced.whole_fabric
     if used is None:
         return
     if priced.job.device_from == "fabric":
@@ -119,7 +120,8 @@ def deduplicated_on_efa(priced: PricedJob) -> Remarks:
 
 def recompute_of_stack(priced: PricedJob) -> Remarks:
     """Recomputation that the stack does by default."""
-    stack, recompute = priced.job.draft.stack, priced.step.config.recompute
+    stack = priced.job.draft.stack
+    recompute = priced.step.config.recompute
     if stack is None or priced.job.file.recompute is not None or recompute == "none":
         return
     if recompute == stack.recompute:
@@ -129,7 +131,8 @@ def recompute_of_stack(priced: PricedJob) -> Remarks:
 
 def stack_choice(priced: PricedJob) -> Remarks:
     """Which stack of a family the job runs on, and why."""
-    stack, file = priced.step.config.stack, priced.job.file
+    stack = priced.step.config.stack
+    file = priced.job.file
     if stack is None or priced.step.config.compute is not None:
         return
     family = FAMILIES.get(family_of(stack.name))
@@ -151,7 +154,8 @@ def stack_choice(priced: PricedJob) -> Remarks:
 
 def power(priced: PricedJob) -> Remarks:
     """The power state that GEMMs run in."""
-    config, stage = priced.step.config, priced.step.slowest.compute
+    config = priced.step.config
+    stage = priced.step.slowest.compute
     layer = stage.moe or stage.dense
     if config.stack is None or config.device is None or layer is None or config.compute:
         return
@@ -222,7 +226,8 @@ def overlap_by_channels(priced: PricedJob) -> Remarks:
         # messages between stages count for nothing: they hold few channels for a short time
         if call.call.per == "border" or not call.hidden_s or not share_held(config, call):
             continue
-        dimension, units = call.call.dimension, units_held(call)
+        dimension = call.call.dimension
+        units = units_held(call)
         if units is None:
             assumed[dimension] = None
         else:
@@ -274,7 +279,8 @@ def padded_strides(priced: PricedJob) -> Remarks:
 
 def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
     """Yield the sizes that padding changed, such as ``ib of 16, priced on 15``."""
-    tier, other = fabric.tiers[-1], padded.tiers[-1]
+    tier = fabric.tiers[-1]
+    other = padded.tiers[-1]
     sizes = [(tier.name, tier.endpoints, other.endpoints)]
     for level, padded_level in zip(
         capabilities_of(tier).levels, capabilities_of(other).levels, strict=True

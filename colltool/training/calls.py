@@ -103,7 +103,8 @@ def _phases(config: ParallelConfig, operation: str, *, core: bool = False) -> tu
 def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     """Yield the calls of every micro-batch: attention's in all layers, others by kind of layer,
     and those of the vocabulary."""
-    shape, layout = config.shape, config.layout
+    shape = config.shape
+    layout = config.layout
     if shape is None:
         return
     cut = cut_of(config)
@@ -140,7 +141,8 @@ def _tensor_calls(config: ParallelConfig, shape: Shape, per: Per, operation: str
     sum of an input's gradient hides under the weight's gradient too (Megatron-Core,
     tensor_parallel/layers.py).
     """
-    sp, mode = config.layout.sp, config.overlap.tp
+    sp = config.layout.sp
+    mode = config.overlap.tp
     call = partial(
         Call,
         "tp",
@@ -199,7 +201,8 @@ def _context_calls(config: ParallelConfig, shape: Shape) -> Calls:
     All-gather: keys and values are gathered, their gradients reduce-scattered backward. Ulysses:
     four all-to-alls each way, of q, k, v and the output.
     """
-    layout, heads = config.layout, heads_of(shape, config.layout.tp)
+    layout = config.layout
+    heads = heads_of(shape, config.layout.tp)
     token = config.tokens * config.precision.activation_bytes
     block = (heads.k + heads.v) * token
     call = partial(Call, "cp", group=layout.group("cp"), per="layer")
@@ -245,13 +248,18 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
     An all-gather brings all tokens to all ranks, and a reduce-scatter their sums back.
     ``routed``: elements of a rank's tokens, T' h.
     """
-    layout, moe = config.layout, config.moe
+    layout = config.layout
+    moe = config.moe
     assert moe is not None
     row = dispatcher_of(layout)
     elements = routed * copies(layout, moe)
-    dispatch, combine, skew = A2A, A2A, moe.imbalance
+    dispatch = A2A
+    combine = A2A
+    skew = moe.imbalance
     if row is not None and row.copies == "all":
-        dispatch, combine, skew = AG, RS, 1.0
+        dispatch = AG
+        combine = RS
+        skew = 1.0
     combined_bytes = config.precision.activation_bytes
     exchange = partial(
         Call,
@@ -323,7 +331,9 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     if config.shard.shards_weights:
         yield from _fully_sharded_calls(config, stage)
         return
-    shard, row, grads = config.shard, config.shard.strategy, config.shard.grad_bytes
+    shard = config.shard
+    row = config.shard.strategy
+    grads = config.shard.grad_bytes
     for name, group, parameters in _by_replicas(config, trained_parameters(config, stage)):
         bucket = shard.bucket
         if bucket is None:
@@ -358,7 +368,8 @@ def _gradient_steps(
     sends one. Where part of the replicas share states (``inner``), the sums of their shards go
     across the others (``outer``).
     """
-    grads, weights = config.shard.grad_bytes, config.precision.param_bytes
+    grads = config.shard.grad_bytes
+    weights = config.precision.param_bytes
     if not config.shard.strategy.optimizer:
         yield AR, inner, "backward", grads, 1
         return
@@ -383,7 +394,8 @@ def _by_replicas(
 
     Dense gradients are summed over D c ranks, those of experts over the replicas of an expert.
     """
-    dense, experts = config.layout.group("cp", "dp"), config.layout.group("dp", experts=True)
+    dense = config.layout.group("cp", "dp")
+    experts = config.layout.group("dp", experts=True)
     if dense.ranks > 1 and parameters.dense:
         yield "dp", dense, parameters.dense
     if experts.ranks > 1 and parameters.experts:
@@ -413,7 +425,8 @@ def _unit_calls(
 ) -> Calls:
     """Yield the gathers of one layer's parameters, or of the ends', and the scatters of those that
     are trained."""
-    shard, source = config.shard, config.shard.strategy.source
+    shard = config.shard
+    source = config.shard.strategy.source
     passes: tuple[Phase, ...] = ("forward", "backward")
     if shard.gathers == 1:
         passes = ("forward",)
@@ -422,10 +435,12 @@ def _unit_calls(
     if config.overlap.dp:
         hides = "neighbour layer"
         summed_hides = "last backward"
-    frequency, each = per, 1
+    frequency = per
+    each = 1
     # without resharding the layers are gathered one after the other, once a step
     if not shard.reshard:
-        frequency, each = "step", layers
+        frequency = "step"
+        each = layers
     summed = {name: shard.grad_bytes * size for name, _, size in _by_replicas(config, trained)}
     for name, group, parameters in _by_replicas(config, gathered):
         inner, outer = _split_replicas(config, group)
@@ -454,7 +469,8 @@ def _unit_calls(
 def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
     """Yield the messages over a border each way: b s h w / c, with sequence parallelism a t-th of
     it; the slowest pair sets the time."""
-    shape, layout = config.shape, config.layout
+    shape = config.shape
+    layout = config.layout
     if layout.pp == 1 or shape is None:
         return
     call = partial(
@@ -477,7 +493,8 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
 
     The first is an all-reduce of V h / t between the first and the last stage.
     """
-    shape, layout = config.shape, config.layout
+    shape = config.shape
+    layout = config.layout
     call = partial(Call, per="step", phase="update")
     # a stage in the middle, or one with both ends, sends none
     if layout.pp > 1 and shape is not None and shape.tied and stage.embedding != stage.head:

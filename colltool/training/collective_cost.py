@@ -103,7 +103,8 @@ class CollectiveCostCache:
     """Prices of a fabric's collectives, each worked out once."""
 
     def __init__(self, fabric: Fabric, readings: ModelOptions | None = None) -> None:
-        self.fabric, self.readings = fabric, readings or ModelOptions()
+        self.fabric = fabric
+        self.readings = readings or ModelOptions()
         self._known: dict[_Key, CollectiveCost | ColltoolError] = {}
         self._in_strides: dict[int, Fabric] = {}
         self._shared: dict[Hashable, Any] = {}
@@ -202,7 +203,8 @@ class CollectiveCostCache:
 
         Under switches its ends cross no border that two neighbours do not cross.
         """
-        inside, ends = 1, group.members[-1]
+        inside = 1
+        ends = group.members[-1]
         for axis in capabilities_of(self.fabric.tiers[0]).axes:
             if inside == group.stride and ends < inside * axis.size:
                 return not (axis.is_ring and group.ranks == axis.size)
@@ -212,7 +214,8 @@ class CollectiveCostCache:
     def _pair_distances(self, group: RankGroup) -> list[int]:
         """Distances of neighbours among which the slowest pair is: inside a domain, and over the
         border of each larger one."""
-        stride, last = group.stride, group.members[-1]
+        stride = group.stride
+        last = group.members[-1]
         borders = {stride}
         inside = 1
         for tier in self.fabric.tiers:
@@ -277,7 +280,8 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     pairs cross it.
     """
     tier = fabric.tiers[-1]
-    kind, inside = capabilities_of(tier), fabric.ranks // tier.endpoints
+    kind = capabilities_of(tier)
+    inside = fabric.ranks // tier.endpoints
     nodes = stride // inside
     if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
         return fabric
@@ -320,7 +324,9 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
     if len(sizes) == len(fabric.tiers):
         return ()
     found: list[tuple[tuple[int, int], float]] = []
-    domain_ranks, rest, step = 1, ranks, stride
+    domain_ranks = 1
+    rest = ranks
+    step = stride
     for size in sizes:
         if step % size == 0:
             step //= size
@@ -428,7 +434,8 @@ def _collective_cost(
     priced: Price, row: AlgorithmEstimate, fabric: Fabric, pick: str
 ) -> CollectiveCost:
     """Return the cost of one row of a price; ``pick``: the library that chose it."""
-    moved_s, total_s = float(row.moved_s), float(row.total_s)
+    moved_s = float(row.moved_s)
+    total_s = float(row.total_s)
     # links are busy all the time that they carry bytes, also below their full rate
     stretch = 1 + float(row.short_s) / moved_s if moved_s else 1.0
     # a machine with a better share of bandwidth than its library's usual one takes less than moved_s

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import add
 from typing import NamedTuple, assert_never
 
 from colltool.training.model import Shape
@@ -91,12 +92,7 @@ class Times(NamedTuple):
 
     def plus(self, other: Times) -> Times:
         """Return the sum with other times."""
-        return Times(
-            self.forward_s + other.forward_s,
-            self.backward_s + other.backward_s,
-            self.again_s + other.again_s,
-            self.weight_s + other.weight_s,
-        )
+        return Times(*map(add, self, other))
 
     def times(self, factor: float) -> Times:
         return Times(*(factor * seconds for seconds in self))
@@ -268,7 +264,8 @@ def _computed_once(
 ) -> tuple[LayerTimes, float]:
     """Return the times of a layer without recomputation, and how many times as long its GEMMs take
     as alone."""
-    operations, stack = layer_operations(shape, cut, experts=experts), roofline.stack
+    operations = layer_operations(shape, cut, experts=experts)
+    stack = roofline.stack
     gemms = core = experts_times = Times()
     # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
     # parallelism the rest
@@ -293,13 +290,15 @@ def _computed_once(
     others_s = core.total_s + elementwise.total_s + routing.total_s
     slower = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
     if slower != 1:
-        gemms, experts_times = gemms.times(slower), experts_times.times(slower)
+        gemms = gemms.times(slower)
+        experts_times = experts_times.times(slower)
     return LayerTimes(gemms, core, elementwise, experts_times.plus(routing)), slower
 
 
 def routing_times(operations: Sequence[Operation], width: float, roofline: Roofline) -> Times:
     """Times of sorting tokens by expert and back, and of what routing takes beside its kernels."""
-    stack, routing = roofline.stack, Times()
+    stack = roofline.stack
+    routing = Times()
     for operation in operations:
         if operation.name == "experts":
             permuted_s = moved_s(stack.permute * operation.permuted * width, roofline)

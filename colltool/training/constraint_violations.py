@@ -25,7 +25,8 @@ _MAX_LISTED = 12  # divisors that a fix lists
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
     """Return what does not fit together; checks that need dp are skipped while ``layout.dp`` is 0,
     not known yet."""
-    model, shape = config.model, config.shape
+    model = config.model
+    shape = config.shape
     found = [
         *_device_and_stack(config),
         *_overlap_and_schedule(config),
@@ -48,7 +49,9 @@ def constraint_violations(config: ParallelConfig) -> list[Violation]:
 
 def _device_and_stack(config: ParallelConfig) -> Iterator[Violation]:
     """Check that the device and the stack have figures for the precision."""
-    device, stack, precision = config.device, config.stack, config.precision.compute
+    device = config.device
+    stack = config.stack
+    precision = config.precision.compute
     if device is None or stack is None or config.compute is not None:
         return
     path: KeyPath = ("precision", "compute")
@@ -136,7 +139,9 @@ def _mixers(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
 
 def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     """Check that tensor parallelism divides every size of the model."""
-    layout, path, kv = config.layout, ("layout", "tp"), shape.kv_heads
+    layout = config.layout
+    path = ("layout", "tp")
+    kv = shape.kv_heads
     for size, what in (
         (shape.heads, "heads"),
         (shape.hidden, "hidden size"),
@@ -162,7 +167,8 @@ def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
 
 def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     """Check that context parallelism divides the sequence, Ulysses also the heads."""
-    layout, path = config.layout, ("layout", "cp")
+    layout = config.layout
+    path = ("layout", "cp")
     if layout.cp == 1:
         return
     if shape.window and shape.windowed and shape.window < config.sequence:
@@ -191,7 +197,9 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
 
 def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     """Check that experts tile the ranks of a stage, and that their stages are those of attention."""
-    layout, moe, path = config.layout, shape.moe, ("layout", "ep")
+    layout = config.layout
+    moe = shape.moe
+    path = ("layout", "ep")
     if moe is None:
         if layout.ep > 1:
             yield Violation(
@@ -251,7 +259,8 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
 
 def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[Violation]:
     """Check the layers of stages that a job lists itself."""
-    stages, fewest = layout.stages, min(layout.stages)
+    stages = layout.stages
+    fewest = min(layout.stages)
     if len(stages) != layout.pp or sum(stages) != model.layers:
         what = (
             f"{len(stages)} stages of {sum(stages)} layers, and pp is {layout.pp}, the model"
@@ -308,7 +317,8 @@ def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterat
 
 def _shards(config: ParallelConfig) -> Iterator[Violation]:
     """Check that groups that share states tile the ranks with the same weight."""
-    layout, shard = config.layout, config.shard
+    layout = config.layout
+    shard = config.shard
     if layout.cp > 1 and layout.pp > 1:
         first, last = sorted(map(layout.order.index, ("cp", "dp")))
         if "pp" in layout.order[first:last]:
@@ -335,7 +345,9 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
 
 def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
     """Check that calls have something to hide under, and that the layout fits the schedule."""
-    layout, overlap, row = config.layout, config.overlap, config.pipeline
+    layout = config.layout
+    overlap = config.overlap
+    row = config.pipeline
     experts = ("overlap", "ep")
     if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
         yield Violation(
@@ -389,7 +401,8 @@ def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
 
 def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
     """Refuse overlap and compression of calls that a layout does not send."""
-    layout, asked = config.layout, config.overlap.asked
+    layout = config.layout
+    asked = config.overlap.asked
     one_replica = layout.dp and config.gradient_ranks == 1
     if "dp" in asked and one_replica:
         yield Violation(
@@ -433,7 +446,9 @@ def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
 def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
     """Refuse overlap under parts that given times do not have: of a layer attention, of a step
     layers."""
-    layout, overlap, times = config.layout, config.overlap, config.compute
+    layout = config.layout
+    overlap = config.overlap
+    times = config.compute
     if times is None:
         return
     if times.per_layer:

@@ -156,7 +156,8 @@ def exchange_cost(
     Raises:
         ColltoolError: the dispatcher does not run on the fabric, or the group has no place on it.
     """
-    layout, moe = config.layout, config.moe
+    layout = config.layout
+    moe = config.moe
     assert moe is not None
     group = layout.group("ep", experts=True)
     plain = costs.of(A2A, group, size, "ep")
@@ -289,7 +290,8 @@ def faster_dispatchers(
 
     ``now``: the cost of a dispatch whose send buffer has ``size`` bytes.
     """
-    layout, moe = config.layout, config.moe
+    layout = config.layout
+    moe = config.moe
     assert moe is not None
     costs = CollectiveCostCache(fabric)
     found = []

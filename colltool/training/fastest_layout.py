@@ -23,7 +23,6 @@ from colltool.training.compute_times import stage_times
 from colltool.training.files import Recomputed
 from colltool.training.job import Job
 from colltool.training.job_results import refuse_impossible_step
-from colltool.training.layout_constraints import Keep
 from colltool.training.layout_keys import pinning_keys
 from colltool.training.layout_prices import (
     FittingLayout,
@@ -57,18 +56,16 @@ def fastest_layout(
     job: Job,
     fabric: Fabric,
     ranks: int | None,
-    keep: Keep | None = None,
-    *,
     readings: ModelOptions | None = None,
 ) -> FastestLayout:
     """Return the best layout of :func:`search`, sooner: nothing is counted, and no ties are
     priced."""
-    request = search_request(job, fabric, ranks, keep)
+    request = search_request(job, fabric, ranks, None)
     prices = LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     priced = _BestFirst(request, prices).priced(running_watch())
     if not priced:
         # it refuses, with all reasons
-        values = search(job, fabric, ranks, keep, top=1, readings=readings)
+        values = search(job, fabric, ranks, top=1, readings=readings)
         return FastestLayout(values.best.choice, values.values)
     best = min(priced)
     refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
@@ -109,9 +106,12 @@ class _BestFirst:
     """
 
     def __init__(self, request: SearchRequest, prices: LayoutPrices) -> None:
-        self._request, self._space, self._prices = request, request.space, prices
+        self._request = request
+        self._space = request.space
+        self._prices = prices
         self._fitting = FittingLayouts(request, usual_headroom())
-        draft, overlap = request.job.draft, request.job.file.overlap
+        draft = request.job.draft
+        overlap = request.job.file.overlap
         on_ranks = draft.layout._replace(tp=1, cp=1, pp=1, dp=request.ranks)
         self._fixed_s, self._jitter = fixed_and_jitter(draft._replace(layout=on_ranks))
         # whether calls of a layer take as long on a single stage: groups are the same, and nothing
@@ -135,7 +135,8 @@ class _BestFirst:
                 self._least_s(shardings.sizes, compute_s) for shardings in split.alternatives
             )
             heappush(left, _Unexplored(least_s, next(order), split))
-        limit, opened = StepLimit(1, tie=0.0), 0
+        limit = StepLimit(1, tie=0.0)
+        opened = 0
         priced: list[LayoutFigures] = []
         while left and left[0].least_s <= limit.step_s:
             layouts = heappop(left).layouts
@@ -237,7 +238,8 @@ class _BestFirst:
         key = sizes.tp, sizes.ep, stage
         if key not in self._parameters:
             self._parameters[key] = stage_parameters(whole, stage)
-        parameters, layout = self._parameters[key], whole.layout
+        parameters = self._parameters[key]
+        layout = whole.layout
         least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
         if parameters.experts:
             replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))
@@ -258,7 +260,9 @@ class _BestFirst:
     def _state_bytes(self, replicas: int, pp: int, micro_batches: int) -> float:
         """Bytes a parameter in the sharding with the fewest; gradients of a single micro-batch may
         come once activations are gone, and adapters have states of their own."""
-        draft, pp, gradients = self._request.job.draft, min(pp, 2), micro_batches > 1
+        draft = self._request.job.draft
+        pp = min(pp, 2)
+        gradients = micro_batches > 1
         key = replicas, pp, gradients
         if key not in self._least_states:
             least = inf

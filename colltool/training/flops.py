@@ -33,7 +33,8 @@ def hardware_flops(config: ParallelConfig) -> float:
     The head is never recomputed: of a GPT 96 B s L h^2 (1 + s/12h + V/16Lh) has 3 of its forward
     passes (Narayanan 2021, arXiv:2104.04473).
     """
-    model, shape = config.model, config.shape
+    model = config.model
+    shape = config.shape
     assert model is not None
     assert shape is not None
     tokens = _tokens_of_step(config)

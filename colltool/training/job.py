@@ -87,7 +87,8 @@ class Job:
             self.name,
         )
         # a user's GEMM times are in no file
-        draft, stack = changed.draft, self.draft.stack
+        draft = changed.draft
+        stack = self.draft.stack
         if stack is not None and stack.measured and draft.stack is not None:
             draft = draft._replace(stack=draft.stack._replace(measured=stack.measured))
         job = replace(self, draft=draft, file=changed.file, reading=changed.reading)
@@ -237,7 +238,8 @@ def load_job(
     if is_model(str(job)):
         return drafted_job(str(job), overrides, short)
     file, name = find_job(job)
-    text, folder = read_text(file, "definition", name), Path(file).parent
+    text = read_text(file, "definition", name)
+    folder = Path(file).parent
     if _is_model_text(text, name):
         return drafted_job(file, overrides, short)
     return _job_of(_job_reading(text, name, folder, overrides, short), folder, stem_of(file))
@@ -354,7 +356,8 @@ def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     """Return the job of a reading, called ``stem`` where its file has no name; ManyErrors where it
     is not valid."""
     shipped = folder == preset_folder("jobs")
-    found, device_from = None, ""
+    found = None
+    device_from = ""
     if reading.model is not None:
         found = configuration(reading, reading.model, folder)
         # the device of a shipped job yields to the fabric's; one that a user wrote is meant

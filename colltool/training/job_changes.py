@@ -211,7 +211,8 @@ def sharded_weights(current: Situation) -> Changes:
 @proposal("time", parts=_GRADIENTS)
 def shards_inside_a_tier(current: Situation) -> Changes:
     """Gather weights on a faster tier, and sum gradients of the copies across, HSDP."""
-    shard, group = current.config.shard, current.config.layout.group("cp", "dp")
+    shard = current.config.shard
+    group = current.config.layout.group("cp", "dp")
     if current.config.layout.dp == 1 or not shard.shards_weights:
         return
     inside = 1
@@ -228,7 +229,8 @@ def hidden_calls(current: Situation) -> Changes:
     """Hide calls: tensor parallel ones under GEMMs in pieces, sums of gradients under the backward
     pass, messages between stages and tokens of experts under other micro-batches, and the messages
     of ring attention under attention."""
-    layout, overlap = current.config.layout, current.config.overlap
+    layout = current.config.layout
+    overlap = current.config.overlap
     possible = {
         "tp": layout.tp > 1 and layout.sp and overlap.tp != "split",
         "dp": not overlap.dp,
@@ -291,7 +293,8 @@ def compressed_gradients(current: Situation) -> Changes:
 @proposal("time")
 def tensor_groups_inside_a_domain(current: Situation) -> Changes:
     """Keep tensor parallelism inside the innermost domain, with more replicas."""
-    layout, domain = current.config.layout, current.fabric.tiers[0]
+    layout = current.config.layout
+    domain = current.fabric.tiers[0]
     factor, uneven = divmod(layout.tp, domain.endpoints)
     if factor > 1 and not uneven and layout.order[0] == "tp":
         for change in _resized(current, "tp", domain.endpoints):
@@ -324,7 +327,9 @@ def worst_dimension_further_in(current: Situation) -> Changes:
 @proposal("time", parts=("ep",))
 def experts_inside_a_domain(current: Situation) -> Changes:
     """Keep all-to-alls of experts inside the innermost domain, with fewer ranks each."""
-    layout, moe, domain = current.config.layout, current.config.moe, current.fabric.tiers[0]
+    layout = current.config.layout
+    moe = current.config.moe
+    domain = current.fabric.tiers[0]
     if moe is None or layout.ep == 1:
         return
     ranks = domain.endpoints // layout.group("ep", experts=True).stride
@@ -359,7 +364,8 @@ def other_context_parallelism(current: Situation) -> Changes:
 @proposal("time", parts=("bubble",))
 def more_chunks(current: Situation) -> Changes:
     """Take the next number of chunks that a search tries."""
-    layout, model = current.config.layout, current.config.model
+    layout = current.config.layout
+    model = current.config.model
     if model is None or layout.pp == 1 or layout.stages or not current.config.pipeline.from_layout:
         return
     for chunks in chunk_counts(model.layers, layout.pp):
@@ -372,7 +378,8 @@ def more_chunks(current: Situation) -> Changes:
 @proposal("time", parts=("bubble",))
 def weight_gradients_in_the_bubble(current: Situation) -> Changes:
     """Compute weight gradients in the bubble of the pipeline."""
-    layout, split = current.config.layout, current.config.pipeline.split
+    layout = current.config.layout
+    split = current.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
         label = remark("split_weight_gradients", schedule=split.upper())
         yield current.change(label, {"schedule": split})
@@ -425,7 +432,9 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
     Experts are still cut as a job does that says nothing of it, and chunks of a stage keep their
     layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
     """
-    job, config, before = current.job, current.config, current.config.layout
+    job = current.job
+    config = current.config
+    before = current.config.layout
     if dimension == "ep" and config.moe is None:
         return
     if dimension == "cp" and size > max(1, config.sequence // MIN_TOKENS):
@@ -500,7 +509,8 @@ def _rebucketed(index: int, listed: CallFile, current: Situation) -> Changes:
 def _in_buckets(current: Situation, index: int, listed: CallFile, bucket: float) -> Change:
     """Return a listed call in buckets of about so many bytes: whole tensors, or equal parts of
     each."""
-    key, primitive = f"calls.{index}", listed.primitive.label
+    key = f"calls.{index}"
+    primitive = listed.primitive.label
     parts = round(listed.size / bucket)
     if parts > 1:
         label = remark("split_calls", primitive=primitive, calls=parts)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from colltool.base.errors import ColltoolError, problems_of
 from colltool.definitions.field_types import Part
 from colltool.definitions.reader import Reading
-from colltool.training.files import Schedule, TensorOverlap
+from colltool.training.files import Schedule, TensorOverlap, values_of
 from colltool.training.files.job import JobFile, OverlapFile, ShardFile
 from colltool.training.files.presets import read_device, read_model, read_stack
 from colltool.training.model import TransformerModel, transformer_of
@@ -52,7 +52,8 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     # every named file is read first, so that all errors are in one report
     if unread_keys:
         return None
-    layout, batch = _layout(file, model), file.batch
+    layout = _layout(file, model)
+    batch = file.batch
     schedule = file.schedule or default_schedule(layout.virtual)
     return ParallelConfig(
         layout=layout,
@@ -64,10 +65,9 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
         schedule=schedule,
         **_recompute_fields(file, stack),
         optimizer=file.optimizer,
-        offload=Offload(file.offload.optimizer, file.offload.activations),
+        offload=Offload(**values_of(file.offload, Offload._fields)),
         lora=file.lora.rank if file.lora else 0,
-        # fields of both have the same names
-        precision=Precision(*(getattr(file.precision, name) for name in Precision._fields)),
+        precision=Precision(**values_of(file.precision, Precision._fields)),
         device=device,
         stack=stack,
         overlap=overlap_of(file.overlap, layout, schedule, stack),
@@ -140,13 +140,8 @@ def _compression(file: JobFile) -> Compression | None:
     if compression is None:
         return None
     return Compression(
-        on=compression.on,
-        scheme=compression.scheme,
-        block=compression.block,
-        keep=compression.keep,
-        warmup=compression.warmup,
+        **values_of(compression, ("on", "scheme", "block", "keep", "warmup", "extra_steps")),
         overhead_s=compression.overhead,
-        extra_steps=compression.extra_steps,
         realised=compression.ratio,
     )
 
@@ -203,7 +198,8 @@ def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
 
 def _missing_keys(file: JobFile) -> Iterator[_MissingKey]:
     """The keys that a job lacks."""
-    model, compute = file.model, file.compute
+    model = file.model
+    compute = file.compute
     if model is None and compute is None and not file.calls:
         yield _MissingKey(
             "model", "a job has a model, given times or plain calls", "model: llama3-70b"
@@ -251,20 +247,13 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
     layout = file.layout
     sp = layout.sp and layout.tp > 1
     experts = model is not None and model.shape is not None and model.shape.moe
+    as_given = ("tp", "cp", "cp_mode", "ep", "pp", "virtual", "order", "deduplicate", "dispatcher")
     return ParallelLayout(
-        tp=layout.tp,
+        **values_of(layout, as_given),
         sp=sp,
-        cp=layout.cp,
-        cp_mode=layout.cp_mode,
-        ep=layout.ep,
         etp=layout.etp or default_etp(layout.tp, sp=sp, experts=experts),
-        pp=layout.pp,
-        virtual=layout.virtual,
         dp=0 if layout.dp == "auto" else layout.dp,
-        order=layout.order,
         stages=layout.stages or (),
-        deduplicate=layout.deduplicate,
-        dispatcher=layout.dispatcher,
     )
 
 

@@ -157,7 +157,8 @@ class _GroupsOfCalls:
     """The groups of ranks on which calls of a job run."""
 
     def __init__(self, step: TrainingStep) -> None:
-        self.layout, self.stages = step.config.layout, len(step.stages)
+        self.layout = step.config.layout
+        self.stages = len(step.stages)
         self.stride = strides(self.layout.sizes(), self.layout.order)["pp"]
         self.groups = cache(self._groups)
 

@@ -143,7 +143,8 @@ def check_job(name: str) -> CheckedJob:
 
 def job_warnings(job: Job) -> Iterator[JobWarning]:
     """Yield what is allowed in a job, but costs time or is missing from the figures."""
-    config, layout = job.draft, job.draft.layout
+    config = job.draft
+    layout = job.draft.layout
     model = job.where(("model",))
     for part in config.model.left_out if config.model else ():
         yield JobWarning(model, remark("not_counted", part=part))
@@ -157,7 +158,8 @@ def job_warnings(job: Job) -> Iterator[JobWarning]:
 
 def _matrix_sides(config: ParallelConfig) -> dict[str, int]:
     """Sides of a model's matrices on a rank, by name."""
-    shape, layout = config.shape, config.layout
+    shape = config.shape
+    layout = config.layout
     if shape is None:
         return {}
     sides = {"hidden": shape.hidden}
@@ -198,7 +200,8 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
             ]
         )
     assert fabric_device is not None
-    stack, precision = draft.stack, draft.precision.compute
+    stack = draft.stack
+    precision = draft.precision.compute
     if stack is not None and isinstance(job.file.stack, str):
         meant = stack_of_job(job.file, fabric_device)
         if meant != stack.name:
@@ -221,7 +224,8 @@ def _refuse_other_device(job: Job, fabric: Fabric, fabric_device: Accelerator | 
     The same chip may have other memory, as H200 is H100; a device of the job's own counts by its
     generation.
     """
-    device, shipped = job.draft.device, preset_names("devices")
+    device = job.draft.device
+    shipped = preset_names("devices")
     assert device is not None
     if device.name == fabric.device:
         return

@@ -23,7 +23,7 @@ from colltool.training.layout_results import TIE, LayoutFigures
 from colltool.training.memory import memory_bytes
 from colltool.training.offload import with_offload
 from colltool.training.parallel_config import ParallelConfig, Shard
-from colltool.training.pipeline_stages import each_kind, pipeline_stages
+from colltool.training.pipeline_stages import PipelineStage, each_kind, once_a_kind, pipeline_stages
 from colltool.training.published import memory_error
 from colltool.training.search_request import Progress, SearchRequest
 from colltool.training.step_time import (
@@ -47,7 +47,8 @@ class StepLimit:
 
     def __init__(self, top: int | None, tie: float = TIE) -> None:
         self.step_s = inf
-        self._top, self._tie = top, tie
+        self._top = top
+        self._tie = tie
         self._least_s = inf
         self._best: list[float] = []  # a heap of the best steps, negative: the slowest first
 
@@ -85,7 +86,8 @@ class FittingLayouts:
     """
 
     def __init__(self, request: SearchRequest, headroom: float) -> None:
-        self.request, self.headroom = request, headroom
+        self.request = request
+        self.headroom = headroom
         self.valid = self.fit = 0
         device = request.job.draft.device
         assert device is not None  # without one nothing is searched
@@ -190,7 +192,8 @@ class LayoutPrices:
     def _least_step_s(self, config: ParallelConfig) -> float:
         if not config.pipeline.from_layout:
             return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
-        layout, stages = config.layout, pipeline_stages(config)
+        layout = config.layout
+        stages = pipeline_stages(config)
         shared = (
             layout.tp,
             layout.sp,
@@ -200,15 +203,16 @@ class LayoutPrices:
             config.micro_batch,
             config.recompute,
         )
-        passes = {}
-        for stage in each_kind(stages):
+
+        def compute_only(stage: PipelineStage) -> Pass:
             key = shared, stage.kind
             if key not in self._compute_passes:
                 uncast = without_casts(config)
                 times = with_offload(uncast, stage_times(uncast, stage))
                 self._compute_passes[key] = compute_pass(times)
-            passes[stage.kind] = self._compute_passes[key]
-        return passed_step_s(config, [passes[stage.kind] for stage in stages])
+            return self._compute_passes[key]
+
+        return passed_step_s(config, once_a_kind(stages, compute_only))
 
     def step(self, layout: FittingLayout, limit_s: float = inf) -> TrainingStep | None:
         """Return the step of a layout; None where a group cannot be placed on the fabric, or the
@@ -269,11 +273,10 @@ class LayoutPrices:
         """Whether micro-batches with their calls alone take longer than a limit."""
         if limit_s == inf:
             return False
-        stages = pipeline_stages(config)
-        passes = {}
-        for stage in each_kind(stages):
-            passes[stage.kind] = micro_batch_pass(config, stage, self.costs)
-        return passed_step_s(config, [passes[stage.kind] for stage in stages]) > limit_s
+        passes = once_a_kind(
+            pipeline_stages(config), lambda stage: micro_batch_pass(config, stage, self.costs)
+        )
+        return passed_step_s(config, passes) > limit_s
 
 
 def without_casts(config: ParallelConfig) -> ParallelConfig:

@@ -102,7 +102,8 @@ class _TwoPasses:
     """Progress of a search, which first sizes all layouts and then prices them."""
 
     def __init__(self, watch: Progress | None, sizes: int) -> None:
-        self._watch, self._sizes = watch, sizes
+        self._watch = watch
+        self._sizes = sizes
 
     def first(self, done: int, of: int) -> None:
         self._tell(done, of)
@@ -170,7 +171,9 @@ def _no_layout(fitting: FittingLayouts, prices: LayoutPrices) -> ColltoolError:
     """Return the error of a search without a layout: none can be placed on the fabric, none fits
     the memory, or none fits together."""
     request = fitting.request
-    job, kept, space = request.job, request.kept, request.space
+    job = request.job
+    kept = request.kept
+    space = request.space
     if prices.not_placed is not None:
         _, error = prices.not_placed
         fix = (

@@ -267,7 +267,8 @@ def layer_activations(
     sequence parallelism a t-th of it. Selective recomputation and fused attention keep all but the
     scores, recomputed modules all but what they store themselves.
     """
-    cut, flash = cut_of(config), config.stack is None or config.stack.flash
+    cut = cut_of(config)
+    flash = config.stack is None or config.stack.flash
     kept, working = _layer_bytes(shape, cut, config.recomputation, flash, experts)
     if config.recomputation.layers:
         kept = share * cut.width * cut.outside * shape.hidden + (1 - share) * working
@@ -347,7 +348,9 @@ def state_bytes(config: ParallelConfig, replicas: int) -> StateBytes:
     In bf16 with fp32 gradients DDP 2 + 4 + 12, ZeRO-1 6 + 12/D, ZeRO-2 2 + 16/D; FSDP 16/N, its
     fp32 weight is the master weight. Without master weights the optimizer updates those in bf16.
     """
-    shard, weight, states = config.shard, config.precision.param_bytes, config.optimizer_row.states
+    shard = config.shard
+    weight = config.precision.param_bytes
+    states = config.optimizer_row.states
     gradient = float(shard.grad_bytes)
     parts = shard.group or replicas
     has_master = config.precision.master != "none"

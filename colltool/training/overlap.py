@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from colltool.base.primitives import AG, P2P
 from colltool.training.calls import Call
@@ -20,9 +20,6 @@ from colltool.training.compression import compressed, is_compressed, times_fewer
 from colltool.training.compute_times import LayerTimes, StageTimes
 from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
-
-if TYPE_CHECKING:
-    pass
 
 # exposed share of a reduce-scatter under a GEMM in pieces: the last of Transformer Engine's four
 SPLIT_LEFT = 0.25

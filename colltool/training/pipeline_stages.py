@@ -10,13 +10,15 @@ they alternate with those that have experts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from colltool.base.primitives import ceil_div
 from colltool.training.model import dense_before, ends_of, layer_parameters
 from colltool.training.parallel_config import ParallelConfig
+
+Worked = TypeVar("Worked")
 
 
 class PipelineStage(NamedTuple):
@@ -49,6 +51,14 @@ def each_kind(stages: Iterable[PipelineStage]) -> list[PipelineStage]:
     return list({stage.kind: stage for stage in stages}.values())
 
 
+def once_a_kind(
+    stages: Sequence[PipelineStage], work_out: Callable[[PipelineStage], Worked]
+) -> list[Worked]:
+    """Return what a function works out for each stage; it is called once for those of a kind."""
+    by_kind = {stage.kind: work_out(stage) for stage in each_kind(stages)}
+    return [by_kind[stage.kind] for stage in stages]
+
+
 def ends_as_layers(config: ParallelConfig) -> bool:
     """Whether the embedding and the head each take the place of a layer: where p x v divides the
     layers only with them.
@@ -56,10 +66,12 @@ def ends_as_layers(config: ParallelConfig) -> bool:
     Megatron-Core's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split:
     the 126 layers of Llama 3.1 405B on 8 stages of 8 chunks.
     """
-    model, layout = config.model, config.layout
+    model = config.model
+    layout = config.layout
     if model is None or layout.stages or layout.pp == 1 or not config.pipeline.ends_as_layers:
         return False
-    chunks, places = layout.pp * layout.virtual, model.layers + 2
+    chunks = layout.pp * layout.virtual
+    places = model.layers + 2
     # with a single place a stage, the first and the last would have no layer
     return model.layers % chunks > 0 and places % chunks == 0 and places > layout.pp
 
@@ -82,7 +94,8 @@ def bubble_divisor(config: ParallelConfig) -> float:
 
     A bubble is as long as the longest chunk: of 20 layers in three chunks 7, so 20/7.
     """
-    model, v = config.model, config.layout.virtual
+    model = config.model
+    v = config.layout.virtual
     if v == 1 or model is None or config.folded or ends_as_layers(config):
         return float(v)
     longest = max(config.layout.stages or layers_of_stages(model.layers, config.layout.pp))
@@ -95,7 +108,8 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     Its dense layers come first, unless spread; with virtual stages a stage holds every p-th chunk of
     the model.
     """
-    model, layout = config.model, config.layout
+    model = config.model
+    layout = config.layout
     assert model is not None
     return _stages(
         model.layers,
@@ -178,7 +192,8 @@ class RankParameters(NamedTuple):
 
 def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParameters:
     """Parameters of one layer on a rank; without a shape an equal part of all parameters."""
-    model, layout = config.model, config.layout
+    model = config.model
+    layout = config.layout
     assert model is not None
     if model.shape is None:
         return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))

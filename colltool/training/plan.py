@@ -138,7 +138,9 @@ class Plan(Result):
     def error(self) -> PublishedError | None:
         """The error of plans of published runs under its stack, their sources left out; None where
         there are none like it, or times are given."""
-        setup, stack, model = self.setup, self.setup.stack, self.setup.model
+        setup = self.setup
+        stack = self.setup.stack
+        model = self.setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
         found = published_error(stack.name, moe=bool(model and model.moe_layers))
@@ -240,8 +242,10 @@ def plan(
     idle = list(idle_overrides(job, config))
     if idle:
         job.refuse(idle)
-    whole_fabric, fabric = fabric, job_slice(fabric, config.layout.ranks)
-    costs, plain = CollectiveCostCache(fabric, readings), job.plain_calls(config)
+    whole_fabric = fabric
+    fabric = job_slice(fabric, config.layout.ranks)
+    costs = CollectiveCostCache(fabric, readings)
+    plain = job.plain_calls(config)
     unfit = list(dispatcher_violations(config, costs))
     if unfit:
         job.refuse(unfit)

@@ -85,7 +85,8 @@ def _changes_of_job(current: Situation) -> Iterator[Proposal]:
     config = current.config
     listed: set[ParallelConfig] = set()
     for change in job_changes(current, "time"):
-        setup, values = change.setup, change.values | _speed_as_found(current)
+        setup = change.setup
+        values = change.values | _speed_as_found(current)
         # another proposal that is listed leads to the same
         if change.plain is None and setup in listed:
             continue

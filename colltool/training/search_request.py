@@ -32,7 +32,8 @@ class SearchRequest(NamedTuple):
 
 def search_request(job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None) -> SearchRequest:
     """Check what a user wants searched; ColltoolError where it cannot be."""
-    given, job = constraints_of(keep), on_fabric(job, fabric)
+    given = constraints_of(keep)
+    job = on_fabric(job, fabric)
     kept = with_overrides(job, given)
     kept_by = "keep" if given.values else "job_overrides"
     model, shape = _model_to_search(job)

@@ -51,7 +51,7 @@ from colltool.training.parallel_config import ParallelConfig, Shard
 from colltool.training.pipeline_stages import (
     PipelineStage,
     bubble_divisor,
-    each_kind,
+    once_a_kind,
     pipeline_stages,
 )
 from colltool.training.strategies import Pass, pipeline_s
@@ -173,11 +173,9 @@ def step_time(
             ("borders", view.borders), lambda: _sent(view.borders, placed_stages[0], costs, BORDERS)
         )
     # stages of one kind take the same time, so one of each kind is priced
-    by_kind = {
-        stage.kind: stage_step(config, view, stage, costs, plain, messages)
-        for stage in each_kind(placed_stages)
-    }
-    stages = tuple(by_kind[stage.kind] for stage in placed_stages)
+    stages = once_a_kind(
+        placed_stages, lambda stage: stage_step(config, view, stage, costs, plain, messages)
+    )
     last = max(stages, key=lambda stage: stage.tail_s)
     passes_s = pipeline_s(
         config.schedule,
@@ -196,7 +194,7 @@ def step_time(
             [stage.compute for stage in stages],
             max(stage.optimizer_s for stage in stages),
         ),
-        stages=stages,
+        stages=tuple(stages),
         slowest=max(stages, key=lambda stage: stage.passed.total_s),
         last=last,
         pipeline_s=passes_s,
@@ -338,7 +336,8 @@ def _exposed_once(
     communication overlap).
     """
     overhead_s = config.overlap.overhead_s
-    m, compute = config.micro_batches, times.all
+    m = config.micro_batches
+    compute = times.all
     # passes that a bucket of the last one may hide under
     passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
 
@@ -538,11 +537,13 @@ def calibrated(
 def _root(off: Callable[[float], float], guess: float, tolerance: float) -> float:
     """Zero of a rising function above 0, by regula falsi with the Illinois rule: the value at an
     end that stays twice is halved."""
-    low, below = 0.0, off(0.0)
+    low = 0.0
+    below = off(0.0)
     high = max(guess, 1.0)
     # twice as slow until the step is too long
     while (above := off(high)) < 0:
-        low, below = high, above
+        low = high
+        below = above
         high = 2 * high
     stayed = 0
     # a bound on the rounds; regula falsi closes in far sooner
@@ -552,12 +553,14 @@ def _root(off: Callable[[float], float], guess: float, tolerance: float) -> floa
         if abs(value) <= tolerance:
             break
         if value < 0:
-            low, below = middle, value
+            low = middle
+            below = value
             if stayed > 0:
                 above /= 2
             stayed = 1
         else:
-            high, above = middle, value
+            high = middle
+            above = value
             if stayed < 0:
                 below /= 2
             stayed = -1

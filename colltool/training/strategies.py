@@ -219,7 +219,8 @@ def _interleaved_layout(config: ParallelConfig) -> Violations:
 
 def _interleaved_batch(config: ParallelConfig) -> Violations:
     """Check that interleaved has a multiple of pp micro-batches."""
-    pp, m = config.layout.pp, config.micro_batches
+    pp = config.layout.pp
+    m = config.micro_batches
     if m % pp:
         sequences = pp * max(1, round(m / pp)) * config.micro_batch * config.layout.dp
         yield Violation(
@@ -255,7 +256,8 @@ def _dualpipe_layout(config: ParallelConfig) -> Violations:
 
 def _dualpipe_batch(config: ParallelConfig) -> Violations:
     """Check that DualPipe has an even number of micro-batches, at least pp."""
-    pp, m = config.layout.pp, config.micro_batches
+    pp = config.layout.pp
+    m = config.micro_batches
     if m % 2 or m < pp:
         what = (
             f"dualpipe feeds both ends: needs an even number of micro-batches, at least pp {pp},"

@@ -123,7 +123,8 @@ def least_share(step_s: Callable[[float], float], limit_s: float) -> float | Non
 
     Found by bisection, as a faster tier never takes longer.
     """
-    low, high = MIN_SHARE, MAX_SHARE
+    low = MIN_SHARE
+    high = MAX_SHARE
     if step_s(high) > limit_s:
         return None
     if step_s(low) <= limit_s:

@@ -69,7 +69,8 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     # ranks that share the states of a parameter
     dense_ranks = expert_ranks = config.shard.group or 1
     if config.shard.strategy.optimizer and not config.shard.group:
-        dense_ranks, expert_ranks = config.gradient_ranks, config.layout.expert_dp
+        dense_ranks = config.gradient_ranks
+        expert_ranks = config.layout.expert_dp
     own_parameters = parameters.dense / dense_ranks + parameters.experts / expert_ranks
     offloaded = config.offload.optimizer
     bytes_per_parameter = config.stack.optimizer_bytes * _moved(config) / MOVED_BY_ADAM

@@ -126,7 +126,8 @@ class ShardFile(Part):
 
     @model_check
     def _agrees(self) -> Iterator[FieldError]:
-        mode, row = self.mode, SHARDINGS[self.mode]
+        mode = self.mode
+        row = SHARDINGS[self.mode]
         if self.group is not None and not row.grouped and mode != "zero1":
             yield FieldError(
                 f"{mode} has no shard group", "mode: zero1 or hsdp, or leave group out", ("group",)

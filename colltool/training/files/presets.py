@@ -75,7 +75,8 @@ def _path_of(kind: Kind, name: str, folder: Path) -> str:
     beside = str(folder / name)
     if exists(beside):
         return beside
-    known, typed = preset_names(kind), printable(name)
+    known = preset_names(kind)
+    typed = printable(name)
     raise ColltoolError(
         f"no file and no shipped {kind.removesuffix('s')} is called '{typed}'",
         fix=f"{nearest(typed, known)} shipped: {', '.join(known)}; or a mapping".strip(),
