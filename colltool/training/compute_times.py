@@ -39,6 +39,7 @@ from colltool.training.roofline import (
     moved_s,
     power_limited,
 )
+from colltool.training.stack import Stack
 from colltool.training.strategies import Recomputation
 
 # times flash attention's forward operations (arXiv:2205.14135: scores are computed again)
@@ -248,14 +249,16 @@ def _layer_times(
     shape: Shape,
     cut: LayerCut,
     roofline: Roofline,
-    again: Recomputation,
+    recompute: Recomputation,
     experts: bool,
-    lora: int = 0,
+    lora: int,
 ) -> LayerTimes:
     """Model the times of a layer by the roofline of its operations."""
     layer, slower = _computed_once(shape, cut, roofline, experts, lora)
     operations = layer_operations(shape, cut, experts=experts)
-    return _with_recomputation(layer, operations, roofline, again, slower)
+    if recompute.layers:
+        return _with_layer_again(layer, operations, roofline, slower)
+    return _with_modules_again(layer, operations, roofline, recompute, slower)
 
 
 @lru_cache(maxsize=4096)
@@ -267,24 +270,19 @@ def _computed_once(
     operations = layer_operations(shape, cut, experts=experts)
     stack = roofline.stack
     gemms = core = experts_times = Times()
-    # kappa T h w, of which tensor parallelism splits what is in its regions, and sequence
-    # parallelism the rest
-    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
-    elements = stack.elementwise * tokens * shape.hidden
     for operation in operations:
-        elements += stack.elementwise_ffn * operation.share * operation.activated
         if operation.name == "experts":
             experts_times = _gemm_times(operation.gemms, roofline)
             continue
         gemms = gemms.plus(_gemm_times(operation.gemms, roofline).times(operation.share))
         if operation.core:
-            times = _core_times(operation, cut.width, roofline)
-            core = core.plus(times.times(operation.share))
+            core_times = _core_times(operation, cut.width, roofline)
+            core = core.plus(core_times.times(operation.share))
     if lora:
         adapter_times = _gemm_times(adapters(operations, lora), roofline)
         gemms = _without_weight_gradients(gemms).plus(adapter_times)
         experts_times = _without_weight_gradients(experts_times)
-    moved = moved_s(elements * cut.width, roofline)
+    moved = moved_s(_elements_moved(shape, cut, operations, stack) * cut.width, roofline)
     elementwise = Times(moved, stack.backward_elementwise * moved)
     routing = routing_times(operations, cut.width, roofline)
     others_s = core.total_s + elementwise.total_s + routing.total_s
@@ -293,6 +291,20 @@ def _computed_once(
         gemms = gemms.times(slower)
         experts_times = experts_times.times(slower)
     return LayerTimes(gemms, core, elementwise, experts_times.plus(routing)), slower
+
+
+def _elements_moved(
+    shape: Shape, cut: LayerCut, operations: Sequence[Operation], stack: Stack
+) -> float:
+    """Elements that the elementwise kernels of a layer move forward: kappa T h.
+
+    Tensor parallelism splits what is in its regions, and sequence parallelism the rest.
+    """
+    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
+    elements = stack.elementwise * tokens * shape.hidden
+    for operation in operations:
+        elements += stack.elementwise_ffn * operation.share * operation.activated
+    return elements
 
 
 def routing_times(operations: Sequence[Operation], width: float, roofline: Roofline) -> Times:
@@ -310,45 +322,53 @@ def routing_times(operations: Sequence[Operation], width: float, roofline: Roofl
     return routing
 
 
-def _with_recomputation(
+def _with_layer_again(
+    times: LayerTimes, operations: Sequence[Operation], roofline: Roofline, slower: float
+) -> LayerTimes:
+    """Return a layer that is computed again as a whole, but for the GEMMs that a compiler leaves
+    out; they take ``slower`` times as long as alone."""
+    again = LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
+    if roofline.stack.last_gemm_again:
+        return again
+    left_out_s = 0.0
+    for operation in operations:
+        for gemm in operation.gemms[len(_needed_again(operation, roofline)) :]:
+            left_out_s += slower * gemm_s(gemm, roofline)
+    return again._replace(gemms=again.gemms._replace(again_s=again.gemms.again_s - left_out_s))
+
+
+def _with_modules_again(
     times: LayerTimes,
     operations: Sequence[Operation],
     roofline: Roofline,
-    again: Recomputation,
+    recompute: Recomputation,
     slower: float,
 ) -> LayerTimes:
-    """Return a layer with the seconds of its recomputation, whose GEMMs take ``slower`` times as
-    long as alone."""
-    if again.layers:
-        whole = LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
-        if roofline.stack.last_gemm_again:
-            return whole
-        left_out_s = 0.0
-        for operation in operations:
-            for gemm in operation.gemms[len(_needed_again(operation, roofline)) :]:
-                left_out_s += slower * gemm_s(gemm, roofline)
-        return whole._replace(gemms=whole.gemms._replace(again_s=whole.gemms.again_s - left_out_s))
-    repeated_s = 0.0
+    """Return a layer of which attention's core or some modules are computed again; their GEMMs take
+    ``slower`` times as long as alone."""
+    gemms_s = 0.0
     for operation in operations:
         repeated: tuple[Gemm, ...] = ()
-        if again.operation(operation.name):
-            repeated = _needed_again(operation, roofline) if operation.name != "experts" else ()
-        elif "mla_up_proj" in again.modules:
+        if operation.name == "experts":
+            pass  # their time is apart
+        elif recompute.operation(operation.name):
+            repeated = _needed_again(operation, roofline)
+        elif "mla_up_proj" in recompute.modules:
             repeated = operation.up
         alone_s = sum(gemm_s(gemm, roofline) for gemm in repeated)
-        repeated_s += slower * operation.share * alone_s
+        gemms_s += slower * operation.share * alone_s
     share = 0.0
     names = [operation.name for operation in operations]
-    for module in again.modules:
+    for module in recompute.modules:
         if MODULE_IS_IN.get(module, "norms") in names:
             share += ELEMENTWISE_OF.get(module, 0.0)
     gemms, core, elementwise, experts = times
-    if again.core:
+    if recompute.core:
         core = core._replace(again_s=core.forward_s)
-    if again.operation("experts"):
+    if recompute.operation("experts"):
         experts = experts._replace(again_s=experts.forward_s)
     return LayerTimes(
-        gemms._replace(again_s=repeated_s),
+        gemms._replace(again_s=gemms_s),
         core,
         elementwise._replace(again_s=min(1.0, share) * elementwise.forward_s),
         experts,

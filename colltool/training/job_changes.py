@@ -24,7 +24,12 @@ from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, shard_of
 from colltool.training.layout_keys import changed_keys, possible_overlap
 from colltool.training.memory import memory
-from colltool.training.parallel_config import Compression, ParallelConfig, with_values
+from colltool.training.parallel_config import (
+    Compression,
+    ParallelConfig,
+    ParallelLayout,
+    with_values,
+)
 from colltool.training.registry import Use, members, proposal
 from colltool.training.search_space import MIN_TOKENS, chunk_counts
 from colltool.training.sentences import Remark, remark
@@ -220,7 +225,10 @@ def shards_inside_a_tier(current: Situation) -> Changes:
         inside *= tier.endpoints
         rows = inside // group.stride
         if 1 < rows < group.ranks and rows != shard.group:
-            values = {"shard.mode": "hsdp", "shard.group": rows}
+            values = {
+                "shard.mode": "hsdp",
+                "shard.group": rows,
+            }
             yield current.change(remark("shards_inside_tier", tier=tier.name), values)
 
 
@@ -239,16 +247,16 @@ def hidden_calls(current: Situation) -> Changes:
         "ep": not overlap.ep and current.config.micro_batches > 1,
     }
     for key, hides in possible.items():
-        parts: tuple[str, ...] = (key,)
-        if key == "dp":
-            parts = _GRADIENTS
+        parts = _GRADIENTS if key == "dp" else (key,)
         if hides and current.waits_for(*parts):
             # as of a job that asks for it
-            asked = {
-                f"overlap.{key}": _HIDDEN.get(key, True),
-                "overlap.asked": (*overlap.asked, key),
-            }
-            setup = with_values(current.config, asked)
+            setup = with_values(
+                current.config,
+                {
+                    f"overlap.{key}": _HIDDEN.get(key, True),
+                    "overlap.asked": (*overlap.asked, key),
+                },
+            )
             yield current.change(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
 
 
@@ -270,7 +278,10 @@ def other_buckets(current: Situation) -> Changes:
 def gradients_in_16_bits(current: Situation) -> Changes:
     """Send half the bytes of gradients."""
     if current.config.shard.grad_bytes == 4:
-        values = {"shard.grad_bytes": 2, "precision.grads": "bf16"}
+        values = {
+            "shard.grad_bytes": 2,
+            "precision.grads": "bf16",
+        }
         yield current.change(remark("gradients_in_16_bits"), values)
 
 
@@ -311,17 +322,25 @@ def worst_dimension_further_in(current: Situation) -> Changes:
     if not current.waits_for(worst):
         return
     layout = current.config.layout
-    first, *others = layout.order
-    rest = [axis for axis in layout.order if axis != worst]
-    second = (first, worst, *(axis for axis in others if axis != worst))
-    # innermost already
-    if first == worst:
-        second = layout.order
-    for order in sorted({(worst, *rest), second, _ORDER} - {layout.order}):
-        other = layout._replace(order=order)
-        now, then = (cut.group(worst, experts=worst == "ep") for cut in (layout, other))
+    now = layout.group(worst, experts=worst == "ep")
+    for order in _orders_with(worst, layout.order):
+        then = layout._replace(order=order).group(worst, experts=worst == "ep")
         if then.stride < now.stride:
             yield current.change(remark("further_in", dimension=worst), {"layout.order": order})
+
+
+def _orders_with(axis: str, order: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return other orders of ranks: with an axis innermost, with it in the second place, and the
+    usual one.
+
+    >>> _orders_with("dp", ("tp", "cp", "ep", "dp", "pp"))
+    [('dp', 'tp', 'cp', 'ep', 'pp'), ('tp', 'dp', 'cp', 'ep', 'pp')]
+    """
+    rest = [name for name in order if name != axis]
+    found = {(axis, *rest), _ORDER}
+    if order[0] != axis:
+        found.add((rest[0], axis, *rest[1:]))
+    return sorted(found - {order})
 
 
 @proposal("time", parts=("ep",))
@@ -370,7 +389,10 @@ def more_chunks(current: Situation) -> Changes:
         return
     for chunks in chunk_counts(model.layers, layout.pp):
         if chunks > layout.virtual:
-            values = {"layout.virtual": chunks, "schedule": "interleaved"}
+            values = {
+                "layout.virtual": chunks,
+                "schedule": "interleaved",
+            }
             yield current.change(remark("more_chunks", chunks=chunks), values)
             return
 
@@ -434,31 +456,22 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
     """
     job = current.job
     config = current.config
-    before = current.config.layout
     if dimension == "ep" and config.moe is None:
         return
     if dimension == "cp" and size > max(1, config.sequence // MIN_TOKENS):
         return
     layout = with_values(config, {f"layout.{dimension}": size}).layout
-    dp, rest = divmod(before.ranks, layout.tp * layout.cp * layout.pp)
+    dp, rest = divmod(config.layout.ranks, layout.tp * layout.cp * layout.pp)
     if rest:
         return
     layout = layout._replace(dp=dp)
     schedule = config.schedule
     if dimension == "tp":
-        if sp is None:
-            sp = size > 1 and (before.sp or before.tp == 1)
-        etp = min(before.etp, size)
-        if before.etp == default_etp(before.tp, sp=before.sp, experts=config.moe):
-            etp = default_etp(size, sp=sp, experts=config.moe)
-        layout = layout._replace(etp=etp, sp=sp)
+        layout = _with_tensor_groups(config, layout, sp)
     if dimension == "pp":
-        virtual = 1
-        if size > 1:
-            virtual = max(1, before.virtual * before.pp // size)
-        layout = layout._replace(virtual=virtual, stages=())
+        layout = _with_chunks(config.layout, layout)
         if config.pipeline.from_layout:
-            schedule = default_schedule(virtual)
+            schedule = default_schedule(layout.virtual)
     shard = shard_of(job.file.shard, layout, config.precision.grads)
     setup = config._replace(layout=layout, schedule=schedule, shard=shard)
     setup = setup._replace(overlap=possible_overlap(job.file.overlap, setup)[0])
@@ -466,6 +479,28 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
     if size == 1:
         label = remark("no_size", dimension=dimension.upper())
     yield current.change(label, dict(changed_keys(job, setup)), setup)
+
+
+def _with_tensor_groups(
+    config: ParallelConfig, layout: ParallelLayout, sp: bool | None
+) -> ParallelLayout:
+    """Return a layout of another tp with its sequence parallelism and experts' tp; ``sp`` None: as
+    before."""
+    before = config.layout
+    if sp is None:
+        sp = layout.tp > 1 and (before.sp or before.tp == 1)
+    etp = min(before.etp, layout.tp)
+    if before.etp == default_etp(before.tp, sp=before.sp, experts=config.moe):
+        etp = default_etp(layout.tp, sp=sp, experts=config.moe)
+    return layout._replace(etp=etp, sp=sp)
+
+
+def _with_chunks(before: ParallelLayout, layout: ParallelLayout) -> ParallelLayout:
+    """Return a layout of another pp whose chunks have as many layers as before."""
+    virtual = 1
+    if layout.pp > 1:
+        virtual = max(1, before.virtual * before.pp // layout.pp)
+    return layout._replace(virtual=virtual, stages=())
 
 
 @proposal("time", of="calls")

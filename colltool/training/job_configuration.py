@@ -247,12 +247,16 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
     layout = file.layout
     sp = layout.sp and layout.tp > 1
     experts = model is not None and model.shape is not None and model.shape.moe
+    # 0: it follows from the ranks
+    dp = 0
+    if layout.dp != "auto":
+        dp = layout.dp
     as_given = ("tp", "cp", "cp_mode", "ep", "pp", "virtual", "order", "deduplicate", "dispatcher")
     return ParallelLayout(
         **values_of(layout, as_given),
         sp=sp,
         etp=layout.etp or default_etp(layout.tp, sp=sp, experts=experts),
-        dp=0 if layout.dp == "auto" else layout.dp,
+        dp=dp,
         stages=layout.stages or (),
     )
 

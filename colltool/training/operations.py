@@ -237,21 +237,21 @@ def _recurrent(operation: Operation, rank: MixerSizes, cut: LayerCut) -> Operati
 
 
 def _ffn(
-    shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], whole: int
+    shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], width: int
 ) -> Operation:
     """Return an FFN of 2T n_m h f / t FLOPs, which keeps the gate and the input and output of the
     activation function."""
-    width = whole / cut.tp
+    on_rank = width / cut.tp
     inputs = shape.matrices - 1
     gemms = (
-        Gemm(cut.tokens, inputs * width, shape.hidden),
-        Gemm(cut.tokens, shape.hidden, width),
+        Gemm(cut.tokens, inputs * on_rank, shape.hidden),
+        Gemm(cut.tokens, shape.hidden, on_rank),
     )
-    stored = cut.tokens * width * (inputs * cut.width + cut.kept)
+    stored = cut.tokens * on_rank * (inputs * cut.width + cut.kept)
     if cut.copies:
         # the gate behind its activation function
-        stored += cut.tokens * width * (inputs - 1) * cut.width
-    return Operation(name, gemms, stored=stored, region=True, widths=(width,) * inputs)
+        stored += cut.tokens * on_rank * (inputs - 1) * cut.width
+    return Operation(name, gemms, stored=stored, region=True, widths=(on_rank,) * inputs)
 
 
 def adapters(operations: Sequence[Operation], rank: int) -> list[Gemm]:

@@ -178,16 +178,15 @@ class OverlapModel:
                 ends.append(call._replace(exposed_s=0.0 if gathered_again else call.total_s))
             else:
                 by_kind.setdefault((call.call.per, call.backward), []).append(call)
-        found: list[PricedCall] = []
-        kinds = {per for per, _ in by_kind}
-        # dense layers come before those with experts
-        first = "dense_layer" if "dense_layer" in kinds else min(kinds, default="")
+        hidden: list[PricedCall] = []
+        # dense layers come before those with experts, on the stage and by name
+        first_kind, _ = min(by_kind, default=("", False))
         for (per, backward), calls in sorted(by_kind.items(), key=itemgetter(0)):
             same_pass = [call for call in others if call.backward is backward]
-            found += self._gathers_of_layers(
-                calls, same_pass, backward=backward, outermost=per == first
+            hidden += self._gathers_of_layers(
+                calls, same_pass, backward=backward, outermost=per == first_kind
             )
-        return found + ends
+        return hidden + ends
 
     def _gathers_of_layers(
         self,
@@ -201,22 +200,24 @@ class OverlapModel:
         load_s = _load_s(calls)
         if not load_s:
             return list(calls)
-        first = calls[0]
+        # all are of one kind of layers, and cross the same tiers
+        example = calls[0]
         m = self.config.micro_batches
-        layer = self._layer(first.call)
+        layer = self._layer(example.call)
         cover_s = 0.0
         if layer is not None:
             times = layer.all
             cover_s = times.backward_s + times.again_s if backward else times.forward_s
         # layers of this kind on the stage
-        layers = first.call.calls / first.call.each / m
+        layers = example.call.calls / example.call.each / m
         passes = max(1, self.times.stage.layers) * m
         # calls that are exposed on other wires stretch the layer
-        wire = first.cost.wire
+        wire = example.cost.wire
         cover_s += sum(call.exposed_s / passes for call in others if call.cost.wire != wire)
         cover_s -= sum(call.hidden_s / passes for call in others if call.cost.wire == wire)
         covered_s = max(0.0, cover_s)
-        overflow_s = max(0.0, load_s - covered_s) * layers
+        overflow_s = max(0.0, load_s - covered_s)
+        overflow_s *= layers
         left_s = overflow_s
         if outermost:  # nothing is before the first gather, nothing behind the last scatter
             edge_s = load_s

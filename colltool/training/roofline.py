@@ -38,7 +38,8 @@ class Gemm(NamedTuple):
         width = BYTES[precision]
         # results stay in 16 bits where the inputs are in 8
         out = 4.0 if self.summed else max(2.0, width)
-        moved = width * (self.m * self.k + self.k * self.n)
+        inputs = self.m * self.k + self.k * self.n
+        moved = width * inputs
         moved += out * self.m * self.n
         return self.copies * moved
 
@@ -46,7 +47,8 @@ class Gemm(NamedTuple):
     def backward(self) -> tuple[Gemm, Gemm]:
         """The gradients of the input and of the weight."""
         of_input = self._replace(n=self.k, k=self.n)
-        return of_input, self._replace(m=self.n, n=self.k, k=self.m, summed=True)
+        of_weight = self._replace(m=self.n, n=self.k, k=self.m, summed=True)
+        return of_input, of_weight
 
 
 class Roofline(NamedTuple):
@@ -58,7 +60,8 @@ class Roofline(NamedTuple):
 
     def computing_s(self, flops: float, share: float) -> float:
         """Seconds of FLOPs at a share of the peak."""
-        return flops / (share * self.device.peak_flops(self.precision))
+        peak = self.device.peak_flops(self.precision)
+        return flops / (share * peak)
 
     def moving_s(self, size: float, share: float) -> float:
         """Seconds of bytes at a share of memory bandwidth."""
@@ -94,7 +97,8 @@ def _measured_ratio(gemm: Gemm, machine: Roofline) -> float:
     by_distance = []  # (distance, measured time over that of the stack)
     for row in machine.stack.measured:
         if row.precision == machine.precision:
-            distance = abs(log(gemm.m / row.m)) + abs(log(gemm.n / row.n))
+            distance = abs(log(gemm.m / row.m))
+            distance += abs(log(gemm.n / row.n))
             distance += abs(log(gemm.k / row.k))
             modelled_s = gemm_s(Gemm(row.m, row.n, row.k), stack_only)
             by_distance.append((distance, row.seconds / modelled_s))
@@ -191,7 +195,8 @@ def power_limited(gemms_s: float, others_s: float, machine: Roofline) -> float:
     GEMMs draw the most power. Where they take little of a layer the device keeps its clock; where
     they take nearly all of it, it runs at the clock of GEMMs without pause.
     """
-    sustained = dict(machine.stack.sustained).get(machine.device.generation, 1.0)
+    by_generation = dict(machine.stack.sustained)
+    sustained = by_generation.get(machine.device.generation, 1.0)
     if sustained == 1 or not gemms_s:
         return 1.0
     busy = gemms_s / (gemms_s + others_s)
