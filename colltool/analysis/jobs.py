@@ -24,7 +24,8 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.properties import Cost, cost_of
 from colltool.fabric.variants import ParameterRange, Place, with_values
 from colltool.training.adapted import fit_to_fabric
-from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.collective_cost import CollectiveCostCache
+from colltool.training.group_fit import job_slice
 from colltool.training.job import Job
 from colltool.training.plan import NO_EXTRAS, Plan, PlanExtras, PlannedCall, plan
 from colltool.training.sentences import sentence

@@ -12,7 +12,8 @@ from colltool.base.errors import ColltoolError
 from colltool.engines.files import LibraryFile
 from colltool.engines.lookup import find_library
 from colltool.engines.shipped import shipped_libraries
-from colltool.fabric.model import Fabric
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.variants import with_tiers
 from colltool.serving.deployment import Deployment
 from colltool.serving.results import Served, ServedChange
 
@@ -115,8 +116,9 @@ def _other_deployments(deployment: Deployment) -> Iterator[tuple[str, Deployment
 
 def _twice_as_fast(fabric: Fabric, wire: str) -> Fabric:
     """A fabric with twice the bandwidth of a tier."""
-    tiers = []
-    for tier in fabric.tiers:
-        changed = {"bandwidth": tier.bandwidth * 2} if tier.name == wire else {}
-        tiers.append(tier.model_copy(update=changed))
-    return fabric.model_copy(update={"tiers": tuple(tiers)})
+    only = [number for number, tier in enumerate(fabric.tiers) if tier.name == wire]
+    return with_tiers(fabric, _doubled, only)
+
+
+def _doubled(tier: Tier) -> Tier:
+    return tier.model_copy(update={"bandwidth": tier.bandwidth * 2})

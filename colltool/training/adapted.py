@@ -17,6 +17,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
+from colltool.fabric.variants import with_tiers
 from colltool.training.fastest_layout import fastest_layout
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.job import Job
@@ -161,9 +162,7 @@ def whole_domains(now: FittedJob) -> FittedJob:
         return now
     part = tier.model_copy(update={"size": used})
     change = remark("whole_domains", used=used, ranks=tier.endpoints, tier=tier.name)
-    return now.changed(
-        change, fabric=fabric.model_copy(update={"tiers": (part, *fabric.tiers[1:])})
-    )
+    return now.changed(change, fabric=with_tiers(fabric, lambda _: part, [0]))
 
 
 @proposal("layout")

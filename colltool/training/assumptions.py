@@ -14,8 +14,9 @@ from colltool.base.formatting import format_time, percent, shape_text
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.training.collective_cost import CollectiveCostCache, slice_of
+from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.dispatchers import dispatcher_of
+from colltool.training.group_fit import slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import USUAL_SHARE, share_held, units_held

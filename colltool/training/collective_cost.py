@@ -2,8 +2,7 @@
 
 :class:`CollectiveCostCache` prices each (primitive, group, bytes) once. A group of several axes is
 priced axis by axis, a point-to-point as its slowest pair. Where a group does not tile the fabric,
-it is priced on one that is padded to whole strides (:func:`in_strides`), along the axes of a
-lattice, or as the nearest pair. :func:`job_slice` cuts a lattice to the ranks of the job.
+:mod:`group_fit` says what is priced in its place.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, permutations
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from colltool.algorithms.registry import Choice
 from colltool.base.errors import ColltoolError, argument_text, localize
-from colltool.base.formatting import Shape
-from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive, ceil_div
+from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.library_pick import price_of_pick, with_library_choice
@@ -26,9 +24,9 @@ from colltool.estimate.nccl_hardware import channels_of
 from colltool.estimate.placement import GroupSpec, every_stride
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
-from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.network.group import sizes_of
+from colltool.training.group_fit import along_axes, in_strides, nearest_pair, reordered_axes
 from colltool.training.parallel_config import RankGroup
 
 Busy = tuple[tuple[str, float], ...]  # (tier, seconds)
@@ -73,6 +71,15 @@ class CollectiveCost(NamedTuple):
         busy = tuple((tier, factor * seconds) for tier, seconds in self.busy)
         energy_J = None if self.energy_J is None else factor * self.energy_J
         return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy, energy_J=energy_J)
+
+    def with_traffic_of(self, parts: Sequence[CollectiveCost]) -> CollectiveCost:
+        """The cost with the bytes, the energy and the schedules of several calls together."""
+        energies_J = [part.energy_J for part in parts if part.energy_J is not None]
+        return self._replace(
+            busy=sum_by_tier(chain.from_iterable(part.busy for part in parts)),
+            energy_J=sum(energies_J) if energies_J else None,
+            ran=tuple(chain.from_iterable(part.ran for part in parts)),
+        )
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -192,8 +199,8 @@ class CollectiveCostCache:
             return max(costs, key=lambda cost: cost.each_s)
         return _in_sequence(
             [
-                self._cost_of_ranks(kind, ranks, part)
-                for kind, ranks, part in axis_by_axis(primitive, group, size)
+                self._cost_of_ranks(part, ranks, part_bytes)
+                for part, ranks, part_bytes in axis_by_axis(primitive, group, size)
             ]
         )
 
@@ -236,13 +243,12 @@ class CollectiveCostCache:
         try:
             return self._placed_cost(primitive, ranks, size)
         except ColltoolError:
-            parts = along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks)
-            if not parts:
+            sharing = dict(along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks))
+            if not sharing:
                 raise
-        shared = dict(parts)
         costs = []
-        for kind, axis, part in axis_by_axis(primitive, RankGroup(tuple(shared)), size):
-            costs.append(self._placed_cost(kind, axis, part).scaled(shared[axis]))
+        for part, axis, part_bytes in axis_by_axis(primitive, RankGroup(tuple(sharing)), size):
+            costs.append(self._placed_cost(part, axis, part_bytes).scaled(sharing[axis]))
         return _in_sequence(costs)
 
     def _placed_cost(
@@ -255,153 +261,21 @@ class CollectiveCostCache:
         fabric = self._in_strides[stride]
         # the ranks of a job are numbered along the axes of a lattice
         group = GroupSpec(count, stride, in_order=True)
-        asked = (fabric, primitive, max(1.0, float(size)), group, self.readings)
-        picked = price_of_pick(*asked)
+        question = (fabric, primitive, max(1.0, float(size)), group, self.readings)
+        picked = price_of_pick(*question)
         if picked is not None:
             return _collective_cost(picked, picked.best, fabric, fabric.library_name)
-        (found,) = with_library_choice((price(*asked),), fabric, self.readings, required=False)
-        if found.library is None or found.library.runs is None:
-            return _collective_cost(found, found.best, fabric, "")
-        return _collective_cost(found, found.library.runs, fabric, found.library.name)
+        all_rows = price(*question)
+        (priced,) = with_library_choice((all_rows,), fabric, self.readings, required=False)
+        if priced.library is None or priced.library.runs is None:
+            return _collective_cost(priced, priced.best, fabric, "")
+        return _collective_cost(priced, priced.library.runs, fabric, priced.library.name)
 
     def padded_fabric(self, stride: int) -> Fabric | None:
         """The padded fabric that groups of a stride were priced on; None where they tile the fabric
         as it is."""
         found = self._in_strides.get(stride, self.fabric)
         return None if found is self.fabric else found
-
-
-def in_strides(fabric: Fabric, stride: int) -> Fabric:
-    """Return a fabric whose outermost tier holds whole strides, so that 35 nodes, or leaves of 18,
-    can have stages of 4 nodes.
-
-    The tier grows to the next whole stride, which changes no price of a group that ends before it.
-    The nodes under a switch shrink to whole strides, or to a part of one, so that slightly more
-    pairs cross it.
-    """
-    tier = fabric.tiers[-1]
-    kind = capabilities_of(tier)
-    inside = fabric.ranks // tier.endpoints
-    nodes = stride // inside
-    if kind.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
-        return fabric
-    size = ceil_div(tier.endpoints, nodes) * nodes
-    levels = []
-    for number, level in enumerate(kind.levels, 1):
-        outermost = number == len(kind.levels)
-        group = max(size, level.group) if outermost else _aligned(level.group, nodes)
-        levels.append(level.model_copy(update={"group": group}))
-    if size == tier.endpoints and tuple(levels) == kind.levels:
-        return fabric
-    changed: dict[str, object] = {"size": size}
-    if levels:
-        changed["levels"] = tuple(levels)
-    grown = tier.model_copy(update=changed)
-    return fabric.model_copy(update={"tiers": (*fabric.tiers[:-1], grown)})
-
-
-def _aligned(group: int, nodes: int) -> int:
-    """Nodes under a switch, rounded down to whole strides or to a divisor of a stride."""
-    if group >= nodes:
-        return group // nodes * nodes
-    return max(part for part in range(1, group + 1) if nodes % part == 0)
-
-
-# (ranks, stride) of each axis, and how many such groups share its links
-Parts = tuple[tuple[tuple[int, int], float], ...]
-
-
-def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
-    """Split a group along the axes of a fabric's lattices; empty where it does not tile them, or
-    there is no lattice.
-
-    Where a group has every ``step``-th rank of an axis, ``step`` interleaved groups share its links.
-    """
-    sizes: list[int] = []
-    for tier in fabric.tiers:
-        axes = capabilities_of(tier).axes
-        sizes += sizes_of(axes) if axes else [tier.endpoints]
-    if len(sizes) == len(fabric.tiers):
-        return ()
-    found: list[tuple[tuple[int, int], float]] = []
-    domain_ranks = 1
-    rest = ranks
-    step = stride
-    for size in sizes:
-        if step % size == 0:
-            step //= size
-        elif size % step:
-            return ()
-        else:
-            members = min(rest, size // step)
-            if members > 1:
-                found.append(((members, domain_ranks), float(step)))
-                if rest % members:
-                    return ()
-                rest //= members
-                step = 1
-        domain_ranks *= size
-    return tuple(found) if rest == 1 else ()
-
-
-def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
-    """Return the next farther pair for two ranks at a distance that no group of the fabric has,
-    such as the ends of a pipeline; empty for other groups."""
-    known = every_stride(fabric)
-    if ranks != 2 or not known:
-        return ()
-    near = min((apart for apart in known if apart >= stride), default=max(known))
-    return (((2, near), 1.0),)
-
-
-def job_slice(fabric: Fabric, ranks: int) -> Fabric:
-    """Return the fabric with its lattice cut to the slice that the ranks of a job take.
-
-    The fabric itself where they take all of it, or no slice has that many. Every group of the job
-    lies in the slice: 256 chips are 4x8x8, where tensor groups are no lines of 16.
-    """
-    domain_ranks = 1
-    for index, tier in enumerate(fabric.tiers):
-        if domain_ranks * tier.endpoints < ranks:
-            domain_ranks *= tier.endpoints
-            continue
-        kind = capabilities_of(tier)
-        if not kind.axes or ranks % domain_ranks or ranks == domain_ranks * tier.endpoints:
-            return fabric
-        part = kind.slice(ranks // domain_ranks)
-        if part is None:
-            return fabric
-        return fabric.model_copy(
-            update={"tiers": (*fabric.tiers[:index], part, *fabric.tiers[index + 1 :])}
-        )
-    return fabric
-
-
-def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
-    """Return the tier whose lattice :func:`job_slice` cut, and the shape of the slice; None where
-    it cut none."""
-    for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
-        if tier != part:
-            return tier, sizes_of(capabilities_of(part).axes)
-    return None
-
-
-def reordered_axes(fabric: Fabric, group: RankGroup) -> str:
-    """Return the override that orders the axes of a lattice so that a group is a box; empty where
-    no order does.
-
-    Every 8th rank of 4x8x8 is no box, every 8th of 8x8x4 is.
-    """
-    tier = fabric.tiers[0]
-    if len(fabric.tiers) > 1 or len(group.axes) > 1:
-        return ""
-    size, stride = group.axes[0]
-    shape = sizes_of(capabilities_of(tier).axes)
-    for other in sorted(set(permutations(shape)), reverse=True):
-        kind = capabilities_of(tier.model_copy(update={"shape": other, "wrap": None}))
-        if kind.takes_stride(stride) and kind.part(size, stride) is not None:
-            return f"{tier.name}.shape=[{','.join(map(str, other))}]"
-    return ""
 
 
 def axis_by_axis(
@@ -421,11 +295,11 @@ def axis_by_axis(
             fix="an order that sets them together",
         )
     found = []
-    for kind in (RS, AG) if primitive is AR else (primitive,):
+    for part in (RS, AG) if primitive is AR else (primitive,):
         bytes_left = size
         for axis in group.axes:
-            found.append((kind, axis, bytes_left))
-            if kind is not A2A:
+            found.append((part, axis, bytes_left))
+            if part is not A2A:
                 bytes_left /= axis[0]
     return found
 
@@ -476,13 +350,10 @@ def _in_sequence(parts: Sequence[CollectiveCost]) -> CollectiveCost:
     """Return the cost of collectives that run one after the other."""
     if len(parts) == 1:
         return parts[0]
-    energies_J = [part.energy_J for part in parts if part.energy_J is not None]
-    return parts[0]._replace(
+    together = parts[0].with_traffic_of(parts)
+    return together._replace(
         algorithm=" + ".join(part.algorithm for part in parts),
         latency_s=sum(part.latency_s for part in parts),
         bandwidth_s=sum(part.bandwidth_s for part in parts),
-        busy=sum_by_tier(chain.from_iterable(part.busy for part in parts)),
-        energy_J=sum(energies_J) if energies_J else None,
-        ran=tuple(chain.from_iterable(part.ran for part in parts)),
         channels=max((part.channels for part in parts if part.channels), default=None),
     )

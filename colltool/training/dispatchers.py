@@ -10,8 +10,7 @@ that it sends; :func:`dispatcher_violations` says why a dispatcher does not run 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from math import comb
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,7 +20,7 @@ from colltool.base.primitives import A2A, distinct
 from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache, sum_by_tier
+from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
 from colltool.training.files import DispatcherName
 from colltool.training.model import Moe
 from colltool.training.parallel_config import ParallelConfig, ParallelLayout, split_group
@@ -68,9 +67,9 @@ class Dispatcher(NamedTuple):
     startup_s: float = 0.0
     startup_per_node_s: float = 0.0
     messages_per_s: float = 0.0
-    inside: tuple[str, ...] = ()
-    across: tuple[str, ...] = ()
-    ranks: tuple[int, ...] = ()
+    inside: Sequence[str] = ()
+    across: Sequence[str] = ()
+    ranks: Sequence[int] = ()
     domain: int = 0
     why: str = ""
 
@@ -85,9 +84,7 @@ def _read_dispatchers() -> dict[str, Dispatcher]:
     text = (Path(__file__).parent / "data" / "dispatchers.toml").read_text(encoding="utf-8")
     rows = []
     for name, entry in tomllib.loads(text).items():
-        for key in ("inside", "across", "ranks"):
-            entry[key] = tuple(entry.get(key, ()))
-        rows.append(Dispatcher(**entry | {"name": name}))
+        rows.append(Dispatcher(**{"name": name, **entry}))
     return rows_for(DispatcherName, rows)
 
 
@@ -170,26 +167,46 @@ def exchange_cost(
         raise ColltoolError(problem.what, argument="job_overrides", fix=problem.fix)
     if not row.forwards:
         return _crowded(plain, costs.fabric, nodes, size)
-    token_bytes = size / copies(layout, moe)
+    return _forwarded(row, config, costs, plain, inner, size)
+
+
+def _forwarded(
+    row: Dispatcher,
+    config: ParallelConfig,
+    costs: CollectiveCostCache,
+    plain: CollectiveCost,
+    inner: int,
+    size: float,
+) -> CollectiveCost:
+    """Price an exchange that crosses once to a node, and is forwarded inside it.
+
+    Args:
+        plain: the all-to-all of the whole group.
+        inner: members of the group in a node.
+    """
+    layout = config.layout
+    moe = config.moe
+    assert moe is not None
+    group = layout.group("ep", experts=True)
+    nodes = max(1, group.ranks // inner)
     within_s = size * (inner - 1) / inner / _FORWARDED_BPS
     if nodes == 1:
         # NCCL's kernels reach no more of NVLink than these
         return _started(row, nodes, plain, (plain,), max(plain.bandwidth_s, within_s))
     inside, across = split_group(group, inner)
-    sent = token_bytes * node_copies(nodes, moe)
-    between = costs.of(A2A, across, sent, "ep")
+    copies_sent = node_copies(nodes, moe)
+    sent_bytes = size / copies(layout, moe) * copies_sent
+    between = costs.of(A2A, across, sent_bytes, "ep")
     between = between.scaled(max(1.0, _WITH_OWN_NODE * nodes / (nodes - 1)))
-    moved_s = max(between.bandwidth_s, within_s)
-    if inner == 1:
-        forwarded: tuple[CollectiveCost, ...] = ()
-    else:
-        forwarded = (costs.of(A2A, inside, size, "ep"),)
-        moved_s = max(moved_s, forwarded[0].bandwidth_s)
+    parts = [between]
+    if inner > 1:
+        parts.append(costs.of(A2A, inside, size, "ep"))
+    moved_s = max(within_s, *(part.bandwidth_s for part in parts))
     if row.messages_per_s:
         tokens = config.tokens / (layout.tp if layout.sp else 1)
-        messages = tokens * node_copies(nodes, moe) * (nodes - 1) / nodes
+        messages = tokens * copies_sent * (nodes - 1) / nodes
         moved_s = max(moved_s, messages / row.messages_per_s)
-    return _started(row, nodes, plain, (between, *forwarded), moved_s)
+    return _started(row, nodes, plain, parts, moved_s)
 
 
 def _once_a_node(layout: ParallelLayout, moe: Moe, inner: int) -> float:
@@ -215,7 +232,7 @@ def _started(
     row: Dispatcher,
     nodes: int,
     plain: CollectiveCost,
-    parts: tuple[CollectiveCost, ...],
+    parts: Sequence[CollectiveCost],
     moved_s: float,
 ) -> CollectiveCost:
     """Return the cost of parts that run at once, as a pipeline, after the dispatcher's start-up.
@@ -225,17 +242,13 @@ def _started(
     startup_s = row.startup_s
     if nodes > 1:
         startup_s += nodes * row.startup_per_node_s
-    energies_J = [part.energy_J for part in parts if part.energy_J is not None]
-    return plain._replace(
+    return plain.with_traffic_of(parts)._replace(
         algorithm=row.spoken,
         protocol="",
         pick="",
         latency_s=startup_s + max(part.latency_s for part in parts),
         bandwidth_s=moved_s,
         startup_s=startup_s,
-        busy=sum_by_tier(chain.from_iterable(part.busy for part in parts)),
-        energy_J=sum(energies_J) if energies_J else None,
-        ran=tuple(chain.from_iterable(part.ran for part in parts)),
     )
 
 

@@ -18,9 +18,10 @@ from colltool.base.errors import ColltoolError
 from colltool.base.result import running_watch
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
-from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.compute_times import stage_times
 from colltool.training.files import Recomputed
+from colltool.training.group_fit import job_slice
 from colltool.training.job import Job
 from colltool.training.job_results import refuse_impossible_step
 from colltool.training.layout_keys import pinning_keys

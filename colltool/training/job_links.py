@@ -18,7 +18,8 @@ from colltool.estimate.groups import flat_group, place, tier_group
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
-from colltool.training.collective_cost import PricedSchedule, in_strides
+from colltool.training.collective_cost import PricedSchedule
+from colltool.training.group_fit import in_strides
 from colltool.training.parallel_config import RankGroup, strides
 from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep

@@ -19,8 +19,9 @@ from colltool.base.formatting import counted, format_bytes, percent
 from colltool.base.result import running_watch
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
-from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.files import written
+from colltool.training.group_fit import job_slice
 from colltool.training.job import Job
 from colltool.training.job_results import refuse_impossible_step
 from colltool.training.layout_constraints import Keep

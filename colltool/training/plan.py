@@ -22,11 +22,12 @@ from colltool.estimate.results import Accuracy
 from colltool.fabric.expression import nodes_for
 from colltool.fabric.model import Fabric
 from colltool.training.assumptions import PricedJob, assumptions
-from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.compression import GradientCompression, gradient_compression
 from colltool.training.dispatchers import dispatcher_violations
 from colltool.training.flops import ideal_step_s
 from colltool.training.goodput import Failures, Goodput, goodput
+from colltool.training.group_fit import job_slice
 from colltool.training.job import Job, no_ranks
 from colltool.training.job_links import JobLinks, job_links
 from colltool.training.job_results import on_fabric, refuse_impossible_step

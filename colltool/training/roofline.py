@@ -111,8 +111,9 @@ def _measured_ratio(gemm: Gemm, machine: Roofline) -> float:
     weights = 0.0
     logarithms = 0.0
     for distance, ratio in by_distance[:NEIGHBOURS]:
-        weights += 1 / distance
-        logarithms += 1 / distance * log(ratio)
+        weight = 1 / distance
+        weights += weight
+        logarithms += weight * log(ratio)
     return exp(logarithms / weights)
 
 

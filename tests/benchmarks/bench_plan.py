@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 import yaml
 
 import colltool
-from colltool.training.collective_cost import CollectiveCostCache, job_slice
+from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.dispatchers import DISPATCHERS
+from colltool.training.group_fit import job_slice
 from colltool.training.memory import memory
 from colltool.training.step_time import step_time
 

@@ -9,7 +9,7 @@ from planning import dense, two_tiers
 
 import colltool
 from colltool.fabric.load import load_fabric
-from colltool.training.collective_cost import job_slice
+from colltool.training.group_fit import job_slice
 
 
 def job(**layout: Any) -> dict[str, Any]:

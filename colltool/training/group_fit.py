@@ -1,0 +1,165 @@
+"""Groups of a job on a fabric that they do not tile: what is priced in their place.
+
+The fabric is padded to whole strides (:func:`in_strides`), the group is split along the axes of a
+lattice (:func:`along_axes`), or a pair is the nearest one that there is (:func:`nearest_pair`).
+:func:`job_slice` cuts a lattice to the ranks of the job.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from colltool.base.formatting import Shape
+from colltool.base.primitives import ceil_div
+from colltool.estimate.placement import every_stride
+from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.topology import capabilities_of
+from colltool.fabric.variants import with_tiers
+from colltool.network.group import sizes_of
+from colltool.training.parallel_config import RankGroup
+
+
+def in_strides(fabric: Fabric, stride: int) -> Fabric:
+    """Return a fabric whose outermost tier holds whole strides, so that 35 nodes, or leaves of 18,
+    can have stages of 4 nodes.
+
+    The tier grows to the next whole stride, which changes no price of a group that ends before it.
+    The nodes under a switch shrink to whole strides, or to a part of one, so that slightly more
+    pairs cross it.
+    """
+    tier = fabric.tiers[-1]
+    abilities = capabilities_of(tier)
+    inside = fabric.ranks // tier.endpoints
+    nodes = stride // inside  # of a stride
+    if abilities.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
+        return fabric
+    size = ceil_div(tier.endpoints, nodes) * nodes
+    levels = []
+    for number, level in enumerate(abilities.levels, 1):
+        outermost = number == len(abilities.levels)
+        group = _aligned(level.group, nodes)
+        if outermost:
+            group = max(size, level.group)
+        levels.append(level.model_copy(update={"group": group}))
+    if size == tier.endpoints and tuple(levels) == abilities.levels:
+        return fabric
+    changed: dict[str, object] = {"size": size}
+    if levels:
+        changed["levels"] = tuple(levels)
+    grown = tier.model_copy(update=changed)
+    return with_tiers(fabric, lambda _: grown, [len(fabric.tiers) - 1])
+
+
+def _aligned(group: int, nodes: int) -> int:
+    """Nodes under a switch, rounded down to whole strides or to a divisor of a stride."""
+    if group >= nodes:
+        return group // nodes * nodes
+    return max(part for part in range(1, group + 1) if nodes % part == 0)
+
+
+# (ranks, stride) of each axis, and how many groups of the job share its links
+Parts = tuple[tuple[tuple[int, int], float], ...]
+
+
+def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
+    """Split a group along the axes of a fabric's lattices; empty where it does not tile them, or
+    there is no lattice.
+
+    Where a group has every ``step``-th rank of an axis, ``step`` interleaved groups share its links.
+    On 4x8 four ranks with stride 2 are two of the first axis, shared by two groups, times two of the
+    second: ((2, 1), 2.0) and ((2, 4), 1.0).
+    """
+    sizes: list[int] = []
+    for tier in fabric.tiers:
+        axes = capabilities_of(tier).axes
+        if axes:
+            sizes += sizes_of(axes)
+        else:
+            sizes.append(tier.endpoints)
+    if len(sizes) == len(fabric.tiers):
+        return ()
+    parts: list[tuple[tuple[int, int], float]] = []
+    domain_ranks = 1
+    rest = ranks
+    step = stride
+    for size in sizes:
+        # the group has no two members on this axis
+        if step % size == 0:
+            step //= size
+        elif size % step:
+            return ()
+        else:
+            members = min(rest, size // step)
+            if members > 1:
+                parts.append(((members, domain_ranks), float(step)))
+                if rest % members:
+                    return ()
+                rest //= members
+                step = 1
+        domain_ranks *= size
+    if rest > 1:
+        return ()
+    return tuple(parts)
+
+
+def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
+    """Return the next farther pair for two ranks at a distance that no group of the fabric has,
+    such as the ends of a pipeline; empty for other groups."""
+    known = every_stride(fabric)
+    if ranks != 2 or not known:
+        return ()
+    farther = [apart for apart in known if apart >= stride]
+    near = min(farther, default=max(known))
+    return (((2, near), 1.0),)
+
+
+def job_slice(fabric: Fabric, ranks: int) -> Fabric:
+    """Return the fabric with its lattice cut to the slice that the ranks of a job take.
+
+    The fabric itself where they take all of it, or no slice has that many. Every group of the job
+    lies in the slice: 256 chips are 4x8x8, where tensor groups are no lines of 16.
+    """
+    domain_ranks = 1
+    for index, tier in enumerate(fabric.tiers):
+        if domain_ranks * tier.endpoints < ranks:
+            domain_ranks *= tier.endpoints
+            continue
+        abilities = capabilities_of(tier)
+        if not abilities.axes or ranks % domain_ranks or ranks == domain_ranks * tier.endpoints:
+            return fabric
+        part = abilities.slice(ranks // domain_ranks)
+        if part is None:
+            return fabric
+        tiers = list(fabric.tiers)
+        tiers[index] = part
+        return fabric.model_copy(update={"tiers": tuple(tiers)})
+    return fabric
+
+
+def slice_of(fabric: Fabric, cut: Fabric) -> tuple[Tier, Shape] | None:
+    """Return the tier whose lattice :func:`job_slice` cut, and the shape of the slice; None where
+    it cut none."""
+    for tier, part in zip(fabric.tiers, cut.tiers, strict=True):
+        if tier != part:
+            return tier, sizes_of(capabilities_of(part).axes)
+    return None
+
+
+def reordered_axes(fabric: Fabric, group: RankGroup) -> str:
+    """Return the override that orders the axes of a lattice so that a group is a box; empty where
+    no order does.
+
+    Every 8th rank of 4x8x8 is no box, every 8th of 8x8x4 is.
+    """
+    tier = fabric.tiers[0]
+    if len(fabric.tiers) > 1 or len(group.axes) > 1:
+        return ""
+    size, stride = group.axes[0]
+    shape = sizes_of(capabilities_of(tier).axes)
+    for other in sorted(set(permutations(shape)), reverse=True):
+        reordered = tier.model_copy(update={"shape": other, "wrap": None})
+        abilities = capabilities_of(reordered)
+        if abilities.takes_stride(stride) and abilities.part(size, stride) is not None:
+            axes = ",".join(map(str, other))
+            return f"{tier.name}.shape=[{axes}]"
+    return ""
