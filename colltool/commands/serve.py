@@ -337,7 +337,8 @@ def model_of(job: AnyJob) -> TransformerModel:
 def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
     """Return the format of a model's weights: as asked, or as the checkpoint of its config.json."""
     from colltool.commands.reading import text_of
-    from colltool.serving.quantization import checkpoint_weights, uniform
+    from colltool.serving.checkpoint_weights import checkpoint_weights
+    from colltool.serving.quantization import uniform
 
     if weights is not None:
         return uniform(text_of(weights, "weights", "bf16").lower())
