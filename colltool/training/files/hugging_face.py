@@ -194,42 +194,58 @@ def _wrong_types(config: ModelConfig) -> Iterator[ConfigProblem]:
     for key in (*NUMBERS, *EITHER, *LISTS, *FLAGS):
         value = value_at(config.data, key)
         if value is None:
-            # a key of a mapping that is none
-            outer = key.partition(".")[0]
-            if outer != key and not isinstance(value_at(config.data, outer), Mapping | None):
-                expected = "a mapping"
-                value = value_at(config.data, outer)
-                key = outer
-            else:
-                continue
+            yield from _outer_is_no_mapping(config, key)
+        # as good as not given
         elif value == "auto" or (value is False and key not in FLAGS):
-            # as good as not given
             continue
-        elif key in INDICES:
-            expected = ""
-            if not _are_layers(value):
-                expected = "a list of numbers of layers"
-        elif key in FLAGS:
-            expected = "" if isinstance(value, bool) else "true or false"
-        elif key in LISTS:
-            expected = "" if _is_list(value) or isinstance(value, str) else "a list of layers"
-        elif key in EITHER and (_is_list(value) or isinstance(value, str)):
-            expected = ""
-        else:
-            numbers = value if isinstance(value, list) and value else [value]
-            expected = ""
-            if not all(map(_is_size, numbers)):
-                expected = f"a whole number from 0 to {MAX_DIMENSION}"
-            elif len(set(numbers)) > 1:
-                yield ConfigProblem(
-                    (*config.path, key),
-                    f"{key} differs from layer to layer, which is not modelled",
-                    MODEL_FILE,
-                )
-        if expected:
-            what = f"expected {expected}, got {_short_text(value)}"
-            path = (*config.path, *key.split("."))
-            yield ConfigProblem(path, what, f'write "{key}": {expected}', about_key=False)
+        elif not _has_type(key, value):
+            yield _wrong_value(config, key, value, _expected(key))
+        elif isinstance(value, list) and key in NUMBERS and len(set(value)) > 1:
+            what = f"{key} differs from layer to layer, which is not modelled"
+            yield ConfigProblem((*config.path, key), what, MODEL_FILE)
+
+
+def _outer_is_no_mapping(config: ModelConfig, key: str) -> Iterator[ConfigProblem]:
+    """The mapping that a key such as ``attn_config.kv_n_heads`` is in, where it is something else."""
+    outer = key.partition(".")[0]
+    value = value_at(config.data, outer)
+    if outer != key and not isinstance(value, Mapping | None):
+        yield _wrong_value(config, outer, value, "a mapping")
+
+
+def _has_type(key: str, value: Any) -> bool:
+    """Whether the value of a key is what it should be."""
+    if key in INDICES:
+        return _are_layers(value)
+    if key in FLAGS:
+        return isinstance(value, bool)
+    if key in (*LISTS, *EITHER) and (_is_list(value) or isinstance(value, str)):
+        return True
+    if key in LISTS:
+        return False
+    # of all layers, or of each
+    numbers = value if isinstance(value, list) and value else [value]
+    return all(map(_is_size, numbers))
+
+
+def _expected(key: str) -> str:
+    """What the value of a key should be, in words."""
+    if key in INDICES:
+        return "a list of numbers of layers"
+    if key in FLAGS:
+        return "true or false"
+    if key in LISTS:
+        return "a list of layers"
+    return f"a whole number from 0 to {MAX_DIMENSION}"
+
+
+def _wrong_value(config: ModelConfig, key: str, value: Any, expected: str) -> ConfigProblem:
+    return ConfigProblem(
+        (*config.path, *key.split(".")),
+        f"expected {expected}, got {_short_text(value)}",
+        f'write "{key}": {expected}',
+        about_key=False,
+    )
 
 
 def _are_layers(value: Any) -> bool:
@@ -343,25 +359,30 @@ def _is_sparse(config: ModelConfig) -> bool:
 
 
 def _operation(config: ModelConfig, word: str, layers: int, window: int | None) -> dict[str, Any]:
-    """Return an operation of a model file."""
+    """Return an operation of a model file, from its word such as ``attention in a window``."""
     kind = word.removesuffix(IN_A_WINDOW).removesuffix(IN_CHUNKS)
-    seen = config.size("window", word) or window if kind != word else None
+    if kind == word:
+        window = None
+    else:
+        window = config.size("window", word) or window
     if kind == "attention" and config.size("kv_rank"):
         kind = "latent attention"
         if _is_sparse(config):
             kind = "sparse attention"
             # the keys that it chooses are its window
-            seen = config.size("index_top_k")
-    sizes = {}
-    for size in dict.fromkeys((*KINDS[kind].needs, *config.entry.get("own", {}).get(word, {}))):
-        found = config.size(size, word)
-        if found is None and size not in ("heads", "kv_heads", "head_dim"):
-            found = config.size(size)
-        if found is not None and size != "window":
-            sizes[size] = found
-    entry = _without_none(operation=kind, layers=layers, window=seen or None)
+            window = config.size("index_top_k")
+    entry = _without_none(operation=kind, layers=layers, window=window or None)
     if word.endswith(IN_CHUNKS):
         entry["chunked"] = True
+    own = config.entry.get("own", {}).get(word, {})
+    sizes = {}
+    for name in dict.fromkeys((*KINDS[kind].needs, *own)):
+        size = config.size(name, word)
+        # those of attention are the model's unless given
+        if size is None and name not in ("heads", "kv_heads", "head_dim"):
+            size = config.size(name)
+        if size is not None and name != "window":
+            sizes[name] = size
     if sizes:
         entry["sizes"] = sizes
     return entry
