@@ -14,13 +14,12 @@ node. Ways of :mod:`colltool.serving.syncs` add what a sync takes beside its wir
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, log2
 from typing import ClassVar, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import P2P
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import Interval, interval_of
 from colltool.estimate.placement import GroupSpec, every_stride
@@ -73,7 +72,7 @@ class ReshardWay(NamedTuple):
         return max(parts, key=lambda part: parts[part])
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Resharded(Result):
     """Times to move ``bytes`` of weights, the fastest way first; no way is faster than ``least_s``.
 

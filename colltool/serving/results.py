@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.engines.files import EXPERTS, LibraryFile, Mode
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
@@ -223,7 +222,7 @@ class ServedChange(NamedTuple):
     estimated_tokens_per_s: float | None = None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class Served(Result):
     """Least times of a served model, and what its network takes of them.
 
@@ -310,7 +309,7 @@ class Served(Result):
         return None if self.capacity_bytes is None else self.memory_bytes <= self.capacity_bytes
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class ServeList(Result):
     """Deployments side by side; those of a search are ordered best first."""
 

@@ -4,14 +4,13 @@ stated errors of kernels."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import exp, log
 from random import Random
 from statistics import NormalDist, quantiles
 from typing import ClassVar, NamedTuple
 
 from colltool.analysis.what_if import draws
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.fabric.model import Fabric
 from colltool.fabric.variants import ParameterRange, with_values
 from colltool.serving.results import Served
@@ -32,7 +31,7 @@ class ServedBar(NamedTuple):
         return abs(self.high_s - self.low_s)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class ServeSpread(Result):
     """A token's network time under uncertain numbers.
 

@@ -154,9 +154,14 @@ def whole_domains(now: FittedJob) -> FittedJob:
     them whole."""
     fabric = now.fabric
     tier = now.fabric.tiers[0]
-    kind = capabilities_of(tier)
+    abilities = capabilities_of(tier)
     used = _power_below(tier.endpoints)
-    if used in (tier.endpoints, 1, 2, 4) or kind.axes or kind.levels or len(fabric.tiers) == 1:
+    if (
+        used in (tier.endpoints, 1, 2, 4)
+        or abilities.axes
+        or abilities.levels
+        or len(fabric.tiers) == 1
+    ):
         return now
     if now.ranks is not None and now.ranks > fabric.ranks // tier.endpoints * used:
         return now

@@ -113,10 +113,10 @@ def deduplicated_on_efa(priced: PricedJob) -> Remarks:
     """The library that deduplicates where a job names none, and DeepEP does not run."""
     layout = priced.step.config.layout
     if layout.ep > 1 and layout.deduplicate and layout.dispatcher is None:
-        row = dispatcher_of(layout, priced.fabric)
-        if row is not None:
+        dispatcher = dispatcher_of(layout, priced.fabric)
+        if dispatcher is not None:
             other = argument_text("job_overrides", ["layout.deduplicate=false"])
-            yield remark("deduplicated_on_efa", dispatcher=row.spoken, other=other)
+            yield remark("deduplicated_on_efa", dispatcher=dispatcher.spoken, other=other)
 
 
 def recompute_of_stack(priced: PricedJob) -> Remarks:

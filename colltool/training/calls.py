@@ -251,12 +251,12 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
     layout = config.layout
     moe = config.moe
     assert moe is not None
-    row = dispatcher_of(layout)
+    dispatcher = dispatcher_of(layout)
     elements = routed * copies(layout, moe)
     dispatch = A2A
     combine = A2A
     skew = moe.imbalance
-    if row is not None and row.copies == "all":
+    if dispatcher is not None and dispatcher.copies == "all":
         dispatch = AG
         combine = RS
         skew = 1.0
@@ -266,7 +266,7 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
         "ep",
         group=layout.group("ep", experts=True),
         per="moe_layer",
-        source=row.source if row is not None else DISPATCHERS["deepep"].source,
+        source=(dispatcher or DISPATCHERS["deepep"]).source,
         hides=HIDES_EXPERTS[config.overlap.ep],
         skew=skew,
     )
@@ -332,13 +332,13 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         yield from _fully_sharded_calls(config, stage)
         return
     shard = config.shard
-    row = config.shard.strategy
+    sharding = config.shard.strategy
     grads = config.shard.grad_bytes
     for name, group, parameters in _by_replicas(config, trained_parameters(config, stage)):
         bucket = shard.bucket
         if bucket is None:
             bucket = DDP_BUCKET
-            if row.optimizer:
+            if sharding.optimizer:
                 bucket = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads
         inner, outer = _split_replicas(config, group)
         for primitive, ranks, phase, width, share in _gradient_steps(config, inner, outer):
@@ -353,7 +353,7 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
                     size / share,
                     "step",
                     phase,
-                    source=row.source,
+                    source=sharding.source,
                     each=count,
                     hides=hides,
                 )

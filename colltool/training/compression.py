@@ -45,33 +45,38 @@ def ratio(
 RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
 
 
-def ratio_of(given: Compression) -> float:
+def ratio_of(compression: Compression) -> float:
     """The realised ratio where a job gives it, else that of the scheme's format."""
-    if given.realised is not None:
-        return given.realised
-    return ratio(given.scheme, block=given.block, keep=given.keep, warmup=given.warmup)
+    if compression.realised is not None:
+        return compression.realised
+    return ratio(
+        compression.scheme,
+        block=compression.block,
+        keep=compression.keep,
+        warmup=compression.warmup,
+    )
 
 
 def times_fewer(config: ParallelConfig) -> float:
     """How many times fewer bytes a job sends: the ratio for the width of its elements, at least 1,
     or the realised one."""
-    given = config.compression
-    assert given is not None
-    if given.realised is not None:
-        return given.realised
+    compression = config.compression
+    assert compression is not None
+    if compression.realised is not None:
+        return compression.realised
     # schemes give their ratio for elements of 4 bytes
     width: float = config.precision.activation_bytes
-    if given.on == "dp":
+    if compression.on == "dp":
         width = config.shard.grad_bytes
-    return max(1.0, ratio_of(given) * width / 4)
+    return max(1.0, ratio_of(compression) * width / 4)
 
 
-def is_compressed(given: Compression, call: Call) -> bool:
+def is_compressed(compression: Compression, call: Call) -> bool:
     """Whether a call is compressed: on dp only gradients, not the gathered weights; on other
     dimensions everything."""
-    if given.on == "dp":
+    if compression.on == "dp":
         return call.dimension in ("dp", "expert dp") and call.primitive is not AG
-    return call.dimension == given.on
+    return call.dimension == compression.on
 
 
 def compressed(
@@ -142,28 +147,28 @@ def gradient_compression(
     Raises:
         ColltoolError: the compressed dimension sends nothing.
     """
-    given = config.compression
-    if given is None:
+    compression = config.compression
+    if compression is None:
         return None
     calls = [call for stage in plain_step.stages for call in stage.sent]
-    compressed_calls = [call for call in calls if is_compressed(given, call.call)]
+    compressed_calls = [call for call in calls if is_compressed(compression, call.call)]
     if not compressed_calls:
         raise ColltoolError(
-            f"compression is on {given.on}, and no collective of the job is of it",
+            f"compression is on {compression.on}, and no collective of the job is of it",
             fix="another dimension of compression.on, or no compression",
         )
     longest = max(compressed_calls, key=lambda call: call.each_s)
     sent_ratio = times_fewer(config)
     each_s, largest_s = compressed(
-        longest.each_s, sent_ratio, given.overhead_s, fixed_s=longest.cost.latency_s
+        longest.each_s, sent_ratio, compression.overhead_s, fixed_s=longest.cost.latency_s
     )
     break_even = 0.0
     if step.step_s:
         network_s = plain_step.step_s - plain_step.control_s, step.step_s - step.control_s
         break_even = break_even_extra_steps(step.control_s, *network_s)
     return GradientCompression(
-        given=given,
-        ratio=ratio_of(given),
+        given=compression,
+        ratio=ratio_of(compression),
         times_fewer=sent_ratio,
         each_s=each_s,
         plain_each_s=longest.each_s,

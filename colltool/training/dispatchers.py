@@ -110,10 +110,10 @@ def copies(layout: ParallelLayout, moe: Moe) -> float:
 
     k, one for each rank with any of its experts, or one for every rank.
     """
-    row = dispatcher_of(layout)
-    if row is not None and row.copies == "all":
+    dispatcher = dispatcher_of(layout)
+    if dispatcher is not None and dispatcher.copies == "all":
         return float(layout.ep)
-    if row is not None and row.copies == "expert":
+    if dispatcher is not None and dispatcher.copies == "expert":
         return float(moe.top_k)
     return rank_copies(layout.ep, moe)
 
@@ -160,18 +160,18 @@ def exchange_cost(
     plain = costs.of(A2A, group, size, "ep")
     inner = _members_of_node(costs.fabric, plain)
     nodes = max(1, group.ranks // inner)
-    row = dispatcher_of(layout, costs.fabric)
-    if row is None:
+    dispatcher = dispatcher_of(layout, costs.fabric)
+    if dispatcher is None:
         return plain.scaled(_once_a_node(layout, moe, inner))
     for problem in dispatcher_violations(config, costs):
         raise ColltoolError(problem.what, argument="job_overrides", fix=problem.fix)
-    if not row.forwards:
+    if not dispatcher.forwards:
         return _crowded(plain, costs.fabric, nodes, size)
-    return _forwarded(row, config, costs, plain, inner, size)
+    return _forwarded(dispatcher, config, costs, plain, inner, size)
 
 
 def _forwarded(
-    row: Dispatcher,
+    dispatcher: Dispatcher,
     config: ParallelConfig,
     costs: CollectiveCostCache,
     plain: CollectiveCost,
@@ -192,7 +192,7 @@ def _forwarded(
     within_s = size * (inner - 1) / inner / _FORWARDED_BPS
     if nodes == 1:
         # NCCL's kernels reach no more of NVLink than these
-        return _started(row, nodes, plain, (plain,), max(plain.bandwidth_s, within_s))
+        return _started(dispatcher, nodes, plain, (plain,), max(plain.bandwidth_s, within_s))
     inside, across = split_group(group, inner)
     copies_sent = node_copies(nodes, moe)
     sent_bytes = size / copies(layout, moe) * copies_sent
@@ -202,11 +202,11 @@ def _forwarded(
     if inner > 1:
         parts.append(costs.of(A2A, inside, size, "ep"))
     moved_s = max(within_s, *(part.bandwidth_s for part in parts))
-    if row.messages_per_s:
+    if dispatcher.messages_per_s:
         tokens = config.tokens / (layout.tp if layout.sp else 1)
         messages = tokens * copies_sent * (nodes - 1) / nodes
-        moved_s = max(moved_s, messages / row.messages_per_s)
-    return _started(row, nodes, plain, parts, moved_s)
+        moved_s = max(moved_s, messages / dispatcher.messages_per_s)
+    return _started(dispatcher, nodes, plain, parts, moved_s)
 
 
 def _once_a_node(layout: ParallelLayout, moe: Moe, inner: int) -> float:
@@ -229,7 +229,7 @@ def _crowded(plain: CollectiveCost, fabric: Fabric, nodes: int, size: float) -> 
 
 
 def _started(
-    row: Dispatcher,
+    dispatcher: Dispatcher,
     nodes: int,
     plain: CollectiveCost,
     parts: Sequence[CollectiveCost],
@@ -239,11 +239,11 @@ def _started(
 
     ``plain``: the all-to-all of the whole group, for where it lies.
     """
-    startup_s = row.startup_s
+    startup_s = dispatcher.startup_s
     if nodes > 1:
-        startup_s += nodes * row.startup_per_node_s
+        startup_s += nodes * dispatcher.startup_per_node_s
     return plain.with_traffic_of(parts)._replace(
-        algorithm=row.spoken,
+        algorithm=dispatcher.spoken,
         protocol="",
         pick="",
         latency_s=startup_s + max(part.latency_s for part in parts),
@@ -321,28 +321,32 @@ def faster_dispatchers(
     return found
 
 
-def _obstacle(row: Dispatcher, layout: ParallelLayout, fabric: Fabric, inner: int) -> str:
+def _obstacle(dispatcher: Dispatcher, layout: ParallelLayout, fabric: Fabric, inner: int) -> str:
     """Why a dispatcher does not run for a layout on a fabric; empty where it does."""
     ranks = layout.ep * layout.etp
     crossed = []
     if inner > 1:
-        crossed.append((_medium(fabric, 0), row.inside))
+        crossed.append((_medium(fabric, 0), dispatcher.inside))
     if inner < layout.ep:
-        crossed.append((_network(fabric), row.across))
+        crossed.append((_network(fabric), dispatcher.across))
     for medium, known_media in crossed:
         # wires of which nothing is known are taken at the user's word
         if medium and known_media and medium not in known_media:
-            return f"{row.spoken} does not run over {medium}: {row.why}"
-    if row.ranks and ranks not in row.ranks:
-        known = ", ".join(map(str, row.ranks))
-        return f"{row.spoken} has no configuration for {ranks} ranks: it has {known}"
-    if row.inside and inner == 1:
-        return f"{row.spoken} forwards inside nodes, and each rank here is on a node of its own"
+            return f"{dispatcher.spoken} does not run over {medium}: {dispatcher.why}"
+    if dispatcher.ranks and ranks not in dispatcher.ranks:
+        known = ", ".join(map(str, dispatcher.ranks))
+        return f"{dispatcher.spoken} has no configuration for {ranks} ranks: it has {known}"
+    if dispatcher.inside and inner == 1:
+        return (
+            f"{dispatcher.spoken} forwards inside nodes, and each rank here is on a node of its own"
+        )
     # the ranks that share an expert take part
     in_node = min(inner * layout.etp, ranks)
-    if row.domain and (in_node > row.domain or in_node < min(ranks, row.domain)):
+    if dispatcher.domain and (
+        in_node > dispatcher.domain or in_node < min(ranks, dispatcher.domain)
+    ):
         return (
-            f"{row.spoken} takes {row.domain} ranks of a node, and {in_node} of this exchange are"
+            f"{dispatcher.spoken} takes {dispatcher.domain} ranks of a node, and {in_node} of this exchange are"
             " in one"
         )
     return ""

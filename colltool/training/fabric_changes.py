@@ -71,13 +71,13 @@ def oversubscription(fabric: Fabric) -> Knobs:
     """Less oversubscription of all levels of a tier at once, or more of one level; a share is one
     over it."""
     for number, tier in enumerate(fabric.tiers):
-        kind = capabilities_of(tier)
-        thin = [level.name for level in kind.classes if level.oversubscription > 1]
-        if kind.levels and thin:
+        abilities = capabilities_of(tier)
+        thin = [level.name for level in abilities.classes if level.oversubscription > 1]
+        if abilities.levels and thin:
             at = partial(_oversubscribed, fabric, number, thin)
             label = remark("non_blocking_tier", tier=tier.name)
             yield Knob(tier.name, number, at, 1.0, faster=(label, 1.0))
-        for level in kind.levels[1:]:
+        for level in abilities.levels[1:]:
             yield Knob(
                 tier.name,
                 number,

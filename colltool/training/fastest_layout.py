@@ -84,7 +84,7 @@ class _Shardings(NamedTuple):
 class _LayerSplit(NamedTuple):
     """Layouts that split a layer alike, with one recomputation."""
 
-    whole: ParallelConfig  # on a single stage
+    single_stage: ParallelConfig  # on a single stage
     alternatives: list[_Shardings]
 
 
@@ -131,7 +131,7 @@ class _BestFirst:
         order = count()
         left: list[_Unexplored] = []
         for split in splits:
-            compute_s = self._compute_s(split.whole)
+            compute_s = self._compute_s(split.single_stage)
             least_s = min(
                 self._least_s(shardings.sizes, compute_s) for shardings in split.alternatives
             )
@@ -147,7 +147,7 @@ class _BestFirst:
             if watch is not None:
                 watch(opened, len(splits))
             opened += 1
-            with_calls_s = self._with_calls_s(layouts.whole)
+            with_calls_s = self._with_calls_s(layouts.single_stage)
             for shardings in layouts.alternatives:
                 least_s = self._least_s(shardings.sizes, with_calls_s)
                 heappush(left, _Unexplored(least_s, next(order), shardings))
@@ -171,11 +171,11 @@ class _BestFirst:
         """Sort all sizes that may fit by how they split a layer."""
         by_split: dict[Sizes, list[tuple[int, Sizes]]] = {}
         for number, sizes in enumerate(self._request.sizes):
-            whole = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
-            by_split.setdefault(whole, []).append((number, sizes))
+            single_stage = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
+            by_split.setdefault(single_stage, []).append((number, sizes))
         found = []
-        for whole, alike in by_split.items():
-            unsharded = without_casts(self._space.config(whole))
+        for single_stage, alike in by_split.items():
+            unsharded = without_casts(self._space.config(single_stage))
             for recompute in self._space.recomputes:
                 config = unsharded._replace(recompute=recompute)
                 layer_bytes = least_layer_bytes(config)
@@ -187,7 +187,7 @@ class _BestFirst:
                     found.append(_LayerSplit(config, alternatives))
         return found
 
-    def _least_s(self, sizes: Sizes, whole_s: float) -> float:
+    def _least_s(self, sizes: Sizes, model_s: float) -> float:
         """The lower bound of a step whose stages all take the mean of what the whole model takes
         for a micro-batch, W: m W/p + (W - W/p)/v, with what is fixed and jitters on top.
 
@@ -195,33 +195,33 @@ class _BestFirst:
         in the passes and at most once less in the bubble of the others.
         """
         draft = self._request.job.draft
-        mean_s = whole_s / sizes.pp
+        mean_s = model_s / sizes.pp
         passes_s = mean_s * self._micro_batches(sizes)
         if draft.pipeline.from_layout:
-            passes_s += (whole_s - mean_s) / sizes.virtual
+            passes_s += (model_s - mean_s) / sizes.virtual
         return (1 + self._jitter) * (passes_s + self._fixed_s)
 
-    def _compute_s(self, whole: ParallelConfig) -> float:
+    def _compute_s(self, single_stage: ParallelConfig) -> float:
         """Compute of a micro-batch on a single stage."""
-        (stage,) = pipeline_stages(whole)
+        (stage,) = pipeline_stages(single_stage)
         try:
-            return compute_pass(stage_times(whole, stage)).total_s
+            return compute_pass(stage_times(single_stage, stage)).total_s
         except ColltoolError:
             return 0.0  # what the device cannot do is refused as a layout
 
-    def _with_calls_s(self, whole: ParallelConfig) -> float:
+    def _with_calls_s(self, single_stage: ParallelConfig) -> float:
         """A micro-batch on a single stage with the calls of its layers, where other stages have the
         same."""
         if self._same_calls:
-            (stage,) = pipeline_stages(whole)
+            (stage,) = pipeline_stages(single_stage)
             try:
-                return micro_batch_pass(whole, stage, self._prices.costs).total_s
+                return micro_batch_pass(single_stage, stage, self._prices.costs).total_s
             except ColltoolError:
                 pass  # what cannot be placed is refused as a layout
-        return self._compute_s(whole)
+        return self._compute_s(single_stage)
 
     def _may_fit(
-        self, whole: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
+        self, single_stage: ParallelConfig, sizes: Sizes, layer_bytes: tuple[float, float]
     ) -> bool:
         """Whether what the first stage keeps and its states fit, in the sharding with the fewest.
 
@@ -238,9 +238,9 @@ class _BestFirst:
             return False
         key = sizes.tp, sizes.ep, stage
         if key not in self._parameters:
-            self._parameters[key] = stage_parameters(whole, stage)
+            self._parameters[key] = stage_parameters(single_stage, stage)
         parameters = self._parameters[key]
-        layout = whole.layout
+        layout = single_stage.layout
         least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
         if parameters.experts:
             replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))

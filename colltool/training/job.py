@@ -159,11 +159,11 @@ class Job:
                 return dp
         return 0
 
-    def refuse(self, found: list[Violation]) -> None:
+    def refuse(self, violations: list[Violation]) -> None:
         """Raise ManyErrors, with each violation at its place in the file or at its override."""
         # a reading of the same source raises what is refused in it
         again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
-        for violation in found:
+        for violation in violations:
             again.refuse(violation.path, violation.what, violation.fix)
         again.result()
 
@@ -282,8 +282,8 @@ def _with_model(job: JobSource, model_file: str) -> JobSource:
     text = read_text(file, "definition", name)
     if _is_model_text(text, name):
         return path
-    found = sourced(text, name)[0].data
-    return {**found, "model": path} if isinstance(found, dict) else job
+    content = sourced(text, name)[0].data
+    return {**content, "model": path} if isinstance(content, dict) else job
 
 
 def is_model(name: str) -> bool:
@@ -356,30 +356,30 @@ def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
     """Return the job of a reading, called ``stem`` where its file has no name; ManyErrors where it
     is not valid."""
     shipped = folder == preset_folder("jobs")
-    found = None
+    config = None
     device_from = ""
     if reading.model is not None:
-        found = configuration(reading, reading.model, folder)
+        config = configuration(reading, reading.model, folder)
         # the device of a shipped job yields to the fabric's; one that a user wrote is meant
         if reading.model.device is not None:
             overridden = any(key.split(".")[0] == "device" for key, _ in reading.overrides)
             device_from = "default" if shipped and not overridden else "job"
-        if found is not None and not refuse_incomplete_job(reading, reading.model):
-            checked = found if device_from == "job" else found._replace(device=None)
+        if config is not None and not refuse_incomplete_job(reading, reading.model):
+            checked = config if device_from == "job" else config._replace(device=None)
             for violation in constraint_violations(checked) or invalid_overlaps(checked):
                 reading.refuse(violation.path, violation.what, violation.fix)
     file = reading.result()
-    assert found is not None  # nothing was refused
+    assert config is not None  # nothing was refused
     return Job(
         name=file.name or stem or "job",
         description=file.description,
-        draft=found,
+        draft=config,
         energy=file.energy,
         steps=file.steps,
         measured_step_s=file.measured.step if file.measured else None,
         measured_memory_bytes=file.measured.memory if file.measured else None,
         overrides=reading.overrides,
-        model_name=found.model.name if found.model else "",
+        model_name=config.model.name if config.model else "",
         device_from=device_from,
         shipped=shipped,
         folder=folder,

@@ -219,9 +219,9 @@ class LayoutPrices:
         step is longer than the limit."""
         # ZeRO-2 sends what ZeRO-1 sends, and is tried right after it: they share a price
         config = layout.config
-        row = config.shard.strategy
+        sharding = config.shard.strategy
         but_shard = config._replace(shard=config.shard._replace(mode="ddp"))
-        sent = (row.optimizer, row.weights, row.grouped, but_shard, layout.plain)
+        sent = (sharding.optimizer, sharding.weights, sharding.grouped, but_shard, layout.plain)
         if sent != self._last_sent:
             self._last_step = self._price(layout, limit_s)
             self._last_sent = sent

@@ -139,33 +139,31 @@ def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[
     All activations are there before any gradient is, and all gradients once the activations are
     gone, unless gradients wait for those of further micro-batches or have buffers of their own.
     """
-    states = _states(config, stage)
-    gradients = states.pop("gradients")
-    waiting = {"weights": states["weights"], "optimizer": states["optimizer"]}
-    with_gradients = {"weights": states["weights"], "gradients": gradients}
-    with_gradients["optimizer"] = states["optimizer"]
-    passing: dict[str, float] = {}
+    with_gradients = _states(config, stage)
+    before_gradients = {part: size for part, size in with_gradients.items() if part != "gradients"}
+    stay = gradients_stay(config)
+    transient: dict[str, float] = {}
     if config.shard.shards_weights:
-        passing["gathered layers"] = gathered_bytes(config, stage)
+        transient["gathered layers"] = gathered_bytes(config, stage)
     elif casts := cast_bytes(config, stage):
-        passing["cast weights"] = casts
-    always = with_gradients if gradients_stay(config) else waiting
+        transient["cast weights"] = casts
     if config.shape is None:
         # what its layers keep is not known
-        yield with_gradients | passing
+        yield with_gradients | transient
         return
     kept, layer = _activations(config, config.shape, stage)
     recomputed: dict[str, float] = {}
     if config.recomputation.layers and stage.layers:
         recomputed["layer computed again"] = layer
-    backward = always | passing | {"activations": kept}
+    states = with_gradients if stay else before_gradients
+    backward = states | transient | {"activations": kept}
     if stage.head:
         yield backward | {"logits": loss_bytes(config, config.shape)}
     if recomputed or not stage.head:
         yield backward | recomputed
-    if always is waiting:
+    if not stay:
         last = recomputed or {"activations": layer}
-        yield with_gradients | passing | last
+        yield with_gradients | transient | last
 
 
 def gradients_stay(config: ParallelConfig) -> bool:
@@ -183,9 +181,9 @@ def _with_runtime(config: ParallelConfig, parts: dict[str, float]) -> dict[str, 
     stack = config.stack
     if stack is None:
         return parts
-    passing = sum(size for part, size in parts.items() if part in TRANSIENT)
-    if passing and stack.allocator:
-        parts["allocator"] = stack.allocator * passing
+    transient = sum(size for part, size in parts.items() if part in TRANSIENT)
+    if transient and stack.allocator:
+        parts["allocator"] = stack.allocator * transient
     parts["runtime"] = stack.runtime_bytes + stack.group_bytes * groups_of(config)
     return parts
 
@@ -278,41 +276,41 @@ def layer_activations(
 # cached, as layouts of a search differ in little that a layer depends on
 @lru_cache(maxsize=4096)
 def _layer_bytes(
-    shape: Shape, cut: LayerCut, again: Recomputation, flash: bool, experts: bool
+    shape: Shape, cut: LayerCut, recompute: Recomputation, flash: bool, experts: bool
 ) -> tuple[float, float]:
     """Bytes of one layer for one micro-batch: kept without full recomputation, and at most."""
     operations = layer_operations(shape, cut, experts=experts)
-    whole = sum(operation.share * operation.stored for operation in operations)
+    kept = sum(operation.share * operation.stored for operation in operations)
     scores = 0.0
     if not flash:
         for operation in operations:
             # a recurrence has none
             if operation.keys > 1:
                 scores += SCORE_BYTES * operation.share * operation.scores
-    working = whole + scores
+    working = kept + scores
     for operation in operations:
-        whole -= operation.share * _bytes_not_kept(operation, shape, again)
-    if not again.core:
-        whole += scores
-    return whole, working
+        kept -= operation.share * _bytes_not_kept(operation, shape, recompute)
+    if not recompute.core:
+        kept += scores
+    return kept, working
 
 
-def _bytes_not_kept(operation: Operation, shape: Shape, again: Recomputation) -> float:
+def _bytes_not_kept(operation: Operation, shape: Shape, recompute: Recomputation) -> float:
     """Bytes of an operation that are not kept because a module is recomputed.
 
     Two of a norm's four parts, as its output is computed again; of an activation function one of
     the parts of its FFN; of latent attention what is computed from its bottlenecks.
     """
-    if again.operation(operation.name):
+    if recompute.operation(operation.name):
         return operation.stored
-    if operation.name == "norms" and "layernorm" in again.modules:
+    if operation.name == "norms" and "layernorm" in recompute.modules:
         return operation.stored / 2
-    if operation.name in ("experts", "shared expert") and "moe_act" in again.modules:
+    if operation.name in ("experts", "shared expert") and "moe_act" in recompute.modules:
         inputs = 0.0
         if operation.name == "experts" and shape.moe is not None:
             inputs = 2 * (shape.moe.latent or shape.hidden) / shape.moe.ffn
         return operation.stored / (shape.matrices + inputs)
-    return operation.up_stored if "mla_up_proj" in again.modules else 0.0
+    return operation.up_stored if "mla_up_proj" in recompute.modules else 0.0
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
@@ -355,8 +353,8 @@ def state_bytes(config: ParallelConfig, replicas: int) -> StateBytes:
     parts = shard.group or replicas
     has_master = config.precision.master != "none"
     if shard.strategy.weights:
-        whole = MASTER if has_master and not config.lora else weight
-        return StateBytes(whole / parts, gradient / parts, states / parts)
+        kept = MASTER if has_master and not config.lora else weight
+        return StateBytes(kept / parts, gradient / parts, states / parts)
     if has_master and weight != MASTER:
         states += MASTER
     if shard.strategy.gradients:

@@ -33,10 +33,8 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
 def _stretched(
     config: ParallelConfig, layer: LayerTimes | None, *, experts: bool
 ) -> LayerTimes | None:
-    """Return a layer that waits for the link to the host; as it is where no rate is known."""
+    """Return a layer that waits for the link to the host; as it is without a device."""
     if layer is None or config.shape is None or config.device is None:
-        return layer
-    if not config.device.host_Bps:
         return layer
     kept, _ = layer_activations(config, config.shape, experts=experts)
     link_s = config.offload.activations * kept / config.device.host_Bps

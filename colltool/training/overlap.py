@@ -403,10 +403,10 @@ def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
 
 def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCall:
     """Return a call with the price of one of them, compressed where the job asks for that."""
-    given = config.compression
+    compression = config.compression
     overhead_s = 2 * config.overlap.overhead_s
-    if given is None or not is_compressed(given, call):
+    if compression is None or not is_compressed(compression, call):
         return PricedCall(call, cost, cost.each_s, overhead_s=overhead_s)
     ratio = times_fewer(config)
-    compressed_s, _ = compressed(cost.each_s, ratio, given.overhead_s, fixed_s=cost.latency_s)
+    compressed_s, _ = compressed(cost.each_s, ratio, compression.overhead_s, fixed_s=cost.latency_s)
     return PricedCall(call, cost.scaled(1 / ratio), compressed_s, overhead_s=overhead_s)

@@ -144,10 +144,10 @@ class Plan(Result):
         model = self.setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
-        found = published_error(stack.name, moe=bool(model and model.moe_layers))
-        if found is None or not stack.measured:
-            return found
-        return with_measured_gemms(found, self.gemm_share)
+        error = published_error(stack.name, moe=bool(model and model.moe_layers))
+        if error is None or not stack.measured:
+            return error
+        return with_measured_gemms(error, self.gemm_share)
 
     @property
     def gemm_share(self) -> float:
@@ -261,7 +261,7 @@ def plan(
         uncompressed = step_time(config._replace(compression=None), costs, plain)
     tokens, mfu = rates(config, step.step_s)
     refuse_impossible_step(job, step.step_s, mfu)
-    found = Plan(
+    planned = Plan(
         job=job,
         setup=config,
         fabric=fabric.name,
@@ -282,12 +282,12 @@ def plan(
         stacks=other_stacks(config, costs, plain, step),
     )
     if extras.links:
-        found = replace(found, links=job_links(fabric, step, readings or ModelOptions()))
+        planned = replace(planned, links=job_links(fabric, step, readings or ModelOptions()))
     if extras.target and config.shape:
-        found = replace(found, targeted=reach_target(config, costs, plain, step, extras.target))
+        planned = replace(planned, targeted=reach_target(config, costs, plain, step, extras.target))
     if extras.failures and config.model:
-        found = replace(found, goodput=goodput(config, step.step_s, extras.failures))
-    return found
+        planned = replace(planned, goodput=goodput(config, step.step_s, extras.failures))
+    return planned
 
 
 def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:

@@ -42,7 +42,7 @@ MIN_TOKENS = 4096
 # combinations of sizes of a search, about a minute: seven times those of a shipped job on 512 ranks
 MAX_SIZES = 20_000
 # shardings that any job can have; the others need the size of a shard group from the job
-UNGROUPED_MODES = tuple(row.name for row in SHARDINGS.values() if not row.grouped)
+UNGROUPED_MODES = tuple(sharding.name for sharding in SHARDINGS.values() if not sharding.grouped)
 # a layout without sharding and recomputation, and the calls that the job lists itself
 BaseLayout = tuple[ParallelConfig, tuple[PlainCall, ...]]
 
@@ -164,11 +164,11 @@ class Space:
             self.shape.moe is not None and base.layout.expert_dp > 1
         )
         for shard in self.shards(base.layout):
-            row = shard.strategy
-            if shard.mode != self.kept.shard and row.optimizer and not replicas:
+            sharding = shard.strategy
+            if shard.mode != self.kept.shard and sharding.optimizer and not replicas:
                 continue
             config = base._replace(shard=shard)
-            violations = constraint_violations(config) if row.grouped else []
+            violations = constraint_violations(config) if sharding.grouped else []
             if violations:
                 self.refuse(violations[0])
                 continue
@@ -183,8 +183,8 @@ class Space:
         """
         meant = self.kept.shard, self.job.file.shard.mode
         for mode, file in self._shards.items():
-            row = SHARDINGS[mode]
-            every_micro_batch = row.gradients and not row.weights and layout.pp > 1
+            sharding = SHARDINGS[mode]
+            every_micro_batch = sharding.gradients and not sharding.weights and layout.pp > 1
             if mode in meant or not every_micro_batch:
                 yield shard_of(file, layout, self.job.draft.precision.grads)
 
@@ -362,11 +362,11 @@ def divisors(number: int) -> list[int]:
 
 def _shard_file(file: ShardFile, mode: str) -> ShardFile:
     """Return the job's sharding in another mode, without the keys that this mode does not have."""
-    row = SHARDINGS[mode]
+    sharding = SHARDINGS[mode]
     keys = ["bucket", "grad_bytes"]
-    if row.weights:
+    if sharding.weights:
         keys += ["gathers", "reshard"]
-    if row.grouped:
+    if sharding.grouped:
         keys.append("group")
         if file.group is None:
             raise ColltoolError(

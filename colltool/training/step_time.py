@@ -278,8 +278,8 @@ def _micro_batch_view(config: ParallelConfig) -> ParallelConfig:
     if not (config.shard.shards_weights and config.shard.reshard):
         view = view._replace(shard=Shard())
     if config.overlap.pp:
-        whole = config.layout._replace(virtual=1, stages=())
-        view = view._replace(layout=whole, schedule="1f1b")
+        unchunked = config.layout._replace(virtual=1, stages=())
+        view = view._replace(layout=unchunked, schedule="1f1b")
     return view
 
 

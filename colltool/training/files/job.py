@@ -127,15 +127,15 @@ class ShardFile(Part):
     @model_check
     def _agrees(self) -> Iterator[FieldError]:
         mode = self.mode
-        row = SHARDINGS[self.mode]
-        if self.group is not None and not row.grouped and mode != "zero1":
+        sharding = SHARDINGS[self.mode]
+        if self.group is not None and not sharding.grouped and mode != "zero1":
             yield FieldError(
                 f"{mode} has no shard group", "mode: zero1 or hsdp, or leave group out", ("group",)
             )
-        if self.group is None and row.grouped:
+        if self.group is None and sharding.grouped:
             yield FieldError(f"{mode} needs the size of its shard group", "group: 8", ("mode",))
         for key in ("gathers", "reshard"):
-            if getattr(self, key) is not None and not row.weights:
+            if getattr(self, key) is not None and not sharding.weights:
                 yield FieldError(
                     f"{mode} gathers no layers", f"mode: fsdp, or leave {key} out", (key,)
                 )

@@ -129,7 +129,7 @@ class ModelConfig:
         spellings = {**SIZES, **self.entry.get("sizes", {})}
         return str((spellings.get(name) or [name])[0])
 
-    def first(self, keys: Any) -> Any:
+    def first_given(self, keys: Any) -> Any:
         """The value of the first of several keys that is given; a number stands for itself."""
         if isinstance(keys, int):
             return keys
@@ -144,7 +144,7 @@ class ModelConfig:
         count = self.size("layers")
         if count is None:
             for rule in self._mixer_rules():
-                listed = _listed(self.first(rule.get("list", "")))
+                listed = _listed(self.first_given(rule.get("list", "")))
                 if listed:
                     return len(listed)
         return count or 0
@@ -211,7 +211,7 @@ class ModelConfig:
         if "all" in rule:
             return [rule["all"]] * layers
         form = next(form for form in ("list", "every", "at", "from") if form in rule)
-        value = self.first(rule[form])
+        value = self.first_given(rule[form])
         if form == "list":
             return self._from_list(rule, value)
         if value is None or isinstance(value, bool):
@@ -228,7 +228,7 @@ class ModelConfig:
         else:
             if value == 0:
                 return None
-            offset = self.first(rule["offset"]) if "offset" in rule else value - 1
+            offset = self.first_given(rule["offset"]) if "offset" in rule else value - 1
             named = {layer for layer in range(layers) if layer % value == (offset or 0)}
         words = [rule["other"]] * layers
         for layer in named:
@@ -317,9 +317,9 @@ def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
         path = (*path, inner)
         kinds.append(part.get("model_type"))
         left_out += _no_text(part)
-        # what the text does not say itself is that of the whole, such as a tied head
-        whole = {key: value for key, value in merged.items() if key in USED}
-        merged = {**whole, **part}
+        # what the text does not say itself is that of what it is in, such as a tied head
+        outer = {key: value for key, value in merged.items() if key in USED}
+        merged = {**outer, **part}
     for kind in reversed(kinds):
         if isinstance(kind, str) and kind in FAMILIES:
             return ModelConfig(path, merged, kind, left_out, part)
