@@ -18,16 +18,23 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
     stage = times.stage
     dense = _stretched(config, times.dense, experts=False)
     moe = _stretched(config, times.moe, experts=True)
-    more = Times()
-    for before, after, layers in (
-        (times.dense, dense, stage.dense_layers),
-        (times.moe, moe, stage.moe_layers),
-    ):
-        if before is not None and after is not None:
-            # times are only added: the layer before goes in with a factor of -1
-            longer = after.all.plus(before.all.times(-1.0))
-            more = more.plus(longer.times(layers))
-    return times._replace(dense=dense, moe=moe, all=times.all.plus(more))
+    more_of_dense = _more(times.dense, dense)
+    more_of_moe = _more(times.moe, moe)
+    more = more_of_dense.times(stage.dense_layers)
+    more = more.plus(more_of_moe.times(stage.moe_layers))
+    return times._replace(
+        dense=dense,
+        moe=moe,
+        all=times.all.plus(more),
+    )
+
+
+def _more(before: LayerTimes | None, after: LayerTimes | None) -> Times:
+    """The times by which a layer is longer; none where the stage has no such layer."""
+    if before is None or after is None:
+        return Times()
+    # times are only added: the layer before goes in with a factor of -1
+    return after.all.plus(before.all.times(-1.0))
 
 
 def _stretched(
@@ -38,8 +45,10 @@ def _stretched(
         return layer
     kept, _ = layer_activations(config, config.shape, experts=experts)
     link_s = config.offload.activations * kept / config.device.host_Bps
+    compute = layer.all
     waiting = Times(
-        forward_s=max(0.0, link_s - layer.all.forward_s),
-        backward_s=max(0.0, link_s - layer.all.backward_s),
+        forward_s=max(0.0, link_s - compute.forward_s),
+        backward_s=max(0.0, link_s - compute.backward_s),
     )
-    return layer._replace(elementwise=layer.elementwise.plus(waiting))
+    elementwise = layer.elementwise.plus(waiting)
+    return layer._replace(elementwise=elementwise)

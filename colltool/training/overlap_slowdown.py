@@ -65,7 +65,7 @@ def slowdown(kernels: Kernels, share: float) -> float:
 def share_held(config: ParallelConfig, priced: PricedCall) -> float:
     """The share of a device's units that a call holds.
 
-    None without a device or with one that has no such units, as TPUs: their DMA engines send. In
+    0 without a device or with one that has no such units, as TPUs: their DMA engines send. In
     split GEMMs Transformer Engine gathers by copy engines, which hold none either.
     """
     device = config.device

@@ -4,7 +4,7 @@ have experts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from colltool.training.files.families import (
@@ -205,44 +205,52 @@ class ModelConfig:
 
     def _by_rule(self, rule: Mapping[str, Any]) -> list[str] | None:
         """The word of each layer by a rule; None where its key is not given."""
-        layers = self.layers
         if "on" in rule and not self.get(rule["on"]):
             return None
+        layers = self.layers
         if "all" in rule:
             return [rule["all"]] * layers
-        form = next(form for form in ("list", "every", "at", "from") if form in rule)
-        value = self.first_given(rule[form])
-        if form == "list":
-            return self._from_list(rule, value)
-        if value is None or isinstance(value, bool):
+        if "list" in rule:
+            return self._listed_words(rule)
+        named = self._named_layers(rule)
+        if named is None:
             return None
-        if form == "at":
-            numbers = value
-            if isinstance(value, str):
-                numbers = value.split(",")
-            named = {int(number) - rule.get("base", 0) for number in numbers}
-        elif not isinstance(value, int):
-            return None
-        elif form == "from":
-            named = set(range(value, layers))
-        else:
-            if value == 0:
-                return None
-            offset = self.first_given(rule["offset"]) if "offset" in rule else value - 1
-            named = {layer for layer in range(layers) if layer % value == (offset or 0)}
         words = [rule["other"]] * layers
         for layer in named:
             if 0 <= layer < layers:
                 words[layer] = rule["is"]
         return words
 
-    def _from_list(self, rule: Mapping[str, Any], value: Any) -> list[str] | None:
-        listed = _listed(value)
+    def _listed_words(self, rule: Mapping[str, Any]) -> list[str] | None:
+        """The words of a list of layers, from the beginning again where it is cyclic."""
+        listed = _listed(self.first_given(rule["list"]))
         if not listed:
             return None
         if rule.get("cyclic"):
             return [listed[layer % len(listed)] for layer in range(self.layers)]
         return listed[: self.layers or None]
+
+    def _named_layers(self, rule: Mapping[str, Any]) -> Iterable[int] | None:
+        """The layers that a rule names by number: every so-manieth (``every``), all from one on
+        (``from``), or those of a list (``at``)."""
+        form = next(form for form in ("every", "from", "at") if form in rule)
+        value = self.first_given(rule[form])
+        if value is None or isinstance(value, bool):
+            return None
+        if form == "at":
+            numbers = value.split(",") if isinstance(value, str) else value
+            return [int(number) - rule.get("base", 0) for number in numbers]
+        if not isinstance(value, int):
+            return None
+        if form == "from":
+            return range(value, self.layers)
+        if value == 0:
+            return None
+        # the last of each, unless a key says which
+        offset = value - 1
+        if "offset" in rule:
+            offset = self.first_given(rule["offset"]) or 0
+        return [layer for layer in range(self.layers) if layer % value == offset]
 
     def not_counted(self) -> list[str]:
         """What is not counted of a model, in words."""
