@@ -6,12 +6,12 @@ Beside the wire, which follows from the schedule, a sync has a start, a time for
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from math import log
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.base.formatting import counted
 from colltool.estimate.interval import SHARE, Basis, Interval
@@ -142,8 +142,8 @@ class SyncLaw(NamedTuple):
 @cache
 def sync_laws() -> tuple[SyncLaw, ...]:
     """Return every way, in the order of the file."""
-    text = (Path(__file__).parent / "data" / "ways.toml").read_text(encoding="utf-8")
-    return tuple(SyncLaw(**row) for row in tomllib.loads(text)["ways"])
+    rows = packaged_toml(Path(__file__).parent / "data" / "ways.toml")["ways"]
+    return tuple(SyncLaw(**row) for row in rows)
 
 
 def sync_law(way: str) -> SyncLaw:

@@ -9,12 +9,12 @@ that it sends; :func:`dispatcher_violations` says why a dispatcher does not run 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from math import comb
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, distinct
 from colltool.fabric.library_numbers import media_of
@@ -79,16 +79,8 @@ class Dispatcher(NamedTuple):
         return self.copies == "node"
 
 
-def _read_dispatchers() -> dict[str, Dispatcher]:
-    """Return the dispatchers of ``data/dispatchers.toml`` by name."""
-    text = (Path(__file__).parent / "data" / "dispatchers.toml").read_text(encoding="utf-8")
-    rows = []
-    for name, entry in tomllib.loads(text).items():
-        rows.append(Dispatcher(**{"name": name, **entry}))
-    return rows_for(DispatcherName, rows)
-
-
-DISPATCHERS = _read_dispatchers()
+_TABLE = packaged_toml(Path(__file__).parent / "data" / "dispatchers.toml")
+DISPATCHERS = rows_for(DispatcherName, [Dispatcher(**row) for row in _TABLE["dispatchers"]])
 
 
 def dispatcher_of(layout: ParallelLayout, fabric: Fabric | None = None) -> Dispatcher | None:

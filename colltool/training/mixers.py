@@ -7,11 +7,12 @@ model's layers that have it.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from colltool.base.cache import packaged_toml
 
 Terms = tuple[tuple[float, tuple[str, ...]], ...]  # a sum of products: (number, names) each
 Sizes = Mapping[str, float]
@@ -136,9 +137,7 @@ def _read_kinds(entries: Mapping[str, Any]) -> dict[str, MixerKind]:
     return {name: _kind_of(entry) for name, entry in whole.items()}
 
 
-_FILE = tomllib.loads(
-    (Path(__file__).parent / "data" / "operations.toml").read_text(encoding="utf-8")
-)
+_FILE = packaged_toml(Path(__file__).parent / "data" / "operations.toml")
 KINDS = _read_kinds(_FILE["operations"])
 _DIVIDED = frozenset(_FILE["divided"])
 

@@ -4,8 +4,10 @@ that a job file may have; a name without a row fails at import."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, get_args
 
+from colltool.base.cache import packaged_toml
 from colltool.training.files import Module, OptimizerName, Recomputed, Schedule, ShardMode
 from colltool.training.violation import Violation
 
@@ -34,31 +36,21 @@ def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
     return found
 
 
+_TABLES = packaged_toml(Path(__file__).parent / "data" / "strategies.toml")
+
+
 class Sharding(NamedTuple):
-    """What replicas share; ``grouped``: part of the replicas share it, the others have copies."""
+    """A sharding mode of ``data/strategies.toml``: what replicas share."""
 
     name: ShardMode
-    optimizer: bool
-    gradients: bool
-    weights: bool
     source: str
-    grouped: bool = False
+    optimizer: bool = False
+    gradients: bool = False
+    weights: bool = False
+    grouped: bool = False  # part of the replicas share it, the others have copies
 
 
-# sources of rows
-_ZERO = "Rajbhandari 2020, ZeRO, arXiv:1910.02054, section 7"
-_FSDP = "Zhao 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2"
-_DDP = "Li 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.3"
-SHARDINGS = rows_for(
-    ShardMode,
-    [
-        Sharding("ddp", optimizer=False, gradients=False, weights=False, source=_DDP),
-        Sharding("zero1", optimizer=True, gradients=False, weights=False, source=_ZERO),
-        Sharding("zero2", optimizer=True, gradients=True, weights=False, source=_ZERO),
-        Sharding("fsdp", optimizer=True, gradients=True, weights=True, source=_FSDP),
-        Sharding("hsdp", optimizer=True, gradients=True, weights=True, source=_FSDP, grouped=True),
-    ],
-)
+SHARDINGS = rows_for(ShardMode, [Sharding(**row) for row in _TABLES["shardings"]])
 
 
 class Recomputation(NamedTuple):
@@ -109,33 +101,15 @@ RECOMPUTATIONS = rows_for(
 
 
 class Optimizer(NamedTuple):
-    """An optimizer; ``states``: bytes per parameter besides its master weight, ``orthogonal``:
-    whole matrices are orthogonalized."""
+    """An optimizer of ``data/strategies.toml``."""
 
     name: OptimizerName
-    states: float
+    states: float  # bytes per parameter besides its master weight
     source: str
-    orthogonal: bool = False
+    orthogonal: bool = False  # whole matrices are orthogonalized
 
 
-OPTIMIZERS = rows_for(
-    OptimizerName,
-    [
-        Optimizer(
-            "adam", 8.0, "Rajbhandari 2020, arXiv:1910.02054, section 3.1: two moments in fp32"
-        ),
-        Optimizer("adam-bf16", 4.0, "DeepSeek-V3, arXiv:2412.19437, section 3.3: moments in bf16"),
-        Optimizer(
-            "adam-8bit", 2.0, "Dettmers 2021, arXiv:2110.02861: moments in 8 bits by blocks of 2048"
-        ),
-        Optimizer(
-            "muon",
-            4.0,
-            "Liu 2025, arXiv:2502.16982, section 2.3: one momentum in fp32",
-            orthogonal=True,
-        ),
-    ],
-)
+OPTIMIZERS = rows_for(OptimizerName, [Optimizer(**row) for row in _TABLES["optimizers"]])
 
 
 NARAYANAN = "Narayanan 2021, arXiv:2104.04473, section 2.2"

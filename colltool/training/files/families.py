@@ -5,17 +5,15 @@ config.json that it speaks of.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from colltool.base.cache import packaged_toml
 from colltool.training.mixers import KINDS, MixerKind
 
-TABLE = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "families.toml").read_text(encoding="utf-8")
-)
+TABLE = packaged_toml(Path(__file__).parents[1] / "data" / "families.toml")
 SIZES: dict[str, list[str]] = {**TABLE["sizes"], **TABLE["operation_sizes"]}
 # keys that change neither size nor work
 HARMLESS = frozenset(TABLE["harmless"])
@@ -28,6 +26,7 @@ for _why, _kinds in TABLE["refused"].items():
 _SIZED = re.compile("|".join(TABLE["sized"]))
 _UNSIZED = re.compile("|".join(TABLE["unsized"]))
 SIDES = re.compile("|".join(TABLE["sides"]))
+# the keys of a spelling such as "hidden_size/attn_config.n_heads"
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 LAST_WITH_EXPERTS = "moe_layer_end_index"
 # what of a rule names a key
@@ -39,13 +38,20 @@ IN_CHUNKS = " in chunks"
 
 def keys_of(names: Any) -> list[str]:
     """The keys of a list of spellings, or of a rule's key."""
-    if isinstance(names, str):
-        return _NAME.findall(names)
-    found: list[str] = []
     if isinstance(names, list):
-        for spelling in names:
-            found += _NAME.findall(spelling)
-    return found
+        names = " ".join(names)
+    if not isinstance(names, str):
+        return []
+    return _NAME.findall(names)
+
+
+def outermost(key: str) -> str:
+    """The key of a config itself that a key is in.
+
+    >>> outermost("attn_config.kv_n_heads")
+    'attn_config'
+    """
+    return key.partition(".")[0]
 
 
 def _keys_in(table: Mapping[str, Any]) -> set[str]:
@@ -97,44 +103,42 @@ def own_keys(entry: Mapping[str, Any]) -> set[str]:
     for change in entry.get("when", ()):
         found.add(change["key"])
     found.update(entry.get("harmless", ()))
-    return {key.partition(".")[0] for key in found}
+    return set(map(outermost, found))
 
 
-def _all_keys() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """(Keys of whole numbers, of lists or texts of layers, and those of either.)"""
-    numbers = {*TABLE["ahead"], LAST_WITH_EXPERTS}
-    numbers |= _keys_in(SIZES)
-    numbers |= _rule_keys(TABLE["experts"], "every", "offset", "from")
-    lists = _rule_keys(TABLE["experts"], "list", "at")
-    lists |= _rule_keys(TABLE["mixers"], "list", "at")
+def _number_keys() -> set[str]:
+    """Keys of whole numbers in any type."""
+    found = {*TABLE["ahead"], LAST_WITH_EXPERTS}
+    found |= _keys_in(SIZES)
+    found |= _rule_keys(TABLE["experts"], "every", "offset", "from")
     for entry in FAMILIES.values():
-        numbers |= _size_keys(entry)
-        rules = entry.get("mixers", ())
-        numbers |= _rule_keys(rules, "every", "offset", "from")
-        lists |= _rule_keys(rules, "list", "at")
-    either = numbers & lists
-    return frozenset(numbers - lists), frozenset(lists - numbers), frozenset(either)
+        found |= _size_keys(entry)
+        found |= _rule_keys(entry.get("mixers", ()), "every", "offset", "from")
+    return found
 
 
-NUMBERS, LISTS, EITHER = _all_keys()
-# lists of the numbers of layers
-INDICES = _rule_keys(TABLE["experts"], "at")
-for _entry in FAMILIES.values():
-    INDICES |= _rule_keys(_entry.get("mixers", ()), "at")
+def _list_keys(*forms: str) -> set[str]:
+    """Keys of lists or texts of layers in any type, in some forms of rules."""
+    found = _rule_keys(TABLE["experts"], *forms)
+    found |= _rule_keys(TABLE["mixers"], *forms)
+    for entry in FAMILIES.values():
+        found |= _rule_keys(entry.get("mixers", ()), *forms)
+    return found
+
+
+INDICES = _list_keys("at")  # lists of the numbers of layers
+# numbers, lists or texts of layers, and what is either
+NUMBERS = _number_keys()
+LISTS = _list_keys("list", "at")
+EITHER = NUMBERS & LISTS
+NUMBERS -= EITHER
+LISTS -= EITHER
 FLAGS = frozenset(TABLE["flags"])
 POSITIONS = frozenset(entry.get("positions", "n_positions") for entry in FAMILIES.values())
 
 
-def _used() -> frozenset[str]:
-    """Keys that any type reads."""
-    found = {"model_type"}
-    for keys in (NUMBERS, LISTS, EITHER, FLAGS, POSITIONS):
-        for key in keys:
-            found.add(key.partition(".")[0])
-    return frozenset(found)
-
-
-USED = _used()
+# keys that any type reads
+USED = {"model_type", *map(outermost, NUMBERS | LISTS | EITHER | FLAGS | POSITIONS)}
 
 
 @cache

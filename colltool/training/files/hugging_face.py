@@ -41,6 +41,7 @@ from colltool.training.files.families import (
     USED,
     kind_of_word,
     may_size,
+    outermost,
 )
 from colltool.training.files.model_config import ModelConfig, UnknownType, config_of, value_at
 from colltool.training.mixers import KINDS
@@ -207,7 +208,7 @@ def _wrong_types(config: ModelConfig) -> Iterator[ConfigProblem]:
 
 def _outer_is_no_mapping(config: ModelConfig, key: str) -> Iterator[ConfigProblem]:
     """The mapping that a key such as ``attn_config.kv_n_heads`` is in, where it is something else."""
-    outer = key.partition(".")[0]
+    outer = outermost(key)
     value = value_at(config.data, outer)
     if outer != key and not isinstance(value, Mapping | None):
         yield _wrong_value(config, outer, value, "a mapping")
@@ -376,13 +377,13 @@ def _operation(config: ModelConfig, word: str, layers: int, window: int | None) 
         entry["chunked"] = True
     own = config.entry.get("own", {}).get(word, {})
     sizes = {}
-    for name in dict.fromkeys((*KINDS[kind].needs, *own)):
-        size = config.size(name, word)
+    for needed in dict.fromkeys((*KINDS[kind].needs, *own)):
+        size = config.size(needed, word)
         # those of attention are the model's unless given
-        if size is None and name not in ("heads", "kv_heads", "head_dim"):
-            size = config.size(name)
-        if size is not None and name != "window":
-            sizes[name] = size
+        if size is None and needed not in ("heads", "kv_heads", "head_dim"):
+            size = config.size(needed)
+        if size is not None and needed != "window":
+            sizes[needed] = size
     if sizes:
         entry["sizes"] = sizes
     return entry

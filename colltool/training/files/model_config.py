@@ -19,6 +19,7 @@ from colltool.training.files.families import (
     family_of,
     keys_of,
     kind_of_word,
+    outermost,
     own_keys,
 )
 
@@ -66,7 +67,7 @@ class ModelConfig:
 
     def get(self, key: str) -> Any:
         """The value of a key, which is asked for from now on."""
-        self.asked.add(key.partition(".")[0])
+        self.asked.add(outermost(key))
         return value_at(self.data, key)
 
     def number(self, key: str) -> int | None:
@@ -117,7 +118,7 @@ class ModelConfig:
         if operation and name not in own:
             return None
         spellings = own if operation else {**SIZES, **self.entry.get("sizes", {})}
-        self.asked.update(key.partition(".")[0] for key in keys_of(spellings.get(name, [])))
+        self.asked.update(map(outermost, keys_of(spellings.get(name, []))))
         for spelling in spellings.get(name, ()):
             found = self.formula(spelling)
             if found is not None:
