@@ -209,8 +209,9 @@ def sharded_weights(current: Situation) -> Changes:
         shard = config.shard._replace(mode="fsdp", reshard=True, gathers=2)
         if config.layout.pp > 1:
             shard = shard._replace(reshard=False, gathers=1)
-        values = {"shard.mode": "fsdp"}
-        yield current.change(remark("sharded_weights"), values, config._replace(shard=shard))
+        yield current.change(
+            remark("sharded_weights"), {"shard.mode": "fsdp"}, config._replace(shard=shard)
+        )
 
 
 @proposal("time", parts=_GRADIENTS)
@@ -225,11 +226,13 @@ def shards_inside_a_tier(current: Situation) -> Changes:
         inside *= tier.endpoints
         rows = inside // group.stride
         if 1 < rows < group.ranks and rows != shard.group:
-            values = {
-                "shard.mode": "hsdp",
-                "shard.group": rows,
-            }
-            yield current.change(remark("shards_inside_tier", tier=tier.name), values)
+            yield current.change(
+                remark("shards_inside_tier", tier=tier.name),
+                {
+                    "shard.mode": "hsdp",
+                    "shard.group": rows,
+                },
+            )
 
 
 @proposal("time")
@@ -278,11 +281,13 @@ def other_buckets(current: Situation) -> Changes:
 def gradients_in_16_bits(current: Situation) -> Changes:
     """Send half the bytes of gradients."""
     if current.config.shard.grad_bytes == 4:
-        values = {
-            "shard.grad_bytes": 2,
-            "precision.grads": "bf16",
-        }
-        yield current.change(remark("gradients_in_16_bits"), values)
+        yield current.change(
+            remark("gradients_in_16_bits"),
+            {
+                "shard.grad_bytes": 2,
+                "precision.grads": "bf16",
+            },
+        )
 
 
 @proposal("time", parts=_GRADIENTS)
@@ -366,8 +371,10 @@ def other_dispatchers(current: Situation) -> Changes:
         if call.call.dimension == "ep" and call.call.phase == "backward":
             skewless = call.cost.scaled(1 / call.call.skew)
             for faster in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
-                values = {"layout.dispatcher": faster.name}
-                yield current.change(remark("dispatcher", dispatcher=faster.spoken), values)
+                yield current.change(
+                    remark("dispatcher", dispatcher=faster.spoken),
+                    {"layout.dispatcher": faster.name},
+                )
             return
 
 
@@ -389,11 +396,13 @@ def more_chunks(current: Situation) -> Changes:
         return
     for chunks in chunk_counts(model.layers, layout.pp):
         if chunks > layout.virtual:
-            values = {
-                "layout.virtual": chunks,
-                "schedule": "interleaved",
-            }
-            yield current.change(remark("more_chunks", chunks=chunks), values)
+            yield current.change(
+                remark("more_chunks", chunks=chunks),
+                {
+                    "layout.virtual": chunks,
+                    "schedule": "interleaved",
+                },
+            )
             return
 
 
@@ -403,8 +412,9 @@ def weight_gradients_in_the_bubble(current: Situation) -> Changes:
     layout = current.config.layout
     split = current.config.pipeline.split
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
-        label = remark("split_weight_gradients", schedule=split.upper())
-        yield current.change(label, {"schedule": split})
+        yield current.change(
+            remark("split_weight_gradients", schedule=split.upper()), {"schedule": split}
+        )
 
 
 @proposal("memory")

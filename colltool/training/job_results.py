@@ -152,8 +152,10 @@ def job_warnings(job: Job) -> Iterator[JobWarning]:
         if size % TILE:
             yield JobWarning(model, remark("partial_tiles", side=name, size=size, tile=TILE))
     if layout.dp and layout.pp > 1 and config.micro_batches < layout.pp:
-        few = remark("few_micro_batches", micro_batches=config.micro_batches, stages=layout.pp)
-        yield JobWarning(job.where(("batch",)), few)
+        yield JobWarning(
+            job.where(("batch",)),
+            remark("few_micro_batches", micro_batches=config.micro_batches, stages=layout.pp),
+        )
 
 
 def _matrix_sides(config: ParallelConfig) -> dict[str, int]:
