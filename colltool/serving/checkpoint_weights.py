@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.base.files import read_text
 from colltool.definitions.reader import sourced
-from colltool.engines.formulas import WIDTHS
 from colltool.serving.quantization import BF16, FORMATS, WeightFormat
 from colltool.training.mixers import Mixer
 from colltool.training.model import (
@@ -163,7 +162,7 @@ def _fp4(group_size: Any) -> _Scheme:
     """Four bits as floats: nvfp4 in groups of 16, mxfp4 in groups of 32."""
     if group_size == 32:
         return _Scheme("mxfp4", FORMATS["mxfp4"], "fp8", "bf16")
-    return _Scheme("nvfp4", WIDTHS["nvfp4"], "nvfp4", "fp8")
+    return _Scheme("nvfp4", FORMATS["nvfp4"], "nvfp4", "fp8")
 
 
 def _modelopt(found: Mapping[str, Any]) -> _Scheme | None:

@@ -423,6 +423,7 @@ class StackFile(Part):
     name: Label = ""
     description: Words = ""
     date: Words = ""
+    # GEMMs: shares of the peak, and where smaller ones reach half of it
     gemm: Annotated[dict[Precision, ByGeneration], Field(min_length=1), _BY_PRECISION]
     grouped: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
     grouped_half: Factor = 100.0
@@ -435,6 +436,7 @@ class StackFile(Part):
     fp8_half_wave: Factor | None = None
     sustained: Annotated[dict[Generation, Share], _BY_GENERATION] = Field(default_factory=dict)
     weight_gradient: Share = 0.95
+    # other kernels: bytes that they move, and what it takes to start one
     attention: Annotated[
         AttentionFile, FieldHint("a mapping such as {flash: true, efficiency: {hopper: 0.5}}")
     ]
@@ -448,17 +450,21 @@ class StackFile(Part):
         Field(min_length=1),
         FieldHint("a mapping by precision, such as {bf16: 4us}"),
     ]
+    # shares of memory bandwidth
     memory_gemm: Share = 0.85
     fp8_memory_gemm: Share | None = None
     memory_elementwise: Share = 0.8
     memory_optimizer: Share = 0.7
+    # bytes of a parameter or an element
     optimizer_bytes: Factor = 18.0
     cast_bytes: Factor = 0.0
     quantize: Factor = 0.0
+    # a step beside its kernels
     fixed: Duration = 0.0075
     jitter: Annotated[float, Field(ge=0, le=1, strict=True), FieldHint("a share such as 0.007")] = (
         0.007
     )
+    # memory of a rank
     runtime: Size
     group_memory: Size = 0.0
     gradient_buffers: Flag = True
@@ -474,10 +480,12 @@ class StackFile(Part):
     allocator: Annotated[
         float, Field(ge=0, lt=1, strict=True), FieldHint("a share such as 0.1")
     ] = 0.0
+    # what the host takes for a layer
     routing: Duration = 0.0
     routing_expert: Duration = 0.0
     host: Duration = 0.0
     host_moe: Duration = 0.0
+    # where a job does not say
     tensor_overlap: Annotated[TensorOverlap, FieldHint("none, bulk or split")] = "none"
     recompute: Annotated[Recompute, FieldHint("none, selective or full")] = "none"
     quantized_inputs: Flag = False
