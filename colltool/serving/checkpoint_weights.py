@@ -258,8 +258,7 @@ class _LayerPart(NamedTuple):
 def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
     """The linear modules of a layer, such as ``layers.0.self_attn.q_proj``, by the names that
     checkpoints give them."""
-    shape = model.shape
-    assert shape is not None
+    shape = model.known_shape
     root = f"layers.{layer}"
     parts = []
     for mixer in shape.parts:
@@ -390,8 +389,7 @@ def _kept_share(part: _LayerPart, matchers: list[re.Pattern[str]]) -> float:
 
 def _replicated(model: TransformerModel, layer: int) -> float:
     """Weights of a layer that every rank keeps: norms, routers and bottlenecks of attention."""
-    assert model.shape is not None
-    return layer_parameters(model.shape, experts=model.has_experts(layer)).replicated
+    return layer_parameters(model.known_shape, experts=model.has_experts(layer)).replicated
 
 
 def _kept_words(name: str, layers: float, of: int) -> str:

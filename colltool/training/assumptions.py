@@ -20,7 +20,7 @@ from colltool.training.group_fit import slice_of
 from colltool.training.job import Job
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import USUAL_SHARE, share_held, units_held
-from colltool.training.roofline import Roofline, power_limited
+from colltool.training.roofline import power_limited
 from colltool.training.sentences import Remark, remark, sentence, tokens_text
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep
@@ -163,8 +163,8 @@ def power(priced: PricedJob) -> Remarks:
     sustained = dict(config.stack.sustained).get(config.device.generation, 1.0)
     if sustained == 1 or not layer.all.total_s:
         return
-    roofline = Roofline(config.device, config.stack, config.precision.compute)
-    slower = power_limited(layer.gemms_s, layer.all.total_s - layer.gemms_s, roofline)
+    others_s = layer.all.total_s - layer.gemms_s
+    slower = power_limited(layer.gemms_s, others_s, config.roofline)
     state = "its full clock" if slower == 1 else "its power limit"
     busy = percent(layer.gemms_s / layer.all.total_s)
     yield remark("power", busy=busy, state=state, share=percent(1 / slower))

@@ -249,8 +249,7 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
     ``routed``: elements of a rank's tokens, T' h.
     """
     layout = config.layout
-    moe = config.moe
-    assert moe is not None
+    moe = config.known_moe
     dispatcher = dispatcher_of(layout)
     elements = routed * copies(layout, moe)
     dispatch = A2A

@@ -190,10 +190,9 @@ def _stage_from_given_times(
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     """A layer's compute in a micro-batch."""
-    assert config.shape is not None
-    roofline = _roofline_of(config)
+    roofline = config.roofline
     times = _layer_times(
-        config.shape, cut_of(config), roofline, config.recomputation, experts, config.lora
+        config.known_shape, cut_of(config), roofline, config.recomputation, experts, config.lora
     )
     casts = _casts(config, layer_parameters_of(config, experts=experts), roofline)
     if casts.total_s:
@@ -236,12 +235,6 @@ def _casts(config: ParallelConfig, parameters: RankParameters, roofline: Rooflin
     accumulated_s = 2 * way_s if config.micro_batches > 1 else 0.0
     repeated_s = way_s if config.recomputation.layers else 0.0
     return Times(way_s, way_s + accumulated_s, repeated_s)
-
-
-def _roofline_of(config: ParallelConfig) -> Roofline:
-    assert config.device is not None
-    assert config.stack is not None
-    return Roofline(config.device, config.stack, config.precision.compute)
 
 
 @lru_cache(maxsize=4096)
@@ -429,23 +422,26 @@ def _end_times(config: ParallelConfig, stage: PipelineStage) -> Times:
     a step."""
     if config.shape is None:
         return Times()
-    head, loss = head_times(config) if stage.head else (Times(), Times())
-    assert config.stack is not None
-    if not config.stack.cast_bytes:
-        return head.plus(loss)
+    times = Times()
+    if stage.head:
+        head, loss = head_times(config)
+        times = head.plus(loss)
+    roofline = config.roofline
+    if not roofline.stack.cast_bytes:
+        return times
     parameters = RankParameters(ends_parameters(config, stage))
-    casts = _casts(config, parameters, _roofline_of(config))._replace(again_s=0.0)
-    return head.plus(loss).plus(casts)
+    casts = _casts(config, parameters, roofline)
+    return times.plus(casts._replace(again_s=0.0))
 
 
 def head_times(config: ParallelConfig) -> tuple[Times, Times]:
     """Times of the head's GEMMs and of the loss over its logits."""
-    assert config.shape is not None
-    roofline = _roofline_of(config)
+    shape = config.known_shape
+    roofline = config.roofline
     if roofline.precision in EIGHT_BITS:
         roofline = roofline._replace(precision="bf16")  # the head stays in 16 bits
-    vocab = config.shape.vocab / config.layout.tp
-    head = _gemm_times([Gemm(config.tokens, vocab, config.shape.hidden)], roofline)
+    vocab = shape.vocab / config.layout.tp
+    head = _gemm_times([Gemm(config.tokens, vocab, shape.hidden)], roofline)
     if config.lora:
         head = _without_weight_gradients(head)
     loss_s = moved_s(roofline.stack.loss_moves * config.tokens * vocab, roofline)

@@ -146,8 +146,7 @@ def exchange_cost(
         ColltoolError: the dispatcher does not run on the fabric, or the group has no place on it.
     """
     layout = config.layout
-    moe = config.moe
-    assert moe is not None
+    moe = config.known_moe
     group = layout.group("ep", experts=True)
     plain = costs.of(A2A, group, size, "ep")
     inner = _members_of_node(costs.fabric, plain)
@@ -177,8 +176,7 @@ def _forwarded(
         inner: members of the group in a node.
     """
     layout = config.layout
-    moe = config.moe
-    assert moe is not None
+    moe = config.known_moe
     group = layout.group("ep", experts=True)
     nodes = max(1, group.ranks // inner)
     within_s = size * (inner - 1) / inner / _FORWARDED_BPS
@@ -296,8 +294,7 @@ def faster_dispatchers(
     ``now``: the cost of a dispatch whose send buffer has ``size`` bytes.
     """
     layout = config.layout
-    moe = config.moe
-    assert moe is not None
+    moe = config.known_moe
     costs = CollectiveCostCache(fabric)
     found = []
     token_bytes = size / copies(layout, moe)

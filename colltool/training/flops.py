@@ -21,8 +21,7 @@ def model_flops(config: ParallelConfig) -> float:
 
     Of a GPT 72 B s L h^2 (1 + s/12h + V/12Lh) (Korthikanti 2022, arXiv:2205.05198, eq 7).
     """
-    assert config.model is not None
-    forward = forward_flops(config.model, _tokens_of_step(config), config.sequence)
+    forward = forward_flops(config.known_model, _tokens_of_step(config), config.sequence)
     passes = 2.0 if config.lora else 3.0
     return passes * forward
 
@@ -33,10 +32,7 @@ def hardware_flops(config: ParallelConfig) -> float:
     The head is never recomputed: of a GPT 96 B s L h^2 (1 + s/12h + V/16Lh) has 3 of its forward
     passes (Narayanan 2021, arXiv:2104.04473).
     """
-    model = config.model
-    shape = config.shape
-    assert model is not None
-    assert shape is not None
+    model = config.known_model
     tokens = _tokens_of_step(config)
     needed = model_flops(config)
     if config.recomputation.layers:
@@ -45,7 +41,7 @@ def hardware_flops(config: ParallelConfig) -> float:
             share += stage.layers * config.recomputation.share(stage.layers)
         share /= model.layers
         forward = forward_flops(model, tokens, config.sequence)
-        return needed + share * (forward - head_flops(shape, tokens))
+        return needed + share * (forward - head_flops(model.known_shape, tokens))
     again = 0.0
     for layers, operations in _operations_by_kind(model, tokens, config.sequence):
         for operation in operations:
@@ -80,8 +76,7 @@ def ideal_step_s(config: ParallelConfig) -> float:
 
 def forward_flops(model: TransformerModel, tokens: float, sequence: int) -> float:
     """Forward FLOPs of the whole model, with experts loaded evenly."""
-    assert model.shape is not None
-    total = head_flops(model.shape, tokens)
+    total = head_flops(model.known_shape, tokens)
     for layers, operations in _operations_by_kind(model, tokens, sequence):
         total += layers * sum(operation.flops for operation in operations)
     return total
@@ -104,8 +99,7 @@ def _operations_by_kind(
 ) -> Iterator[tuple[int, tuple[Operation, ...]]]:
     """Yield the number of layers of each kind, with the operations of a layer on a single rank
     whose experts are loaded evenly."""
-    assert model.shape is not None
-    shape = evenly_loaded(model.shape)
+    shape = evenly_loaded(model.known_shape)
     cut = LayerCut(tokens, sequence)
     for layers, experts in ((model.dense_layers, False), (model.moe_layers, True)):
         if layers:

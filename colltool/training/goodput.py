@@ -60,9 +60,8 @@ def useful_share(interval_s: float, write_s: float, mtbf_s: float, restart_s: fl
 
 def goodput(config: ParallelConfig, step_s: float, failures: Failures) -> Goodput:
     """Return the goodput of a job at the given interval between checkpoints, and at the best one."""
-    assert config.model is not None
     mtbf_s = failures.mtbf_s / config.layout.ranks
-    checkpoint_bytes = config.model.parameters * CHECKPOINT_BYTES
+    checkpoint_bytes = config.known_model.parameters * CHECKPOINT_BYTES
     write_s = checkpoint_bytes / failures.storage_Bps
     restart_s = failures.restart_s + write_s  # the checkpoint is read back
     # never more often than every step

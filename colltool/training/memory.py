@@ -244,14 +244,14 @@ def _activations(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> 
 def least_layer_bytes(config: ParallelConfig) -> tuple[float, float]:
     """Bytes that a stage takes at least for a layer without and with experts, and a micro-batch
     that it keeps for its backward pass."""
-    assert config.shape is not None
+    shape = config.known_shape
     factor = 1 - config.offload.activations
     if config.stack is not None:
         factor *= 1 + config.stack.allocator
-    dense, _ = layer_activations(config, config.shape, experts=False)
+    dense, _ = layer_activations(config, shape, experts=False)
     if config.moe is None:
         return factor * dense, 0.0
-    experts, _ = layer_activations(config, config.shape, experts=True)
+    experts, _ = layer_activations(config, shape, experts=True)
     return factor * dense, factor * experts
 
 

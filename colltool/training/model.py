@@ -114,6 +114,12 @@ class TransformerModel(NamedTuple):
     weights: str = "bf16"  # format of the published checkpoint
 
     @property
+    def known_shape(self) -> Shape:
+        """The shape of a model that has one, as everything needs that is asked of layers."""
+        assert self.shape is not None
+        return self.shape
+
+    @property
     def parameters(self) -> float:
         if self.given_parameters is not None:
             return self.given_parameters
@@ -229,8 +235,7 @@ def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = T
 
 def parameters(model: TransformerModel) -> float:
     """Parameters of a whole model."""
-    shape = model.shape
-    assert shape is not None
+    shape = model.known_shape
     total = ends_of(shape)
     total += model.dense_layers * sum(layer_parameters(shape, experts=False))
     return total + model.moe_layers * sum(layer_parameters(shape, experts=True))

@@ -32,6 +32,7 @@ from colltool.training.files import (
     TensorOverlap,
 )
 from colltool.training.model import Moe, Shape, TransformerModel
+from colltool.training.roofline import Roofline
 from colltool.training.stack import Accelerator, Stack
 from colltool.training.strategies import (
     OPTIMIZERS,
@@ -280,6 +281,30 @@ class ParallelConfig(NamedTuple):
     @property
     def moe(self) -> Moe | None:
         return self.shape.moe if self.shape is not None else None
+
+    @property
+    def known_model(self) -> TransformerModel:
+        """The model of a job that has one."""
+        assert self.model is not None
+        return self.model
+
+    @property
+    def known_shape(self) -> Shape:
+        """The shape of the model of a job that has both."""
+        return self.known_model.known_shape
+
+    @property
+    def known_moe(self) -> Moe:
+        """The experts of a model that has some."""
+        assert self.moe is not None
+        return self.moe
+
+    @property
+    def roofline(self) -> Roofline:
+        """What kernel times depend on, of a job with a device and a stack."""
+        assert self.device is not None
+        assert self.stack is not None
+        return Roofline(self.device, self.stack, self.precision.compute)
 
     @property
     def micro_batches(self) -> int:

@@ -108,9 +108,8 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     Its dense layers come first, unless spread; with virtual stages a stage holds every p-th chunk of
     the model.
     """
-    model = config.model
+    model = config.known_model
     layout = config.layout
-    assert model is not None
     return _stages(
         model.layers,
         model.dense_layers,
@@ -192,9 +191,8 @@ class RankParameters(NamedTuple):
 
 def layer_parameters_of(config: ParallelConfig, *, experts: bool) -> RankParameters:
     """Parameters of one layer on a rank; without a shape an equal part of all parameters."""
-    model = config.model
+    model = config.known_model
     layout = config.layout
-    assert model is not None
     if model.shape is None:
         return RankParameters(model.parameters / model.layers / (layout.tp * layout.ep))
     layer = layer_parameters(model.shape, experts=experts)

@@ -32,9 +32,8 @@ def trained_layer_parameters(config: ParallelConfig, *, experts: bool) -> RankPa
     """
     if not config.lora:
         return layer_parameters_of(config, experts=experts)
-    assert config.shape is not None
     cut = cut_of(config)
-    operations = layer_operations(config.shape, cut, experts=experts)
+    operations = layer_operations(config.known_shape, cut, experts=experts)
     matrices = adapters(operations, config.lora)
     return RankParameters(sum(gemm.n * gemm.k for gemm in matrices))
 
@@ -96,21 +95,20 @@ def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> f
     An iteration on m x n with m <= n takes 4 m m n + 2 m m m FLOPs. A matrix is not split, so the
     largest is the least time.
     """
-    assert config.device is not None
-    assert config.stack is not None
-    if config.shape is None:
-        return 0.0
+    # without a shape its matrices are not known, and the job is refused
+    shape = config.known_shape
     total = largest = 0.0
     for experts, layers in stage.layers_by_kind:
-        for operation in layer_operations(config.shape, cut_of(config), experts=experts):
+        for operation in layer_operations(shape, cut_of(config), experts=experts):
             for gemm in operation.gemms:
                 m, n = sorted((gemm.n, gemm.k))
                 flops = NEWTON_SCHULZ * (4 * m * m * n + 2 * m**3)
                 copies = operation.share * gemm.copies
                 total += layers * copies * flops
                 largest = max(largest, flops)
-    share = config.stack.gemm_share("bf16", config.device.generation)
-    return max(total / ranks, largest) / (share * config.device.peak_flops("bf16"))
+    roofline = config.roofline._replace(precision="bf16")
+    share = roofline.stack.gemm_share("bf16", roofline.device.generation)
+    return roofline.computing_s(max(total / ranks, largest), share)
 
 
 def _host_s(config: ParallelConfig, parameters: float) -> float:
