@@ -21,9 +21,10 @@ def test_a_name_of_the_schema_alone_fails_at_import(
     names: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, names, Literal[(*get_args(getattr(schema, names)), "wave")])
-    source = Path(strategies.__file__).read_text(encoding="utf-8")
+    file = strategies.__file__
+    source = Path(file).read_text(encoding="utf-8")
     with pytest.raises(TypeError, match="wave: named in the schema or in the rows alone"):
-        exec(compile(source, strategies.__file__, "exec"), {"__name__": "imported_again"})
+        exec(compile(source, file, "exec"), {"__name__": "imported_again", "__file__": file})
 
 
 def test_a_row_is_what_a_schedule_takes(monkeypatch: pytest.MonkeyPatch) -> None:
