@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -113,7 +113,7 @@ class CollectiveCostCache:
         self.fabric = fabric
         self.readings = readings or ModelOptions()
         self._known: dict[_Key, CollectiveCost | ColltoolError] = {}
-        self._in_strides: dict[int, Fabric] = {}
+        self._in_strides = cache(partial(in_strides, fabric))  # by stride
         self._shared: dict[Hashable, Any] = {}
 
     def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
@@ -256,9 +256,7 @@ class CollectiveCostCache:
     ) -> CollectiveCost:
         """Price a group of (ranks, stride) as the library of the fabric runs it."""
         count, stride = ranks
-        if stride not in self._in_strides:
-            self._in_strides[stride] = in_strides(self.fabric, stride)
-        fabric = self._in_strides[stride]
+        fabric = self._in_strides(stride)
         # the ranks of a job are numbered along the axes of a lattice
         group = GroupSpec(count, stride, in_order=True)
         question = (fabric, primitive, max(1.0, float(size)), group, self.readings)
@@ -272,10 +270,10 @@ class CollectiveCostCache:
         return _collective_cost(priced, priced.library.runs, fabric, priced.library.name)
 
     def padded_fabric(self, stride: int) -> Fabric | None:
-        """The padded fabric that groups of a stride were priced on; None where they tile the fabric
+        """The padded fabric that groups of a stride are priced on; None where they tile the fabric
         as it is."""
-        found = self._in_strides.get(stride, self.fabric)
-        return None if found is self.fabric else found
+        padded = self._in_strides(stride)
+        return None if padded is self.fabric else padded
 
 
 def axis_by_axis(
