@@ -10,9 +10,9 @@ from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.engines.tokens import WIDTHS
 
 BF16 = 2.0
+# bytes of a weight with its scales: mxfp4 has one of 8 bits for 32 weights, int4 one of 16 bits
+# and a zero point of 4 for 128
 FORMATS = {**WIDTHS, "mxfp4": 0.5 + 1 / 32, "int4": 0.5 + 2.5 / 128}
-"""Bytes of a weight with its scales: mxfp4 has one of 8 bits for 32 weights, int4 one of 16 bits and
-a zero point of 4 for 128."""
 # of a device without the format of the weights, the next that it may compute in
 _PEAKS = {"nvfp4": "fp4"}
 

@@ -20,8 +20,8 @@ from colltool.serving.quantization import BF16, WeightFormat
 from colltool.training.model import TransformerModel
 
 Schedule = Literal["pairs", "tree", "one root", "broadcast"]
+# ways that any collective library can take; the others are engines of their own
 PLAIN = ("pairs", "tree", "one root")
-"""Ways that any collective library can take; the others are engines of their own."""
 
 # exponent of the factor of an interval outside of what was measured
 _WIDER = 1.25

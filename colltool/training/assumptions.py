@@ -7,6 +7,7 @@ A generator for each assumption yields its remark where it holds for a :class:`P
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from colltool.base.errors import argument_text
@@ -43,14 +44,9 @@ class PricedJob(NamedTuple):
         return self.costs.fabric
 
     @property
-    def sent(self) -> list[PricedCall]:
-        """Calls of all stages."""
-        return [call for stage in self.step.stages for call in stage.sent]
-
-    @property
     def priced_calls(self) -> list[PricedCall]:
         """Calls of all stages that were priced, without those whose time the job gives."""
-        return [call for call in self.sent if call.cost.busy]
+        return [call for call in self.step.sent if call.cost.busy]
 
 
 Remarks = Iterator[Remark]
@@ -223,7 +219,7 @@ def overlap_by_channels(priced: PricedJob) -> Remarks:
         return
     known: dict[str, int] = {}
     assumed: dict[str, None] = {}
-    for call in priced.sent:
+    for call in priced.step.sent:
         # messages between stages count for nothing: they hold few channels for a short time
         if call.call.per == "border" or not call.hidden_s or not share_held(config, call):
             continue
@@ -245,13 +241,12 @@ def overlap_by_channels(priced: PricedJob) -> Remarks:
 def no_launch_overhead(priced: PricedJob) -> Remarks:
     """Exposed calls are lower bounds where the fabric gives no launch overhead."""
     fabric = priced.fabric
-    rows = [row for tier in fabric.tiers if tier.library for row in tier.library.protocols]
-    # from the file itself or from rows of its library
-    has_launch_overhead = "launch_overhead" in fabric.model_fields_set or any(
-        row.launch_s for row in rows
-    )
-    if has_launch_overhead or fabric.hypothetical:
+    if "launch_overhead" in fabric.model_fields_set or fabric.hypothetical:
         return
+    for tier in fabric.tiers:
+        # its library has it
+        if tier.library and any(row.launch_s for row in tier.library.protocols):
+            return
     exposed = [call for call in priced.step.critical_calls if call.exposed_s and call.cost.busy]
     calls = sum(call.call.calls for call in exposed)
     if calls:
@@ -296,7 +291,7 @@ def missing_energy(priced: PricedJob) -> Remarks:
     """Tiers without an energy figure, where the job asks for energy."""
     if not priced.job.energy:
         return
-    crossed = {tier for call in priced.sent for tier in call.cost.tiers}
+    crossed = set(chain.from_iterable(call.cost.tiers for call in priced.step.sent))
     for tier in priced.fabric.tiers:
         if tier.name in crossed and tier.energy is None:
             yield remark("missing_energy", tier=tier.name)

@@ -150,8 +150,7 @@ def gradient_compression(
     compression = config.compression
     if compression is None:
         return None
-    calls = [call for stage in plain_step.stages for call in stage.sent]
-    compressed_calls = [call for call in calls if is_compressed(compression, call.call)]
+    compressed_calls = [call for call in plain_step.sent if is_compressed(compression, call.call)]
     if not compressed_calls:
         raise ColltoolError(
             f"compression is on {compression.on}, and no collective of the job is of it",

@@ -113,11 +113,10 @@ def _notes(step: TrainingStep, not_counted: dict[str, list[str]]) -> Iterator[Re
     """Yield what the loads of links leave out."""
     for reason, dimensions in not_counted.items():
         yield remark("links_not_counted", dimensions=_listed(dimensions), reason=reason)
-    sent = [call for stage in step.stages for call in stage.sent]
-    timed = [call.call.dimension for call in sent if not call.cost.ran]
+    timed = [call.call.dimension for call in step.sent if not call.cost.ran]
     if timed:
         yield remark("links_of_given_times", dimensions=_listed(timed))
-    exchanges = [call.call for call in sent if call.call.primitive is A2A]
+    exchanges = [call.call for call in step.sent if call.call.primitive is A2A]
     skewed = [call.dimension for call in exchanges if call.skew != 1]
     if skewed:
         yield remark("links_counted_evenly", dimensions=_listed(skewed))

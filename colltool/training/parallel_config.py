@@ -67,7 +67,10 @@ class RankGroup(NamedTuple):
         """Ranks of the group that begins at rank 0."""
         found = [0]
         for size, stride in self.axes:
-            found = [first + step * stride for step in range(size) for first in found]
+            inner = found
+            found = []
+            for step in range(size):
+                found += [rank + step * stride for rank in inner]
         return tuple(found)
 
 

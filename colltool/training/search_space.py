@@ -254,8 +254,8 @@ class Space:
 _UNSHARDED = ShardFile()
 
 
+# sizes of a layout that are chosen already, by name
 ChosenSizes = Mapping[str, int]
-"""Sizes of a layout that are chosen already, by name."""
 
 
 @proposal("search", choice="tp")

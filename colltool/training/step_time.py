@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log2
 from typing import NamedTuple
 
@@ -105,6 +106,11 @@ class TrainingStep(NamedTuple):
     pipeline_s: float
     fixed_s: float
     jitter: float  # share of the step
+
+    @property
+    def sent(self) -> list[PricedCall]:
+        """Calls of all stages."""
+        return list(chain.from_iterable(stage.sent for stage in self.stages))
 
     @property
     def critical_calls(self) -> tuple[PricedCall, ...]:
@@ -315,8 +321,8 @@ def stage_step(
     )
 
 
+# seconds of calls that compute hides, by wire and whether in the backward pass
 Hidden = dict[tuple[str, bool], float]
-"""Seconds of calls that compute hides, by wire and whether in the backward pass."""
 
 
 def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
