@@ -107,8 +107,11 @@ def _scheme(method: str, found: Mapping[str, Any]) -> _Scheme | None:
     if not typed:
         what = "quantization_config has no quant_method"
     near = nearest(typed, list(METHODS))
-    fix = f"{near} known: {', '.join(METHODS)}; or say {argument_text('weights', 'fp8')}".strip()
-    raise ColltoolError(what, argument="job", fix=fix)
+    raise ColltoolError(
+        what,
+        argument="job",
+        fix=f"{near} known: {', '.join(METHODS)}; or say {argument_text('weights', 'fp8')}".strip(),
+    )
 
 
 def _fp8(block: Any = None) -> _Scheme:

@@ -60,8 +60,11 @@ def uniform(name: str) -> WeightFormat:
         ColltoolError: a format that is not known.
     """
     if name not in FORMATS:
-        fix = f"{nearest(name, list(FORMATS))} one of {', '.join(FORMATS)}".strip()
-        raise ColltoolError(f"'{clipped(name)}' is not known", argument="weights", fix=fix)
+        raise ColltoolError(
+            f"'{clipped(name)}' is not known",
+            argument="weights",
+            fix=f"{nearest(name, list(FORMATS))} one of {', '.join(FORMATS)}".strip(),
+        )
     width = FORMATS[name]
     # weights of 4 bits are expanded for products of 16 bits, or of 8 where the GPU has such kernels
     computes = {"mxfp4": "fp8", "int4": "bf16"}.get(name, name)

@@ -101,12 +101,12 @@ def _missing_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[
             )
     yield from _no_experts(config.layout.etp)
     if config.compute is None:
-        what = f"{model.name} has no shape: the compute of a layer is unknown"
-        fix = (
+        yield Violation(
+            ("model",),
+            f"{model.name} has no shape: the compute of a layer is unknown",
             "compute: {forward_per_layer: 7ms, backward_per_layer: 15ms}, or hidden, heads, ffn,"
-            " vocab of the model"
+            " vocab of the model",
         )
-        yield Violation(("model",), what, fix)
 
 
 def _no_experts(etp: int) -> Iterator[Violation]:
@@ -172,11 +172,12 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     if layout.cp == 1:
         return
     if shape.window and shape.windowed and shape.window < config.sequence:
-        what = (
+        yield Violation(
+            path,
             f"cp {layout.cp} over a sequence of {config.sequence} with windows of {shape.window} is"
-            " not modelled"
+            " not modelled",
+            f"cp: 1, or a sequence of at most {shape.window}",
         )
-        yield Violation(path, what, f"cp: 1, or a sequence of at most {shape.window}")
     # a rank of a ring has two parts, so that the work of a causal mask is even
     parts = 2 * layout.cp if layout.cp_mode == "ring" else layout.cp
     if config.sequence % parts:
@@ -188,11 +189,12 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         yield Violation(path, what, f"a sequence of {longer}, or another cp")
     heads = max(1, shape.kv_heads // layout.tp)
     if layout.cp_mode == "ulysses" and heads % layout.cp:
-        what = (
+        yield Violation(
+            path,
             f"ulysses splits heads, and cp {layout.cp} does not divide the {heads} kv heads of"
-            " a rank"
+            " a rank",
+            f"cp: {divisors_text(heads)}, or cp_mode: ring",
         )
-        yield Violation(path, what, f"cp: {divisors_text(heads)}, or cp_mode: ring")
 
 
 def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
@@ -210,11 +212,12 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     yield from _not_a_divisor(path, layout.ep, moe.experts, "the number of experts")
     yield from _not_a_divisor(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
     if layout.tp > 1 and not layout.sp and layout.etp != layout.tp:
-        what = (
+        yield Violation(
+            ("layout", "sp"),
             f"without sp all {layout.tp} ranks of a tensor group have the same tokens, so etp must"
-            f" be tp; it is {layout.etp}"
+            f" be tp; it is {layout.etp}",
+            f"sp: true, or etp: {layout.tp}",
         )
-        yield Violation(("layout", "sp"), what, f"sp: true, or etp: {layout.tp}")
     inside = layout.tp * layout.cp * layout.dp  # 0 without dp
     width = layout.ep * layout.etp
     if inside % width:
@@ -262,12 +265,11 @@ def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[
     stages = layout.stages
     fewest = min(layout.stages)
     if len(stages) != layout.pp or sum(stages) != model.layers:
-        what = (
-            f"{len(stages)} stages of {sum(stages)} layers, and pp is {layout.pp}, the model"
-            f" {model.layers}"
-        )
         yield Violation(
-            ("layout", "stages"), what, f"{layout.pp} numbers that sum to {model.layers}"
+            ("layout", "stages"),
+            f"{len(stages)} stages of {sum(stages)} layers, and pp is {layout.pp}, the model"
+            f" {model.layers}",
+            f"{layout.pp} numbers that sum to {model.layers}",
         )
     elif fewest < layout.virtual - 1:  # the embedding or the head may take the place of a layer
         yield Violation(
@@ -336,11 +338,12 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
         try:
             split_group(group, shard.group)
         except ValueError:
-            what = (
+            yield Violation(
+                ("shard", "group"),
                 f"shard groups of {shard.group} do not tile the {group.ranks} ranks that share a"
-                " weight"
+                " weight",
+                f"what does: {divisors_text(group.ranks)}",
             )
-            yield Violation(("shard", "group"), what, f"what does: {divisors_text(group.ranks)}")
 
 
 def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
@@ -366,11 +369,12 @@ def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
             experts, "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2"
         )
     if row.hides_experts and layout.ep > 1 and not overlap.ep:
-        what = (
+        yield Violation(
+            experts,
             f"{config.schedule} hides the all-to-alls under the other batch, and overlap.ep is"
-            " false"
+            " false",
+            "ep: true, or another schedule",
         )
-        yield Violation(experts, what, "ep: true, or another schedule")
     folded = row.folded and layout.virtual == 2
     if layout.virtual > 1 and not row.interleaved and not folded:
         yield Violation(
@@ -423,11 +427,12 @@ def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
             "leave overlap.cp out, or cp of at least 2",
         )
     elif "cp" in asked and layout.cp_mode != "ring":
-        what = (
+        yield Violation(
+            ("overlap", "cp"),
             f"cp_mode {layout.cp_mode} needs all keys and values before attention starts, so"
-            " nothing hides"
+            " nothing hides",
+            "leave overlap.cp out, or layout.cp_mode: ring",
         )
-        yield Violation(("overlap", "cp"), what, "leave overlap.cp out, or layout.cp_mode: ring")
     if config.compression and config.compression.on == "dp" and one_replica:
         yield Violation(
             ("compression", "on"),
@@ -435,12 +440,12 @@ def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
             "more ranks, or no compression",
         )
     if "ep" in asked and layout.ep > 1 and layout.dp and config.micro_batches == 1:
-        what = "tokens hide under another micro-batch, and a replica has only one a step"
-        fix = (
+        yield Violation(
+            ("overlap", "ep"),
+            "tokens hide under another micro-batch, and a replica has only one a step",
             f"batch.global: {2 * config.global_batch}, a smaller batch.micro, overlap.ep: shared (a"
-            " shared expert), or false"
+            " shared expert), or false",
         )
-        yield Violation(("overlap", "ep"), what, fix)
 
 
 def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
@@ -453,12 +458,9 @@ def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
         return
     if times.per_layer:
         if "cp" in overlap.asked and layout.cp > 1 and layout.cp_mode == "ring":
-            what = (
-                "the ring hides under attention, whose time is not among the given times of a layer"
-            )
             yield Violation(
                 ("overlap", "cp"),
-                what,
+                "the ring hides under attention, whose time is not among the given times of a layer",
                 "a device and a stack in place of compute, or leave overlap.cp out",
             )
         return
@@ -468,9 +470,9 @@ def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
     if "dp" in overlap.asked and config.shard.shards_weights and config.shard.reshard:
         under_layers.append("dp")
     for name in under_layers:
-        what = f"{name} hides under single layers, but compute gives times of a whole step"
-        fix = (
+        yield Violation(
+            ("overlap", name),
+            f"{name} hides under single layers, but compute gives times of a whole step",
             "compute: {forward_per_layer: ..., backward_per_layer: ...}, or leave"
-            f" overlap.{name} out"
+            f" overlap.{name} out",
         )
-        yield Violation(("overlap", name), what, fix)

@@ -211,12 +211,18 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     draft = draft._replace(device=fabric_device, stack=stack)
     changed = replace(job, draft=draft, device_from="fabric")
     if stack is not None and draft.compute is None and not stack.knows(fabric_device, precision):
-        what = (
-            f"stack {stack.name} has no efficiency for {precision} on {fabric_device.name}, the fabric's"
-            " device"
+        changed.refuse(
+            [
+                Violation(
+                    ("stack",),
+                    f"stack {stack.name} has no efficiency for {precision} on {fabric_device.name}, the fabric's"
+                    " device",
+                    " or ".join(
+                        [*_other_stacks(fabric_device, precision), "the stack as a mapping"]
+                    ),
+                )
+            ]
         )
-        fix = " or ".join([*_other_stacks(fabric_device, precision), "the stack as a mapping"])
-        changed.refuse([Violation(("stack",), what, fix)])
     return changed
 
 
@@ -300,8 +306,13 @@ def refuse_impossible_step(job: Job, step_s: float, mfu: float | None) -> None:
         key = ("slower",)
         suspects = "slower: a number below 1 computes faster than the stack says"
     device = draft.device.name if draft.device is not None else "device"
-    what = (
-        f"a step of {format_time(step_s)} would be {percent(mfu)} of the peak of {device} in"
-        f" {draft.precision.compute}: more than it can compute"
+    job.refuse(
+        [
+            Violation(
+                key,
+                f"a step of {format_time(step_s)} would be {percent(mfu)} of the peak of {device} in"
+                f" {draft.precision.compute}: more than it can compute",
+                f"check {suspects}",
+            )
+        ]
     )
-    job.refuse([Violation(key, what, f"check {suspects}")])

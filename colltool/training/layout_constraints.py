@@ -170,8 +170,11 @@ def _parsed(name: str, value: Any) -> Any:
     known = CONSTRAINT_WORDS[name]
     found = known.get(written(value))
     if found is None:
-        fix = f"{nearest(str(value), list(known))} one of {', '.join(known)}".strip()
-        raise ColltoolError(f"{name} cannot be {quote(value)}", argument="keep", fix=fix)
+        raise ColltoolError(
+            f"{name} cannot be {quote(value)}",
+            argument="keep",
+            fix=f"{nearest(str(value), list(known))} one of {', '.join(known)}".strip(),
+        )
     return found
 
 

@@ -531,12 +531,16 @@ def calibrated(
     # a factor of 0 leaves the network and the fixed time
     if off(0.0) >= 0:
         least = format_time(off(0.0) + measured_s)
-        what = f"a step of {format_time(measured_s)}, and network and fixed time alone take {least}"
-        fix = (
-            "no stack reaches it: check the measured time (of one step, on these ranks), the"
-            " layout, and the fabric"
+        job.refuse(
+            [
+                Violation(
+                    ("measured", "step"),
+                    f"a step of {format_time(measured_s)}, and network and fixed time alone take {least}",
+                    "no stack reaches it: check the measured time (of one step, on these ranks), the"
+                    " layout, and the fabric",
+                )
+            ]
         )
-        job.refuse([Violation(("measured", "step"), what, fix)])
     return StepCalibration(_root(off, measured_s / now.step_s, 1e-12 * measured_s), now.step_s)
 
 

@@ -211,10 +211,11 @@ def _folded_layout(config: ParallelConfig) -> Violations:
         return
     layers = config.model.layers // layout.pp
     if layers % 2:
-        what = (
-            f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers"
+        yield Violation(
+            ("schedule",),
+            f"{config.schedule} splits each stage into two chunks, and a stage has {layers} layers",
+            "an even number of layers a stage, or schedule: zb1p",
         )
-        yield Violation(("schedule",), what, "an even number of layers a stage, or schedule: zb1p")
 
 
 def _dualpipe_layout(config: ParallelConfig) -> Violations:

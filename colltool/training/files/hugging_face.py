@@ -116,11 +116,12 @@ def unmodelled(config: ModelConfig) -> Iterator[ConfigProblem]:
     words = config.unknown_words()
     if words:
         key = config.list_of_words()
-        what = (
+        yield ConfigProblem(
+            (*config.path, key),
             f"{key} has {len(words)} of {config.layers} layers of {_short_text(words[0])}, which is"
-            " not modelled"
+            " not modelled",
+            MODEL_FILE,
         )
-        yield ConfigProblem((*config.path, key), what, MODEL_FILE)
     else:
         yield from _missing(config)
     attention = config.get("attn_config.attn_type") or ATTENTION_TYPES[0]
@@ -157,11 +158,12 @@ def _unknown_keys(config: ModelConfig) -> Iterator[ConfigProblem]:
             config.passed_over.append(key)
         # an unknown key that sounds like a size is refused unless it is switched off
         else:
-            what = (
+            yield ConfigProblem(
+                path,
                 f"{key} is {_short_text(value)}: nothing is known of this key of {config.kind}, and"
-                " it may change the model"
+                " it may change the model",
+                MODEL_FILE,
             )
-            yield ConfigProblem(path, what, MODEL_FILE)
 
 
 def _missing(config: ModelConfig) -> Iterator[ConfigProblem]:
@@ -202,8 +204,11 @@ def _wrong_types(config: ModelConfig) -> Iterator[ConfigProblem]:
         elif not _has_type(key, value):
             yield _wrong_value(config, key, value, _expected(key))
         elif isinstance(value, list) and key in NUMBERS and len(set(value)) > 1:
-            what = f"{key} differs from layer to layer, which is not modelled"
-            yield ConfigProblem((*config.path, key), what, MODEL_FILE)
+            yield ConfigProblem(
+                (*config.path, key),
+                f"{key} differs from layer to layer, which is not modelled",
+                MODEL_FILE,
+            )
 
 
 def _outer_is_no_mapping(config: ModelConfig, key: str) -> Iterator[ConfigProblem]:
