@@ -14,7 +14,6 @@ from colltool.base.primitives import ceil_div
 from colltool.estimate.placement import every_stride
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import with_tiers
 from colltool.network.group import sizes_of
 from colltool.training.parallel_config import RankGroup
 
@@ -47,7 +46,7 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     if levels:
         changed["levels"] = tuple(levels)
     grown = tier.model_copy(update=changed)
-    return with_tiers(fabric, lambda _: grown, [len(fabric.tiers) - 1])
+    return fabric.model_copy(update={"tiers": (*fabric.tiers[:-1], grown)})
 
 
 def _aligned(group: int, nodes: int) -> int:

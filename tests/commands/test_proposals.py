@@ -175,4 +175,4 @@ def test_nothing_is_proposed_beside_the_registry(made: str) -> None:
 def test_changes_of_a_setup_or_of_tiers_stand_in_proposals_alone() -> None:
     """Neither memory, targets nor a search has values of its own to try."""
     homes = {module for name in ("with_values", "with_tiers") for module, _ in calls_of(name)}
-    assert homes == {"proposals", "fabric_changes", "adapted", "job_text"}
+    assert homes == {"proposals", "job_changes", "fabric_changes", "adapted", "job_text"}
