@@ -11,6 +11,7 @@ is found sooner by :mod:`fastest_layout`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from heapq import nsmallest
 from operator import itemgetter
 
@@ -69,11 +70,11 @@ def search(
     """
     request = search_request(job, fabric, ranks, keep)
     headroom_share = usual_headroom() if headroom is None else headroom
-    progress = _TwoPasses(watch or running_watch(), len(request.sizes))
+    tell = partial(_tell, watch or running_watch(), len(request.sizes))
     fitting = FittingLayouts(request, headroom_share)
     prices = LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
-    bounds = prices.bounds(fitting.layouts(progress.first))
-    priced = _priced(bounds, prices, StepLimit(top), progress.second)
+    bounds = prices.bounds(fitting.layouts(partial(tell, 0)))
+    priced = _priced(bounds, prices, StepLimit(top), partial(tell, 1))
     placed = sum(prices.can_be_placed(layout) for _, layout in bounds)
     if not priced:
         raise _no_layout(fitting, prices)
@@ -99,23 +100,11 @@ def search(
     )
 
 
-class _TwoPasses:
-    """Progress of a search, which first sizes all layouts and then prices them."""
-
-    def __init__(self, watch: Progress | None, sizes: int) -> None:
-        self._watch = watch
-        self._sizes = sizes
-
-    def first(self, done: int, of: int) -> None:
-        self._tell(done, of)
-
-    def second(self, done: int, of: int) -> None:
-        self._tell(of + done, of)
-
-    def _tell(self, done: int, of: int) -> None:
-        """Tell that ``done`` of twice ``of`` are done, in sizes."""
-        if self._watch is not None:
-            self._watch(done * self._sizes // of, 2 * self._sizes)
+def _tell(watch: Progress | None, sizes: int, passes_before: int, done: int, of: int) -> None:
+    """Tell how far a search is, which first sizes all layouts and then prices them: in sizes, of
+    both passes together."""
+    if watch is not None:
+        watch((passes_before * of + done) * sizes // of, 2 * sizes)
 
 
 def _priced(

@@ -172,5 +172,5 @@ def test_results_in_python() -> None:
 def test_completion_knows_the_shipped_jobs() -> None:
     assert complete_job("ll") == ["llama3-70b", "llama3-405b", "llama3-8b"]
     # as the files are listed where jobs are read
-    assert complete_model("") == preset_names("models")
+    assert complete_model("") == list(preset_names("models"))
     assert complete_job("") == list(dict.fromkeys([*preset_names("jobs"), *preset_names("models")]))

@@ -27,13 +27,10 @@ def preset_folder(kind: Kind) -> Path:
 
 
 @cache
-def _names(kind: Kind) -> tuple[str, ...]:
-    return tuple(sorted(file.stem for file in preset_folder(kind).glob(f"*{SUFFIX}")))
-
-
-def preset_names(kind: Kind) -> list[str]:
+def preset_names(kind: Kind) -> tuple[str, ...]:
     """Names of the shipped files of a kind, in order."""
-    return list(_names(kind))
+    files = preset_folder(kind).glob(f"*{SUFFIX}")
+    return tuple(sorted(file.stem for file in files))
 
 
 def _shipped(kind: Kind, stem: str) -> dict[str, Any]:
@@ -47,7 +44,7 @@ def _shipped(kind: Kind, stem: str) -> dict[str, Any]:
         return own
     other = _shipped(kind, like)
     sources = other["source"] | own.get("source", {})
-    return other | own | {"source": sources}
+    return {**other, **own, "source": sources}
 
 
 # shipped files do not change while we run
@@ -59,7 +56,7 @@ def _preset(kind: Kind, model: type[M], stem: str) -> M:
 def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
     """Read a shipped file, else one in the folder of the job, else one by path."""
     stem = name.removesuffix(SUFFIX)
-    if stem in _names(kind):
+    if stem in preset_names(kind):
         found: M = _preset(kind, model, stem)
         return found
     path = _path_of(kind, name, folder)
@@ -75,7 +72,7 @@ def _path_of(kind: Kind, name: str, folder: Path) -> str:
     beside = str(folder / name)
     if exists(beside):
         return beside
-    known = preset_names(kind)
+    known = list(preset_names(kind))
     typed = printable(name)
     raise ColltoolError(
         f"no file and no shipped {kind.removesuffix('s')} is called '{typed}'",
@@ -85,7 +82,7 @@ def _path_of(kind: Kind, name: str, folder: Path) -> str:
 
 def _is_config(name: str) -> bool:
     """Whether a model is named by a Hugging Face config."""
-    return name.endswith(".json") and name.removesuffix(SUFFIX) not in _names("models")
+    return name.endswith(".json") and name.removesuffix(SUFFIX) not in preset_names("models")
 
 
 def read_model(name: str, folder: Path) -> ModelFile:
@@ -105,7 +102,7 @@ def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
         return model.model_dump(by_alias=True, exclude_defaults=True, mode="json")
     kind = _KIND_OF_PART[part]
     stem = name.removesuffix(SUFFIX)
-    if stem in _names(kind):
+    if stem in preset_names(kind):
         found = _shipped(kind, stem)
     else:
         path = _path_of(kind, name, folder)
@@ -122,9 +119,9 @@ def longest_sequence(model: str) -> int | None:
     if not isinstance(data, dict):
         return None
     positions = data.get("max_position_embeddings", data.get("n_positions"))
-    if not isinstance(positions, int) or isinstance(positions, bool) or positions <= 0:
+    if not isinstance(positions, int) or isinstance(positions, bool):
         return None
-    return positions
+    return positions if positions > 0 else None
 
 
 read_device = partial(_read, "devices", DeviceFile)
