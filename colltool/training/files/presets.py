@@ -60,7 +60,8 @@ def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
         found: M = _preset(kind, model, stem)
         return found
     path = _path_of(kind, name, folder)
-    return read(model, read_text(path, "definition", path), path).result()
+    text = read_text(path, "definition", path)
+    return read(model, text, path).result()
 
 
 def _path_of(kind: Kind, name: str, folder: Path) -> str:
