@@ -82,7 +82,7 @@ def oversubscription(fabric: Fabric) -> Knobs:
                 tier.name,
                 number,
                 partial(_oversubscribed, fabric, number, [level.name]),
-                slowdown(level.oversubscription),
+                oversubscription_of(level.oversubscription),
                 least=remark("thinnest_level", level=level.name, tier=tier.name),
             )
 
@@ -102,9 +102,9 @@ def _oversubscribed(fabric: Fabric, number: int, names: list[str], share: float)
     return FabricSetting(over, values, with_tiers(fabric, lambda _: other, [number]))
 
 
-def slowdown(given: float | HopByHop) -> float:
+def oversubscription_of(stated: float | HopByHop) -> float:
     """Return the oversubscription of a level as a number; per hop that of the uplinks."""
-    return given.uplinks if isinstance(given, HopByHop) else given
+    return stated.uplinks if isinstance(stated, HopByHop) else stated
 
 
 @proposal("target", of="fabric")

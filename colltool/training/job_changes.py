@@ -39,7 +39,7 @@ from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 # share of the step: smaller gains are not listed, and shorter exposed parts not worked on
 LEAST_GAIN = 1e-3
 WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
-BLOCK = 128  # elements of a compressed gradient that share a scale
+SCALED_ELEMENTS = 128  # elements of a compressed gradient that share a scale
 # usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
 _ORDER = ("tp", "cp", "ep", "dp", "pp")
 # dimensions of calls whose groups lie along another dimension of the layout
@@ -298,10 +298,10 @@ def compressed_gradients(current: Situation) -> Changes:
     extra = EXTRA_STEPS["int8"][1]
     values = {
         "compression.scheme": "int8",
-        "compression.block": BLOCK,
+        "compression.block": SCALED_ELEMENTS,
         "compression.extra_steps": extra,
     }
-    compression = Compression("dp", "int8", block=BLOCK, extra_steps=extra)
+    compression = Compression("dp", "int8", block=SCALED_ELEMENTS, extra_steps=extra)
     setup = current.config._replace(compression=compression)
     yield current.change(remark("gradients_in_int8", extra_steps=extra), values, setup)
 

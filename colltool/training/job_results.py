@@ -37,7 +37,7 @@ DEVICE_MAPPING = (
 )
 # multiple that sides of matrices should be: tensor cores work on tiles of 64 and 128, and other sides
 # cost 30 to 50% of published GEMM rates
-TILE = 64
+TILE_SIDE = 64
 
 
 @result
@@ -149,8 +149,8 @@ def job_warnings(job: Job) -> Iterator[JobWarning]:
     for part in config.model.left_out if config.model else ():
         yield JobWarning(model, remark("not_counted", part=part))
     for name, size in _matrix_sides(config).items():
-        if size % TILE:
-            yield JobWarning(model, remark("partial_tiles", side=name, size=size, tile=TILE))
+        if size % TILE_SIDE:
+            yield JobWarning(model, remark("partial_tiles", side=name, size=size, tile=TILE_SIDE))
     if layout.dp and layout.pp > 1 and config.micro_batches < layout.pp:
         yield JobWarning(
             job.where(("batch",)),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from colltool.base.cache import packaged_toml
 
 Terms = tuple[tuple[float, tuple[str, ...]], ...]  # a sum of products: (number, names) each
-Sizes = Mapping[str, float]
+SizesByName = Mapping[str, float]
 
 
 def terms_of(text: str) -> Terms:
@@ -40,7 +40,7 @@ def terms_of(text: str) -> Terms:
     return tuple(terms)
 
 
-def value_of(terms: Terms, sizes: Sizes) -> float:
+def value_of(terms: Terms, sizes: SizesByName) -> float:
     """Return the value of a sum of products."""
     total: float = 0
     for number, names in terms:
@@ -57,14 +57,14 @@ class Weights(NamedTuple):
     inputs: Terms
     outputs: tuple[Terms, ...]
 
-    def parameters(self, sizes: Sizes) -> float:
+    def parameters(self, sizes: SizesByName) -> float:
         return value_of(self.inputs, sizes) * self.width(sizes)
 
-    def width(self, sizes: Sizes) -> float:
+    def width(self, sizes: SizesByName) -> float:
         """Elements of all outputs."""
         return sum(value_of(output, sizes) for output in self.outputs)
 
-    def widths(self, sizes: Sizes) -> list[float]:
+    def widths(self, sizes: SizesByName) -> list[float]:
         """Elements of each output."""
         return [value_of(output, sizes) for output in self.outputs]
 
@@ -146,8 +146,8 @@ class MixerSizes(NamedTuple):
     """What a mixer has on a rank of tensor parallelism."""
 
     kind: MixerKind
-    undivided: Sizes  # by name
-    sizes: Sizes  # of the rank
+    undivided: SizesByName  # by name
+    sizes: SizesByName  # of the rank
 
     def value(self, terms: Terms) -> float:
         return value_of(terms, self.sizes)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from colltool.training.files import BYTES
-from colltool.training.mixers import Mixer, MixerSizes, Sizes, Weights, value_of
+from colltool.training.mixers import Mixer, MixerSizes, SizesByName, Weights, value_of
 from colltool.training.model import Moe, Shape
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.roofline import Gemm
@@ -218,7 +218,7 @@ def _attention(operation: Operation, mixer: Mixer, rank: MixerSizes, cut: LayerC
     )
 
 
-def _gemm_of(matrix: Weights, tokens: float, sizes: Sizes) -> Gemm:
+def _gemm_of(matrix: Weights, tokens: float, sizes: SizesByName) -> Gemm:
     return Gemm(tokens, matrix.width(sizes), value_of(matrix.inputs, sizes))
 
 
