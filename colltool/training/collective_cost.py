@@ -21,7 +21,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate, bound_by
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.library_pick import price_of_pick, with_library_choice
 from colltool.estimate.nccl_hardware import channels_of
-from colltool.estimate.placement import GroupSpec, every_stride
+from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric
