@@ -4,12 +4,11 @@ it (``NVIDIA H100 80GB HBM3``). The table is data: ``data/bundled_for.csv``.
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
+
+from colltool.fabric.data_tables import data_rows
 
 
 class DeviceMatch(NamedTuple):
@@ -21,10 +20,11 @@ class DeviceMatch(NamedTuple):
     differs: tuple[str, ...] = ()
 
 
-# The bundled fabric of several hosts, by that of one.
+# The bundled fabric of several hosts, by that of one: for a dump that has NICs (dumps/usual_machine.py).
 CLUSTERS = {"mi300x": "mi300x-cluster"}
-# GPUs in PCIe slots, which no NVSwitch joins.
+# GPUs in PCIe slots, which no NVSwitch joins, whatever their model: no row of the table, so no pattern.
 _CARDS = DeviceMatch("", "a100-pcie")
+# such as NVIDIA A100-PCIE-40GB, NVIDIA H100 NVL
 _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
@@ -35,6 +35,7 @@ def bundled_for(device: str) -> DeviceMatch | None:
     (``AMD Instinct MI300X VF``, ``AMD Radeon PRO W7900``), its architecture (``gfx942``), or its
     PCI id (``10de:2330``).
     """
+    # an id first, as no pattern matches one; what is no id stays as it is
     device = model_by_id(device) or device
     if _CARD.search(device):
         return _CARDS
@@ -105,10 +106,3 @@ def _table() -> tuple[DeviceMatch, ...]:
         differs = tuple(machine["differs"].split())
         found.append(DeviceMatch(machine["pattern"], machine["fabric"], differs))
     return tuple(found)
-
-
-def data_rows(file: str) -> Iterator[dict[str, str]]:
-    """The rows of a table of data, without its comments."""
-    text = (Path(__file__).parent / "data" / file).read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    yield from csv.DictReader(lines)

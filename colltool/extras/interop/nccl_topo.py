@@ -27,7 +27,8 @@ from colltool.fabric.dumps.pci import (
     nic_id,
     usual_host,
 )
-from colltool.fabric.dumps.rates import nvlink_Bps, rate_text
+from colltool.fabric.dumps.link_rates import nvlink_Bps
+from colltool.fabric.dumps.rates import rate_text
 from colltool.fabric.library_numbers import has_gpudirect, media_of
 from colltool.fabric.media import NETWORKS, PER_HOST
 from colltool.fabric.model import Fabric, Tier

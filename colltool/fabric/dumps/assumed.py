@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from colltool.fabric.bundled_for import DeviceMatch
+from colltool.fabric.dumps.link_rates import link_rate
 from colltool.fabric.dumps.node import NodeDump, inner_tiers
 from colltool.fabric.dumps.pci import usual_host
-from colltool.fabric.dumps.rates import DumpedMachine, StandIn, link_rate
+from colltool.fabric.dumps.rates import DumpedMachine, StandIn
 from colltool.fabric.dumps.sentences import said
 from colltool.fabric.load import fabric_data
 

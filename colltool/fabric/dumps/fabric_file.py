@@ -19,14 +19,14 @@ from colltool.base.formatting import counted, parse_rate, parse_time
 from colltool.fabric.bundled_for import DeviceMatch, bundled_for
 from colltool.fabric.dumps.assumed import assumed_of_network, assumed_of_node, few_links
 from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel, levels_named
+from colltool.fabric.dumps.link_rates import link_rate
 from colltool.fabric.dumps.node import InnerTier, NodeDump, NodeSearch, inner_tiers, odd_links
 from colltool.fabric.dumps.rates import (
-    INFINIBAND,
+    INFINIBAND_FABRIC,
     OTHER_MEDIA,
     Data,
     DumpedMachine,
     StandIn,
-    link_rate,
     outer_tier,
 )
 from colltool.fabric.dumps.sentences import said
@@ -76,7 +76,7 @@ def fabric_file(
         if like is None and dumps.rate() is None:
             fix = f"state it, or name such a machine: {argument_text('nic', '200Gbps')}"
             raise ColltoolError("does not give the rate of a NIC", where=network.file, fix=fix)
-        outer = outer_tier(like or INFINIBAND)
+        outer = outer_tier(like or INFINIBAND_FABRIC)
         body: Data = {"tiers": [_network_tier(dumps, outer)]}
         assumed = assumed_of_network(dumps, outer)
         description = counted(network.hosts, "host")

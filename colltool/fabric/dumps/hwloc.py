@@ -19,7 +19,7 @@ from colltool.base.errors import ColltoolError, clipped
 from colltool.base.files import AnyPath
 from colltool.base.xml_tree import Element, XmlFormat, read_xml
 from colltool.fabric.dumps import pci
-from colltool.fabric.dumps.nics import NicAt, NicDistance, serving
+from colltool.fabric.dumps.nics import NicDistance, PlacedNic, serving
 from colltool.fabric.dumps.node import NodeDump
 
 TOOL = "lstopo"
@@ -130,7 +130,7 @@ def _slot_Bps(device: Element) -> float | None:
     return GBps * 1e9 or None
 
 
-def _placed(card: Element, gpus: list[Element]) -> NicAt:
+def _placed(card: Element, gpus: list[Element]) -> PlacedNic:
     """A NIC of the dump, with its name and the slot that it is in."""
     device_class, *ids = _ids(card)
     parts = [part for part in card.each("object") if part.get("type") == "OSDev"]
@@ -148,7 +148,7 @@ def _placed(card: Element, gpus: list[Element]) -> NicAt:
     if parts and not verbs:
         nic = nic._replace(medium="socket")
     near = list(_bridges(card))
-    return NicAt(nic, tuple(_distance(near, gpu) for gpu in gpus))
+    return PlacedNic(nic, tuple(_distance(near, gpu) for gpu in gpus))
 
 
 def _bridges(device: Element) -> Iterator[Element]:

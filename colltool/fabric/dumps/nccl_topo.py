@@ -31,8 +31,8 @@ from colltool.base.xml_tree import Element, read_xml
 from colltool.fabric.dumps import pci
 from colltool.fabric.dumps.nics import (
     Nic,
-    NicAt,
     NicDistance,
+    PlacedNic,
     Serving,
     is_interface,
     is_loopback,
@@ -369,7 +369,7 @@ def _of_slot(slot: Element) -> Nic:
     return nic._replace(name=name, slot_Bps=slot_Bps, card=card, card_Bps=slot_Bps)
 
 
-def _with_distances(nics: Sequence[_Placed], gpus: list[_Gpu]) -> list[NicAt]:
+def _with_distances(nics: Sequence[_Placed], gpus: list[_Gpu]) -> list[PlacedNic]:
     """The NICs with their distance to each accelerator, and with the way that they share to them."""
     below: dict[int, set[int]] = {}
     for position, gpu in enumerate(gpus):
@@ -384,7 +384,7 @@ def _with_distances(nics: Sequence[_Placed], gpus: list[_Gpu]) -> list[NicAt]:
             for position in below.get(id(outer), ()):
                 distances[position] = near
         nic = _on_shared_way(placed, below.keys())
-        found.append(NicAt(nic, tuple(distances)))
+        found.append(PlacedNic(nic, tuple(distances)))
     return found
 
 

@@ -39,7 +39,7 @@ class Nic(NamedTuple):
         model: the NIC's model, if its PCI id is known; empty else.
         by_model: whether the rate is that of the fastest such card, as nothing else states one.
         slot_Bps: of its own slot, one way; None if unknown.
-        card: the same for ports that share a way to the accelerators, whose rate is ``card_Bps``.
+        card: equal for ports of one card, which together carry at most ``card_Bps``.
         gpudirect: False if it does not read and write the memory of accelerators.
     """
 
@@ -53,10 +53,6 @@ class Nic(NamedTuple):
     card_Bps: float | None = None
     gpudirect: bool = True
 
-    @property
-    def infiniband(self) -> bool:
-        return self.medium == "ib"
-
 
 class Serving(NamedTuple):
     """The NICs that serve the accelerators, and notes on those that do not."""
@@ -65,7 +61,7 @@ class Serving(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class NicAt(NamedTuple):
+class PlacedNic(NamedTuple):
     """A NIC, and how far it is from each accelerator."""
 
     nic: Nic
@@ -93,76 +89,76 @@ def is_interface(name: str) -> bool:
     return is_loopback(name) or _INTERFACE.match(name) is not None
 
 
-def serving(placed: Sequence[NicAt], *, linked: bool) -> Serving:
+class _Kept:
+    """The NICs that are left, and a note on each lot that was dropped."""
+
+    def __init__(self, nics: Sequence[PlacedNic]) -> None:
+        self.nics = list(nics)
+        self.notes: list[str] = []
+
+    def drop(self, reason: str, unwanted: Callable[[PlacedNic], bool]) -> None:
+        names = [placed.nic.name for placed in self.nics if unwanted(placed)]
+        self.notes += left_out(names, reason)
+        self.nics = [placed for placed in self.nics if not unwanted(placed)]
+
+
+def serving(nics: Sequence[PlacedNic], *, linked: bool) -> Serving:
     """Return the NICs that serve the accelerators of a node.
 
     Args:
         linked: whether links other than PCIe join the accelerators, so that each may use the NIC of
             another one.
     """
-    notes: list[str] = []
-    kept = _without(placed, lambda at: is_loopback(at.nic.name), notes, "the loopback: no network")
-    if any(at.nic.medium != "socket" for at in kept):
+    kept = _Kept(nics)
+    kept.drop("the loopback: no network", lambda placed: is_loopback(placed.nic.name))
+    if any(placed.nic.medium != "socket" for placed in kept.nics):
         reason = "for sockets, where others have RDMA"
-        kept = _without(kept, lambda at: at.nic.medium == "socket", notes, reason)
-    near = frozenset(_nearest(kept, linked=linked))
-    far = [at for at in kept if at not in near]
-    by_switch = any(at.nearest == NicDistance.CPU for at in far)
-    why = (
-        "behind no PCIe switch of an accelerator" if by_switch else "at a CPU without accelerators"
-    )
-    kept = _without(kept, lambda at: at not in near, notes, f"{why}, as for storage")
-    kept = _without_service_cards(kept, notes)
-    rates = [at.nic.rate_Bps or 0.0 for at in kept]
-    fastest = max(rates, default=0.0)
-    kept = _without(
-        kept, lambda at: (at.nic.rate_Bps or 0.0) < fastest, notes, "slower than the others"
-    )
-    return Serving(tuple(at.nic for at in kept), tuple(notes))
-
-
-def _without(
-    placed: Sequence[NicAt], drop: Callable[[NicAt], bool], notes: list[str], reason: str
-) -> list[NicAt]:
-    """The NICs without some, of which a note is made."""
-    notes += left_out([at.nic.name for at in placed if drop(at)], reason)
-    return [at for at in placed if not drop(at)]
+        kept.drop(reason, lambda placed: placed.nic.medium == "socket")
+    near = _nearest(kept.nics, linked=linked)
+    far = [placed for placed in kept.nics if placed not in near]
+    whose = "at a CPU without accelerators"
+    if any(placed.nearest == NicDistance.CPU for placed in far):
+        whose = "behind no PCIe switch of an accelerator"
+    kept.drop(f"{whose}, as for storage", lambda placed: placed in far)
+    if not all("BlueField" in placed.nic.model for placed in kept.nics):
+        reason = "a BlueField where others serve: storage or management"
+        kept.drop(reason, lambda placed: "BlueField" in placed.nic.model)
+    fastest_Bps = max((placed.nic.rate_Bps or 0.0 for placed in kept.nics), default=0.0)
+    kept.drop("slower than the others", lambda placed: (placed.nic.rate_Bps or 0.0) < fastest_Bps)
+    return Serving(tuple(placed.nic for placed in kept.nics), tuple(kept.notes))
 
 
 def left_out(dropped: Sequence[str], reason: str) -> list[str]:
     """A note on NICs that are not counted; none without any."""
     if not dropped:
         return []
-    names = ", ".join(map(clipped, dropped[:_SHOWN])) + " ..." * (len(dropped) > _SHOWN)
+    names = ", ".join(map(clipped, dropped[:_SHOWN]))
+    if len(dropped) > _SHOWN:
+        names += " ..."
     return [f"{counted(len(dropped), 'NIC')} left out ({names}): {reason}"]
 
 
-def _nearest(placed: Sequence[NicAt], *, linked: bool) -> list[NicAt]:
-    """The NICs that are nearest to the accelerators together, or without links to one of them."""
-    if not placed:
+def _nearest(nics: Sequence[PlacedNic], *, linked: bool) -> Sequence[PlacedNic]:
+    """The NICs that accelerators use by their distance: linked ones share the NICs that are nearest to
+    any of them; without links each takes those nearest to itself.
+
+    Of a NIC at the switch of GPU 0 and one at its CPU alone, where GPU 1 is as well, linked GPUs use
+    the first, others both.
+    """
+    if not nics:
         return []
-    least = min(at.nearest for at in placed)
+    least = min(placed.nearest for placed in nics)
     if linked or least == NicDistance.FAR:
-        return [at for at in placed if at.nearest == least]
-    nearest_of = [
-        min(distances) for distances in zip(*(at.distances for at in placed), strict=True)
-    ]
-    found = []
-    for at in placed:
-        for distance, nearest in zip(at.distances, nearest_of, strict=True):
-            # an accelerator without a NIC at its CPU takes those of the others
-            if distance == nearest < NicDistance.FAR:
-                found.append(at)
-                break
-    return found
+        return [placed for placed in nics if placed.nearest == least]
+    # by accelerator
+    nearest = [min(distances) for distances in zip(*(nic.distances for nic in nics), strict=True)]
 
+    def is_used(placed: PlacedNic) -> bool:
+        pairs = zip(placed.distances, nearest, strict=True)
+        # an accelerator without a NIC at its CPU takes those of the others
+        return any(distance == closest < NicDistance.FAR for distance, closest in pairs)
 
-def _without_service_cards(placed: list[NicAt], notes: list[str]) -> list[NicAt]:
-    """The NICs without BlueFields, where others serve the accelerators."""
-    if all("BlueField" in at.nic.model for at in placed):
-        return placed
-    reason = "a BlueField where others serve: storage or management"
-    return _without(placed, lambda at: "BlueField" in at.nic.model, notes, reason)
+    return list(filter(is_used, nics))
 
 
 def together_Bps(nics: Sequence[Nic], each_Bps: float) -> float:
@@ -174,7 +170,7 @@ def together_Bps(nics: Sequence[Nic], each_Bps: float) -> float:
     carried: dict[str, float] = defaultdict(float)
     limits: dict[str, float] = {}
     for number, nic in enumerate(nics):
-        # a NIC whose card is unknown is one of its own
+        # one whose card is unknown is alone on it
         card = nic.card or f"NIC {number}"
         rate_Bps = nic.rate_Bps or each_Bps
         carried[card] += min(rate_Bps, nic.slot_Bps or rate_Bps)

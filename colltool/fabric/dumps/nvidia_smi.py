@@ -20,7 +20,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.fabric.bundled_for import bundled_for
-from colltool.fabric.dumps.nics import Nic, NicAt, NicDistance, is_interface, serving
+from colltool.fabric.dumps.nics import Nic, NicDistance, PlacedNic, is_interface, serving
 from colltool.fabric.dumps.node import NodeDump, Pair
 
 TOOL = "nvidia-smi topo -m"
@@ -176,7 +176,7 @@ def _legend(lines: list[str]) -> dict[str, str]:
     return found
 
 
-def _nics(matrix: _Matrix, names: dict[str, str]) -> list[NicAt]:
+def _nics(matrix: _Matrix, names: dict[str, str]) -> list[PlacedNic]:
     """The NICs with their distance to each GPU, without those that only share a card."""
     placed = []
     for column in matrix.nics:
@@ -188,7 +188,7 @@ def _nics(matrix: _Matrix, names: dict[str, str]) -> list[NicAt]:
         # Where no NIC is near a GPU, as at Grace, cards of two ports are BlueFields for storage.
         if "PIX" in others and min(distances) == NicDistance.FAR:
             nic = nic._replace(model="two ports of a BlueField or a like card")
-        placed.append(NicAt(nic, distances))
+        placed.append(PlacedNic(nic, distances))
     return placed
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from colltool.fabric.bundled_for import accelerators, data_rows
+from colltool.fabric.bundled_for import accelerators
+from colltool.fabric.data_tables import data_rows
 from colltool.fabric.dumps.nics import Nic
 
 INFINIBAND = "0x0207"

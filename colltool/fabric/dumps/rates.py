@@ -1,25 +1,26 @@
-"""The rates of a machine as its dumps state them: each rank's share of a network
-(:class:`DumpedMachine`), and the links inside a node (:func:`link_rate`)."""
+"""A rank's share of a network as the dumps of a machine state it: :meth:`DumpedMachine.rate`.
+
+The links inside a node: :mod:`colltool.fabric.dumps.link_rates`.
+"""
 
 from __future__ import annotations
 
-import re
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, parse_rate
 from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.nics import Nic, together_Bps
-from colltool.fabric.dumps.node import NVLINK_5_BPS, NVLINK_BPS, InnerTier, NodeDump, NodeSearch
+from colltool.fabric.dumps.node import NodeDump, NodeSearch
 from colltool.fabric.dumps.pci import usual_host
 from colltool.fabric.dumps.sentences import said
-from colltool.fabric.load import fabric_data, load_fabric
+from colltool.fabric.load import fabric_data
 
 Data = dict[str, Any]
 
+INFINIBAND_FABRIC = "dgx-h100"
 # The fabrics whose tiers are used for a network that the usual machine does not have, by medium.
-INFINIBAND = "dgx-h100"
 _NETWORKS = {
-    "ib": INFINIBAND,
+    "ib": INFINIBAND_FABRIC,
     "roce": "hgx-h200",
     "efa": "aws-p5",
     "slingshot": "gh200",
@@ -27,11 +28,6 @@ _NETWORKS = {
 }
 # Media whose numbers are unlike those of InfiniBand and RoCE, by the name of their tier.
 OTHER_MEDIA = {"efa": "efa", "slingshot": "slingshot", "socket": "tcp"}
-
-# What the bandwidth of a tier is of, by topology; part of its source.
-_BANDWIDTH_OF = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
-
-_NVLINK_5 = re.compile(r"\bG?B[23]00\b")
 
 
 class DumpedRate(NamedTuple):
@@ -44,6 +40,13 @@ class DumpedRate(NamedTuple):
     @property
     def text(self) -> str:
         return rate_text(self.rate_Bps)
+
+
+class _NicRate(NamedTuple):
+    """The rate of each NIC, and how it was assumed; empty if it was stated."""
+
+    each_Bps: float
+    assumed: str = ""
 
 
 class StandIn(NamedTuple):
@@ -102,7 +105,10 @@ class DumpedMachine(NamedTuple):
         name = str(outer.tier["name"])
         if self.medium in OTHER_MEDIA and outer.tier.get("medium") != self.medium:
             return OTHER_MEDIA[self.medium]
-        return "ib" if (name, self.medium) == ("roce", "ib") else name
+        # InfiniBand NICs, and the user named a fabric of RoCE
+        if name == "roce" and self.medium == "ib":
+            return "ib"
+        return name
 
     def rate(self) -> DumpedRate | None:
         """Return a rank's share of its node's NICs; None if nothing tells it."""
@@ -121,64 +127,59 @@ class DumpedMachine(NamedTuple):
             return DumpedRate(port_Bps, f"{ports}: {network.file}")
         ranks = len(self.node.accelerators) // self.node.hosts
         source = f"{ports} for {counted(ranks, 'accelerator')}: {network.file}"
-        return self._within_slot(self.node, DumpedRate(count * port_Bps / ranks, source))
+        return self._within_node(self.node, DumpedRate(count * port_Bps / ranks, source))
 
     def _share_of_nics(self, node: NodeDump) -> DumpedRate | None:
         """Each rank's share of the node's NICs; None where no rate is known."""
-        ranks = len(node.accelerators)
-        nics = node.nics
-        if not nics and self.nic_Bps is not None:
-            nics = (Nic("NIC"),) * ranks
-        each_Bps, assumed = self._nic_rate(nics)
-        if each_Bps is None:
+        rate = self._nic_rate(node.nics)
+        if rate is None:
             return None
+        ranks = len(node.accelerators)
+        # none is listed where the user states the rate: one for each accelerator
+        nics = node.nics or (Nic("NIC"),) * ranks
         if self.nic_Bps is not None:
             nics = tuple(nic._replace(rate_Bps=self.nic_Bps) for nic in nics)
-        rates = [nic.rate_Bps or each_Bps for nic in nics]
-        least = gbps_text(min(rates))
-        most = gbps_text(max(rates))
-        source = f"{counted(len(nics), 'NIC')} of {least}"
-        if most != least:
-            source += f" to {most}"
-        unlimited_Bps = sum(rates)
-        total_Bps = unlimited_Bps
+        rates_Bps = [nic.rate_Bps or rate.each_Bps for nic in nics]
+        ports_Bps = sum(rates_Bps)
+        carried_Bps = ports_Bps
+        # NCCL's search has looked at the slots
         if node.search is None:
-            total_Bps = together_Bps(nics, each_Bps)
-        if total_Bps < unlimited_Bps:
-            source += f" in slots that carry {total_Bps / 1e9:g} GB/s of {unlimited_Bps / 1e9:g}"
-        source += f" for {counted(ranks, 'accelerator')}: {node.file}"
-        if assumed:
-            source += f"; {assumed}"
-        return self._within_slot(node, DumpedRate(total_Bps / ranks, source, assumed))
+            carried_Bps = together_Bps(nics, rate.each_Bps)
 
-    def _nic_rate(self, nics: tuple[Nic, ...]) -> tuple[float | None, str]:
-        """The rate of each NIC, and how it was assumed; empty if it was stated."""
+        source = f"{counted(len(nics), 'NIC')} of {gbps_text(min(rates_Bps))}"
+        if gbps_text(max(rates_Bps)) != gbps_text(min(rates_Bps)):
+            source += f" to {gbps_text(max(rates_Bps))}"
+        if carried_Bps < ports_Bps:
+            source += f" in slots that carry {carried_Bps / 1e9:g} GB/s of {ports_Bps / 1e9:g}"
+        source += f" for {counted(ranks, 'accelerator')}: {node.file}"
+        if rate.assumed:
+            source += f"; {rate.assumed}"
+        return self._within_node(node, DumpedRate(carried_Bps / ranks, source, rate.assumed))
+
+    def _nic_rate(self, nics: tuple[Nic, ...]) -> _NicRate | None:
+        """The rate of each NIC: the user's, the dump's, that of its model, or as usual for the
+        accelerators."""
         if self.nic_Bps is not None:
-            if self.node is not None and self.node.nics:
-                return self.nic_Bps, ""
-            return self.nic_Bps, said("one-nic-each")
+            return _NicRate(self.nic_Bps, "" if nics else said("one-nic-each"))
         if not nics:
-            return None, ""
+            return None
         first = nics[0]
         if first.rate_Bps is not None:
-            if not first.by_model:
-                return first.rate_Bps, ""
-            why = f"as {first.model} by its PCI id"
-            return first.rate_Bps, _assumed_nics(first.rate_Bps, why)
+            if first.by_model:
+                return _assumed_nics(first.rate_Bps, f"as {first.model} by its PCI id")
+            return _NicRate(first.rate_Bps)
         usual_Bps = usual_host(self.device).nic_Bps
-        around = f"as usual for {self.device}"
-        if self.like is not None and usual_Bps is None:
-            tiers = fabric_data(self.like)["tiers"]
-            around = f"as in {self.like}"
-            if len(tiers) > 1:
-                usual_Bps = parse_rate(tiers[-1]["bandwidth"])
-        if usual_Bps is None:
-            return None, ""
-        return usual_Bps, _assumed_nics(usual_Bps, around)
+        if usual_Bps is not None:
+            return _assumed_nics(usual_Bps, f"as usual for {self.device}")
+        if self.like is not None:
+            _, *outer = fabric_data(self.like)["tiers"]
+            if outer:
+                return _assumed_nics(parse_rate(outer[-1]["bandwidth"]), f"as in {self.like}")
+        return None
 
-    def _within_slot(self, node: NodeDump, rate: DumpedRate) -> DumpedRate:
-        """A rank's share of the NICs, no more than NCCL's rings carry, or where it is not searched for
-        them the slot of the accelerator."""
+    def _within_node(self, node: NodeDump, rate: DumpedRate) -> DumpedRate:
+        """A rank's share of the NICs, no more than NCCL's rings carry, or where NCCL was not searched
+        for them the slot of the accelerator."""
         if node.search is not None:
             return _within_rings(node, node.search, rate)
         slot_Bps = node.pcie_Bps
@@ -194,73 +195,19 @@ class DumpedMachine(NamedTuple):
 
 def _within_rings(node: NodeDump, search: NodeSearch, rate: DumpedRate) -> DumpedRate:
     """A rank's share of the NICs, no more than NCCL's rings carry out of the node."""
-    most_Bps = search.across_Bps
+    across_Bps = search.across_Bps
     # NCCL takes 10 Gb/s for a rate that the file does not state
-    if most_Bps is None or rate.assumed:
+    if across_Bps is None or rate.assumed:
         return rate
-    share_Bps = most_Bps / len(node.accelerators)
+    share_Bps = across_Bps / len(node.accelerators)
     if rate.rate_Bps <= share_Bps:
         return rate
-    carried = rate_text(most_Bps)
-    source = f"{rate.source}; NCCL's rings carry {carried} of it"
+    source = f"{rate.source}; NCCL's rings carry {rate_text(across_Bps)} of it"
     return DumpedRate(share_Bps, source)
 
 
-def _assumed_nics(rate_Bps: float, why: str) -> str:
-    return said("nics", rate=gbps_text(rate_Bps), why=why)
-
-
-def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
-    """The bandwidth of an accelerator's links to switches, or of a pair's links. None if unknown."""
-    if node.link_Bps is not None and inner.link != "pcie":
-        return DumpedRate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
-    if not inner.links or not node.has_link_counts:
-        return None
-    carried_Bps = None
-    if node.search is not None:
-        carried_Bps = node.search.inside_Bps
-    match inner.link:
-        case "pcie":
-            if carried_Bps is not None:
-                # the ranks of an island share what goes to the next one
-                islands = inner.size
-                each = len(node.accelerators) // islands
-                carried = rate_text(carried_Bps)
-                source = f"NCCL's rings carry {carried} from GPU to GPU: {node.file}"
-                return DumpedRate(carried_Bps / each, source)
-            if node.pcie_Bps:
-                return DumpedRate(
-                    node.pcie_Bps, f"link_speed and link_width of a slot: {node.file}"
-                )
-            usual_Bps = usual_host(node.model).slot_Bps
-            if usual_Bps is None:
-                return None
-            what = said("usual-slot", rate=rate_text(usual_Bps), model=node.model)
-            return DumpedRate(usual_Bps, what, what)
-        case "xgmi":
-            each_Bps = load_fabric(base).tiers[0].bandwidth
-            links = f"{counted(inner.links, 'link')} a pair"
-            source = f": {base}"
-        case "nvlink":
-            model = node.model or (load_fabric(base).device or "").upper()
-            each_Bps = nvlink_Bps(model)
-            end = "a GPU" if inner.topology == "star" else "a pair"
-            links = f"{counted(inner.links, 'NVLink')} {end}"
-            source = ", one way: NVIDIA data sheets"
-        case _:
-            assert_never(inner.link)
-    source = f"{links}: {node.file}; {rate_text(each_Bps)} each{source}"
-    whole_Bps = each_Bps * inner.links
-    if inner.topology == "star" and carried_Bps is not None and carried_Bps < whole_Bps:
-        whole_Bps = carried_Bps
-        carried = rate_text(carried_Bps)
-        source += f"; NCCL's rings carry {carried} of it"
-    return DumpedRate(whole_Bps, source)
-
-
-def nvlink_Bps(model: str) -> float:
-    """One NVLink of a model of GPUs, bytes/s one way."""
-    return NVLINK_5_BPS if _NVLINK_5.search(model) else NVLINK_BPS
+def _assumed_nics(each_Bps: float, why: str) -> _NicRate:
+    return _NicRate(each_Bps, said("nics", rate=gbps_text(each_Bps), why=why))
 
 
 def rate_text(rate_Bps: float) -> str:

@@ -1,0 +1,70 @@
+"""The bandwidth of the links inside a node, of its dump or of data sheets: :func:`link_rate`."""
+
+from __future__ import annotations
+
+import re
+from typing import assert_never
+
+from colltool.base.formatting import counted
+from colltool.fabric.dumps.node import NVLINK_5_BPS, NVLINK_BPS, InnerTier, NodeDump
+from colltool.fabric.dumps.pci import usual_host
+from colltool.fabric.dumps.rates import DumpedRate, rate_text
+from colltool.fabric.dumps.sentences import said
+from colltool.fabric.load import load_fabric
+
+# What the bandwidth of a tier is of, by topology; part of its source.
+_BANDWIDTH_OF = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
+# Blackwell: B200, GB300
+_NVLINK_5 = re.compile(r"\bG?B[23]00\b")
+
+
+def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
+    """The bandwidth of an accelerator's links to switches, or of a pair's links. None if unknown."""
+    if node.link_Bps is not None and inner.link != "pcie":
+        return DumpedRate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
+    if not inner.links or not node.has_link_counts:
+        return None
+    match inner.link:
+        case "pcie":
+            return _pcie_rate(node, inner)
+        case "xgmi":
+            each_Bps = load_fabric(base).tiers[0].bandwidth
+            links = f"{counted(inner.links, 'link')} a pair"
+            each_source = f": {base}"
+        case "nvlink":
+            each_Bps = nvlink_Bps(node.model or (load_fabric(base).device or "").upper())
+            end = "a GPU" if inner.topology == "star" else "a pair"
+            links = f"{counted(inner.links, 'NVLink')} {end}"
+            each_source = ", one way: NVIDIA data sheets"
+        case _:
+            assert_never(inner.link)
+    source = f"{links}: {node.file}; {rate_text(each_Bps)} each{each_source}"
+    links_Bps = each_Bps * inner.links
+    if inner.topology == "star" and node.search is not None:
+        rings_Bps = node.search.inside_Bps
+        if rings_Bps is not None and rings_Bps < links_Bps:
+            source += f"; NCCL's rings carry {rate_text(rings_Bps)} of it"
+            return DumpedRate(rings_Bps, source)
+    return DumpedRate(links_Bps, source)
+
+
+def _pcie_rate(node: NodeDump, inner: InnerTier) -> DumpedRate | None:
+    """What an accelerator, or each of an island of bridged cards, has of PCIe."""
+    if node.search is not None and node.search.inside_Bps is not None:
+        rings_Bps = node.search.inside_Bps
+        # the ranks of an island share what goes to the next one
+        ranks_of_island = len(node.accelerators) // inner.size
+        source = f"NCCL's rings carry {rate_text(rings_Bps)} from GPU to GPU: {node.file}"
+        return DumpedRate(rings_Bps / ranks_of_island, source)
+    if node.pcie_Bps:
+        return DumpedRate(node.pcie_Bps, f"link_speed and link_width of a slot: {node.file}")
+    usual_Bps = usual_host(node.model).slot_Bps
+    if usual_Bps is None:
+        return None
+    assumed = said("usual-slot", rate=rate_text(usual_Bps), model=node.model)
+    return DumpedRate(usual_Bps, assumed, assumed)
+
+
+def nvlink_Bps(model: str) -> float:
+    """One NVLink of a model of GPUs, bytes/s one way."""
+    return NVLINK_5_BPS if _NVLINK_5.search(model) else NVLINK_BPS
