@@ -36,8 +36,8 @@ from colltool.fabric.media import DEVICES, medium_of
 
 # what holds of a key of ``library`` that is not there
 _USUAL = {"link": "nvlink"}
+# The latency that a further level adds. Source: the shipped dgx-h100.
 _SPINE_S = 6e-6
-"""Latency that a further level adds. Source: the shipped dgx-h100."""
 
 
 def fabric_file(
@@ -70,36 +70,52 @@ def fabric_file(
         )
     if like is not None:
         _check_like(like, node, network)
-    if node is None:
-        assert network is not None, "something was read"
-        dumps = DumpedMachine(None, network, network.hosts, nic_Bps=nic_Bps, like=like)
-        if like is None and dumps.rate() is None:
-            fix = f"state it, or name such a machine: {argument_text('nic', '200Gbps')}"
-            raise ColltoolError("does not give the rate of a NIC", where=network.file, fix=fix)
-        outer = outer_tier(like or INFINIBAND_FABRIC)
-        body: Data = {"tiers": [_network_tier(dumps, outer)]}
-        assumed = assumed_of_network(dumps, outer)
-        description = counted(network.hosts, "host")
-        if network.ports is not None:
-            description += f" with {counted(network.ports, 'port')} each"
-    else:
-        # what is wrong with the node is reported before what is wrong with the network
+    head: Data = {"schema": "colltool.fabric/2", "name": name}
+    if node is not None:
         node = _without_hidden_links(node, like)
-        base = machine_like(node, network, like)
-        hosts = nodes or 1
-        if network is not None:
-            hosts = _domains(node, network)
-        size = hosts
-        if node.search is not None:
-            size *= node.search.domains
-        device = node.model or (load_fabric(base.fabric).device or "").upper()
-        dumps = DumpedMachine(node, network, size, device, nic_Bps, like)
-        _check_network(node, dumps, base)
-        body = _with_node(node, dumps, base, like)
-        assumed = assumed_of_node(node, dumps, base, body)
-        description = _description(node, hosts * node.hosts)
-    head: Data = {"schema": "colltool.fabric/2", "name": name, "description": description}
-    return {**head, "assumed": assumed, **body}, _comments(node, dumps, body)
+        dumps, body = _of_node(node, network, like, nodes or 1, nic_Bps)
+    else:
+        assert network is not None, "something was read"
+        dumps, body = _of_network(network, like, nic_Bps)
+    return head | body, _comments(node, dumps, body)
+
+
+def _of_network(
+    network: ClosNetwork, like: str | None, nic_Bps: float | None
+) -> tuple[DumpedMachine, Data]:
+    """A file of the network alone: the dump with what the user stated, and the keys of the file."""
+    dumps = DumpedMachine(None, network, network.hosts, nic_Bps=nic_Bps, like=like)
+    if like is None and dumps.rate() is None:
+        fix = f"state it, or name such a machine: {argument_text('nic', '200Gbps')}"
+        raise ColltoolError("does not give the rate of a NIC", where=network.file, fix=fix)
+    outer = outer_tier(like or INFINIBAND_FABRIC)
+    tiers = [_network_tier(dumps, outer)]
+    description = counted(network.hosts, "host")
+    if network.ports is not None:
+        description += f" with {counted(network.ports, 'port')} each"
+    assumed = assumed_of_network(dumps, outer)
+    return dumps, {"description": description, "assumed": assumed, "tiers": tiers}
+
+
+def _of_node(
+    node: NodeDump, network: ClosNetwork | None, like: str | None, nodes: int, nic_Bps: float | None
+) -> tuple[DumpedMachine, Data]:
+    """A file of a node, in its network if there is one: the dumps with what the user stated, and the
+    keys of the file."""
+    # what is wrong with the node is reported before what is wrong with the network
+    base = machine_like(node, network, like)
+    if network is not None:
+        nodes = _domains(node, network)
+    size = nodes
+    if node.search is not None:
+        size *= node.search.domains
+    device = node.model or (load_fabric(base.fabric).device or "").upper()
+    dumps = DumpedMachine(node, network, size, device, nic_Bps, like)
+    _check_network(node, dumps, base)
+    body = _with_node(node, dumps, base, like)
+    description = _description(node, nodes * node.hosts)
+    assumed = assumed_of_node(node, dumps, base, body)
+    return dumps, {"description": description, "assumed": assumed, **body}
 
 
 def _check_like(like: str, node: NodeDump | None, network: ClosNetwork | None) -> None:
@@ -154,12 +170,12 @@ def _domains(node: NodeDump, network: ClosNetwork) -> int:
 def _with_node(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: str | None) -> Data:
     """The keys of a file with a node: like a fabric, or with its tiers written out."""
     data = fabric_data(base.fabric)
-    first = data["tiers"][0]
+    usual = data["tiers"][0]
     inner = inner_tiers(node)
     if not node.has_links:
-        inner = (InnerTier(first["name"], first["topology"], len(node.accelerators), links=0),)
+        inner = (InnerTier(usual["name"], usual["topology"], len(node.accelerators), links=0),)
     innermost = inner[0]
-    same_kind = (innermost.link, innermost.topology) == (first["name"], first["topology"])
+    same_kind = (innermost.link, innermost.topology) == (usual["name"], usual["topology"])
     if len(inner) == 1 and same_kind and not innermost.edges:
         return {**_other_device(node, data, like), **_like(node, innermost, dumps, base, data)}
 
@@ -174,26 +190,22 @@ def _with_node(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: st
         body["launch_overhead"] = data["launch_overhead"]
         body["source"] = {"launch_overhead": f"not told; of {base.fabric}"}
     if node.search is not None:
-        body["library"] = {"name": "nccl"}
-        for key, value in _library(node, node.search).items():
-            if key.startswith("source."):
-                body["library"].setdefault("source", {})[key.removeprefix("source.")] = value
-            else:
-                body["library"][key] = value
+        library = {"name": "nccl", **_library(node, node.search)}
+        library["source"] = {"channels": library.pop("source.channels")}
+        body["library"] = library
     return body
 
 
 def _library(node: NodeDump, search: NodeSearch) -> Data:
-    """The keys of a file's ``library`` that NCCL's search tells."""
-    source = f"NCCL {search.release}'s topology search on {node.file}"
-    found: Data = {"gpu": search.gpu, "cpu": search.cpu, "link": search.link}
+    """The keys of a file's ``library`` that NCCL's search tells, as overrides name them."""
+    told: Data = {"gpu": search.gpu, "cpu": search.cpu, "link": search.link}
     if node.nics:
-        found["nics"] = len(node.nics)
+        told["nics"] = len(node.nics)
     if not node.gpudirect:
-        found["gpudirect"] = False
-    found["channels"] = [dict(group) for group in search.groups]
-    found["source.channels"] = source
-    return found
+        told["gpudirect"] = False
+    told["channels"] = [dict(group) for group in search.groups]
+    told["source.channels"] = f"NCCL {search.release}'s topology search on {node.file}"
+    return told
 
 
 def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
@@ -219,15 +231,15 @@ def _like(
     node: NodeDump, inner: InnerTier, dumps: DumpedMachine, base: DeviceMatch, data: Data
 ) -> Data:
     """The keys of a file that is like the stand-in, with the numbers of the dumps under ``set``."""
-    first, *others = data["tiers"]
-    key = first["name"]
+    usual, *others = data["tiers"]
+    key = usual["name"]
     changes: Data = {}
     for override in base.differs:
         name, value = override.split("=")
         changes[name] = int(value) if value.isdigit() else value
     changes[f"{key}.size"] = inner.size
     changes[f"{key}.source.size"] = f"{counted(inner.size, 'accelerator')}: {node.file}"
-    max_size = changes.get(f"{key}.max_size", first.get("max_size", inner.size))
+    max_size = changes.get(f"{key}.max_size", usual.get("max_size", inner.size))
     if inner.size > int(max_size):
         changes[f"{key}.max_size"] = inner.size
     rate = link_rate(node, inner, base.fabric)
@@ -335,10 +347,8 @@ def _network_tier(dumps: DumpedMachine, outer: StandIn) -> Data:
     if dumps.medium in OTHER_MEDIA:
         made["medium"] = dumps.medium
     if network is None:
-        first = outer.tier
-        if "levels" in first:
-            first = first["levels"][0]
-        made["alpha"] = first["alpha"]
+        leaf = outer.tier.get("levels", [outer.tier])[0]
+        made["alpha"] = leaf["alpha"]
         source["alpha"] = f"not told; of a leaf of {outer.fabric}"
     else:
         source = {"size": f"{network.tool}: {network.file}", **source}
@@ -355,10 +365,10 @@ def _network_tier(dumps: DumpedMachine, outer: StandIn) -> Data:
 
 def _levels(outer: StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]:
     """The levels of a Clos whose endpoints have ``hosts_each`` hosts."""
-    first_s, *others_s = (parse_time(level["alpha"]) for level in outer.tier["levels"])
+    leaf_s, *higher_s = (parse_time(level["alpha"]) for level in outer.tier["levels"])
     step_s = _SPINE_S
-    if others_s:
-        step_s = others_s[0] - first_s
+    if higher_s:
+        step_s = higher_s[0] - leaf_s
     levels: list[Data] = []
     for name, level in zip(levels_named(len(network.levels)), network.levels, strict=True):
         if level.group % hosts_each:
@@ -367,7 +377,7 @@ def _levels(outer: StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]
         made: Data = {
             "name": name,
             "group": level.group // hosts_each,
-            "alpha": f"{(first_s + len(levels) * step_s) * 1e6:g}us",
+            "alpha": f"{(leaf_s + len(levels) * step_s) * 1e6:g}us",
         }
         if levels:
             made["oversubscription"] = _oversubscription(level, len(network.levels))
@@ -388,11 +398,11 @@ def _inner_tier(node: NodeDump, inner: InnerTier, base: DeviceMatch) -> Data:
     fabric = base.fabric
     if inner.link == "pcie":
         fabric = PCIE
-    outer = StandIn(fabric, fabric_data(fabric)["tiers"][0])
-    tier = outer.tier
+    stand_in = StandIn(fabric, fabric_data(fabric)["tiers"][0])
+    tier = stand_in.tier
     same_topology = tier["topology"] == inner.topology
     bandwidth = tier["bandwidth"]
-    bandwidth_source = outer.source
+    bandwidth_source = stand_in.source
     rate = link_rate(node, inner, fabric)
     if rate is not None:
         bandwidth = rate.text
@@ -419,7 +429,7 @@ def _inner_tier(node: NodeDump, inner: InnerTier, base: DeviceMatch) -> Data:
             if links > 1:
                 edge = {"between": edge, "links": links}
             made["edges"].append(edge)
-    source = outer.source
+    source = stand_in.source
     if not same_topology:
         source += f", a {tier['topology']}"
     return {**made, "source": {"bandwidth": bandwidth_source, "alpha": source, "eta": source}}

@@ -132,7 +132,7 @@ def _node(
     system: Element,
     name: str,
     gpus: list[_Gpu],
-    nics: Sequence[_Placed],
+    nics: Sequence[_HeldNic],
     search: NodeSearch | None,
 ) -> NodeDump:
     """The node of a file, but for the model of its accelerators."""
@@ -181,15 +181,15 @@ def _node(
     )
 
 
-def _of_channels(nics: Sequence[_Placed], search: NodeSearch) -> Serving:
+def _of_channels(nics: Sequence[_HeldNic], search: NodeSearch) -> Serving:
     """The NICs that NCCL's channels use."""
     used = []
     others = []
-    for placed in nics:
-        if search.nics.intersection(placed.nets):
-            used.append(placed.nic)
+    for held in nics:
+        if search.nics.intersection(held.nets):
+            used.append(held.nic)
         else:
-            others.append(placed.nic.name)
+            others.append(held.nic.name)
     return Serving(tuple(used), tuple(left_out(others, "no channel of NCCL's uses them")))
 
 
@@ -302,11 +302,11 @@ def _pairs(links: list[list[_LinkGroup]]) -> dict[Pair, int]:
 # --- slots and NICs
 
 
-class _Placed(NamedTuple):
+class _HeldNic(NamedTuple):
     """A NIC, the element that holds it (its slot, or the CPU), and the ids of its ``net`` elements."""
 
     nic: Nic
-    at: Element
+    holder: Element
     nets: tuple[int, ...] = ()
 
 
@@ -314,36 +314,33 @@ def _slot_Bps(slot: Element) -> float | None:
     return pci.slot_Bps(slot.get("link_speed"), slot.get("link_width"))
 
 
-def _nics(system: Element, name: str) -> list[_Placed]:
+def _nics(system: Element, name: str) -> list[_HeldNic]:
     """The NICs of a file that are for collectives, each port once."""
-    found: dict[tuple[object, ...], _Placed] = {}
+    ports: dict[tuple[object, ...], _HeldNic] = {}
     nets = list(system.each("net"))
-    for place, net in enumerate(nets):
+    for index, net in enumerate(nets):
         if not net.get("dev") or net.get("net") == "0":
             continue
-        at = net.inside("pci") or net.inside("cpu") or system
-        # two devices of one port share it; sockets have no GUID
+        holder = net.inside("pci") or net.inside("cpu") or system
+        # two devices of one port share its GUID; sockets have none
         guid = net.get("guid")
         if guid in ("", "0x0"):
-            guid = f"net {place}"
-        same = (id(at), guid, net.get("port"))
-        first = found.get(same) or _Placed(_of_net(net, at, name), at)
-        found[same] = first._replace(nets=(*first.nets, id(net)))
+            guid = f"net {index}"
+        port = (id(holder), guid, net.get("port"))
+        held = ports.get(port) or _HeldNic(_of_net(net, holder, name), holder)
+        ports[port] = held._replace(nets=(*held.nets, id(net)))
     if nets:
-        return list(found.values())
-    placed = []
-    for slot in system.each("pci"):
-        if slot.get("class").startswith(pci.NETWORK):
-            placed.append(_Placed(_of_slot(slot), slot))
-    return placed
+        return list(ports.values())
+    slots = [slot for slot in system.each("pci") if slot.get("class").startswith(pci.NETWORK)]
+    return [_HeldNic(_of_slot(slot), slot) for slot in slots]
 
 
-def _of_net(net: Element, at: Element, name: str) -> Nic:
+def _of_net(net: Element, holder: Element, name: str) -> Nic:
     speed = net.get("speed") or "-1"
     if not re.fullmatch(r"-?\d{1,9}", speed):
         what = f"expected a speed in Mb/s, got {quote(speed)}"
         raise ColltoolError(what, where=f"{name}:{net.line}:{net.column}", fix=FIX)
-    nic = _of_slot(at)._replace(name=clipped(net.get("name") or "net"))
+    nic = _of_slot(holder)._replace(name=clipped(net.get("name") or "net"))
     if int(speed) > 0:
         # NCCL writes -1 where the driver does not know
         nic = nic._replace(rate_Bps=int(speed) * 1e6 / 8, by_model=False)
@@ -369,29 +366,29 @@ def _of_slot(slot: Element) -> Nic:
     return nic._replace(name=name, slot_Bps=slot_Bps, card=card, card_Bps=slot_Bps)
 
 
-def _with_distances(nics: Sequence[_Placed], gpus: list[_Gpu]) -> list[PlacedNic]:
+def _with_distances(nics: Sequence[_HeldNic], gpus: list[_Gpu]) -> list[PlacedNic]:
     """The NICs with their distance to each accelerator, and with the way that they share to them."""
     below: dict[int, set[int]] = {}
     for position, gpu in enumerate(gpus):
         for outer in gpu.slot.around():
             below.setdefault(id(outer), set()).add(position)
     found = []
-    for placed in nics:
+    for held in nics:
         distances = [NicDistance.FAR] * len(gpus)
         # outermost first, so that the nearest is what stays
-        for outer in reversed([placed.at, *placed.at.around()]):
+        for outer in reversed([held.holder, *held.holder.around()]):
             near = _NEAR.get(outer.tag, NicDistance.FAR)
             for position in below.get(id(outer), ()):
                 distances[position] = near
-        nic = _on_shared_way(placed, below.keys())
+        nic = _on_shared_way(held, below.keys())
         found.append(PlacedNic(nic, tuple(distances)))
     return found
 
 
-def _on_shared_way(placed: _Placed, with_gpus: Collection[int]) -> Nic:
+def _on_shared_way(held: _HeldNic, with_gpus: Collection[int]) -> Nic:
     """A NIC with the topmost switch that it shares with other NICs and no accelerator."""
-    nic = placed.nic
-    for outer in placed.at.around():
+    nic = held.nic
+    for outer in held.holder.around():
         if outer.tag != "pci" or id(outer) in with_gpus:
             break
         rate_Bps = _slot_Bps(outer)

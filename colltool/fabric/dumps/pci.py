@@ -1,7 +1,6 @@
 """What PCI says of a device: the rate of its slot, the model of an accelerator, and the model and
-rate of a NIC. The tables are data:
-``data/accelerators.csv``, ``data/nics.csv`` and,
-for what a host usually has, ``data/usual_hosts.csv``.
+rate of a NIC. The tables are data: ``data/accelerators.csv``,
+``data/nics.csv`` and, for what a host usually has, ``data/usual_hosts.csv``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ NETWORK = "0x02"
 # Accelerators are 3D controllers, displays and processing accelerators.
 ACCELERATORS = ("0x0302", "0x0300", "0x1200", "0x0380")
 
-# Bytes/s per GT/s: one bit per transfer; encoding is left to eta, as in the shipped fabrics.
+# Bytes/s of a lane for each GT/s: one bit per transfer; encoding is left to eta, as in the shipped
+# fabrics. What NCCL counts of a slot is less: TRANSFERS_COUNTED of libraries/nccl/topology/rates.py.
 LANE_BPS = 1e9 / 8
 SLOT_LANES = 16  # of the slot of an accelerator or NIC
 
@@ -82,14 +82,18 @@ def slot_Bps(speed: str, width: str) -> float | None:
     None if unknown, and for the slot of 2.5 GT/s and one lane that virtual machines show for a
     bridge that is not there. A width of 0 stands for 16 lanes, as NCCL reads it.
     """
-    transfers = re.match(r"(\d{1,3}(?:\.\d)?) ?GT/s", speed)
-    if transfers is None or not re.fullmatch(r"\d{1,2}", width or "0"):
+    GTps = re.match(r"(\d{1,3}(?:\.\d)?) ?GT/s", speed)
+    if GTps is None or not re.fullmatch(r"\d{1,2}", width or "0"):
         return None
     lanes = int(width or 0) or SLOT_LANES
-    rate = float(transfers[1])
-    if rate <= 2.5 and lanes == 1:
+    if float(GTps[1]) <= 2.5 and lanes == 1:
         return None
-    return rate * lanes * LANE_BPS
+    return float(GTps[1]) * lanes * LANE_BPS
+
+
+def lane_GTps(slot_Bps: float) -> float:
+    """Return the GT/s of a lane of a slot of 16: 32 of 64 GB/s."""
+    return slot_Bps / SLOT_LANES / LANE_BPS
 
 
 def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = False) -> ModelFound:

@@ -19,17 +19,17 @@ from colltool.libraries.nccl.topology.changes import MAX_VISITS
 from colltool.libraries.nccl.topology.connect import Communicator, Joined, communicator_of
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of_xml
 from colltool.libraries.nccl.topology.kinds import KINDS, NVL, PXN
-from colltool.libraries.nccl.topology.rates import number, nvlink_MBps
+from colltool.libraries.nccl.topology.rates import TRANSFERS_COUNTED, number, nvlink_MBps
 from colltool.libraries.nccl.topology.tuner import cpu_of, generation
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 
-# What a slot carries of the rate that NCCL counts for it: 3/4 of its transfers are counted, and a slot
-# of 48 takes a NIC of 50 GB/s.
-_TRANSFERS = 4 / 3
+# What a slot carries of the rate that NCCL counts for it: of GPUs all that it transfers, of NICs 50 GB/s
+# in one that is counted with 48.
+_GPU_IN_SLOT = 1 / TRANSFERS_COUNTED
 _NIC_IN_SLOT = 50 / 48
 _GRAPHS = {"ring": "ring", "tree": "tree", "nvls": "nvls", "collnet": "collnet_chain"}
 _BLACKWELL_SM = 100
-# A domain of a whole rack takes minutes; NCCL's own graphs of such were never compared.
+# A search of a whole rack takes minutes, and NCCL's own graphs of one were never compared.
 _MOST_GPUS = 16
 
 
@@ -50,26 +50,28 @@ def search_node(root: Element, name: str, model: str) -> NodeSearch | None:
 
     assumed = _complete_slots(root, model)
     collnet = any(net.get("coll") == "1" for net in root.each("net"))
-    whole = search(ranks, 1)
-    first = sorted(whole.first.ranks)
-    domains = len(whole.domains)
-    for domain in whole.domains:
-        if len(domain.ranks) != len(first):
-            raise _uneven(whole, name)
-    inside = whole
+    # All GPUs of the host. Where a NIC is nearer to a GPU than other GPUs are, NCCL makes several nodes
+    # (domains) of them, which the network joins: these graphs are then those across nodes.
+    of_host = search(ranks, 1)
+    ranks_of_node = sorted(of_host.first.ranks)
+    domains = len(of_host.domains)
+    for domain in of_host.domains:
+        if len(domain.ranks) != len(ranks_of_node):
+            raise _uneven(of_host, name)
+    inside = of_host
     across = None
     if domains > 1:
-        inside = search(first, 1)
-        across = whole
-    elif whole.system.nets:
+        inside = search(ranks_of_node, 1)
+        across = of_host
+    elif of_host.system.nets:
         across = search(ranks, 2)
-    visits = sum(domain.visits for domain in (across or whole).domains)
+    visits = sum(domain.visits for domain in (across or of_host).domains)
     groups = []
     if domains == 1 and visits < MAX_VISITS:
-        groups = list(_of_fewer(search, first, across is not None))
-    groups.append(_group(len(first), 1, communicator_of(inside)))
+        groups = list(_of_fewer(search, ranks_of_node, across is not None))
+    groups.append(_group(len(ranks_of_node), 1, communicator_of(inside)))
     if across is not None:
-        groups.append(_group(len(first), 2, communicator_of(across), across))
+        groups.append(_group(len(ranks_of_node), 2, communicator_of(across), across))
     return _found(inside, across, groups)._replace(assumed=tuple(assumed))
 
 
@@ -86,7 +88,7 @@ def _found(
     notes = []
     inside_Bps = None
     if len(system.gpus) > 1:
-        inside_Bps = _carried_Bps(inside, _really(of_nvlink, _TRANSFERS))
+        inside_Bps = _carried_Bps(inside, of_nvlink, _GPU_IN_SLOT)
         notes.append(_note("rings-inside", inside))
     across_Bps = None
     used: set[int] = set()
@@ -96,7 +98,7 @@ def _found(
         domains = len(across.domains)
         used = set(_used(across))
         # what NVLinks carry is another tier's
-        across_Bps = _carried_Bps(across, _really(inf, _NIC_IN_SLOT))
+        across_Bps = _carried_Bps(across, inf, _NIC_IN_SLOT)
         notes.append(_note("rings-across", across))
         gpudirect = across.first.graphs["ring"].across <= PXN
         if domains > 1:
@@ -124,9 +126,8 @@ def _complete_slots(system: Element, model: str) -> list[str]:
     usual_Bps = pci.usual_host(model).slot_Bps
     if not unknown or usual_Bps is None:
         return []
-    transfers = usual_Bps / pci.LANE_BPS / pci.SLOT_LANES
     for slot in unknown:
-        slot.attributes["link_speed"] = f"{transfers:.1f} GT/s PCIe"
+        slot.attributes["link_speed"] = f"{pci.lane_GTps(usual_Bps):.1f} GT/s PCIe"
     return [said("usual-slot", rate=f"{usual_Bps / 1e9:g}GB/s", model=model)]
 
 
@@ -140,9 +141,9 @@ def _ranks(root: Element) -> list[int]:
     return ranks if len(set(ranks)) == len(ranks) else []
 
 
-def _uneven(whole: NodeGraphs, name: str) -> ColltoolError:
-    sizes = " and ".join(str(len(domain.ranks)) for domain in whole.domains)
-    ranks = ",".join(map(str, sorted(whole.first.ranks)))
+def _uneven(of_host: NodeGraphs, name: str) -> ColltoolError:
+    sizes = " and ".join(str(len(domain.ranks)) for domain in of_host.domains)
+    ranks = ",".join(map(str, sorted(of_host.first.ranks)))
     return ColltoolError(
         f"NCCL makes nodes of {sizes} GPUs of it, which the network alone joins; those of a fabric file"
         " have one size",
@@ -158,13 +159,14 @@ def _of_fewer(
     count = 1
     while count < len(ranks):
         kept = ranks[:count]
-        alone = search(kept, 1)
-        # which the network may join alone
-        if count > 1 and len(alone.domains) == 1:
-            yield _group(count, 1, communicator_of(alone))
-        if has_network and len(alone.domains) == 1:
-            across = search(kept, 2)
-            yield _group(count, 2, communicator_of(across), across)
+        inside = search(kept, 1)
+        # several domains are joined by the network alone: no node of so many
+        if len(inside.domains) == 1:
+            if count > 1:
+                yield _group(count, 1, communicator_of(inside))
+            if has_network:
+                across = search(kept, 2)
+                yield _group(count, 2, communicator_of(across), across)
         count *= 2
 
 
@@ -201,18 +203,17 @@ def _rate(MBps: float) -> str:
     return f"{MBps / 1000:.10g}GB/s"
 
 
-def _really(of_nvlink: float, of_slot: float) -> Callable[[str], float]:
-    """What a part carries of the rate that NCCL counts for it."""
+def _carried_Bps(node: NodeGraphs, of_nvlink: float, of_slot: float) -> float:
+    """What the rings of a node carry, of the least of its domains.
+
+    Args:
+        of_nvlink, of_slot: what such a part carries of the rate that NCCL counts for it.
+    """
     shares = {"nvlink": of_nvlink, "c2c": 1.0, "port": 1.0}
-    return lambda part: shares.get(part, of_slot)
-
-
-def _carried_Bps(node: NodeGraphs, really: Callable[[str], float]) -> float:
-    """What the rings of a node carry, of the least of its domains."""
     carried = []
     for domain in node.domains:
         ring = domain.graphs["ring"]
-        carried.append(carried_MBps(domain, ring, really))
+        carried.append(carried_MBps(domain, ring, lambda part: shares.get(part, of_slot)))
     return round(min(carried), 3) * 1e6
 
 

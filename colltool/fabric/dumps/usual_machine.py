@@ -8,16 +8,16 @@ from colltool.base.formatting import counted
 from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch, bundled_for
 from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.node import NodeDump, inner_tiers
-from colltool.fabric.dumps.pci import LANE_BPS, SLOT_LANES
+from colltool.fabric.dumps.pci import lane_GTps
 
 PCIE = "l40s-pcie"
 
-# Machines by the rate of their accelerators' slots, for hints.
-_BY_SLOT = {
-    16e9: ("V100 hosts", ("dgx-1v",)),
-    32e9: ("A100 hosts", ("dgx-a100",)),
-    64e9: ("H100, H200 and B200 hosts", ("dgx-h100", "hgx-h200", "dgx-b200")),
-    128e9: ("B300 hosts", ("dgx-b300",)),
+# Machines by the GT/s of a lane of their accelerators' slots, for hints.
+_BY_LANE_GTPS = {
+    8: ("V100 hosts", ("dgx-1v",)),
+    16: ("A100 hosts", ("dgx-a100",)),
+    32: ("H100, H200 and B200 hosts", ("dgx-h100", "hgx-h200", "dgx-b200")),
+    64: ("B300 hosts", ("dgx-b300",)),
 }
 
 
@@ -67,8 +67,8 @@ def _fitting(node: NodeDump) -> tuple[str, tuple[str, ...]]:
             grace = " and Grace CPUs"
         links = counted(max(node.pairs.values()), "NVLink")
         return f"{links}{grace} fit {', '.join(node.fits)}", node.fits
-    if node.pcie_Bps in _BY_SLOT:
-        hosts, fabrics = _BY_SLOT[node.pcie_Bps]
-        transfers = node.pcie_Bps / SLOT_LANES / LANE_BPS
-        return f"PCIe slots of {transfers:g} GT/s are those of {hosts}", fabrics
+    GTps = lane_GTps(node.pcie_Bps or 0.0)
+    if GTps in _BY_LANE_GTPS:
+        hosts, fabrics = _BY_LANE_GTPS[int(GTps)]
+        return f"PCIe slots of {GTps:g} GT/s are those of {hosts}", fabrics
     return "", ("dgx-h100", "dgx-b200")

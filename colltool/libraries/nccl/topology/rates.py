@@ -5,7 +5,9 @@ from __future__ import annotations
 from colltool.libraries.nccl.topology.kinds import UNLIMITED_MBps
 from colltool.libraries.nccl.topology.versions import Version
 
-# Gb/s of a lane, by what link_speed starts with; the first that fits
+# NCCL counts so much of what a lane transfers, from Gen3 on: 24 of 32 GT/s.
+TRANSFERS_COUNTED = 3 / 4
+# Gb/s that NCCL counts of a lane, by what link_speed starts with; the first that fits
 _LANE_Gbps = (
     ("2.5 GT/s", 1.5),
     ("5 GT/s", 3.0),
