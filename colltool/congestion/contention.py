@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.result import Result
+from colltool.congestion.baseline import Baseline, baseline
+from colltool.congestion.heat import Heat, LinkClassLoad, LinkLoad
 from colltool.congestion.jobs import (
     GroupLayout,
     JobBatch,
@@ -39,22 +41,17 @@ from colltool.congestion.jobs import (
     jobs_of,
 )
 from colltool.congestion.loads import (
-    Baseline,
     ClassTotals,
-    Heat,
-    LinkClassLoad,
-    LinkLoad,
-    baseline,
+    SendingGroups,
+    all_messages,
     latency,
     link_models,
-    messages_of_batches,
     to_ten_digits,
     totals,
 )
 from colltool.congestion.skew import Skew
-from colltool.congestion.traffic import Traffic
 from colltool.fabric.model import Fabric
-from colltool.network.arrays import Floats, Indices
+from colltool.network.arrays import Floats
 from colltool.network.links import SMALL, LinkModel
 
 # A resource is busier than another only by more than this share: the rounding of sums.
@@ -144,9 +141,9 @@ class _GroupPeaks:
 
     def add(self, loads: ClassTotals) -> None:
         capacity_Bps = loads.kind.capacity_Bps
-        group = loads.group.astype(np.intp)  # ufunc.at is fast with it
-        np.maximum.at(self.alone_s, group, loads.pair_load / capacity_Bps)
-        load = loads.load[loads.resource]
+        group = loads.pairs.group.astype(np.intp)  # ufunc.at is fast with it
+        np.maximum.at(self.alone_s, group, loads.pairs.load / capacity_Bps)
+        load = loads.load[loads.pairs.resource]
         most = np.zeros(self.groups)
         np.maximum.at(most, group, load)
         most_s = most / capacity_Bps
@@ -155,7 +152,7 @@ class _GroupPeaks:
         # in reverse, so that the first resource is written last
         top = np.flatnonzero(load == most[group])[::-1]
         first = np.zeros(self.groups, dtype=SMALL)
-        first[group[top]] = loads.resource[top]
+        first[group[top]] = loads.pairs.resource[top]
         busier = np.flatnonzero(most_s > self.busiest_s * (1 + _TIE))
         self.busiest_s[busier] = most_s[busier]
         self.mean_s[busier] = mean_s[busier]
@@ -257,7 +254,7 @@ def contention(
         shared=heat.shared,
         etas=etas(affected, models, layout.groups),
         notes=_notes(
-            batches, layout.groups, columns["slowdown"], heat, skewed=defaults.skew.is_set
+            models, batches, layout.groups, columns["slowdown"], heat, skewed=defaults.skew.is_set
         ),
     )
 
@@ -285,7 +282,7 @@ def _columns(
     ideal_s = np.repeat([ideal.busiest_s for ideal in ideals], counts)
     ideal_alpha_s = np.repeat([ideal.alpha_s for ideal in ideals], counts)
     ideal_links = np.repeat([ideal.links for ideal in ideals], counts)
-    messages = messages_of_batches(map(_sent, batches))
+    messages = all_messages(map(_sending, batches))
     peaks = _GroupPeaks(groups)
     heat = Heat(models, ideal_s, per_link=per_link)
     for loads in totals(models, messages):
@@ -308,11 +305,10 @@ def _columns(
     }
 
 
-def _sent(batch: JobBatch) -> tuple[Indices, Traffic, Floats, Indices]:
-    """The arguments of a batch for :func:`messages_of_batches`."""
+def _sending(batch: JobBatch) -> SendingGroups:
     groups = len(batch.ends)
     numbers = np.arange(batch.start, batch.start + groups, dtype=SMALL)
-    return batch.ends, batch.traffic, np.full(groups, batch.run.scale), numbers
+    return SendingGroups(batch.ends, batch.traffic, np.full(groups, batch.run.scale), numbers)
 
 
 class GroupSlowdowns(NamedTuple):
@@ -402,6 +398,7 @@ _LIMITS = (
 
 
 def _notes(
+    models: Sequence[LinkModel],
     batches: Sequence[JobBatch],
     groups: Sequence[GroupLayout],
     slowdowns: Floats,
@@ -411,7 +408,7 @@ def _notes(
 ) -> tuple[str, ...]:
     """Remarks on this result; those that always hold come first and last."""
     notes = list(_ALWAYS)
-    used = [heat.models[tier] for tier in heat.tiers]
+    used = [models[tier] for tier in heat.tiers]
     least = float(slowdowns.min())
     lattice = any(model.hop_alpha_s is not None for model in used)
     rings = all(batch.run.algorithm == "ring" for batch in batches)

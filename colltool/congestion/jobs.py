@@ -20,7 +20,7 @@ from colltool.congestion.traffic import (
     SubLattice,
     Traffic,
     TrafficRow,
-    messages_of,
+    message_estimate,
 )
 from colltool.congestion.traffic_by_formula import default_of
 from colltool.congestion.traffic_rows import traffic_row
@@ -159,7 +159,7 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
         with _error_context(stretch.first):
             row = traffic_row(job.primitive, job.algorithm)
         groups, ranks = stretch.ends.shape
-        pairs += groups * messages_of(row, ranks)
+        pairs += groups * message_estimate(row, ranks)
         rows.append(row)
     _check_message_count(pairs)
     known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}

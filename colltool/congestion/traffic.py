@@ -79,7 +79,7 @@ class TrafficRow(NamedTuple):
     positions: Callable[[Fabric, Indices], TierPositions] | None = None
 
 
-def messages_of(row: TrafficRow, ranks: int) -> int:
+def message_estimate(row: TrafficRow, ranks: int) -> int:
     """Estimate how many messages the row's traffic would list."""
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 

@@ -25,7 +25,7 @@ from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
 if TYPE_CHECKING:
-    from colltool.congestion.loads import Flow
+    from colltool.congestion.busiest import Flow
     from colltool.congestion.traffic import Traffic
 
 Ranks = tuple[int, ...]
@@ -68,7 +68,7 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
         ColltoolError: a full mesh has too many links to follow.
     """
     # loads numpy, which a plan does without
-    from colltool.congestion.loads import Flow, busiest_links
+    from colltool.congestion.busiest import Flow, busiest_links
     from colltool.congestion.traffic import MOST_MESSAGES
     from colltool.congestion.traffic_by_schedule import Unscheduled
 
@@ -103,7 +103,7 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
                 link.busy_s,
                 share=link.busy_s / step.step_s if step.step_s else 0.0,
                 over_mean=link.over_mean,
-                by=tuple((dimensions[number], size) for number, size in link.by),
+                by=tuple((dimensions[number], size) for number, size in link.senders),
             )
         )
     return JobLinks(tuple(links), tuple(map(sentence, _notes(step, not_counted))))

@@ -14,7 +14,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, RS, Primitive
 from colltool.congestion.contention import Contention
 from colltool.congestion.loads import link_models
-from colltool.congestion.traffic import Members, messages_of
+from colltool.congestion.traffic import Members, message_estimate
 from colltool.congestion.traffic_by_formula import row_by_formula, traffic
 from colltool.fabric.load import load_fabric, read_fabric
 from colltool.network.group import Axis
@@ -248,7 +248,7 @@ def test_traffic_is_the_formula_s_n_beta(
     assert totals(find(primitive, algorithm).schedule(Group(8, "star")))[1] == pytest.approx(
         bytes_out
     )
-    assert len(one.src) <= messages_of(row_by_formula(primitive, algorithm), 8)
+    assert len(one.src) <= message_estimate(row_by_formula(primitive, algorithm), 8)
 
 
 def test_dim_ring_loads_each_axis_with_its_share() -> None:

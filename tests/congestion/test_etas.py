@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from colltool.base.errors import ColltoolError
+from colltool.congestion.baseline import Baseline
 from colltool.congestion.contention import MAX_ETA_ALPHA, GroupSlowdowns, TierEta, etas
 from colltool.congestion.jobs import GroupLayout
-from colltool.congestion.loads import Baseline, link_models
+from colltool.congestion.loads import link_models
 from tests import small
 
 WIRES = link_models(small.fabric(small.star(4), small.star(8)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import colltool
 from colltool.base.primitives import P2P
+from colltool.congestion.heat import CELLS, HOTTEST
 from colltool.congestion.jobs import GroupLayout, Layout
-from colltool.congestion.loads import CELLS, HOTTEST
 from tests import small
 
 

@@ -23,7 +23,7 @@ from colltool.congestion.traffic import (
     MOST_MESSAGES,
     Members,
     Traffic,
-    messages_of,
+    message_estimate,
 )
 from colltool.congestion.traffic_by_formula import (
     default_of,
@@ -110,15 +110,17 @@ def test_pair_by_pair_it_is_what_the_schedule_sends(
         modelled_pairs(one, ranks), executed(primitive, name, group), atol=1e-12
     )
     pairs = len(np.unique(one.src * ranks + one.dst))
-    assert len(one.src) <= messages_of(row_by_formula(primitive, name), ranks)
-    assert not row_by_formula(primitive, name).dense or pairs == messages_of(
+    assert len(one.src) <= message_estimate(row_by_formula(primitive, name), ranks)
+    assert not row_by_formula(primitive, name).dense or pairs == message_estimate(
         row_by_formula(primitive, name), ranks
     )
     assert not one.neighbours or len(one.src) == pairs, "each message has its link to itself"
 
 
 def test_the_widest_all_to_all_is_the_one_that_its_refusal_names() -> None:
-    widest, wider = (messages_of(row_by_formula(A2A, "pairwise"), ranks) for ranks in (1448, 1449))
+    widest, wider = (
+        message_estimate(row_by_formula(A2A, "pairwise"), ranks) for ranks in (1448, 1449)
+    )
     assert widest <= MOST_MESSAGES < wider
 
 

@@ -16,7 +16,7 @@ import colltool
 from colltool.base.errors import printable
 from colltool.base.primitives import AR
 from colltool.congestion.contention import Contention, GroupCost
-from colltool.congestion.loads import LinkLoad
+from colltool.congestion.heat import LinkLoad
 from colltool.render.blocks import Lines, Table, label
 from colltool.render.dispatch import FORMATS, csv_text, json_text, rendered
 from colltool.render.markup import html, markdown, to_html, to_markdown

@@ -16,7 +16,7 @@ from colltool.base.formatting import (
     sentence,
 )
 from colltool.congestion.contention import Contention, GroupCost, LayoutEta, TierEta
-from colltool.congestion.loads import LinkClassLoad, LinkLoad
+from colltool.congestion.heat import LinkClassLoad, LinkLoad
 from colltool.render.blocks import (
     Block,
     Columns,

@@ -1,0 +1,93 @@
+"""The busiest link of each kind under the calls of a job: :func:`busiest_links`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from colltool.congestion.loads import (
+    ClassTotals,
+    SendingGroups,
+    all_messages,
+    link_models,
+    totals,
+)
+from colltool.congestion.traffic import Traffic
+from colltool.fabric.model import Fabric
+from colltool.network.links import SMALL, LinkModel
+
+
+class Flow(NamedTuple):
+    """Groups that send alike."""
+
+    traffic: Traffic  # between members of a group, in units of M
+    groups: Sequence[Sequence[int]]  # the members of each, as ranks of the fabric
+    bytes: Sequence[float]  # M of each
+    sender: int  # a number of the caller's: :attr:`BusyLink.senders` repeats it
+
+
+class BusyLink(NamedTuple):
+    """The busiest link of a kind, the worse of its two directions."""
+
+    tier: str
+    kind: str  # ``ports``, ``leaf links``, ``axis 1``
+    link: str  # as ``contention`` names it
+    bytes: float
+    rate_Bps: float  # without contention
+    over_mean: float  # its bytes over the mean of the loaded links of its kind and direction
+    senders: tuple[tuple[int, float], ...]  # (number, bytes), the largest first
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds that its bytes take at full rate."""
+        return self.bytes / self.rate_Bps
+
+
+def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]:
+    """The busiest link of each kind, innermost tier first."""
+    models = link_models(fabric)
+    batches = []
+    for flow in flows:
+        ends = np.asarray(flow.groups, dtype=SMALL)
+        amounts = np.asarray(flow.bytes, dtype=np.float64)
+        senders = np.full(len(ends), flow.sender, dtype=SMALL)
+        batches.append(SendingGroups(ends, flow.traffic, amounts, senders))
+    found: dict[tuple[str, str], BusyLink] = {}
+    for loads in totals(models, all_messages(batches)):
+        if not loads.load.any():
+            continue
+        link = _busiest_of(loads, models[loads.tier])
+        before = found.get((link.tier, link.kind))
+        # Both directions are one kind; of those that are equal but for rounding the first is kept.
+        if before is None or link.busy_s > before.busy_s * (1 + 1e-9):
+            found[link.tier, link.kind] = link
+    return tuple(found.values())
+
+
+def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
+    """The busiest link of a class, and who loads it."""
+    # To thousandths of a byte, so that of links that are equal but for rounding the first is named.
+    resource = int(np.argmax(loads.load.round(3)))
+    load = float(loads.load[resource])
+    on_it = loads.pairs.resource == resource
+    senders = loads.pairs.group[on_it].tolist()
+    bytes_of_each = loads.pairs.load[on_it].tolist()
+    return BusyLink(
+        tier=loads.kind.tier,
+        kind=_without_way(loads.kind.name),
+        link=model.name(loads.class_number, resource),
+        bytes=load,
+        rate_Bps=loads.kind.capacity_Bps,
+        over_mean=load / float(loads.load[loads.load > 0].mean()),
+        senders=tuple(sorted(zip(senders, bytes_of_each, strict=True), key=lambda pair: -pair[1])),
+    )
+
+
+def _without_way(name: str) -> str:
+    """``ports`` for ``ports out``, ``leaf links`` for ``leaf uplinks``."""
+    first, _, last = name.rpartition(" ")
+    if last in ("uplinks", "downlinks"):
+        return f"{first} links"
+    return first if last in ("out", "in", "+", "-") else name
