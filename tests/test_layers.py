@@ -51,7 +51,11 @@ FLOORS = {
 ROOMS = {
     "typer": ("colltool.commands",),
     "rich": ("colltool.render", "colltool.commands"),
-    "yaml": ("colltool.definitions.yaml_text", "colltool.fabric.templates"),
+    "yaml": (
+        "colltool.definitions.yaml_text",
+        "colltool.fabric.templates",
+        "colltool.fabric.yaml_writer",
+    ),
     "pydantic": (
         "colltool.render.schemas",
         "colltool.definitions",

@@ -20,7 +20,8 @@ from colltool.analysis.what_if import (
 )
 from colltool.base.arrays import first_least
 from colltool.base.result import with_progress
-from colltool.fabric.variants import ParameterRange, Place, with_values
+from colltool.fabric.ranges import ParameterRange
+from colltool.fabric.values import Place, with_values
 
 # Factor up or down to which a break-even is sought: beyond it the number is another machine's.
 FARTHEST = 100.0

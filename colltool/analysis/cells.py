@@ -31,7 +31,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import Accuracy
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import Place, with_values
+from colltool.fabric.values import Place, with_values
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -26,7 +26,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import ParameterRange
+from colltool.fabric.ranges import ParameterRange
 
 # Where one side states no launch overhead, and adding the other's to it would change the outcome of
 # a larger share of the samples than this, the two are not compared.

@@ -10,7 +10,8 @@ from colltool.analysis.inert import SchedulePrice
 from colltool.base.errors import ColltoolError
 from colltool.estimate.results import Gain, GainKind
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import Place, parameter_ranges, with_values
+from colltool.fabric.ranges import parameter_ranges
+from colltool.fabric.values import Place, with_values
 
 # What the next generation of a part usually brings.
 FACTOR = 2

@@ -34,7 +34,7 @@ from colltool.estimate.interval import before_dials
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import routed
-from colltool.fabric.variants import Place, differences, with_values
+from colltool.fabric.values import Place, differences, with_values
 
 FabricLoader = Callable[[Sequence[str]], Fabric]
 """Loads a fabric with overrides such as ``ib.bandwidth=50GB/s``."""

@@ -20,7 +20,7 @@ from colltool.estimate.price import price
 from colltool.estimate.results import Inert
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import Place, keys_of, values_of, with_values
+from colltool.fabric.values import Place, keys_of, values_of, with_values
 
 # Parts of a fabric file that no time depends on, and what they are for.
 _FOR_OTHER_ANSWERS = {

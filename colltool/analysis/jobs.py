@@ -20,9 +20,10 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.interval import before_dials, interval_of
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.user_price import seconds_by_schedule
+from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.model import Fabric
-from colltool.fabric.properties import Cost, cost_of
-from colltool.fabric.variants import ParameterRange, Place, with_values
+from colltool.fabric.ranges import ParameterRange
+from colltool.fabric.values import Place, with_values
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.group_fit import job_slice

@@ -9,7 +9,7 @@ from colltool.base.result import Result, result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import Provenance
+from colltool.fabric.provenance import Provenance
 
 
 class ReportEntry(NamedTuple):

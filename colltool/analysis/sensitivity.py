@@ -35,7 +35,8 @@ from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.groups import library_of, place
 from colltool.estimate.placement import GroupPlacement, GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import ParameterRange, Place
+from colltool.fabric.ranges import ParameterRange
+from colltool.fabric.values import Place
 
 # Draws by default: shares of samples are then within 0.2% or so.
 SAMPLES = 100_000

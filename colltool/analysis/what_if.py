@@ -15,7 +15,8 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.groups import check_by_class
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import ParameterRange, Place, with_values
+from colltool.fabric.ranges import ParameterRange
+from colltool.fabric.values import Place, with_values
 
 # Numbers times samples: draws of so many take 80 MB, and pricing them seconds.
 MOST_DRAWN = 10_000_000

@@ -32,8 +32,8 @@ from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_BANDWIDTH_BP
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import fabric_text
 from colltool.fabric.uneven import check_even
+from colltool.fabric.yaml_writer import fabric_text
 from colltool.logs.series import Measurements, Series, Skipped
 from colltool.machines.factor import MeasuredMachine
 

@@ -20,8 +20,8 @@ from colltool.calibration.tier import FittedCollective, SeriesFit, TierFit, fit_
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.fabric.load import read_fabric
-from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.yaml_writer import fabric_text
 from colltool.logs.series import Series
 
 

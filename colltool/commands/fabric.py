@@ -99,8 +99,8 @@ def size_fabric(
             prices without a currency.
     """
     from colltool.commands.reading import count_if, count_of, is_nothing, text_of
+    from colltool.fabric.bill import bill_of_plan
     from colltool.fabric.load import load_prices
-    from colltool.fabric.properties import bill_of_plan
     from colltool.fabric.results import FabricSized
     from colltool.network.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 
@@ -160,8 +160,8 @@ def _sized_direct(
     Args:
         counts: endpoints, ports of each, ports of a switch.
     """
+    from colltool.fabric.bill import bill_of_plan
     from colltool.fabric.direct_sized import DirectSized
-    from colltool.fabric.properties import bill_of_plan
     from colltool.network.sizing.size_clos import LEVELS, clos_plan
     from colltool.network.sizing.size_direct import DIRECT, direct_plan
 

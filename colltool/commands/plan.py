@@ -242,7 +242,7 @@ def plan_sensitivity(
     """
     from colltool.analysis.jobs import plan_spread as run
     from colltool.commands.reading import count_if, count_of, vary_of
-    from colltool.fabric.variants import ranges_of
+    from colltool.fabric.ranges import ranges_of
 
     loaded = _job_of(job)
     model = checked(readings, **parts)

@@ -539,7 +539,7 @@ def _lack_ranks(logs: list[str], hints: dict[str, Any]) -> bool:
 def assumptions_section(page: Page) -> ReportSection:
     """The numbers behind the prices with their sources; of other fabrics only what differs."""
     from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
-    from colltool.fabric.variants import provenance
+    from colltool.fabric.provenance import provenance
 
     numbers_of_first = provenance(page.first.file)
     entries = []

@@ -65,7 +65,7 @@ def sensitivity(
     from colltool.analysis.sensitivity import sensitivity as run
     from colltool.commands.reading import count_of, names_of, size_of, vary_of
     from colltool.commands.requests import price_request
-    from colltool.fabric.variants import ranges_of
+    from colltool.fabric.ranges import ranges_of
 
     request = price_request(fabric, primitive, ranks, options)
     numbers, assumed = ranges_of(request.fabric, vary_of(vary), request.primitive)
@@ -125,7 +125,7 @@ def compare_sensitivity(
         several_of,
         sweep_fabrics,
     )
-    from colltool.fabric.variants import names_a_number, parameter_ranges, ranges_of
+    from colltool.fabric.ranges import names_a_number, parameter_ranges, ranges_of
 
     model = model_request(ranks, options)
     request = grid_request(primitive, algorithms, model)

@@ -277,7 +277,7 @@ class ServeRequest(NamedTuple):
 
     def spread(self, fabric: Fabric, vary: Sequence[str], ranges: Sequence[str]) -> ServeSpread:
         """How far off the network time per token may be where numbers of the fabric are."""
-        from colltool.fabric.variants import ranges_of
+        from colltool.fabric.ranges import ranges_of
         from colltool.serving.spread import serve_spread
 
         if len(ranges) < len(vary):

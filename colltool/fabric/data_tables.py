@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from itertools import filterfalse
 from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "data"
 
 
 def data_rows(file: str) -> Iterator[dict[str, str]]:
     """The rows of a table such as ``nics.csv``, without its comments."""
-    text = (Path(__file__).parent / "data" / file).read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    yield from csv.DictReader(lines)
+    path = _FOLDER / file
+    with path.open(encoding="utf-8") as lines:
+        yield from csv.DictReader(
+            filterfalse(_is_comment, lines),
+        )
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("#")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from colltool.base.result import Result, result
+from colltool.fabric.bill import Bill
 from colltool.fabric.failures import Failure
-from colltool.fabric.properties import Bill
 from colltool.network.sizing.size_clos import ClosPlan
 from colltool.network.sizing.size_direct import DirectPlan
 

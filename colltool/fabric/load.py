@@ -369,7 +369,7 @@ def _with_numbers(
 def _checked(reading: Reading[Fabric]) -> Fabric:
     """The fabric as its file has it; raises ManyErrors where anything in it is refused."""
     if reading.model is not None and reading.model.uncertainty:
-        from colltool.fabric.variants import parameter_ranges
+        from colltool.fabric.ranges import parameter_ranges
 
         for key, bounds in reading.model.uncertainty.items():
             # in a file of schema /1: a library's numbers are none of the fabric's

@@ -1,5 +1,5 @@
-"""Facts that follow from a fabric: diameter, bisection, links and switches, the sizing of a Clos,
-and the bill of all parts. :func:`fabric_facts` and :func:`bill_of` are the entries.
+"""Facts that follow from a fabric: diameter, bisection, links and switches, the sizing of a Clos:
+:func:`fabric_facts`. What the parts cost: :mod:`colltool.fabric.bill`.
 
 A tier whose endpoints are whole domains of R ranks exists R times in parallel, once for each
 position inside a domain with its own port; those copies are called planes.
@@ -8,20 +8,17 @@ position inside a domain with its own port; those copies are called planes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, prod
-from typing import NamedTuple
+from math import prod
 
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import counted
 from colltool.base.primitives import Primitive
 from colltool.fabric.capabilities import TierCapabilities
-from colltool.fabric.library import PARTS, PartPrice, Prices
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
-from colltool.network.sizing.size_direct import DirectPlan
 from colltool.network.sizing.wiring import Grouping, max_down
 
 
@@ -256,201 +253,6 @@ def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
         room = f"room for {spare} more" if spare else "no room for any other"
         note += f"; max_size has {room}"
     yield note
-
-
-# 365.25 days.
-HOURS_A_YEAR = 8766.0
-
-
-@dataclass(frozen=True)
-class BillLine:
-    """One kind of part; None: not known, such as a count without a radix."""
-
-    tier: str
-    level: str
-    part: str
-    count: int | None
-    price: float | None
-    cost: float | None
-    power_W: float | None
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a network costs, in ``currency``; None: unknown.
-
-    ``parts``: all that have a price. ``power_W``: all whose watts are known. ``total``: parts plus
-    the energy of ``years``, if known.
-    """
-
-    currency: str
-    parts: float | None
-    power_W: float | None
-    energy_per_year: float | None
-    years: float | None
-    total: float | None
-    unpriced: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Bill:
-    """The parts of a network, level by level; no ``cost`` without prices, or where a priced part
-    cannot be counted."""
-
-    lines: tuple[BillLine, ...]
-    cost: Cost | None
-    notes: tuple[str, ...] = ()
-
-
-class _LevelParts(NamedTuple):
-    """How many parts one level of a tier has; ``switches`` None: not known."""
-
-    tier: str
-    level: str
-    switches: int | None
-    cables: int
-    nics: int = 0
-
-
-def cost_of(fabric: Fabric) -> Cost | None:
-    """Return the cost of a fabric's network by its own ``prices``: of the tiers that they name, else
-    of all but the innermost.
-
-    None without prices of parts, or if a priced part cannot be counted (the switches of a Clos
-    without ``sizing``).
-    """
-    return bill_of(fabric).cost if fabric.prices else None
-
-
-def bill_of(fabric: Fabric) -> Bill:
-    """Return the parts of the tiers that are bought by the piece, with their cost."""
-    prices = fabric.prices
-    outer = tuple(tier.name for tier in fabric.tiers[1:] or fabric.tiers)
-    bought = prices.tiers if prices and prices.tiers else outer
-    parts: list[_LevelParts] = []
-    for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
-        if tier.name in bought:
-            parts += _parts_of_tier(tier, facts)
-    notes = [
-        f"{name}: switches are not counted without their radix; give the tier sizing: {{rails: 8,"
-        " nics_per_rail: 1, radix: 64}"
-        for name in dict.fromkeys(part.tier for part in parts if part.switches is None)
-    ]
-    return _bill(parts, prices, notes)
-
-
-def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
-    """Return the parts of a network that was sized without a fabric, with their cost."""
-    levels = [level.name for level in plan.levels]
-    copper = prices.copper if prices else None
-    elsewhere = [name for name in copper or () if name not in levels]
-    notes = []
-    if elsewhere:
-        notes.append(
-            f"copper names {', '.join(elsewhere)}, the levels here are {', '.join(levels)}"
-        )
-    return _bill(_parts_of_plan("", plan, domains=1), prices, notes)
-
-
-def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_LevelParts]:
-    """The parts of a plan, level by level; the NICs count at the lowest."""
-    found = []
-    nics = plan.ports // plan.split * domains
-    for level in plan.levels:
-        found.append(
-            _LevelParts(tier, level.name, level.switches * domains, level.cables * domains, nics)
-        )
-        nics = 0
-    return found
-
-
-def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
-    """The parts of a tier, level by level, in all its domains."""
-    kind = capabilities_of(tier)
-    name, domains = tier.name, facts.domains
-    links = facts.links * domains
-    ports = facts.planes * tier.ports * tier.endpoints * domains
-    if facts.sizing is not None:
-        return _parts_of_plan(name, facts.sizing, domains)
-    if kind.joined_by != "switches":
-        switches = (facts.switches or 0) * domains
-        return [_LevelParts(name, name, switches, links, ports if kind.has_ports else 0)]
-    # the NICs behind a trunk belong to the tier below
-    if kind.trunk_Bps is not None:
-        return [_LevelParts(name, "trunk", switches=0, cables=tier.endpoints * domains)]
-    first, *above = kind.reached
-    if facts.switches is not None:
-        return [_LevelParts(name, first.name, facts.switches * domains, links, ports)]
-    found = [_LevelParts(name, first.name, switches=None, cables=ports, nics=ports)]
-    for level in above:
-        found.append(
-            _LevelParts(
-                name, level.name, switches=None, cables=ceil(ports / level.oversubscription)
-            )
-        )
-    return found
-
-
-def _bill(levels: Iterable[_LevelParts], prices: Prices | None, notes: list[str]) -> Bill:
-    """The bill of the parts of all levels: two optics for each cable that is not of copper."""
-    copper = (prices.copper if prices else None) or ()
-    lines = []
-    for level in levels:
-        optics = 0 if level.level in copper or level.tier in copper else 2 * level.cables
-        counts = {
-            "nic": level.nics,
-            "cable": level.cables,
-            "optic": optics,
-            "switch": level.switches,
-        }
-        for part, count in counts.items():
-            if count != 0:
-                each = (prices.of(part) if prices else None) or PartPrice()
-                cost = _product(count, each.price)
-                power = _product(count, each.draws)
-                lines.append(
-                    BillLine(
-                        tier=level.tier,
-                        level=level.level,
-                        part=part,
-                        count=count,
-                        price=each.price,
-                        cost=cost,
-                        power_W=power,
-                    )
-                )
-    if prices and all(line.price is None and line.power_W is None for line in lines):
-        notes.append("prices has none of the parts that are counted: switch, cable, optic, nic")
-    return Bill(tuple(lines), _cost(lines, prices) if prices else None, tuple(notes))
-
-
-def _product(count: float | None, each: float | None) -> float | None:
-    """A product; None where a factor is not known."""
-    return None if count is None or each is None else count * each
-
-
-def _cost(lines: Sequence[BillLine], prices: Prices) -> Cost | None:
-    """The sums of what is known. None where nothing is, or a priced part is not counted."""
-    priced = [line for line in lines if line.price is not None]
-    watts = [line.power_W for line in lines if line.power_W is not None]
-    if not (priced or watts) or any(line.count is None for line in priced):
-        return None
-    parts = sum(line.cost or 0.0 for line in priced) if priced else None
-    power_W = sum(watts) if watts else None
-    energy = None
-    if prices.power is not None and power_W is not None:
-        energy = power_W / 1e3 * HOURS_A_YEAR * prices.power
-    known = [cost for cost in (parts, _product(energy, prices.years)) if cost is not None]
-    unpriced = {line.part for line in lines if line.price is None}
-    return Cost(
-        currency=prices.currency,
-        parts=parts,
-        power_W=power_W,
-        energy_per_year=energy,
-        years=prices.years,
-        total=sum(known) if known else None,
-        unpriced=tuple(part for part in PARTS if part in unpriced),
-    )
 
 
 def basis_of(fabric: Fabric) -> str:

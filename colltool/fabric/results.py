@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from colltool.base.extras import drawing
 from colltool.base.result import Result
+from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.lint import CheckedFabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.properties import Bill, FabricFacts, bill_of
+from colltool.fabric.properties import FabricFacts
 from colltool.network.sizing.size_clos import ClosPlan
 
 

@@ -12,7 +12,8 @@ from typing import ClassVar, NamedTuple
 from colltool.analysis.what_if import draws
 from colltool.base.result import Result, result
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import ParameterRange, with_values
+from colltool.fabric.ranges import ParameterRange
+from colltool.fabric.values import with_values
 from colltool.serving.results import Served
 
 # median of the absolute value of a standard normal variable: turns a median error into a sigma

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import fabric_text, start_lines
+from colltool.fabric.templates import start_lines
+from colltool.fabric.yaml_writer import fabric_text
 from colltool.training.adapted import fit_to_fabric
 from colltool.training.files.presets import mapping_of
 from colltool.training.job import Job, drafted_job

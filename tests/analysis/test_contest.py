@@ -12,7 +12,7 @@ import colltool
 from colltool.analysis.outcomes import SAME
 from colltool.analysis.what_if import draws
 from colltool.base.errors import ColltoolError
-from colltool.fabric.variants import with_values
+from colltool.fabric.values import with_values
 from colltool.render.dispatch import document
 from colltool.render.views.sensitivity import contest_verdict as verdict
 

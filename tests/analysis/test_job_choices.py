@@ -7,7 +7,7 @@ import pytest
 import colltool
 from colltool.analysis.what_if import draws
 from colltool.base.errors import ColltoolError
-from colltool.fabric.variants import with_values
+from colltool.fabric.values import with_values
 from colltool.render.views.plan_compare import verdict
 
 pytestmark = pytest.mark.usefixtures("datasheet")

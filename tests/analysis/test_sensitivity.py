@@ -14,7 +14,8 @@ from colltool.analysis.what_if import MOST_DRAWN, affordable, draws
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import AR
 from colltool.fabric.library_numbers import under_library
-from colltool.fabric.variants import USUAL, numbers_of, parameter_ranges, with_values
+from colltool.fabric.ranges import USUAL, parameter_ranges
+from colltool.fabric.values import numbers_of, with_values
 from colltool.render.dispatch import rendered
 
 pytestmark = pytest.mark.usefixtures("datasheet")

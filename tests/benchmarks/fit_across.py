@@ -19,7 +19,7 @@ from measured_rows import Row, rows
 import colltool
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import OneLine
+from colltool.fabric.yaml_writer import OneLine
 
 Data = dict[str, Any]
 

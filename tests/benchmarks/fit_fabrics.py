@@ -27,7 +27,7 @@ import yaml
 
 import colltool
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import OneLine
+from colltool.fabric.yaml_writer import OneLine
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 

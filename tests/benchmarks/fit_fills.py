@@ -20,7 +20,7 @@ from measured_rows import Row, rows
 from scipy.optimize import least_squares
 
 import colltool
-from colltool.fabric.templates import OneLine
+from colltool.fabric.yaml_writer import OneLine
 
 Data = dict[str, Any]
 

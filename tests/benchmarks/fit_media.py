@@ -28,7 +28,7 @@ import library_file  # noqa: E402
 from fit_across import Hop  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
 
-from colltool.fabric.templates import OneLine  # noqa: E402
+from colltool.fabric.yaml_writer import OneLine  # noqa: E402
 
 Data = dict[str, Any]
 

@@ -28,7 +28,8 @@ from measured_rows import Row, rows  # noqa: E402
 
 import colltool  # noqa: E402
 from colltool.estimate.accuracy import CLASSES, size_class  # noqa: E402
-from colltool.fabric.templates import OneLine, fabric_text, schema_line  # noqa: E402
+from colltool.fabric.templates import schema_line  # noqa: E402
+from colltool.fabric.yaml_writer import OneLine, fabric_text  # noqa: E402
 
 FILE = Path(__file__).parent.parent.parent / "fabrics" / "mpi-cluster.yaml"
 LIBRARY = FOLDER / "mpi-4.1.toml"

@@ -20,8 +20,8 @@ from colltool.estimate.groups import place
 from colltool.estimate.protocols import tier_under
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import fabric_text
 from colltool.fabric.topology import capabilities_of
+from colltool.fabric.yaml_writer import fabric_text
 from colltool.libraries.nccl.model import picks
 from colltool.logs.series import Measurements, Series
 

@@ -244,7 +244,7 @@ def test_old_names_still_load_and_price() -> None:
 
 def _read(data: dict[str, Any]) -> Fabric:
     from colltool.fabric.load import read_fabric
-    from colltool.fabric.templates import fabric_text
+    from colltool.fabric.yaml_writer import fabric_text
 
     return read_fabric(fabric_text(data), "old.yaml")
 

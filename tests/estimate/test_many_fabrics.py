@@ -17,7 +17,7 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import Place, differences, with_values
+from colltool.fabric.values import Place, differences, with_values
 
 MANY = 24
 

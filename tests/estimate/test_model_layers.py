@@ -14,7 +14,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import shipped_fabrics
 from colltool.fabric.model import Fabric
-from colltool.fabric.variants import Place, keys_of, values_of, with_values
+from colltool.fabric.values import Place, keys_of, values_of, with_values
 
 MEASURED = (
     "dgx-a100",

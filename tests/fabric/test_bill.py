@@ -13,7 +13,8 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.fabric.properties import bill_of, cost_of, fabric_facts
+from colltool.fabric.bill import bill_of, cost_of
+from colltool.fabric.properties import fabric_facts
 from colltool.render.views.fabric_diagram import diagrams
 from tests.commands.conftest import run
 

@@ -16,7 +16,7 @@ from colltool.definitions.reader import json_schema
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.templates import fabric_text
+from colltool.fabric.yaml_writer import fabric_text
 
 TIER = {"name": "nvlink", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "450GB/s"}
 FULL = {

@@ -12,10 +12,11 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
+from colltool.fabric.bill import bill_of
 from colltool.fabric.failures import failures_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
-from colltool.fabric.properties import bill_of, fabric_facts
+from colltool.fabric.properties import fabric_facts
 from colltool.network.sizing.size_clos import fat_tree
 
 GB = 1e9

@@ -12,7 +12,7 @@ from small import TOPOLOGIES
 from swept import swept
 
 from colltool.definitions.field_types import Alpha
-from colltool.fabric import templates, uneven
+from colltool.fabric import templates, tier_line, uneven
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
@@ -216,7 +216,7 @@ def test_the_words_of_the_registry_are_those_of_the_file() -> None:
 def test_tables_by_topology_have_words_that_exist() -> None:
     """Which take domains of different sizes, and which a line can describe; of any other the error
     names these."""
-    for table in (uneven.INSIDE, uneven.OUTSIDE, templates.ETAS):
+    for table in (uneven.INSIDE, uneven.OUTSIDE, tier_line.ETAS):
         assert set(table) <= set(TOPOLOGIES)
 
 

@@ -20,7 +20,8 @@ from colltool.fabric.lint import lint
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import bandwidth_values, scaled_bandwidth, with_tiers, with_values
+from colltool.fabric.values import with_values
+from colltool.fabric.variants import bandwidth_values, scaled_bandwidth, with_tiers
 from colltool.network.links import SwitchedLinks
 
 GB = 1e9

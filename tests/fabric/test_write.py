@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.files import BOUNDS
 from colltool.definitions.source import scan
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric, shipped_fabrics
-from colltool.fabric.templates import fabric_text
+from colltool.fabric.yaml_writer import fabric_text
 
 TIER = {"name": "port", "topology": "star", "size": 8, "alpha": "1us", "bandwidth": "100GB/s"}
 

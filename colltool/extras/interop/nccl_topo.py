@@ -17,6 +17,7 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import counted
 from colltool.base.xml_tree import Element, comment_text
 from colltool.extras.interop.infragraph_links import LinkBundle, link_bundles, switch_count
+from colltool.fabric.dumps.link_rates import nvlink_Bps
 from colltool.fabric.dumps.pci import (
     INFINIBAND,
     LANE_BPS,
@@ -27,7 +28,6 @@ from colltool.fabric.dumps.pci import (
     nic_id,
     usual_host,
 )
-from colltool.fabric.dumps.link_rates import nvlink_Bps
 from colltool.fabric.dumps.rates import rate_text
 from colltool.fabric.library_numbers import has_gpudirect, media_of
 from colltool.fabric.media import NETWORKS, PER_HOST

@@ -334,11 +334,3 @@ def _check_branches(wiring: Wiring, branches: Sequence[_Branch]) -> None:
                 f"the leaves of {clipped(first.host)} and {clipped(second.host)} share no switch"
                 " above, though others join them"
             )
-
-
-def levels_named(count: int) -> list[str]:
-    """Return names of levels: leaf, spine, core, and numbers above."""
-    from colltool.network.sizing.size_clos import LEVELS
-
-    more = [f"level{number}" for number in range(len(LEVELS) + 1, count + 1)]
-    return [*LEVELS[:count], *more]

@@ -18,7 +18,7 @@ from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.base.formatting import counted, parse_rate, parse_time
 from colltool.fabric.bundled_for import DeviceMatch, bundled_for
 from colltool.fabric.dumps.assumed import assumed_of_network, assumed_of_node, few_links
-from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel, levels_named
+from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.link_rates import link_rate
 from colltool.fabric.dumps.node import InnerTier, NodeDump, NodeSearch, inner_tiers, odd_links
 from colltool.fabric.dumps.rates import (
@@ -33,6 +33,8 @@ from colltool.fabric.dumps.sentences import said
 from colltool.fabric.dumps.usual_machine import PCIE, machine_like
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.media import DEVICES, medium_of
+from colltool.fabric.tier_line import uplink_ratio
+from colltool.network.sizing.size_clos import level_names
 
 # what holds of a key of ``library`` that is not there
 _USUAL = {"link": "nvlink"}
@@ -370,7 +372,7 @@ def _levels(outer: StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]
     if higher_s:
         step_s = higher_s[0] - leaf_s
     levels: list[Data] = []
-    for name, level in zip(levels_named(len(network.levels)), network.levels, strict=True):
+    for name, level in zip(level_names(len(network.levels)), network.levels, strict=True):
         if level.group % hosts_each:
             what = f"{level.group} hosts under a {name} are no whole domains of {hosts_each}"
             raise ColltoolError(what, where=network.file, fix="give the dump of one host")
@@ -380,17 +382,11 @@ def _levels(outer: StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]
             "alpha": f"{(leaf_s + len(levels) * step_s) * 1e6:g}us",
         }
         if levels:
-            made["oversubscription"] = _oversubscription(level, len(network.levels))
+            made["oversubscription"] = uplink_ratio(level.uplinks, len(network.levels))
         switches = f"{level.switches} of its switches: {network.file}"
         made["source"] = {"group": switches, "alpha": outer.source}
         levels.append(made)
     return levels
-
-
-def _oversubscription(level: SwitchLevel, levels: int) -> Any:
-    uplinks = int(level.uplinks) if level.uplinks.is_integer() else level.uplinks
-    # with one level above the leaves both forms mean the same
-    return uplinks if levels == 2 else {"uplinks": uplinks}
 
 
 def _inner_tier(node: NodeDump, inner: InnerTier, base: DeviceMatch) -> Data:

@@ -21,7 +21,8 @@ _NVLINK_5 = re.compile(r"\bG?B[23]00\b")
 def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
     """The bandwidth of an accelerator's links to switches, or of a pair's links. None if unknown."""
     if node.link_Bps is not None and inner.link != "pcie":
-        return DumpedRate(node.link_Bps, f"{_BANDWIDTH_OF[inner.topology]}: {node.file}")
+        source = f"{_BANDWIDTH_OF[inner.topology]}: {node.file}"
+        return DumpedRate(node.link_Bps, source)
     if not inner.links or not node.has_link_counts:
         return None
     match inner.link:
@@ -32,39 +33,55 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
             links = f"{counted(inner.links, 'link')} a pair"
             each_source = f": {base}"
         case "nvlink":
-            each_Bps = nvlink_Bps(node.model or (load_fabric(base).device or "").upper())
+            model = node.model
+            if not model:
+                model = (load_fabric(base).device or "").upper()
+            each_Bps = nvlink_Bps(model)
             end = "a GPU" if inner.topology == "star" else "a pair"
             links = f"{counted(inner.links, 'NVLink')} {end}"
             each_source = ", one way: NVIDIA data sheets"
         case _:
             assert_never(inner.link)
-    source = f"{links}: {node.file}; {rate_text(each_Bps)} each{each_source}"
+    each = rate_text(each_Bps)
+    source = f"{links}: {node.file}; {each} each{each_source}"
     links_Bps = each_Bps * inner.links
-    if inner.topology == "star" and node.search is not None:
-        rings_Bps = node.search.inside_Bps
-        if rings_Bps is not None and rings_Bps < links_Bps:
-            source += f"; NCCL's rings carry {rate_text(rings_Bps)} of it"
-            return DumpedRate(rings_Bps, source)
+    rings_Bps = _rings_Bps(node)
+    if inner.topology == "star" and rings_Bps is not None and rings_Bps < links_Bps:
+        carried = rate_text(rings_Bps)
+        source += f"; NCCL's rings carry {carried} of it"
+        return DumpedRate(rings_Bps, source)
     return DumpedRate(links_Bps, source)
+
+
+def _rings_Bps(node: NodeDump) -> float | None:
+    """What NCCL's rings carry from each GPU to the next, where NCCL was searched for them."""
+    if node.search is None:
+        return None
+    return node.search.inside_Bps
 
 
 def _pcie_rate(node: NodeDump, inner: InnerTier) -> DumpedRate | None:
     """What an accelerator, or each of an island of bridged cards, has of PCIe."""
-    if node.search is not None and node.search.inside_Bps is not None:
-        rings_Bps = node.search.inside_Bps
+    rings_Bps = _rings_Bps(node)
+    if rings_Bps is not None:
         # the ranks of an island share what goes to the next one
         ranks_of_island = len(node.accelerators) // inner.size
-        source = f"NCCL's rings carry {rate_text(rings_Bps)} from GPU to GPU: {node.file}"
+        carried = rate_text(rings_Bps)
+        source = f"NCCL's rings carry {carried} from GPU to GPU: {node.file}"
         return DumpedRate(rings_Bps / ranks_of_island, source)
     if node.pcie_Bps:
-        return DumpedRate(node.pcie_Bps, f"link_speed and link_width of a slot: {node.file}")
+        source = f"link_speed and link_width of a slot: {node.file}"
+        return DumpedRate(node.pcie_Bps, source)
     usual_Bps = usual_host(node.model).slot_Bps
     if usual_Bps is None:
         return None
-    assumed = said("usual-slot", rate=rate_text(usual_Bps), model=node.model)
+    rate = rate_text(usual_Bps)
+    assumed = said("usual-slot", rate=rate, model=node.model)
     return DumpedRate(usual_Bps, assumed, assumed)
 
 
 def nvlink_Bps(model: str) -> float:
     """One NVLink of a model of GPUs, bytes/s one way."""
-    return NVLINK_5_BPS if _NVLINK_5.search(model) else NVLINK_BPS
+    if _NVLINK_5.search(model):
+        return NVLINK_5_BPS
+    return NVLINK_BPS

@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from itertools import filterfalse
 from typing import NamedTuple
 
 from colltool.base.errors import clipped
@@ -97,9 +98,10 @@ class _Kept:
         self.notes: list[str] = []
 
     def drop(self, reason: str, unwanted: Callable[[PlacedNic], bool]) -> None:
-        names = [placed.nic.name for placed in self.nics if unwanted(placed)]
+        dropped = list(filter(unwanted, self.nics))
+        self.nics = list(filterfalse(unwanted, self.nics))
+        names = [placed.nic.name for placed in dropped]
         self.notes += left_out(names, reason)
-        self.nics = [placed for placed in self.nics if not unwanted(placed)]
 
 
 def serving(nics: Sequence[PlacedNic], *, linked: bool) -> Serving:
@@ -123,7 +125,8 @@ def serving(nics: Sequence[PlacedNic], *, linked: bool) -> Serving:
     if not all("BlueField" in placed.nic.model for placed in kept.nics):
         reason = "a BlueField where others serve: storage or management"
         kept.drop(reason, lambda placed: "BlueField" in placed.nic.model)
-    fastest_Bps = max((placed.nic.rate_Bps or 0.0 for placed in kept.nics), default=0.0)
+    rates_Bps = [placed.nic.rate_Bps or 0.0 for placed in kept.nics]
+    fastest_Bps = max(rates_Bps, default=0.0)
     kept.drop("slower than the others", lambda placed: (placed.nic.rate_Bps or 0.0) < fastest_Bps)
     return Serving(tuple(placed.nic for placed in kept.nics), tuple(kept.notes))
 
@@ -150,8 +153,8 @@ def _nearest(nics: Sequence[PlacedNic], *, linked: bool) -> Sequence[PlacedNic]:
     least = min(placed.nearest for placed in nics)
     if linked or least == NicDistance.FAR:
         return [placed for placed in nics if placed.nearest == least]
-    # by accelerator
-    nearest = [min(distances) for distances in zip(*(nic.distances for nic in nics), strict=True)]
+    by_accelerator = zip(*(placed.distances for placed in nics), strict=True)
+    nearest = list(map(min, by_accelerator))
 
     def is_used(placed: PlacedNic) -> bool:
         pairs = zip(placed.distances, nearest, strict=True)

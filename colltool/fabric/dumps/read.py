@@ -20,7 +20,8 @@ from colltool.fabric.dumps.node import NodeDump
 from colltool.fabric.dumps.nvidia_smi import read_nvidia_smi
 from colltool.fabric.dumps.slurm_topology import read_slurm_topology
 from colltool.fabric.load import load_fabric
-from colltool.fabric.templates import fabric_text, valid_name
+from colltool.fabric.templates import valid_name
+from colltool.fabric.yaml_writer import fabric_text
 
 # readers of a kind: of a file, with the rate of each NIC where the user states it
 KINDS: dict[str, Callable[[str, float | None], tuple[NodeDump | None, ClosNetwork | None]]] = {

@@ -132,6 +132,12 @@ class ClosPlan:
         return self.levels[1].parallel if len(self.levels) > 1 else 0
 
 
+def level_names(count: int) -> list[str]:
+    """Return names for so many levels of switches: leaf, spine, core, and numbers above."""
+    more = [f"level{number}" for number in range(len(LEVELS) + 1, count + 1)]
+    return [*LEVELS[:count], *more]
+
+
 def fat_tree(k: int) -> FatTree:
     """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4
     endpoints, 5k²/4 switches.

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from colltool.base.formatting import counted, format_money, shape_text, whole_percent
+from colltool.fabric.bill import Cost
 from colltool.fabric.direct_sized import DirectSized
 from colltool.fabric.failures import Failure
-from colltool.fabric.properties import Cost
 from colltool.network.sizing.size_direct import DirectLevel, DirectPlan
 from colltool.render.blocks import Block, Columns, Table, label, number
 from colltool.render.dispatch import View

@@ -20,11 +20,12 @@ from colltool.base.formatting import (
     short_percent,
     whole_percent,
 )
+from colltool.fabric.bill import Bill, BillLine, Cost
 from colltool.fabric.capabilities import DistanceClass, LinkKind, TierCapabilities, cable_s
 from colltool.fabric.failures import Failure
 from colltool.fabric.library import PARTS, Efficiency, LibraryFacts, Prices
 from colltool.fabric.model import Tier
-from colltool.fabric.properties import Bill, BillLine, Cost, LevelFacts, TierFacts
+from colltool.fabric.properties import LevelFacts, TierFacts
 from colltool.fabric.tier_parts import InNetwork
 from colltool.fabric.topology import capabilities_of
 from colltool.network.sizing.size_clos import ClosLevel, ClosPlan

@@ -21,7 +21,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.base.primitives import P2P
-from colltool.fabric.properties import Cost
+from colltool.fabric.bill import Cost
 from colltool.machines.used import assumed_of, common, user_rows_of
 from colltool.render.assumption_differences import BasisDocument, basis_sentences
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number

@@ -16,7 +16,7 @@ from colltool.base.formatting import (
 )
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
-from colltool.fabric.variants import Provenance
+from colltool.fabric.provenance import Provenance
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, document, listed, summary
 from colltool.render.documents import Document, derived, or_null

@@ -34,7 +34,8 @@ from colltool.base.primitives import Primitive
 from colltool.diagnosis.results import Diagnosis
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown
-from colltool.fabric.properties import Bill, Cost, FabricFacts, basis_of, bill_of
+from colltool.fabric.bill import Bill, Cost, bill_of
+from colltool.fabric.properties import FabricFacts, basis_of
 from colltool.fabric.results import FabricShown
 from colltool.render.assumption_differences import basis_sentences
 from colltool.render.blocks import Columns, Table, gathered, label, number

@@ -1,0 +1,91 @@
+"""Every value that a fabric file states, with its source: :func:`provenance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from colltool.fabric.library import Efficiency, LibraryFacts
+from colltool.fabric.model import Fabric
+
+# Keys of a file that are no assumptions about numbers.
+_NO_ASSUMPTIONS = frozenset(
+    {
+        "schema_",
+        "description",
+        "notes",
+        "source",
+        "hypothetical",
+        "announced",
+        "assumed",
+        "measured_on",
+        "device",
+    }
+)
+
+# The source of a value that an override sets.
+SET = "set for this call"
+
+
+class Provenance(NamedTuple):
+    """A value with its source: in SI units, a word, or a library's :class:`Efficiency`. ``key`` is
+    as ``--set`` takes it; ``source`` may be empty."""
+
+    key: str
+    value: Any
+    source: str
+
+
+def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
+    """Return every value that the file states, with its source, tiers innermost first; defaults are
+    left out."""
+    overridden = tuple(f"{key}." for key, _ in fabric.overrides)
+    found = []
+    for value in _sourced(fabric, "", {}):
+        if f"{value.key}.".startswith(overridden):
+            value = value._replace(source=SET)
+        found.append(value)
+    return tuple(found)
+
+
+def _sourced(part: BaseModel, path: str, inherited: Mapping[str, str]) -> Iterator[Provenance]:
+    """The values of a part and all below it; ``inherited``: the sources of its keys that the part
+    around it has."""
+    sources = _sources(getattr(part, "source", None)) or dict(inherited)
+    for field_name in type(part).model_fields:
+        # names are no assumptions, except that of a library
+        named = field_name == "name" and not isinstance(part, LibraryFacts)
+        if field_name in part.model_fields_set and field_name not in _NO_ASSUMPTIONS and not named:
+            yield from _value(
+                getattr(part, field_name), f"{path}.{field_name}".lstrip("."), field_name, sources
+            )
+
+
+def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Provenance]:
+    """A value of a part with its source, or the values of the parts in it."""
+    source = sources.get(name, sources.get("", ""))
+    below = {"": source}
+    if isinstance(value, Efficiency):
+        yield Provenance(key, value, "; ".join(dict.fromkeys(_sources(value.source).values())))
+    elif isinstance(value, BaseModel):
+        yield from _sourced(value, key, below)
+    elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+        for index, item in enumerate(value):
+            step = getattr(item, "name", None) or getattr(item, "algorithm", None) or str(index)
+            if name != "tiers":
+                step = f"{key}.{step}"
+            yield from _value(item, step, name, below)
+    elif value is not None:
+        yield Provenance(key, value, source)
+
+
+def _sources(source: Any) -> dict[str, str]:
+    """The texts of a ``source`` by key; the empty key is for all."""
+    if isinstance(source, Mapping):
+        return {str(key): " ".join(text.split()) for key, text in source.items()}
+    if not source:
+        return {}
+    text = source if isinstance(source, str) else " ".join(source)
+    return {"": " ".join(text.split())}

@@ -1,0 +1,160 @@
+"""A tier typed on a line, ``ib:clos:8/32:400Gbps:5us/11us:s=2``, as data of a fabric file:
+:func:`tier_of_line`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import chain, repeat, zip_longest
+from typing import Any
+
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
+from colltool.base.formatting import parse_rate, parse_time
+from colltool.fabric.media import medium_of
+from colltool.network.sizing.size_clos import level_names
+
+EXAMPLE = "nvlink:star:8:450GB/s:0.8us,ib:clos:8/32:400Gbps:5us/11us"
+# Default contention (α, β) of the topologies that a line can describe, which take no more than a
+# size. Source: Collectives Explainer Series part 05 §4.1 and §4.2.
+ETAS = {
+    "star": (1.0, 0.8),
+    "full_mesh": (1.0, 0.8),
+    "torus": (1.2, 0.6),
+    "mesh": (1.2, 0.6),
+    "clos": (1.2, 0.8),
+}
+
+_FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
+_WHOLE = re.compile(r"\d{1,8}")
+_RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")
+
+
+def tier_of_line(text: str) -> dict[str, Any]:
+    """A tier of a line such as :data:`EXAMPLE`, as data of a fabric file; the file's own checks
+    come later."""
+    fields = [field.strip() for field in text.split(":")]
+    for expected, field in zip_longest(_FIELDS, fields, fillvalue=""):
+        if not field:
+            what = f"'{clipped(text)}' has no {expected or 'value behind a colon'}"
+            example = EXAMPLE.split(",")[0]
+            raise _refused(what, f"a tier is {':'.join(_FIELDS)}, such as {example}")
+    name, topology, size, rate, alpha = fields[: len(_FIELDS)]
+    if topology not in ETAS:
+        fix = f"{nearest(topology, list(ETAS))} one of {', '.join(ETAS)}".strip()
+        raise _refused(f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", fix)
+    _check(parse_rate, rate, text)
+    options = dict(_option(field, text) for field in fields[len(_FIELDS) :])
+    alphas = [part.strip() for part in alpha.split("/")]
+    for part in alphas:
+        _check(parse_time, part, text)
+    tier: dict[str, Any] = {"name": name, "topology": topology}
+    medium = medium_of(None, name, parse_rate(rate), device=None)
+    if medium is not None:
+        tier["medium"] = medium.name
+    groups: list[int] = []
+    if topology in ("torus", "mesh"):
+        tier["shape"] = _counts(size, "x", "a shape such as 8x8x4", text)
+    else:
+        groups = _groups(topology, size, text)
+        tier["size"] = groups[-1]
+    has_levels = topology == "clos" and (len(groups) > 1 or len(alphas) > 1)
+    if not has_levels:
+        if len(alphas) > 1:
+            fix = "one, such as 0.8us; a clos with levels has one for each"
+            raise _refused(f"'{clipped(alpha)}' gives several alphas", fix)
+        tier["alpha"] = alpha
+    eta_alpha, eta_beta = ETAS[topology]
+    ratios = options.pop("s", [])
+    tier |= {"bandwidth": rate, "eta": {"alpha": eta_alpha, "beta": eta_beta}, **options}
+    if has_levels:
+        tier["levels"] = _levels(groups, alphas, ratios, text)
+    elif ratios:
+        what = f"'{clipped(text)}' has no levels to be oversubscribed"
+        raise _refused(what, "a clos with groups: ib:clos:8/32:400Gbps:5us/11us:s=2")
+    return tier
+
+
+def _groups(topology: str, size: str, line: str) -> list[int]:
+    """The endpoints under a switch of each level, bottom up; the last is the size of the tier."""
+    if topology == "clos":
+        return _counts(size, "/", "8, or groups of levels 8/32", line)
+    expected = "a whole number such as 8"
+    groups = _counts(size, "/", expected, line)
+    if len(groups) > 1:
+        raise _no_size(size, expected, line)
+    return groups
+
+
+def _levels(
+    groups: list[int], alphas: list[str], ratios: list[float], text: str
+) -> list[dict[str, Any]]:
+    """The levels of a Clos as data, bottom up; ``ratios``: oversubscription of all but the first."""
+    if len(groups) != len(alphas):
+        what = f"'{clipped(text)}' has {len(groups)} groups and {len(alphas)} alphas"
+        raise _refused(what, "one alpha for each level, bottom up: 8/32 with 5us/11us")
+    if len(ratios) > len(groups) - 1:
+        what = (
+            f"'{clipped(text)}' has {len(ratios)} ratios for {len(groups) - 1} boundaries of levels"
+        )
+        raise _refused(what, "one for each level above the first: s=2, s=2/1.5")
+    levels: list[dict[str, Any]] = []
+    for name, group, alpha in zip(level_names(len(groups)), groups, alphas, strict=True):
+        levels.append({"name": name, "group": group, "alpha": alpha})
+    # levels above the typed ratios are not oversubscribed
+    for level, ratio in zip(levels[1:], chain(ratios, repeat(1.0)), strict=False):
+        level["oversubscription"] = uplink_ratio(ratio, len(levels))
+    return levels
+
+
+def uplink_ratio(ratio: float, levels: int) -> Any:
+    """The oversubscription of a level by its uplinks alone, as a file of so many levels writes it."""
+    plain = int(ratio) if ratio.is_integer() else ratio
+    # with one level above the leaves both forms mean the same
+    if levels == 2:
+        return plain
+    return {"uplinks": plain}
+
+
+def _option(field: str, text: str) -> tuple[str, Any]:
+    """Key and value of an option of a tier: ``s=2/1.5``, ``eta=1.2/0.8`` or ``ports=4``."""
+    key, _, value = (part.strip() for part in field.partition("="))
+    if key == "ports" and _WHOLE.fullmatch(value):
+        return key, int(value)
+    parts = [part.strip() for part in value.split("/")]
+    if all(map(_RATIO.fullmatch, parts)):
+        numbers = list(map(float, parts))
+        if key == "s":
+            return key, numbers
+        if key == "eta" and len(numbers) == 2:
+            return key, dict(zip(("alpha", "beta"), numbers, strict=True))
+    what = f"'{clipped(field)}' is not understood in '{clipped(text)}'"
+    raise _refused(what, "s=2, eta=1.2/0.8 or ports=4 may follow")
+
+
+def _counts(text: str, separator: str, expected: str, tier: str) -> list[int]:
+    parts = [part.strip() for part in text.split(separator)]
+    if not all(map(_WHOLE.fullmatch, parts)):
+        raise _no_size(text, expected, tier)
+    return list(map(int, parts))
+
+
+def _no_size(text: str, expected: str, tier: str) -> ColltoolError:
+    what = f"'{clipped(text)}' is not a size in '{clipped(tier)}'"
+    return _refused(what, f"expected {expected}")
+
+
+def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
+    """Raise an error if a value of a tier cannot be parsed, or a rate has no unit."""
+    try:
+        parse(value)
+    except ColltoolError as error:
+        raise _refused(f"{error.what}, in '{clipped(tier)}'", error.fix) from error
+    if parse is parse_rate and not value[-1].isalpha():
+        what = f"'{clipped(value)}' has no unit, in '{clipped(tier)}'"
+        raise _refused(what, "write 450GB/s (bytes) or 400Gbps (bits)")
+
+
+def _refused(what: str, fix: str) -> ColltoolError:
+    return ColltoolError(
+        what, argument="tiers", fix=fix or f"write {argument_text('tiers', EXAMPLE)}"
+    )
