@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, clipped
-from colltool.definitions.reader import shape_as_list
+from colltool.definitions.overrides import shape_as_list
 from colltool.estimate.assumptions import DECLARED, KINDS, checked, takes_count, words
 
 # Axes that every grid has, first and in this order.

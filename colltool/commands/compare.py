@@ -26,7 +26,7 @@ from colltool.commands.public_options import Options, with_options
 if TYPE_CHECKING:
     from colltool.analysis.compare import Comparison
     from colltool.commands.reading import AnyFabric
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
 
 
 @remembering()
@@ -117,7 +117,7 @@ def _against_its_own_values(
         ColltoolError: values set on the same fabric twice, which then differs in nothing.
     """
     from colltool.commands.reading import is_nothing
-    from colltool.definitions.reader import texts_of
+    from colltool.definitions.overrides import texts_of
     from colltool.fabric.expression import with_setting
 
     typed = [fabric for fabric in fabrics if isinstance(fabric, str)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from colltool.base.files import AnyPath
     from colltool.commands.logs import Logs
     from colltool.commands.reading import AnyFabric
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.diagnosis.results import Diagnosis
     from colltool.logs.series import Measurements
 

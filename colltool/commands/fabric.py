@@ -27,7 +27,7 @@ from colltool.commands.output import BY_SUFFIX, write
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.fabric.direct_sized import DirectSized
     from colltool.fabric.library import Prices
     from colltool.fabric.load import FabricSource

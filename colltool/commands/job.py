@@ -24,7 +24,7 @@ from colltool.commands.options import (
 from colltool.commands.output import write
 
 if TYPE_CHECKING:
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.training.job import Job
 
 

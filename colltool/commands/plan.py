@@ -26,7 +26,7 @@ from colltool.estimate.assumptions import ModelOptions, checked
 if TYPE_CHECKING:
     from colltool.analysis.jobs import Plans, PlanSpread
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.diagnosis.plan_traces import TracePlan
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric

@@ -34,7 +34,7 @@ from colltool.estimate.assumptions import ModelOptions, checked
 if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportSection
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.training.job import Job
 

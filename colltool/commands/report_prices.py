@@ -12,7 +12,7 @@ from colltool.base.errors import ColltoolError, clipped, nearest, rename_for_bot
 if TYPE_CHECKING:
     from colltool.analysis.report import FabricPrices
     from colltool.commands.report_sections import PageColumn
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.fabric.library import Prices
 
 GPU = "gpu"

@@ -29,7 +29,7 @@ from colltool.commands.reading import (
     vary_of,
     wrong,
 )
-from colltool.definitions.reader import Overrides, texts_of
+from colltool.definitions.overrides import Overrides, texts_of
 from colltool.estimate.assumptions import ModelOptions, checked
 from colltool.estimate.groups import as_read
 from colltool.estimate.placement import GroupSpec

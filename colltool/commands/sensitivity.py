@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from colltool.analysis.contest import Contest
     from colltool.analysis.sensitivity import Sensitivity
     from colltool.commands.reading import AnyFabric
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
 
 _NUMBERS = (
     "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10% (repeatable). "

@@ -16,7 +16,7 @@ from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
     from colltool.commands.reading import AnyFabric, AnyPath
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.engines.files import LibraryFile
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric

@@ -25,7 +25,7 @@ from colltool.commands.public_options import Options, with_options
 if TYPE_CHECKING:
     from colltool.analysis.sweep import Sweep
     from colltool.commands.reading import AnyFabric
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
 
 
 @remembering()

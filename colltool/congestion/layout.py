@@ -50,7 +50,8 @@ from colltool.definitions.field_types import (
     Size,
     Words,
 )
-from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.overrides import Overrides, Shorthand
+from colltool.definitions.reader import Reading, read
 from colltool.definitions.source import MAX_ERRORS, KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even

@@ -14,16 +14,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from colltool.base.errors import nearest, quote
-from colltool.definitions.field_types import (
-    MIN_BANDWIDTH_BPS,
-    FieldError,
-    FieldErrors,
-    FieldPlace,
-    keys_at,
-    path_of,
-    place_at,
-    place_of,
-)
+from colltool.definitions.field_types import MIN_BANDWIDTH_BPS, FieldError, FieldErrors
+from colltool.definitions.places import FieldPlace, keys_at, path_of, place_at, place_of
 from colltool.definitions.source import MAX_ERRORS, Finding, KeyPath, value_at
 
 # Ratios and shares as people write them: 3:1, 80%, 2x.
@@ -159,8 +151,8 @@ def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:
     fix = ""
     if isinstance(value, str):
         fix = _repaired_text(place, kind, value)
-    elif kind in ("int_type", "int_from_float") and isinstance(value, float):
-        fix = f"write {int(value)}" if value.is_integer() else ""
+    elif kind in ("int_type", "int_from_float") and isinstance(value, float) and value.is_integer():
+        fix = f"write {int(value)}"
     if fix:
         return fix
     if get_origin(place.annotation) is Literal:

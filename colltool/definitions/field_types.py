@@ -4,18 +4,15 @@ for them; SI once validated.
     Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), FieldHint("a time from
     0.1 ns to 1 s", "time")]
 
-Three parts: errors that validators raise (:class:`FieldErrors`), the walk through a model along
-with the data of a file (:class:`FieldPlace`: the field at a key path, what it accepts, the keys it
-may have), and the types themselves, with their bounds.
+First the errors that validators raise (:class:`FieldErrors`), then the types, with their bounds. What
+a model has at a key path of a file: :mod:`colltool.definitions.places`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
-from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -26,14 +23,14 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 
 from colltool.base import formatting as fmt
 from colltool.base.errors import ColltoolError, nearest, quote
 from colltool.base.primitives import SHORT, Primitive, parse_primitive
-from colltool.definitions.source import KeyPath, value_at
+from colltool.definitions.source import KeyPath
 
 T = TypeVar("T")
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -91,173 +88,34 @@ def model_check(find_errors: Callable[[Any], Iterable[FieldError]]) -> Any:
     return model_validator(mode="after")(validated)
 
 
-class FieldPlace(NamedTuple):
-    """A place in a model: its bare type, the words for it, a union's discriminator, and its
-    bounds."""
-
-    annotation: Any
-    hint: FieldHint | None = None
-    tag: str = ""
-    least: float = -inf
-    most: float = inf
-
-    @property
-    def words(self) -> str:
-        """What is accepted here, as it follows "expected" in errors."""
-        if self.hint:
-            return self.hint.words
-        if self.tag:
-            return f"a mapping with '{self.tag}'"
-        if get_origin(self.annotation) is Literal:
-            words = get_args(self.annotation)
-            return str(words[0]) if len(words) == 1 else f"one of {', '.join(map(str, words))}"
-        return "true or false" if self.annotation is bool else "another value"
-
-    @property
-    def kinds(self) -> dict[str, type[BaseModel]]:
-        """The models of a discriminated union by tag value."""
-        found: dict[str, type[BaseModel]] = {}
-        if self.tag:
-            for model in _members(self.annotation):
-                tags = get_args(model.model_fields[self.tag].annotation)
-                found.update(dict.fromkeys(tags, model))
-        return found
-
-    @property
-    def is_union(self) -> bool:
-        return len(_members(self.annotation)) > 1
-
-    @property
-    def is_model(self) -> bool:
-        return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
-
-    def branch(self, value: Any) -> FieldPlace | None:
-        """The member of a union that fits a value, by its tag or its shape."""
-        if self.tag:
-            word = value_at((self.tag,), value)
-            model = self.kinds.get(word) if isinstance(word, str) else None
-            return FieldPlace(model) if model else None
-        for member in map(place_of, _members(self.annotation)):
-            origin = get_origin(member.annotation)
-            if isinstance(value, dict) and (member.is_model or origin is dict):
-                return member
-            if isinstance(value, list) and origin in (list, tuple):
-                return member
-        return None
-
-    def model(self, value: Any) -> type[BaseModel] | None:
-        """The model that a value here is read with. None where it is no mapping of keys."""
-        place = self.branch(value) if self.is_union else self
-        return place.annotation if place and place.is_model else None
-
-    def child(self, step: str | int, value: Any) -> FieldPlace | None:
-        """The place one key or item further; ``value`` is the data here."""
-        if self.is_union:
-            member = self.branch(value)
-            return member.child(step, value) if member else None
-        if self.is_model:
-            for field_name, field in self.annotation.model_fields.items():
-                if (field.alias or field_name) == step:
-                    tag = str(field.discriminator or "")
-                    return place_of(field.annotation, field.metadata, tag)
-            return None
-        origin, arguments = get_origin(self.annotation), get_args(self.annotation)
-        if origin in (list, tuple) and isinstance(step, int):
-            return place_of(arguments[0])
-        return place_of(arguments[1]) if origin is dict else None
-
-
-def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> FieldPlace:
-    """Return the place of a type; outer metadata goes before inner."""
-    hint = None
-    lows, highs = [-inf], [inf]
-    outer = list(metadata)
-    while True:
-        last_hint = None  # of one list of metadata the last hint counts
-        for item in outer:
-            if isinstance(item, FieldHint):
-                last_hint = item
-            if isinstance(item, FieldInfo):
-                tag = tag or str(item.discriminator or "")
-            # a FieldInfo holds its bounds as metadata of its own
-            for bound in item.metadata if isinstance(item, FieldInfo) else [item]:
-                lows += _bounds(bound, "ge", "gt")
-                highs += _bounds(bound, "le", "lt")
-        hint = hint or last_hint
-        outer = []
-        members = _members(annotation)
-        if get_origin(annotation) is Annotated:
-            annotation, *outer = get_args(annotation)
-        elif len(members) == 1 and members[0] is not annotation:
-            annotation = members[0]
-        else:
-            return FieldPlace(annotation, hint, tag, max(lows), min(highs))
-
-
-def _bounds(item: Any, *names: str) -> list[float]:
-    return [getattr(item, name) for name in names if hasattr(item, name)]
-
-
-def place_at(model: type[BaseModel], path: KeyPath, data: Any) -> FieldPlace | None:
-    """Return the place at a key path, None if the model has none."""
-    place: FieldPlace | None = FieldPlace(model)
-    for end, step in enumerate(path):
-        place = place.child(step, value_at(path[:end], data)) if place else None
-    return place
-
-
-def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
-    """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends
-    on such a branch."""
-    path: KeyPath = ()
-    place: FieldPlace | None = FieldPlace(model)
-    on_branch = False
-    for step in loc:
-        on_branch = place is not None and place.is_union
-        if place is not None and on_branch:
-            place = place.branch(value_at(path, data))
-        elif step != "[key]":
-            place = place.child(step, value_at(path, data)) if place else None
-            path = (*path, step)
-    return path, on_branch
-
-
-def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
-    """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and
-    ``source`` last."""
-    place = place_at(model, path, data)
-    found = place.model(value_at(path, data)) if place else None
-    if found is None:
-        return []
-    keys = [field.alias or field_name for field_name, field in found.model_fields.items()]
-    return sorted(keys, key=lambda key: key in ("notes", "source"))
-
-
-def _members(annotation: Any) -> tuple[Any, ...]:
-    """The types of a union without None, else the type itself."""
-    if get_origin(annotation) in (Union, UnionType):
-        return tuple(member for member in get_args(annotation) if member is not type(None))
-    return (annotation,)
-
-
 # Bounds: wide enough for any design, narrow enough to catch a wrong unit. Seconds, bytes/s.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
+
 MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
+
 # Metres: a millimetre is a mistake; twenty thousand kilometres are half way round the earth.
 MIN_CABLE_M, MAX_CABLE_M = 1e-2, 2e7
+
 # J/bit: a wire on a chip takes 0.1 pJ, a long optical link 1 nJ.
 MIN_ENERGY, MAX_ENERGY = 1e-15, 1e-8
+
 # Least share of a bandwidth: less is no link, and a time without limit.
 MIN_SHARE = 1e-6
+
 # Oversubscription, and the factor of queues on a latency.
 MAX_RATIO = 1000
+
 # Watts and price of one part.
 MAX_POWER_W, MAX_PRICE = 1e6, 1e9
+
 MAX_RANKS = 10_000_000
+
 # Tiers of a fabric, levels of a tier, axes of a shape.
 MAX_DEPTH = 8
+
 # Notes in one list: fabric show wraps every one.
 MAX_TEXTS = 1000
+
 # Names in one list.
 MAX_LISTED = 200
 
@@ -306,18 +164,24 @@ def _schema(units: str, description: str, least: float = 0, most: float = 0) -> 
 
 
 _TIME_SCHEMA = _schema(r"(s|ms|us|\u00b5s|\u03bcs|ns)", "A time with its unit: 0.5us, 500ns, 2ms.")
+
 _LENGTH_SCHEMA = _schema("(m|km|cm|ft)", "A length with its unit: 100m, 2km, 30ft.")
+
 _ENERGY_SCHEMA = _schema("[fpn]J/bit", "The energy of a bit with its unit: 30pJ/bit, 1nJ/bit.")
+
 _POWER_SCHEMA = _schema("[kM]?W", "A power with its unit: 1700W, 1.7kW.")
+
 _ENERGY_PRICE_SCHEMA = _schema(
     "/[kM]Wh", "What energy costs, in the currency of the prices: 0.10/kWh."
 )
+
 _RATE_SCHEMA = _schema(
     "(([kKMGTP]|[KMGTP]i)?[Bb](/s|ps))?",
     "A rate with its unit, 900GB/s (bytes) or 400Gbps (bits); a plain number is bytes/s.",
     MIN_BANDWIDTH_BPS,
     MAX_BANDWIDTH_BPS,
 )
+
 _SIZE_SCHEMA = _schema(
     "(([kKMGTPE]|[KMGTPE]i)?B)?",
     "Bytes per rank with their unit, 16MB or 16MiB; a plain number is bytes.",
@@ -329,34 +193,46 @@ _ALPHA = FieldHint(
     f"a time from {fmt.format_time(MIN_ALPHA_S)} to {fmt.format_time(MAX_ALPHA_S)}, such as 0.5us",
     "time",
 )
+
 _OVERHEAD = FieldHint(f"a time from 0 s to {fmt.format_time(MAX_ALPHA_S)}, such as 2us", "time")
+
 _RATE = FieldHint(
     f"a rate from {fmt.format_rate(MIN_BANDWIDTH_BPS)} to {fmt.format_rate(MAX_BANDWIDTH_BPS)},"
     " such as 900GB/s",
     "rate",
 )
+
 _CABLE = FieldHint(
     f"a length from {fmt.format_length(MIN_CABLE_M)} to {fmt.format_length(MAX_CABLE_M)}, such as"
     " 100m",
     "length",
 )
+
 _ENERGY = (
     f"an energy from {fmt.format_bit_energy(MIN_ENERGY)} to {fmt.format_bit_energy(MAX_ENERGY)},"
     " such as 30pJ/bit"
 )
+
 _WATTS = FieldHint("a power up to 1 MW, such as 1700W", "power")
+
 _ENERGY_PRICE = FieldHint("a price of energy, such as 0.10/kWh", "energy price")
+
 _CURRENCY = FieldHint("a currency by its three letters, such as USD, EUR or JPY", "text")
+
 _SIZE = FieldHint("a size from 1 B to 1 EB, such as 16MB", "size")
 
 Alpha = Annotated[
     float, _quantity(fmt.parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA
 ]
+
 Overhead = Annotated[
     float, _quantity(fmt.parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD
 ]
+
 _Rate = Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)
+
 Bandwidth = Annotated[float, _quantity(fmt.parse_rate, bare=True), _Rate, _RATE_SCHEMA, _RATE]
+
 Cable = Annotated[
     float,
     _quantity(fmt.parse_length),
@@ -364,13 +240,17 @@ Cable = Annotated[
     _LENGTH_SCHEMA,
     _CABLE,
 ]
+
 _Energy = Field(ge=MIN_ENERGY, le=MAX_ENERGY)
+
 BitEnergy = Annotated[
     float, _quantity(fmt.parse_energy), _Energy, _ENERGY_SCHEMA, FieldHint(_ENERGY, "energy")
 ]
+
 Watts = Annotated[
     float, _quantity(fmt.parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS
 ]
+
 EnergyPrice = Annotated[
     float,
     _quantity(fmt.parse_energy_price),
@@ -378,30 +258,39 @@ EnergyPrice = Annotated[
     _ENERGY_PRICE_SCHEMA,
     _ENERGY_PRICE,
 ]
+
 Money = Annotated[
     float,
     Field(ge=0, le=MAX_PRICE, strict=True),
     FieldHint("a price without its currency, such as 600"),
 ]
+
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), _CURRENCY]
+
 Size = Annotated[
     float, _quantity(fmt.parse_size, bare=True), Field(ge=1, le=fmt.MAX_SIZE), _SIZE_SCHEMA, _SIZE
 ]
+
 Count = Annotated[
     int, Field(ge=1, le=MAX_RANKS, strict=True), FieldHint(f"a whole number from 1 to {MAX_RANKS}")
 ]
+
 Flag = Annotated[bool, Field(strict=True), FieldHint("true or false")]
+
 Ratio = Annotated[
     float,
     Field(ge=1, le=MAX_RATIO, strict=True),
     FieldHint(f"a number from 1 to {MAX_RATIO}, such as 1.2"),
 ]
+
 Fraction = Annotated[
     float,
     Field(ge=MIN_SHARE, le=1, strict=True),
     FieldHint(f"a number from {MIN_SHARE:f} to 1, such as 0.8"),
 ]
+
 _Letters = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)
+
 Name = Annotated[
     str,
     _Letters,
@@ -416,10 +305,15 @@ def _on_one_line(value: str) -> str:
 
 
 _LINE = FieldHint("a name of at most 100 printable characters on one line", "text")
+
 Label = Annotated[str, Field(max_length=100), AfterValidator(_on_one_line), _LINE]
+
 Words = Annotated[str, FieldHint("a text", "text")]
+
 _Some = Field(max_length=MAX_TEXTS)
+
 Statements = Annotated[tuple[Words, ...], _Some, FieldHint(f"a list of at most {MAX_TEXTS} texts")]
+
 Text = Annotated[
     str | Annotated[list[Words], _Some] | Annotated[dict[str, Words], _Some] | None,
     FieldHint(f"a text, a list of texts or a mapping of texts, at most {MAX_TEXTS}", "text"),
@@ -438,12 +332,15 @@ PrimitiveName = Annotated[
     WithJsonSchema({"enum": [*SHORT.values(), *map(str, SHORT)]}),
     FieldHint("a primitive, such as all_reduce", "text"),
 ]
+
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
+
 PrimitiveNames = Annotated[
     tuple[PrimitiveName, ...],
     _Listed,
     FieldHint("a list of primitives, such as [all_reduce, all_gather]"),
 ]
+
 AlgorithmName = Annotated[
     str, Field(min_length=1, max_length=200), FieldHint("an algorithm, such as ring", "text")
 ]

@@ -15,7 +15,7 @@ from colltool.base.errors import argument_text
 from colltool.base.primitives import ceil_div
 from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.log_fits import MOST_IN_A_HOST
-from colltool.definitions.reader import Overrides
+from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.networks import (
     NetworkMatch,

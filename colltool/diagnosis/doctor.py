@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.statements import Statement
-from colltool.definitions.reader import Overrides
+from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.causes import Scoring, SupportedCause, explained
 from colltool.diagnosis.cliffs import Collapse, collapse_in
 from colltool.diagnosis.declared_causes import weighted_by_log

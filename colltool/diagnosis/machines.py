@@ -18,7 +18,7 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.calibration.other_hardware import device_of, other_devices
-from colltool.definitions.reader import Overrides
+from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.assumed_fabric import MachineFabric, assumed_fabric, source_of
 from colltool.diagnosis.declared_causes import declared_causes
 from colltool.diagnosis.evidence import Evidence

@@ -23,7 +23,8 @@ from colltool.definitions.field_types import (
     Size,
     Words,
 )
-from colltool.definitions.reader import Overrides, Reading, Shorthand, read
+from colltool.definitions.overrides import Overrides, Shorthand
+from colltool.definitions.reader import Reading, read
 from colltool.fabric.load import (
     SUFFIX,
     exists,

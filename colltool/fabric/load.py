@@ -20,15 +20,8 @@ from colltool.base.errors import ColltoolError, argument_text, nearest, printabl
 from colltool.base.files import read_text
 from colltool.base.reach import confine, within_reach
 from colltool.definitions.frozen import frozen
-from colltool.definitions.reader import (
-    Overrides,
-    Reading,
-    Shorthand,
-    read,
-    read_source,
-    sourced,
-    texts_of,
-)
+from colltool.definitions.overrides import Overrides, Requested, Shorthand, texts_of
+from colltool.definitions.reader import Reading, read, read_source, sourced
 from colltool.definitions.source import MAX_CACHED_TEXT, KeyPath, Position, Source, scan
 from colltool.fabric.bundled_for import bundled_for, fabric_of_device
 from colltool.fabric.custom_machine import CustomMachine, machine_file_of, on_machine
@@ -256,7 +249,7 @@ def _reading(
     seen: tuple[str, ...] = (),
 ) -> Reading[Fabric]:
     source, problems = sourced(content, name)
-    stated: list[tuple[str, str, Any]] = []
+    stated: list[Requested] = []
     if "like" in source.data:
         source, stated = _merged_with_like(source, folder, seen)
     return read_source(Fabric, source, problems, overrides, SHORTHAND, stated)
@@ -268,9 +261,9 @@ _NOT_INHERITED = frozenset({"name", "description", "notes"})
 
 def _merged_with_like(
     source: Source, folder: str, seen: tuple[str, ...]
-) -> tuple[Source, list[tuple[str, str, Any]]]:
+) -> tuple[Source, list[Requested]]:
     """The data of the fabric that ``like`` names, with the keys of this file in place of its own;
-    and the overrides under ``set`` (place for errors, key, value).
+    and the overrides under ``set``.
 
     ``seen``: files that were read on the way, to find circles.
     """
@@ -307,7 +300,8 @@ def _merged_with_like(
         whole.setdefault("measured_on", other["name"])
     source = _with_outer_tiers(source._replace(data=whole), other["tiers"])
     _drop_sources(source.data, changes)
-    return source, [(source.at(("set", key)), key, value) for key, value in changes.items()]
+    stated = [Requested(source.at(("set", key)), key, value) for key, value in changes.items()]
+    return source, stated
 
 
 def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:

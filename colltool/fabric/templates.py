@@ -16,7 +16,7 @@ import yaml
 from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.files import BOUNDS
-from colltool.definitions.reader import Overrides
+from colltool.definitions.overrides import Overrides
 from colltool.fabric.load import FabricSource, fabric_data, load_fabric
 from colltool.fabric.tier_line import tier_of_line
 from colltool.fabric.yaml_writer import compact_yaml, fabric_text

@@ -50,7 +50,7 @@ def schema_of(name: str) -> Schema:
         ColltoolError: nothing is called so; names the nearest.
     """
     if name in FILE_KINDS:
-        from colltool.definitions.reader import json_schema
+        from colltool.definitions.json_schema import json_schema
 
         return json_schema(resolve_name(FILE_KINDS[name]), name.removesuffix("-file"))
     return document_schema(name)

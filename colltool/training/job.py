@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, argument_text, nearest, quote
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
-from colltool.definitions.reader import Overrides, Reading, Shorthand, read, read_source, sourced
+from colltool.definitions.overrides import Overrides, Shorthand
+from colltool.definitions.reader import Reading, read, read_source, sourced
 from colltool.definitions.source import KeyPath
 from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets

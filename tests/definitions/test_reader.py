@@ -21,7 +21,7 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.congestion.layout import Layout, LayoutFile, load_layout, read_layout
 from colltool.congestion.patterns import KINDS, MAP_KINDS, MapPattern, Pattern
-from colltool.definitions.field_types import path_of, place_at
+from colltool.definitions.places import path_of, place_at
 from colltool.definitions.reader import read
 from colltool.definitions.source import MAX_ERRORS, MAX_VALUES
 from colltool.fabric.ladder import LadderDefinition, LadderFile, load_ladder, read_ladder

@@ -12,7 +12,7 @@ from swept import swept
 from colltool.algorithms.libraries import LIBRARIES, LibraryName
 from colltool.base.errors import ColltoolError
 from colltool.commands.arguments import ARGUMENTS
-from colltool.definitions.reader import json_schema
+from colltool.definitions.json_schema import json_schema
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric

@@ -18,7 +18,7 @@ from swept import swept
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.congestion.layout import LayoutFile
 from colltool.definitions import yaml_text
-from colltool.definitions.field_types import place_at
+from colltool.definitions.places import place_at
 from colltool.definitions.source import MAX_ERRORS
 from colltool.fabric import load
 from colltool.fabric.ladder import LadderFile

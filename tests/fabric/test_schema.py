@@ -12,7 +12,7 @@ from small import read_source
 from swept import swept
 
 from colltool.congestion.layout import LayoutFile
-from colltool.definitions.reader import json_schema
+from colltool.definitions.json_schema import json_schema
 from colltool.fabric.ladder import LadderFile
 from colltool.fabric.load import shipped_fabrics, shipped_folder
 from colltool.fabric.model import Fabric

@@ -14,7 +14,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AR
-from colltool.definitions.reader import json_schema
+from colltool.definitions.json_schema import json_schema
 from colltool.training.files.job import JobFile
 from colltool.training.files.presets import preset_folder, preset_names
 from colltool.training.job import Job, read_job

@@ -1,0 +1,288 @@
+"""What-if overrides, ``KEY=VALUE`` texts or values by key, put into the data of a definition before it
+is validated: :class:`Setter`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from colltool.base.errors import (
+    ColltoolError,
+    argument_text,
+    clipped,
+    nearest,
+    quote,
+)
+from colltool.definitions.places import keys_at, place_at
+from colltool.definitions.source import (
+    KeyPath,
+    from_mapping,
+    read_value,
+    value_at,
+)
+
+# ``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML.
+Overrides = Sequence[str] | Mapping[str, Any]
+
+# 8x8x4
+_SHAPE = re.compile("[0-9]+(x[0-9]+)+")
+# Characters of an override that an error repeats.
+LONGEST_OVERRIDE = 200
+
+
+class Requested(NamedTuple):
+    """An override as it was typed: its place for errors, its key, and its value, text or data; None
+    without a ``=``."""
+
+    where: str
+    key: str
+    value: Any
+
+
+class Override(NamedTuple):
+    """An override that was applied; ``where`` is its place for errors, ``argument`` the argument
+    that it came with."""
+
+    where: str
+    key: str
+    value: str
+    path: KeyPath
+    argument: str = "overrides"
+
+
+class Shorthand(NamedTuple):
+    """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``.
+
+    ``item``: the noun for one of the items; ``example`` and ``argument``: an override and the
+    argument that takes it. These three are for errors.
+    """
+
+    items: str = ""
+    item: str = ""
+    example: str = "KEY=VALUE"
+    argument: str = "overrides"
+
+
+def texts_of(overrides: Any) -> list[str]:
+    """Overrides that are no mapping as a list; refuses anything but texts."""
+    if overrides is None:
+        return []
+    is_list = isinstance(overrides, Sequence | Set | Iterator)
+    if isinstance(overrides, str | bytes) or not is_list:
+        raise _no_list(overrides)
+    options = list(overrides)
+    for option in options:
+        if not isinstance(option, str):
+            raise _no_list(option)
+    return options
+
+
+def _no_list(found: Any) -> ColltoolError:
+    return ColltoolError(
+        f"expected a list of KEY=VALUE, got {quote(found)}",
+        argument="overrides",
+        fix=f"write {argument_text('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key",
+    )
+
+
+def shape_as_list(value: str) -> str:
+    """Return ``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
+    shape = value.strip()
+    if _SHAPE.fullmatch(shape):
+        sizes = shape.replace("x", ", ")
+        return f"[{sizes}]"
+    return value
+
+
+def requested(overrides: Overrides, argument: str) -> list[Requested]:
+    """Each override with its place for errors."""
+    found = []
+    if isinstance(overrides, Mapping):
+        for key, value in overrides.items():
+            found.append(Requested(f"overrides[{quote(key)}]", str(key), value))
+        return found
+    for option in texts_of(overrides):
+        key, equals, text = option.partition("=")
+        shown = clipped(option, LONGEST_OVERRIDE)
+        where = argument_text(argument, [shown])
+        found.append(Requested(where, key, text if equals else None))
+    return found
+
+
+class Setter:
+    """Puts overrides into a copy of the data of a definition.
+
+    ``applied``: overrides that could be set; ``unusable``: the errors of the others; ``where``: the
+    place of the present override, for its errors.
+    """
+
+    def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
+        self.model = model
+        self.data = data
+        self.short = short
+        self.applied: list[Override] = []
+        self.unusable: list[ColltoolError] = []
+        self.where = ""
+
+    def apply(self, overrides: Sequence[Requested], *, read: bool = True) -> None:
+        """Set overrides; ``read``: parse texts as YAML."""
+        if overrides:
+            self.data = deepcopy(self.data)
+        for where, typed_key, value in overrides:
+            self.where = where
+            key = typed_key.strip()
+            try:
+                path = self._set(key, value, read=read)
+            except ColltoolError as error:
+                self.unusable.append(error)
+                continue
+            text = str(value).strip()
+            if isinstance(value, bool):
+                text = quote(value)
+            self.applied.append(Override(where, key, text, path, self.short.argument))
+
+    def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
+        """Put one value at its key, and return the path where it is now."""
+        if not key or value is None or (isinstance(value, str) and not value.strip()):
+            example = argument_text(self.short.argument, [self.short.example])
+            raise self._error("expected KEY=VALUE", f"write {example}")
+        plain = self._plain(key, value, read=read)
+        parts = self._spelt_out(key.split("."))
+        target: Any = self.data
+        path: KeyPath = ()
+        for depth, part in enumerate(parts):
+            step: str | int = part
+            if isinstance(target, list):
+                step = self._index(target, part, path)
+            path = (*path, step)
+            if depth == len(parts) - 1:
+                return self._put_at(target, path, plain)
+            inner = value_at((step,), target)
+            if inner is None:
+                inner = target[step] = self._new_mapping(path)
+            elif not isinstance(inner, dict | list):
+                plain_key = self._plain_key(path)
+                if not plain_key:
+                    before = clipped(".".join(parts[: depth + 1]))
+                    what = f"'{before}' has no keys: it is {quote(inner)}"
+                    raise self._error(what, "set it as a whole, without the rest of the key")
+                inner = target[step] = {plain_key: inner}
+            target = inner
+        return path
+
+    def _plain(self, key: str, value: Any, *, read: bool) -> Any:
+        """A value as a file has it: text is YAML, anything else is copied."""
+        if isinstance(value, str) and read:
+            return read_value(shape_as_list(value), self.where, key.rpartition(".")[2])
+        source, problems = from_mapping({"value": value})
+        if problems:
+            error = problems[0].error
+            raise self._error(error.what, error.fix)
+        return source.data["value"]
+
+    def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
+        """Set the value at the end of a path and return the path that was set.
+
+        A plain value that is short for a mapping goes next to the keys that are already there.
+        """
+        step = path[-1]
+        key = self._plain_key(path)
+        before = value_at((step,), target)
+        if not key or before is None or isinstance(plain, list):
+            target[step] = plain
+            return path
+        if not isinstance(before, dict):
+            before = {key: before}
+        if isinstance(plain, dict):
+            target[step] = before | plain
+            return path
+        target[step] = before | {key: plain}
+        return (*path, key)
+
+    def _plain_key(self, path: KeyPath) -> str:
+        """The key that a plain value at a path is short for. Empty if it is none."""
+        place = place_at(self.model, path, self.data)
+        if place is None or place.hint is None:
+            return ""
+        return place.hint.short_for
+
+    def _spelt_out(self, parts: list[str]) -> list[str]:
+        """The steps of a key, with the list of items before them if the first names an item."""
+        top = keys_at(self.model, (), self.data)
+        items = self.short.items
+        item = self.short.item
+        every = _names(self.data.get(items))
+        names = list(filter(None, every))
+        typed = parts[0]
+        if len(parts) > 1 and typed in names:
+            return [items, *parts]
+        if typed in top:
+            return parts
+        if typed in names:
+            fix = f"name one of its keys: {typed}.KEY=VALUE"
+            raise self._error(f"'{typed}' is a {item}, not a value", fix)
+        if len(parts) > 1 and item:
+            raise self._unknown(item, typed, names)
+        hint = ""
+        for number, name in enumerate(every):
+            if typed in keys_at(self.model, (items, number), self.data):
+                if name:
+                    hint = f"name the {item}: {name}.{typed};"
+                break
+        known = [key for key in top if key != items]
+        known += [f"{name}.KEY" for name in names]
+        raise self._unknown("key", typed, known, hint)
+
+    def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
+        """The index of an item that a step of a key names, by its name or its number."""
+        names = _names(items)
+        hits = {index for index, name in enumerate(names) if name == part}
+        if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
+            hits.add(int(part))
+        if len(hits) == 1:
+            return hits.pop()
+        known = list(filter(None, names))
+        kind = f"item of {path[-1]}"
+        if known:
+            kind = str(path[-1]).removesuffix("s")
+        if hits:
+            fix = "give its index, or each a name of its own in the file"
+            raise self._error(f"'{part}' is more than one {kind}", fix)
+        indices = list(map(str, range(len(items))))
+        raise self._unknown(kind, part, known or indices[:20])
+
+    def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
+        """Return a mapping for a part that the file leaves out, such as ``eta``; a list must be in
+        the file to be changed."""
+        if path == (self.short.items,):
+            fix = "only those that it gives can be changed"
+            raise self._error(f"the file has no {path[0]}", fix)
+        if path[0] == self.short.items and path[2:] in (("levels",), ("protocols",)):
+            tier = _names(self.data["tiers"])[int(path[1])]
+            if path[-1] == "levels":
+                fix = "an override can only change those in the file"
+                raise self._error(f"tier {quote(tier)} has no levels", fix)
+            fix = (
+                f"{tier}.alpha, {tier}.bandwidth and {tier}.eta.beta act under every protocol: set"
+                " one of these"
+            )
+            raise self._error(f"tier {quote(tier)} has no protocols of its own", fix)
+        return {}
+
+    def _unknown(self, kind: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
+        fix = f"{hint or nearest(part, known)} known: {', '.join(known)}".strip()
+        return self._error(f"unknown {kind} {quote(part)}", fix)
+
+    def _error(self, what: str, fix: str) -> ColltoolError:
+        return ColltoolError(what, where=self.where, fix=fix)
+
+
+def _names(items: Any) -> list[str]:
+    """Names of the items of a list; empty for an item without one."""
+    if not isinstance(items, list):
+        return []
+    return [str(value_at(("name",), item) or "") for item in items]

@@ -1,0 +1,187 @@
+"""The walk through a model along with the data of a file: the field at a key path, what it accepts,
+the keys it may have (:class:`FieldPlace`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+)
+from pydantic.fields import FieldInfo
+
+from colltool.definitions.field_types import FieldHint
+from colltool.definitions.source import KeyPath, value_at
+
+
+class FieldPlace(NamedTuple):
+    """A place in a model: its bare type, the words for it, a union's discriminator, and its
+    bounds."""
+
+    annotation: Any
+    hint: FieldHint | None = None
+    tag: str = ""
+    least: float = -inf
+    most: float = inf
+
+    @property
+    def words(self) -> str:
+        """What is accepted here, as it follows "expected" in errors."""
+        if self.hint:
+            return self.hint.words
+        if self.tag:
+            return f"a mapping with '{self.tag}'"
+        if get_origin(self.annotation) is Literal:
+            words = list(map(str, get_args(self.annotation)))
+            if len(words) == 1:
+                return words[0]
+            return f"one of {', '.join(words)}"
+        if self.annotation is bool:
+            return "true or false"
+        return "another value"
+
+    @property
+    def kinds(self) -> dict[str, type[BaseModel]]:
+        """The models of a discriminated union by tag value."""
+        found: dict[str, type[BaseModel]] = {}
+        if self.tag:
+            for model in _members(self.annotation):
+                tags = get_args(model.model_fields[self.tag].annotation)
+                found.update(dict.fromkeys(tags, model))
+        return found
+
+    @property
+    def is_union(self) -> bool:
+        return len(_members(self.annotation)) > 1
+
+    @property
+    def is_model(self) -> bool:
+        return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
+
+    def branch(self, value: Any) -> FieldPlace | None:
+        """The member of a union that fits a value, by its tag or its shape."""
+        if self.tag:
+            word = value_at((self.tag,), value)
+            if isinstance(word, str) and word in self.kinds:
+                return FieldPlace(self.kinds[word])
+            return None
+        for member in map(place_of, _members(self.annotation)):
+            origin = get_origin(member.annotation)
+            if isinstance(value, dict) and (member.is_model or origin is dict):
+                return member
+            if isinstance(value, list) and origin in (list, tuple):
+                return member
+        return None
+
+    def model(self, value: Any) -> type[BaseModel] | None:
+        """The model that a value here is read with. None where it is no mapping of keys."""
+        place: FieldPlace | None = self
+        if self.is_union:
+            place = self.branch(value)
+        if place is None or not place.is_model:
+            return None
+        model: type[BaseModel] = place.annotation
+        return model
+
+    def child(self, step: str | int, value: Any) -> FieldPlace | None:
+        """The place one key or item further; ``value`` is the data here."""
+        if self.is_union:
+            member = self.branch(value)
+            if member is None:
+                return None
+            return member.child(step, value)
+        if self.is_model:
+            for field_name, field in self.annotation.model_fields.items():
+                if (field.alias or field_name) == step:
+                    tag = str(field.discriminator or "")
+                    return place_of(field.annotation, field.metadata, tag)
+            return None
+        origin = get_origin(self.annotation)
+        arguments = get_args(self.annotation)
+        if origin in (list, tuple) and isinstance(step, int):
+            return place_of(arguments[0])
+        if origin is dict:
+            return place_of(arguments[1])
+        return None
+
+
+def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> FieldPlace:
+    """Return the place of a type; outer metadata goes before inner."""
+    hint = None
+    lows = [-inf]
+    highs = [inf]
+    outer = list(metadata)
+    while True:
+        last_hint = None  # of one list of metadata the last hint counts
+        for item in outer:
+            bounds = [item]
+            if isinstance(item, FieldHint):
+                last_hint = item
+            if isinstance(item, FieldInfo):
+                tag = tag or str(item.discriminator or "")
+                # it holds its bounds as metadata of its own
+                bounds = item.metadata
+            for bound in bounds:
+                lows += _bounds(bound, "ge", "gt")
+                highs += _bounds(bound, "le", "lt")
+        hint = hint or last_hint
+        outer = []
+        members = _members(annotation)
+        if get_origin(annotation) is Annotated:
+            annotation, *outer = get_args(annotation)
+        elif len(members) == 1 and members[0] is not annotation:
+            annotation = members[0]
+        else:
+            return FieldPlace(annotation, hint, tag, max(lows), min(highs))
+
+
+def _bounds(item: Any, *names: str) -> list[float]:
+    return [getattr(item, name) for name in names if hasattr(item, name)]
+
+
+def place_at(model: type[BaseModel], path: KeyPath, data: Any) -> FieldPlace | None:
+    """Return the place at a key path, None if the model has none."""
+    place: FieldPlace | None = FieldPlace(model)
+    for end, step in enumerate(path):
+        if place is not None:
+            place = place.child(step, value_at(path[:end], data))
+    return place
+
+
+def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
+    """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends
+    on such a branch."""
+    path: KeyPath = ()
+    place: FieldPlace | None = FieldPlace(model)
+    on_branch = False
+    for step in loc:
+        value = value_at(path, data)
+        on_branch = place is not None and place.is_union
+        if place is not None and on_branch:
+            place = place.branch(value)
+        elif step != "[key]":
+            path = (*path, step)
+            if place is not None:
+                place = place.child(step, value)
+    return path, on_branch
+
+
+def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
+    """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and
+    ``source`` last."""
+    place = place_at(model, path, data)
+    part = place and place.model(value_at(path, data))
+    if part is None:
+        return []
+    keys = [field.alias or field_name for field_name, field in part.model_fields.items()]
+    return sorted(keys, key=lambda key: key in ("notes", "source"))
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union without None, else the type itself."""
+    if get_origin(annotation) in (Union, UnionType):
+        return tuple(member for member in get_args(annotation) if member is not type(None))
+    return (annotation,)
