@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, RS, Primitive
+from colltool.base.xml_tree import Element
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
 from colltool.custom.schedule import Batch, CustomSchedule
 
@@ -208,33 +209,43 @@ def _text(schedule: CustomSchedule, ranks: list[_Rank]) -> str:
         for _, _, channel in state.blocks:
             channels = max(channels, channel + 1)
     in_place = schedule.primitive is not A2A
-    name = re.sub(r"[^\w.-]", "-", schedule.name)
-    collective = _NAMES.get(schedule.primitive, str(schedule.primitive))
-    lines = [
-        f'<algo name="{name}" proto="Simple" nchannels="{channels}"'
-        f' nchunksperloop="{schedule.chunks}" ngpus="{schedule.ranks}" coll="{collective}"'
-        f' inplace="{int(in_place)}" outofplace="{int(not in_place)}">'
-    ]
+    document = Element("", {}, 0, 0)
+    algo = document.add(
+        "algo",
+        name=re.sub(r"[^\w.-]", "-", schedule.name),
+        proto="Simple",
+        nchannels=channels,
+        nchunksperloop=schedule.chunks,
+        ngpus=schedule.ranks,
+        coll=_NAMES.get(schedule.primitive, schedule.primitive),
+        inplace=int(in_place),
+        outofplace=int(not in_place),
+    )
     for rank, state in enumerate(ranks):
-        lines.append(
-            f'  <gpu id="{rank}" i_chunks="{inputs}" o_chunks="{outputs}"'
-            f' s_chunks="{len(state.scratch)}">'
+        gpu = algo.add(
+            "gpu", id=rank, i_chunks=inputs, o_chunks=outputs, s_chunks=len(state.scratch)
         )
         for (send, recv, channel), number in state.blocks.items():
-            lines.append(f'    <tb id="{number}" send="{send}" recv="{recv}" chan="{channel}">')
+            block = gpu.add("tb", id=number, send=send, recv=recv, chan=channel)
             for step, line in enumerate(state.lines[number]):
-                lines.append(_step(step, line))
-            lines.append("    </tb>")
-        lines.append("  </gpu>")
-    return "\n".join([*lines, "</algo>", ""])
+                _add_step(block, step, line)
+    return algo.text()
 
 
-def _step(number: int, line: _Line) -> str:
-    block, step = line.after or (-1, -1)
+def _add_step(block: Element, number: int, line: _Line) -> None:
     source, source_at = line.source
     target, target_at = line.target
-    return (
-        f'      <step s="{number}" type="{line.kind}" srcbuf="{source}" srcoff="{source_at}"'
-        f' dstbuf="{target}" dstoff="{target_at}" cnt="{line.chunks}" depid="{block}"'
-        f' deps="{step}" hasdep="{int(line.awaited)}"/>'
+    depends_on, its_step = line.after or (-1, -1)
+    block.add(
+        "step",
+        s=number,
+        type=line.kind,
+        srcbuf=source,
+        srcoff=source_at,
+        dstbuf=target,
+        dstoff=target_at,
+        cnt=line.chunks,
+        depid=depends_on,
+        deps=its_step,
+        hasdep=int(line.awaited),
     )

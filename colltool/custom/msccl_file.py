@@ -29,15 +29,21 @@ TYPES = (*sorted(SENDS | RECEIVES | LOCAL), "nop")
 _INSIDE = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 
+class Dependency(NamedTuple):
+    """A step of another threadblock of the same GPU."""
+
+    block: int
+    step: int
+
+
 class Op(NamedTuple):
-    """A step of a threadblock; ``after``: the threadblock and step of the same GPU that it waits
-    for."""
+    """A step of a threadblock; ``after``: what it waits for."""
 
     type: str
     source: tuple[str, int]  # buffer, offset in chunks
     target: tuple[str, int]
     chunks: int
-    after: tuple[int, int] | None
+    after: Dependency | None
     line: int
 
 
@@ -229,7 +235,9 @@ class _XmlEvents:
         if self.steps > MOST_STEPS or self.moves > MOST_MOVES:
             what = f"more than {MOST_STEPS} steps, or {MOST_MOVES} chunks moved, are not followed"
             raise self._refused(what, "fewer channels or chunks")
-        after = (tb, step) if tb >= 0 else None
+        after = None
+        if tb >= 0:
+            after = Dependency(tb, step)
         ops.append(Op(kind, source, target, chunks, after, self.parser.CurrentLineNumber))
 
     def _place(self, attributes: Mapping[str, str], end: str) -> tuple[str, int]:

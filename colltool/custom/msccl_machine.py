@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.custom.buffers import Buffers, Where
-from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Op, algo_of
+from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Dependency, Op, algo_of
 from colltool.custom.schedule import (
     Batch,
     ChunkState,
@@ -44,7 +44,9 @@ def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
         error.where = error.where or f"{file}:1"
         raise
     # The schedule is of the first way that the file allows; the other one is only checked.
-    first, *_ = [execute(algo, postcondition, in_place=in_place) for in_place in algo.in_place]
+    ways = []
+    for in_place in algo.in_place:
+        ways.append(execute(algo, postcondition, in_place=in_place))
     try:
         for in_place in algo.in_place:
             execute(algo, postcondition, in_place=in_place, backwards=True)
@@ -54,7 +56,14 @@ def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
         )
         raise ColltoolError(what, where=error.where, fix=error.fix) from error
     return CustomSchedule(
-        algo.name, primitive, algo.ranks, algo.chunks, first, file=file, form=FORM, root=algo.root
+        name=algo.name,
+        primitive=primitive,
+        ranks=algo.ranks,
+        chunks=algo.chunks,
+        batches=ways[0],
+        file=file,
+        form=FORM,
+        root=algo.root,
     )
 
 
@@ -103,20 +112,18 @@ class _MscclRun(Threadblocks):
                 if peer >= self.postcondition.ranks or peer == block.gpu:
                     what = f"tb {block.id} of gpu {block.gpu} {way} gpu {peer}"
                     raise self.algo.refused(what, line)
-            occupied = ""
-            if block.send >= 0 and block.out in senders:
-                occupied = f"to gpu {block.send}"
-            elif block.recv >= 0 and block.into in self.receiver:
-                occupied = f"from gpu {block.recv}"
-            if occupied:
-                what = (
-                    f"two threadblocks of gpu {block.gpu} have channel {block.channel} {occupied}"
-                )
-                raise self.algo.refused(what, line)
             if block.send >= 0:
+                if block.out in senders:
+                    raise self._occupied(block, f"to gpu {block.send}", line)
                 senders.add(block.out)
             if block.recv >= 0:
+                if block.into in self.receiver:
+                    raise self._occupied(block, f"from gpu {block.recv}", line)
                 self.receiver[block.into] = number
+
+    def _occupied(self, block: Block, connected: str, line: int) -> ColltoolError:
+        what = f"two threadblocks of gpu {block.gpu} have channel {block.channel} {connected}"
+        return self.algo.refused(what, line)
 
     def execute(self, number: int) -> Event | None:
         """Execute the next step of a threadblock, or return what it has to wait for."""
@@ -130,12 +137,11 @@ class _MscclRun(Threadblocks):
         arrived = None
         if op.type in RECEIVES:
             if block.recv < 0:
-                raise self.algo.refused(
-                    f"{block.label(step)}: its tb receives from nobody", op.line
-                )
+                what = f"{block.label(step)}: its tb receives from nobody"
+                raise self.algo.refused(what, op.line)
             waiting = self.wires.get(block.into)
             if not waiting:
-                return block.into
+                return ("message", *block.into)
             arrived = waiting.popleft()
         try:
             self._execute(number, block, op, arrived)
@@ -145,21 +151,19 @@ class _MscclRun(Threadblocks):
         self.ended[number].append(self.round[number])
         return None
 
-    def _wait_for_step(self, number: int, after: tuple[int, int]) -> Event | None:
-        """The step of another threadblock of the GPU that this one depends on, if it has not
-        ended."""
+    def _wait_for_step(self, number: int, after: Dependency) -> Event | None:
+        """The step that the next one of a threadblock depends on, if it has not ended."""
         block = self.algo.blocks[number]
         step = self.position[number]
-        tb, depends_on = after
-        other = self.number.get((block.gpu, tb))
-        if other is None or not 0 <= depends_on < self.steps[other]:
-            what = (
-                f"{block.label(step)}: waits for step {depends_on} of tb {tb}, which is not there"
-            )
+        other = self.number.get((block.gpu, after.block))
+        if other is None or not 0 <= after.step < self.steps[other]:
+            waits = f"waits for step {after.step} of tb {after.block}"
+            what = f"{block.label(step)}: {waits}, which is not there"
             raise self.algo.refused(what, block.ops[step].line)
-        if self.position[other] <= depends_on:
-            return other, depends_on
-        self.round[number] = max(self.round[number], self.ended[other][depends_on])
+        if self.position[other] <= after.step:
+            return "step", other, after.step
+        ended = self.ended[other][after.step]
+        self.not_before(number, ended)
         return None
 
     def _execute(self, number: int, block: Block, op: Op, arrived: _SentMessage | None) -> None:
@@ -169,42 +173,45 @@ class _MscclRun(Threadblocks):
         pieces: list[ChunkState] = []
         if arrived:
             pieces = arrived.pieces
-            self.round[number] = max(self.round[number], arrived.round)
+            self.not_before(number, arrived.round)
             reduces = op.type.startswith("rr")
             self.record(arrived.round, arrived.sender.gpu, block.gpu, pieces, add=reduces)
             if len(pieces) != op.chunks:
                 sender = arrived.sender.label(arrived.step)
-                raise ColltoolError(f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}")
+                what = f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}"
+                raise ColltoolError(what)
         # These read the rank's own memory, the others what has arrived.
         if op.type in ("s", "cpy", "re"):
-            pieces = [self.buffers.read(where) for where in self._places(block, op, op.source)]
+            source = self._places(block, op, op.source)
+            pieces = list(map(self.buffers.read, source))
         elif op.type.startswith("rr"):
             pieces = self._added(block, op, op.source, pieces)
         if op.type == "re":
             pieces = self._added(block, op, op.target, pieces)
         if op.type not in ("s", "rrs"):
-            self.buffers.memory.update(zip(self._places(block, op, op.target), pieces, strict=True))
+            target = self._places(block, op, op.target)
+            self.buffers.memory.update(zip(target, pieces, strict=True))
         if op.type in SENDS:
             self._send(number, block, pieces)
 
     def _added(
         self, block: Block, op: Op, place: tuple[str, int], pieces: list[ChunkState]
     ) -> list[ChunkState]:
-        current = [self.buffers.state(where) for where in self._places(block, op, place)]
+        places = self._places(block, op, place)
+        current = list(map(self.buffers.state, places))
         return self.added(current, pieces, block.gpu)
 
     def _places(self, block: Block, op: Op, first: tuple[str, int]) -> list[Where]:
         buffer, offset = first
-        return [self.buffers.place(block.gpu, buffer, offset + at) for at in range(op.chunks)]
+        offsets = range(offset, offset + op.chunks)
+        return [self.buffers.place(block.gpu, buffer, at) for at in offsets]
 
     def _send(self, number: int, block: Block, pieces: list[ChunkState]) -> None:
         if block.send < 0:
             raise ColltoolError("its tb has no peer to send to")
         if block.out not in self.receiver:
-            raise ColltoolError(
-                f"no tb of gpu {block.send} receives from gpu {block.gpu} on channel"
-                f" {block.channel}"
-            )
+            wire = f"from gpu {block.gpu} on channel {block.channel}"
+            raise ColltoolError(f"no tb of gpu {block.send} receives {wire}")
         self.round[number] += 1
         message = _SentMessage(pieces, self.round[number], block, self.position[number])
         self.wires.setdefault(block.out, deque()).append(message)
@@ -219,11 +226,10 @@ class _MscclRun(Threadblocks):
             step = self.position[stuck[0]]
             op = block.ops[step]
             waits = f"a message from gpu {block.recv} on channel {block.channel}"
-            if (
-                op.after is not None
-                and self.position[self.number[block.gpu, op.after[0]]] <= op.after[1]
-            ):
-                waits = f"step {op.after[1]} of tb {op.after[0]}"
+            if op.after is not None:
+                other = self.number[block.gpu, op.after.block]
+                if self.position[other] <= op.after.step:
+                    waits = f"step {op.after.step} of tb {op.after.block}"
             what = (
                 f"{block.label(step)} waits for {waits} for ever: {len(stuck)} threadblocks are in"
                 " a deadlock"

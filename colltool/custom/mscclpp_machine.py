@@ -169,8 +169,8 @@ def execute(
 class _PlanRun(Threadblocks):
     """The execution of a plan.
 
-    An event is a signal (from, to, channel), a packet at a place, a barrier of a rank (rank, its
-    id, -1), a semaphore of it (rank, its id, -2), or an operation of a group (rank, its number, -3).
+    Its events: ("signal", from, to, channel), ("packet", rank, buffer, offset), ("barrier", rank, its
+    id), ("semaphore", rank, its number), and ("together", its number) of an operation of a group.
     """
 
     def __init__(self, plan: ExecutionPlan, buffers: Buffers, *, in_step: bool) -> None:
@@ -183,16 +183,17 @@ class _PlanRun(Threadblocks):
         self.members: dict[Event, set[int]] = {}  # threadblocks of a barrier
         self.at_barrier: dict[Event, set[int]] = {}
         self.released: set[int] = set()
-        # What a semaphore has had from the start, and the rounds of what was released to it.
-        self.at_first = dict(plan.semaphores)
+        # How often a semaphore can still be taken as from the start, and the rounds of what was
+        # released to it.
+        self.free_at_start = dict(plan.semaphores)
         self.freed: dict[tuple[int, int], deque[int]] = {}
         for number, (rank, ops) in enumerate(plan.blocks):
             for op in ops:
                 if op.name == "barrier":
-                    self.members.setdefault((rank, op.number, -1), set()).add(number)
+                    self.members.setdefault(("barrier", rank, op.number), set()).add(number)
         for rank, ops in plan.blocks:
             for op in ops:
-                members = len(self.members.get((rank, op.number, -1), ()))
+                members = len(self.members.get(("barrier", rank, op.number), ()))
                 if op.members and op.members != members:
                     what = f"is for {op.members} threadblocks, and {members} have it"
                     raise self._refused(op, what)
@@ -210,9 +211,9 @@ class _PlanRun(Threadblocks):
                     common, part = op.group
                     of_part = parts.setdefault((rank, common), {}).setdefault(part, [])
                     of_part.append((number, position))
-        for (rank, _), by_part in parts.items():
+        for by_part in parts.values():
             for members in zip(*by_part.values(), strict=False):
-                event = (rank, len(self.together), -3)
+                event = ("together", len(self.together))
                 self.members[event] = {number for number, _ in members}
                 self.together |= dict.fromkeys(members, event)
 
@@ -243,7 +244,7 @@ class _PlanRun(Threadblocks):
             # It may have to wait for packets, and begins only once.
             del self.together[at]
         if op.name == "barrier":
-            return self._barrier(number, (rank, op.number, -1))
+            return self._barrier(number, ("barrier", rank, op.number))
         if op.name in SEMAPHORES:
             return self._semaphores(number, rank, op)
         if op.name in WAITS:
@@ -255,21 +256,23 @@ class _PlanRun(Threadblocks):
         if op.name in SIGNALS:
             for peer, channel in op.channels:
                 sent = max(self.round[number], self.last.get((number, rank, peer), 0))
-                self.signals.setdefault((rank, peer, channel), deque()).append(sent)
-                self.notify((rank, peer, channel))
+                signal = ("signal", rank, peer, channel)
+                self.signals.setdefault(signal, deque()).append(sent)
+                self.notify(signal)
         return None
 
     def _wait(self, number: int, rank: int, op: PlanOp) -> Event | None:
         """Consume a signal of every channel, if all have one; else return the event to wait for."""
         signals = []
         for peer, channel in op.channels:
-            waiting = self.signals.get((peer, rank, channel))
+            signal = ("signal", peer, rank, channel)
+            waiting = self.signals.get(signal)
             if not waiting:
-                return peer, rank, channel
+                return signal
             signals.append(waiting)
         # Not before: a wait for several channels consumes all signals at once.
         for waiting in signals:
-            self.round[number] = max(self.round[number], waiting.popleft())
+            self.not_before(number, waiting.popleft())
         return None
 
     def _barrier(self, number: int, event: Event) -> Event | None:
@@ -297,16 +300,16 @@ class _PlanRun(Threadblocks):
         if op.name == "sem_release":
             for key in keys:
                 self.freed.setdefault(key, deque()).append(self.round[number])
-                self.notify((*key, -2))
+                self.notify(("semaphore", *key))
             return None
         for key in keys:
-            if not self.at_first[key] and not self.freed.get(key):
-                return (*key, -2)
+            if not self.free_at_start[key] and not self.freed.get(key):
+                return ("semaphore", *key)
         for key in keys:
-            if self.at_first[key]:
-                self.at_first[key] -= 1
+            if self.free_at_start[key]:
+                self.free_at_start[key] -= 1
             else:
-                self.round[number] = max(self.round[number], self.freed[key].popleft())
+                self.not_before(number, self.freed[key].popleft())
         return None
 
     def _move(self, number: int, rank: int, op: PlanOp) -> Event | None:
@@ -334,7 +337,7 @@ class _PlanRun(Threadblocks):
         sent = _OpMessages(self, number)
         # element by element: all sources are read at once
         for place, places in zip(op.sources, sources, strict=True):
-            states = [self.buffers.read(where) for where in places]
+            states = list(map(self.buffers.read, places))
             if place.rank != rank:
                 arrives = max(arrives, sent.message(place.rank, rank, states, add=op.name in SUMS))
             read.append(states)
@@ -352,7 +355,7 @@ class _PlanRun(Threadblocks):
                 written = sent.message(rank, place.rank, pieces, add=False)
             for where in places:
                 self.arrived[where] = written
-                self.notify(where)
+                self.notify(("packet", *where))
         return None
 
     def _wait_for_packets(self, number: int, rank: int, sources: list[list[Where]]) -> Event | None:
@@ -362,9 +365,9 @@ class _PlanRun(Threadblocks):
             packets += [where for where in places if where[:2] == (rank, SCRATCH)]
         for where in packets:
             if where not in self.arrived:
-                return where
+                return ("packet", *where)
         for where in packets:
-            self.round[number] = max(self.round[number], self.arrived[where])
+            self.not_before(number, self.arrived[where])
         return None
 
     def _places(self, place: PlanPlace) -> list[Where]:

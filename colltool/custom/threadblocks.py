@@ -15,16 +15,16 @@ from collections.abc import Iterable, Sequence
 from colltool.custom.buffers import Buffers
 from colltool.custom.schedule import Batch, ChunkState, Sent, batch_of, with_addition
 
-# What a threadblock waits for: the end of a step of another one (threadblock, step), or an event of
-# the format.
-Event = tuple[int, int] | tuple[int, int, int] | tuple[int, str, int]
+# What a threadblock waits for, its kind first: the end of a step of another one, ("step", threadblock,
+# step), or an event of the format, such as ("message", sender, receiver, channel).
+Event = tuple[str | int, ...]
 
 
 class Threadblocks(ABC):
     """The state of an execution; subclasses know what a step does.
 
     By number of the threadblock: ``steps`` (how many it has), ``position`` (its next step) and
-    ``round`` (of the latest message that it depends on; subclasses raise it as messages arrive).
+    ``round`` (of the latest message that it depends on, see :meth:`not_before`).
     ``ready``: threadblocks that may go on; ``blocked``: those that wait, by event; ``sent``:
     messages by round.
     """
@@ -67,11 +67,15 @@ class Threadblocks(ABC):
                 return
             done = self.position[number]
             self.position[number] += 1
-            self.notify((number, done))
+            self.notify(("step", number, done))
 
     def has_steps_left(self, number: int) -> bool:
         """Whether a threadblock still has steps to execute."""
         return self.position[number] < self.steps[number]
+
+    def not_before(self, number: int, earliest: int) -> None:
+        """Raise the round of a threadblock to that of what it depends on."""
+        self.round[number] = max(self.round[number], earliest)
 
     def notify(self, event: Event) -> None:
         """Let the threadblocks go on that wait for an event."""
