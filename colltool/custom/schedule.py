@@ -299,9 +299,7 @@ def batch_of(sends: Sequence[Sent]) -> Batch:
     return tuple(batch)
 
 
-def custom_from_program(
-    name: str, program: Program, *, file: str = "", form: str = ""
-) -> CustomSchedule:
+def custom_from_program(name: str, program: Program) -> CustomSchedule:
     """Return a shipped schedule with its chunks numbered in the order of the vector, as files have
     them; ``program`` is consumed.
 
@@ -332,8 +330,6 @@ def custom_from_program(
         ranks,
         count // ranks if program.primitive is A2A else count,
         tuple(batches),
-        file=file,
-        form=form,
         root=int(program.home[0]) if program.primitive in (BC, REDUCE) else 0,
     )
 

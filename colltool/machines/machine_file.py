@@ -10,8 +10,7 @@ sizes (ten clusters that the shipped factors had not seen; half of it where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from math import ceil, log2, sqrt
 from typing import Annotated, Any, Literal
 
@@ -34,6 +33,7 @@ from colltool.definitions.reader import Reading, read
 from colltool.machines.factor import (
     INSIDE,
     SIZES,
+    Borrowed,
     CustomProtocol,
     MachineFactor,
     MeasuredMachine,
@@ -53,10 +53,6 @@ BEYOND = 8
 _MOST_ROWS = 5_000  # of a file: the fit grows with their cube
 # Seconds: more than a day is no collective.
 _MOST_SECONDS = 1e5
-
-# ln of the seconds of layers 1 to 3 for (primitive, scope, ranks, bytes); None where they have no
-# price.
-LogPrice = Callable[[str, str, int, float], float | None]
 
 
 def _seconds(value: Any) -> float:
@@ -214,24 +210,49 @@ def _row_text(row: MachineRow) -> str:
 
 
 def machine_of(
-    file: MachineFile,
-    base: MeasuredMachine | None = None,
-    price: LogPrice | None = None,
-    path: str = "",
+    file: MachineFile, base: MeasuredMachine | None = None, path: str = ""
 ) -> MeasuredMachine:
-    """Return the machine of a file. ``base`` and ``price`` are those of :func:`machine_from_rows`,
-    ``path`` is that of the file."""
-    found = machine_from_rows(
-        file.name,
-        file.rows,
-        file.media,
-        device=file.device,
-        settings=file.smoother,
-        base=base,
-        price=price,
+    """Return a machine whose d follows the rows of a file and goes to 0, or to ``base``'s d, away from
+    them.
+
+    A row of one primitive also moves d of the others in its scope, by less.
+
+    Args:
+        base: a shipped machine of the same device and media; the rows then correct it.
+        path: of the file.
+    """
+    factors: dict[tuple[str, str], MachineFactor] = {}
+    prior: dict[str, float] = {}
+    borrowed: dict[str, Borrowed] = {}
+    if base is not None:
+        factors |= base.factors
+        prior |= base.prior
+        borrowed |= base.borrowed
+    for scope in dict.fromkeys(row.scope for row in file.rows):
+        in_scope = [row for row in file.rows if row.scope == scope]
+        smoother = machine_smoother(scope, file.smoother)
+        prior[scope] = smoother.prior
+        observed = [_observed(row, base) for row in in_scope]
+        ranks = grid_ranks([row.ranks for row in in_scope])
+        for primitive in map(str, Primitive):
+            target = Observation(primitive, scope, ranks=1, size=1.0, r=0.0, source="")
+            found = posterior(smoother, observed, target, ranks)
+            if base is not None:
+                found = _on_base(found, base, target, ranks)
+            factors[primitive, scope] = MachineFactor(primitive, scope, rank_lines(found, ranks))
+    return MeasuredMachine(
+        name=file.name,
+        devices=(file.device,) if file.device else (),
+        generation="",
+        inside=file.media.inside,
+        outside=(file.media.outside,) if file.media.outside else (),
+        factors=factors,
+        borrowed=borrowed,
+        prior=prior,
+        sources={file.name: len(file.rows)},
+        file=path or f"{file.name}{MACHINE_SUFFIX}",
+        protocols=tuple(map(_custom_protocol, file.protocols)),
     )
-    protocols = tuple(map(_custom_protocol, file.protocols))
-    return replace(found, file=path or f"{file.name}{MACHINE_SUFFIX}", protocols=protocols)
 
 
 def _custom_protocol(row: ProtocolRow) -> CustomProtocol:
@@ -243,56 +264,6 @@ def _custom_protocol(row: ProtocolRow) -> CustomProtocol:
         launch_s=row.launch,
         step_s=row.step,
         share=row.share,
-    )
-
-
-def machine_from_rows(
-    name: str,
-    rows: Sequence[MachineRow],
-    media: Media,
-    *,
-    device: str | None = None,
-    settings: SmootherSettings | None = None,
-    base: MeasuredMachine | None = None,
-    price: LogPrice | None = None,
-) -> MeasuredMachine:
-    """Return a machine whose d follows the user's rows and goes to 0, or to ``base``'s d, away from
-    them.
-
-    A row of one primitive also moves d of the others in its scope, by less.
-
-    Args:
-        base: a shipped machine of the same device and media; the rows then correct it.
-        price: to keep prices monotonic (see :mod:`colltool.machines.shape`); without it d is the
-            posterior mean as it is.
-    """
-    settings = settings or SmootherSettings()
-    factors = dict(base.factors) if base else {}
-    prior = dict(base.prior) if base else {}
-    for scope in dict.fromkeys(row.scope for row in rows):
-        in_scope = [row for row in rows if row.scope == scope]
-        smoother = machine_smoother(scope, settings)
-        prior[scope] = smoother.prior
-        observed = [_observed(row, base) for row in in_scope]
-        ranks = grid_ranks([row.ranks for row in in_scope])
-        for primitive in map(str, Primitive):
-            target = Observation(primitive, scope, ranks=1, size=1.0, r=0.0, source="")
-            found = posterior(smoother, observed, target, ranks)
-            if base:
-                found = _on_base(found, base, target, ranks)
-            if price:
-                found = _in_order(found, price, target, ranks)
-            factors[primitive, scope] = MachineFactor(primitive, scope, rank_lines(found, ranks))
-    return MeasuredMachine(
-        name=name,
-        devices=(device,) if device else (),
-        generation="",
-        inside=media.inside,
-        outside=(media.outside,) if media.outside else (),
-        factors=factors,
-        borrowed=dict(base.borrowed) if base else {},
-        prior=prior,
-        sources={name: len(rows)},
     )
 
 
@@ -333,20 +304,3 @@ def _on_base(
     rows = [base.d(target.primitive, target.scope, count, sizes) for count in ranks]
     known = np.stack([np.broadcast_to(row, sizes.shape) for row in rows])
     return found._replace(d=found.d + known)
-
-
-def _in_order(
-    found: Posterior, price: LogPrice, target: Observation, ranks: Sequence[int]
-) -> Posterior:
-    """The posterior with the nearest d under which a larger message or group takes no less time."""
-    import numpy as np
-
-    from colltool.machines.shape import room_of, shaped
-
-    best = np.full((len(ranks), len(SIZES)), np.nan)
-    for row, count in enumerate(ranks):
-        for column, size in enumerate(SIZES):
-            priced = price(target.primitive, target.scope, count, float(size))
-            if priced is not None:
-                best[row, column] = priced
-    return found._replace(d=shaped(found.d, found.sigma, room_of(best, [])))
