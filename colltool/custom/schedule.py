@@ -324,13 +324,19 @@ def custom_from_program(name: str, program: Program) -> CustomSchedule:
     batches = []
     for batch in program.batches:
         batches.append(tuple(sends._replace(chunk=place[sends.chunk]) for sends in batch))
+    chunks = count
+    if program.primitive is A2A:
+        chunks = count // ranks
+    root = 0
+    if program.primitive in (BC, REDUCE):
+        root = int(program.home[0])
     return CustomSchedule(
-        name,
-        program.primitive,
-        ranks,
-        count // ranks if program.primitive is A2A else count,
-        tuple(batches),
-        root=int(program.home[0]) if program.primitive in (BC, REDUCE) else 0,
+        name=name,
+        primitive=program.primitive,
+        ranks=ranks,
+        chunks=chunks,
+        batches=tuple(batches),
+        root=root,
     )
 
 

@@ -17,7 +17,7 @@ from fit_machines import Judged
 from measured_rows import Row
 
 from colltool.machines.factor import INSIDE, MeasuredMachine
-from colltool.machines.machine_file import MachineRow, Media, machine_from_rows
+from colltool.machines.machine_file import MachineFile, MachineRow, Media, machine_of
 from colltool.machines.shipped import machine
 
 TABLES = Path(__file__).parent.parent / "data" / "machines" / "software_tables.csv"
@@ -173,7 +173,8 @@ def test_three_rows_of_the_owner_take_two_fifths_off_the_error_of_the_others() -
         base = without_source(several[0])
         media = Media(inside=base.inside, outside=mine[0].scope)
         unseen.append(off(base, others))
-        helped.append(off(machine_from_rows("mine", mine, media, base=base), others))
+        file = MachineFile(schema="colltool.machine/1", name="mine", media=media, rows=tuple(mine))
+        helped.append(off(machine_of(file, base), others))
     print(f"{len(unseen)} machines: {median(unseen):.3f} -> {median(helped):.3f}")
     assert len(unseen) >= 9
     assert median(helped) <= 0.65 * median(unseen)
@@ -198,9 +199,9 @@ def test_the_owner_s_rows_move_a_shipped_machine() -> None:
     row = MachineRow(
         primitive=at[0], scope=at[1], ranks=at[2], bytes=at[3], time="1ms", r=base.d(*at) + 0.3
     )
-    mine = machine_from_rows(
-        "mine", [row], Media(inside="nvlink4", outside="ib"), device="h100", base=base
-    )
+    media = Media(inside="nvlink4", outside="ib")
+    file = MachineFile(schema="colltool.machine/1", name="mine", media=media, rows=(row,))
+    mine = machine_of(file, base)
     assert 0.2 < mine.d(*at) - base.d(*at) < 0.3
     far = ("all_reduce", "ib", 64, 8.0)
     assert abs(mine.d(*far) - base.d(*far)) < 0.1

@@ -23,9 +23,6 @@ from colltool.machines.factor import (
     RankLine,
 )
 from colltool.machines.machine_file import (
-    MachineRow,
-    Media,
-    machine_from_rows,
     machine_of,
     machine_text,
     read_machine_file,
@@ -338,23 +335,3 @@ def test_mistakes_of_a_machine_file_are_named_at_their_place() -> None:
         )
     assert "mine:6" in str(caught.value)
     assert "rows.0.ranks" in str(caught.value)
-
-
-def test_with_prices_own_rows_keep_them_in_order() -> None:
-    def price(primitive: str, scope: str, ranks: int, size: float) -> float:
-        return log(50e-6 + size / 100e9)
-
-    rows = [
-        MachineRow(primitive="all_reduce", scope="ib", ranks=16, bytes=float(size), time="1ms", r=r)
-        for size, r in ((2**12, 1.5), (2**15, 1.5), (2**20, 0.0), (2**22, 0.0))
-    ]
-    media = Media(inside="nvlink4", outside="ib")
-    free, kept = (machine_from_rows("mine", rows, media, price=law) for law in (None, price))
-
-    def times(found: MeasuredMachine) -> list[float]:
-        return [
-            price("", "", 16, size) + float(found.d("all_reduce", "ib", 16, size)) for size in SIZES
-        ]
-
-    assert min(np.diff(times(free))) < -0.01
-    assert min(np.diff(times(kept))) > -1e-3
