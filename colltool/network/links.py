@@ -24,6 +24,9 @@ from colltool.network.arrays import Floats, Indices
 SMALL = np.int32
 
 
+DIRECTIONS = ("out", "in")
+
+
 class LinkClass(NamedTuple):
     """Ports or links of one kind and direction."""
 
@@ -122,6 +125,23 @@ class LinkModel:
         """The name of a resource in output."""
         raise NotImplementedError
 
+    # Where every rank has a port, the first two classes are the ports out and the ports in, each with
+    # the number of its rank.
+
+    def _port_classes(self) -> list[LinkClass]:
+        every_rank = np.ones(self.ranks, dtype=bool)
+        names = [f"ports {direction}" for direction in DIRECTIONS]
+        return [LinkClass(self.tier, name, every_rank, self.capacity_Bps) for name in names]
+
+    def _port_uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+        for number, ranks in enumerate((src, dst)):
+            # Nodes numbered beyond the ranks are switches and servers, whose ports are not counted.
+            message = np.flatnonzero(ranks < self.ranks)
+            yield LinkUse(number, ranks[message], message, np.ones(len(message)))
+
+    def _port_name(self, number: int, rank: int) -> str:
+        return f"{self.tier} rank {rank} {DIRECTIONS[number]}"
+
     def _copy_name(self, copy: int) -> str:
         return f"{self.tier} {copy}" if self.copies > 1 else self.tier
 
@@ -158,11 +178,7 @@ class SwitchedLinks(LinkModel):
         self.boundaries = boundaries
         self.rails = rails
         self.apart = apart
-        every_rank = np.ones(tier.ranks, dtype=bool)
-        self.classes = []
-        for direction in ("out", "in"):
-            name = f"ports {direction}"
-            self.classes.append(LinkClass(self.tier, name, every_rank, tier.capacity_Bps))
+        self.classes = self._port_classes()
         domains = ceil_div(self.ranks, self.inside * self.endpoints)
         for level in boundaries:
             switches = domains * ceil_div(self.endpoints, level.endpoints) * rails
@@ -207,18 +223,15 @@ class SwitchedLinks(LinkModel):
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         self._check_rails(src, dst)
-        whole = np.ones(len(src))
-        for direction, ranks in enumerate((src, dst)):
-            # Nodes beyond the ranks are switches, whose ports are not counted.
-            message = np.flatnonzero(ranks < self.ranks)
-            yield LinkUse(direction, ranks[message], message, whole[message])
+        yield from self._port_uses(src, dst)
         for number, level in enumerate(self.boundaries):
             sender_switch = self._switch(src, level)
             receiver_switch = self._switch(dst, level)
             message = np.flatnonzero(sender_switch != receiver_switch)
+            whole = np.ones(len(message))
             for direction, switch in enumerate((sender_switch, receiver_switch)):
                 link_class = 2 + 2 * number + direction
-                yield LinkUse(link_class, switch[message], message, whole[message])
+                yield LinkUse(link_class, switch[message], message, whole)
 
     def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         return np.maximum(loads[0], loads[1])
@@ -238,8 +251,7 @@ class SwitchedLinks(LinkModel):
     def name(self, number: int, resource: int) -> str:
         """``ib rank 5 out``, ``ib leaf 3 uplinks``, ``ib leaf 3 rail 1 uplinks``."""
         if number < 2:
-            direction = ("out", "in")[number]
-            return f"{self.tier} rank {resource} {direction}"
+            return self._port_name(number, resource)
         level = self.boundaries[(number - 2) // 2]
         direction = ("uplinks", "downlinks")[number % 2]
         switch, rail = divmod(resource, self.rails)

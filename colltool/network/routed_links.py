@@ -72,11 +72,9 @@ class RoutedLinks(LinkModel):
         # The first endpoint of each group that sends at the same time.
         self.offsets = np.arange(1 if alone else stride)
         self.ports = 2 if wires.has_ports else 0  # classes of ports: out and in
-        every_rank = np.ones(self.ranks, dtype=bool)
         self.classes = []
-        for direction in ("out", "in")[: self.ports]:
-            name = f"ports {direction}"
-            self.classes.append(LinkClass(self.tier, name, every_rank, self.capacity_Bps))
+        if self.ports:
+            self.classes += self._port_classes()
         domains = ceil_div(self.ranks, self.inside * self.endpoints)
         self.networks = domains if self.ports else self.copies
         # By class of links: the bandwidth of the fastest over that of each. Loads are multiplied by
@@ -126,9 +124,8 @@ class RoutedLinks(LinkModel):
         return sender * self.stride, receiver * self.stride, network
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        for direction, ranks in enumerate((src, dst)[: self.ports]):
-            message = np.flatnonzero(ranks < self.ranks)  # not those of switches and servers
-            yield LinkUse(direction, ranks[message], message, np.ones(len(message)))
+        if self.ports:
+            yield from self._port_uses(src, dst)
         sender, receiver, network = self._endpoints(src, dst)
         for offset in self.offsets:
             start = self.router.node_of(sender + offset)
@@ -170,8 +167,7 @@ class RoutedLinks(LinkModel):
 
     def name(self, number: int, resource: int) -> str:
         if number < self.ports:
-            direction = ("out", "in")[number]
-            return f"{self.tier} rank {resource} {direction}"
+            return self._port_name(number, resource)
         wire = number - self.ports
         copy, link = divmod(resource, len(self.slower[wire]))
         return f"{self._copy_name(copy)} {self.router.name(wire, link)}"

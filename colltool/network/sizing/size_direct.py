@@ -367,27 +367,22 @@ def _group_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectL
     all_switches = switches * groups
     load = _local_load(ends, switches=switches, spines=spines, groups=groups, parallel=far) / local
     yield _endpoint_level(request, made, "leaf" if spines else "switch")
+    name = "local"
+    others = switches - 1
+    cables = comb(switches, 2)
     if spines:
-        yield DirectLevel(
-            "spine",
-            switches=spines * groups,
-            ports=switches * local,
-            others=switches,
-            parallel=local,
-            cables=all_switches * spines * local,
-            load=load,
-        )
-    else:
-        ports = (switches - 1) * local
-        yield DirectLevel(
-            "local",
-            switches=0,
-            ports=ports,
-            others=switches - 1,
-            parallel=local,
-            cables=all_switches * ports // 2,
-            load=load,
-        )
+        name = "spine"
+        others = switches
+        cables = switches * spines
+    yield DirectLevel(
+        name,
+        switches=spines * groups,
+        ports=others * local,
+        others=others,
+        parallel=local,
+        cables=groups * cables * local,
+        load=load,
+    )
     yield DirectLevel(
         "global",
         switches=0,
@@ -447,7 +442,9 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
         parallel.append(each)
         free -= ports
         cables += nodes * ports // 2
-    return _RailNetwork(nodes, cables, hosts, shape, tuple(parallel)) if free >= 0 else None
+    if free < 0:
+        return None
+    return _RailNetwork(nodes, cables, hosts, shape, tuple(parallel))
 
 
 def _hyperx_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
