@@ -256,9 +256,12 @@ ON_ARRAYS = {
     "colltool.network.twisted_links",
     *(
         f"colltool.congestion.{name}"
-        for name in ("contention", "jobs", "loads", "patterns", "skew", "tier_positions", "traffic")
+        for name in ("baseline", "busiest", "contention", "heat", "jobs", "layout_groups", "loads")
     ),
-    "colltool.congestion.traffic_by_formula",
+    *(
+        f"colltool.congestion.{name}"
+        for name in ("patterns", "skew", "tier_positions", "traffic", "traffic_by_formula")
+    ),
     "colltool.congestion.traffic_by_schedule",
     "colltool.calibration",
     *(

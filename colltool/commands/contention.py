@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.congestion.contention import Contention
-    from colltool.congestion.jobs import Layout
+    from colltool.congestion.layout_groups import Layout
     from colltool.fabric.model import Fabric
 
 
@@ -61,7 +61,8 @@ def contention(
     from colltool.commands.reading import count_of, flag_of, primitive_if, size_of, text_of
     from colltool.commands.requests import fabric_of
     from colltool.congestion.contention import contention as run
-    from colltool.congestion.skew import Skew, load_matrix
+    from colltool.congestion.matrix_file import load_matrix
+    from colltool.congestion.skew import Skew
 
     # each of them defines all the traffic
     skews = [value for value in (matrix, hot, zipf) if value is not None]
@@ -97,8 +98,8 @@ def contention(
 def _read_layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
     """A layout from any form that :func:`contention` takes."""
     from colltool.commands.reading import text_of, wrong
-    from colltool.congestion.jobs import Layout
     from colltool.congestion.layout import load_layout, pattern_layout
+    from colltool.congestion.layout_groups import Layout
     from colltool.congestion.patterns import MapPattern, Pattern
 
     if isinstance(layout, Layout):

@@ -100,7 +100,7 @@ def size_fabric(
     """
     from colltool.commands.reading import count_if, count_of, is_nothing, text_of
     from colltool.fabric.bill import bill_of_plan
-    from colltool.fabric.load import load_prices
+    from colltool.fabric.prices_file import load_prices
     from colltool.fabric.results import FabricSized
     from colltool.network.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
 

@@ -116,7 +116,7 @@ def _prices_of(column: PageColumn, stated: Sequence[_Stated]) -> FabricPrices | 
 
 
 def _loaded(currency: str, values: Mapping[str, str]) -> Prices:
-    from colltool.fabric.load import load_prices
+    from colltool.fabric.prices_file import load_prices
 
     with rename_for_both(overrides="price"):
         pairs = [f"{key}={value}" for key, value in {"currency": currency, **values}.items()]

@@ -32,14 +32,8 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result
 from colltool.congestion.baseline import Baseline, baseline
 from colltool.congestion.heat import Heat, LinkClassLoad, LinkLoad
-from colltool.congestion.jobs import (
-    GroupLayout,
-    JobBatch,
-    JobDefaults,
-    Layout,
-    LazyRecords,
-    jobs_of,
-)
+from colltool.congestion.jobs import JobBatch, JobDefaults, jobs_of
+from colltool.congestion.layout_groups import GroupLayout, Layout, LazyRecords
 from colltool.congestion.loads import (
     ClassTotals,
     SendingGroups,

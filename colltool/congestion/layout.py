@@ -26,7 +26,7 @@ from colltool.base.errors import ColltoolError, argument_text, quote
 from colltool.base.files import read_text
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import parse_primitive
-from colltool.congestion.jobs import GroupLayout, Layout, PatternGroups
+from colltool.congestion.layout_groups import GroupLayout, Layout, PatternGroups
 from colltool.congestion.patterns import (
     MapKind,
     MapPattern,

@@ -1,19 +1,18 @@
 """All-to-alls that are not uniform: by a traffic matrix, hot destinations, or Zipf's law."""
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from colltool.base.errors import ColltoolError, ManyErrors, clipped, printable, quote
-from colltool.base.files import read_text
+from colltool.base.errors import ColltoolError, quote
 from colltool.base.formatting import MAX_SIZE, shape_text
 from colltool.congestion.traffic import Traffic
 from colltool.network.arrays import Floats
 
 MOST_ZIPF = 100  # the exponent; beyond it shares are zero in floating point
+
 LEAST_BYTES = 1e-9  # mean of a matrix, below which its shares drown in rounding
 
 
@@ -45,13 +44,17 @@ def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
         if matrix.shape != (ranks, ranks):
             what = f"the matrix is {shape_text(matrix.shape)}, the group has {ranks} ranks"
             fix = f"one row and one column per rank: {ranks}x{ranks}"
-            raise ColltoolError(what, argument="matrix", fix=fix)
+            raise _bad_matrix(what, fix)
         sizes = matrix / mean_bytes(skew)
     else:
-        weights = _by_zipf(skew.zipf, ranks) if skew.hot is None else _hot(skew, ranks)
+        if skew.hot is None:
+            weights = _by_zipf(skew.zipf, ranks)
+        else:
+            weights = _hot(skew, ranks)
         sizes = np.tile(weights / ranks, (ranks, 1))
     src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
-    return Traffic(src, dst, sizes[src, dst]), np.full(len(src), 1 / ranks)
+    uniform = np.full(len(src), 1 / ranks)
+    return Traffic(src, dst, sizes[src, dst]), uniform
 
 
 def mean_bytes(skew: Skew) -> float:
@@ -61,23 +64,27 @@ def mean_bytes(skew: Skew) -> float:
     if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
         what = f"the matrix is {shape_text(matrix.shape) or 'a single number'}"
         fix = "one row and one column per rank, at least 2"
-        raise ColltoolError(what, argument="matrix", fix=fix)
+        raise _bad_matrix(what, fix)
     bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
     if len(bad):
         row, column = bad[0].tolist()
         what = f"entry ({row}, {column}) of the matrix is {matrix[row, column]:g}"
-        raise ColltoolError(what, argument="matrix", fix="bytes, 0 or more")
+        raise _bad_matrix(what, "bytes, 0 or more")
     away = matrix * ~np.eye(len(matrix), dtype=bool)
     if not away.any():
         what = "no bytes to move: the matrix is zero off the diagonal"
-        raise ColltoolError(what, argument="matrix", fix="bytes from row to column")
+        raise _bad_matrix(what, "bytes from row to column")
     # The sum of numbers that are finite may be infinite; it is refused below.
     with np.errstate(over="ignore"):
         mean = float(away.sum()) / (len(matrix) - 1)
     if not LEAST_BYTES <= mean <= MAX_SIZE:
         what = f"the matrix moves {mean:g} bytes per rank"
-        raise ColltoolError(what, argument="matrix", fix="bytes: 1e-9 to 1 EB per rank")
+        raise _bad_matrix(what, "bytes: 1e-9 to 1 EB per rank")
     return mean
+
+
+def _bad_matrix(what: str, fix: str) -> ColltoolError:
+    return ColltoolError(what, argument="matrix", fix=fix)
 
 
 def _as_matrix(matrix: Any) -> Floats:
@@ -86,7 +93,7 @@ def _as_matrix(matrix: Any) -> Floats:
         return np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         what = "the matrix is no table of numbers"
-        raise ColltoolError(what, argument="matrix", fix="rows of the same length") from error
+        raise _bad_matrix(what, "rows of the same length") from error
 
 
 def _by_zipf(exponent: Any, ranks: int) -> Floats:
@@ -140,74 +147,3 @@ def _number(value: Any, argument: str, fix: str) -> float:
     except (TypeError, ValueError, OverflowError):
         pass
     raise ColltoolError(f"expected a number, got {quote(value)}", argument=argument, fix=fix)
-
-
-MOST_RANKS = 1448  # its pairs are as many as a contention run follows
-_MOST_ERRORS = 20  # of a file that are reported at once
-Matrix = tuple[tuple[float, ...], ...]
-
-
-def load_matrix(path: str) -> Matrix:
-    """A square matrix of numbers >= 0 from a CSV file; blank lines and lines that start with ``#``
-    are left out."""
-    return read_matrix(read_text(path, "matrix"), printable(path))
-
-
-def read_matrix(text: str, name: str) -> Matrix:
-    """A square matrix from the text of a CSV file; all mistakes are raised at once."""
-    problems: list[ColltoolError] = []
-    rows: dict[int, tuple[float, ...]] = {}  # by the number of the line
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            rows[number] = _matrix_row(line, f"{name}:{number}", problems)
-    _raise_all(problems)
-    square = "one row per sender, one column per receiver"
-    if not rows:
-        raise ColltoolError("the file has no rows", where=f"{name}:1:1", fix=square)
-    first = next(iter(rows))
-    wide = len(rows[first])
-    for number, row in rows.items():
-        if len(row) != wide:
-            what = f"a row of {len(row)} numbers, the first row (line {first}) has {wide}"
-            problems.append(ColltoolError(what, where=f"{name}:{number}:1"))
-    _raise_all(problems)
-    if len(rows) != wide:
-        what = f"the matrix has {len(rows)} rows and {wide} columns"
-        raise ColltoolError(what, where=f"{name}:{max(rows)}:1", fix=square)
-    if wide > MOST_RANKS:
-        raise ColltoolError(f"{wide} ranks are more than {MOST_RANKS}", where=f"{name}:{first}:1")
-    matrix = tuple(rows.values())
-    if not any(any(row[:i] + row[i + 1 :]) for i, row in enumerate(matrix)):
-        what = "no bytes to move: all is zero off the diagonal"
-        raise ColltoolError(what, where=f"{name}:{first}:1")
-    return matrix
-
-
-def _raise_all(problems: list[ColltoolError]) -> None:
-    if problems:
-        raise ManyErrors(problems[:_MOST_ERRORS])
-
-
-def _matrix_row(line: str, where: str, problems: list[ColltoolError]) -> tuple[float, ...]:
-    """The numbers of a line; what is wrong with them is added to ``problems``."""
-    row = []
-    column = 1
-    for cell in line.split(","):
-        text = cell.strip()
-        value = 0.0
-        what = ""
-        try:
-            value = float(text)
-        except ValueError:
-            found = f"'{clipped(text)}'" if text else "nothing"
-            what = f"expected a number of bytes, found {found}"
-        if value < 0:
-            what = f"bytes cannot be negative, found {text}"
-        elif not math.isfinite(value):
-            what = f"expected a finite number, found {text}"
-        if what:
-            start = column + len(cell) - len(cell.lstrip())
-            problems.append(ColltoolError(what, where=f"{where}:{start}"))
-        row.append(value)
-        column += len(cell) + 1
-    return tuple(row)

@@ -27,90 +27,21 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, quote
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.custom.schedule import MOST_CHUNKS, MOST_MOVES
-
-MOST_STEPS = 200_000  # of all threadblocks: what is executed in seconds
-
-# Operations by what they do: copy their source, or add up their sources, to all targets.
-COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt", "gstore"))
-SUMS = frozenset(("re", "rre", "rres", "res", "repkt", "respkt", "recspkt", "recpkt", "glres"))
-# The language joins several of them to one: the n-th source goes to the n-th target.
-PAIRED = frozenset(("put", "pws", "pwsf", "get", "ppkt"))
-SIGNALS = frozenset(("signal", "rlxsignal", "pws", "pwsf"))
-WAITS = frozenset(("wait", "rlxwait"))
-SEMAPHORES = frozenset(("sem_acquire", "sem_release"))
-NOTHING = frozenset(("nop", "flush"))
-# They wait for packets in their sources in scratch.
-PACKETS = frozenset(("upkt", "rppkt", "repkt", "respkt", "recspkt", "recpkt"))
-# A pipeline does not cut them.
-UNCUT = PACKETS | {"ppkt", "cpkt"}
-IN_SWITCH = frozenset(("glres", "gstore"))
-SWITCH = "switch"
-PIPELINE = "pipeline"
-NAMES = COPIES | SUMS | SIGNALS | WAITS | SEMAPHORES | NOTHING | {"barrier"}
-
-Chunks = int | Fraction
-
-
-class PlanPlace(NamedTuple):
-    """Consecutive chunks of a buffer, maybe a peer's."""
-
-    rank: int
-    buffer: str
-    first: Chunks
-    chunks: Chunks
-
-    def part(self, begin: Chunks, end: Chunks) -> PlanPlace:
-        """Return the chunks from ``begin`` to ``end`` of this place."""
-        return PlanPlace(self.rank, self.buffer, self.first + begin, end - begin)
-
-
-class PlanOp(NamedTuple):
-    """An operation.
-
-    ``channels``: the peer and the number of the channel to it; ``number``: that of a barrier, and
-    ``members`` how many threadblocks it is for; ``semaphores``: their numbers; ``group``: what the
-    threadblocks of a group have in common, and which part is this one's.
-    """
-
-    name: str
-    sources: tuple[PlanPlace, ...]
-    targets: tuple[PlanPlace, ...]
-    channels: tuple[tuple[int, int], ...]
-    number: int
-    members: int
-    semaphores: tuple[int, ...]
-    group: tuple[str, int] | None
-    where: str
-
-
-class ExecutionPlan(NamedTuple):
-    """A plan in equal parts of chunks.
-
-    ``parts``: how many parts a chunk is cut into, so that every place is a whole number of them;
-    ``sizes``: parts by rank and buffer; ``blocks``: the rank and the operations of each threadblock;
-    ``semaphores``: what each of a rank begins with.
-    """
-
-    parts: int
-    sizes: dict[tuple[int, str], int]
-    blocks: list[tuple[int, list[PlanOp]]]
-    semaphores: dict[tuple[int, int], int]
-    file: str
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether threadblocks share an operation."""
-        return any(op.group for op in self.ops())
-
-    def names(self) -> set[str]:
-        """Return the names of the operations that there are."""
-        return {op.name for op in self.ops()}
-
-    def ops(self) -> Iterator[PlanOp]:
-        """Yield the operations of all threadblocks."""
-        for _, ops in self.blocks:
-            yield from ops
+from colltool.custom.execution_plan import (
+    IN_SWITCH,
+    MOST_STEPS,
+    NAMES,
+    PIPELINE,
+    SWITCH,
+    UNCUT,
+    Chunks,
+    ExecutionPlan,
+    PlanOp,
+    PlanPlace,
+    in_parts,
+    too_long,
+)
+from colltool.custom.schedule import MOST_CHUNKS
 
 
 class PlanFile(NamedTuple):
@@ -154,7 +85,7 @@ class PlanFile(NamedTuple):
                         ops.append(op)
                         steps += 1
                         if steps > MOST_STEPS:
-                            raise _too_long(self.file)
+                            raise too_long(self.file)
                         for place in (*op.sources, *op.targets):
                             ends = (place.first.denominator, place.chunks.denominator)
                             parts = lcm(parts, *ends)
@@ -163,35 +94,7 @@ class PlanFile(NamedTuple):
             what = f"its groups and pipelines cut a chunk into {clipped(str(parts))} parts"
             fix = f"sizes of groups with a common multiple up to {MOST_CHUNKS}"
             raise ColltoolError(what, where=self.file, fix=fix)
-        return _in_parts(ExecutionPlan(parts, {}, blocks, semaphores, self.file), sizes)
-
-
-def _in_parts(plan: ExecutionPlan, sizes: dict[tuple[int, str], Chunks]) -> ExecutionPlan:
-    """Return the plan with all places and sizes in parts of chunks."""
-    moves = 0
-    blocks = []
-    for rank, ops in plan.blocks:
-        scaled = []
-        for op in ops:
-            sources = tuple(_scaled(place, plan.parts) for place in op.sources)
-            targets = tuple(_scaled(place, plan.parts) for place in op.targets)
-            moves += sum(int(place.chunks) for place in (*sources, *targets))
-            if moves > MOST_MOVES:
-                raise _too_long(plan.file)
-            scaled.append(op._replace(sources=sources, targets=targets))
-        blocks.append((rank, scaled))
-    whole = {key: int(value) * plan.parts for key, value in sizes.items()}
-    return plan._replace(sizes=whole, blocks=blocks)
-
-
-def _scaled(place: PlanPlace, parts: int) -> PlanPlace:
-    first = int(place.first * parts)
-    return PlanPlace(place.rank, place.buffer, first, int(place.chunks * parts))
-
-
-def _too_long(file: str) -> ColltoolError:
-    what = f"more than {MOST_STEPS} operations, or {MOST_MOVES} chunks moved, are not followed"
-    return ColltoolError(what, where=file, fix="fewer threadblocks or chunks")
+        return in_parts(ExecutionPlan(parts, {}, blocks, semaphores, self.file), sizes)
 
 
 def gpus_of(gpus: list[PlanMapping], file: str) -> PlanFile:
@@ -234,7 +137,9 @@ class PlanMapping:
             raise self.refused(f"expected a mapping, got {quote(data)}")
 
     def refused(self, what: str, fix: str = "") -> ColltoolError:
-        where = f"{self.file}: {self.path}" if self.path else self.file
+        where = self.file
+        if self.path:
+            where += f": {self.path}"
         return ColltoolError(what, where=where, fix=fix)
 
     def number(self, key: str, most: int = 2**31) -> int:

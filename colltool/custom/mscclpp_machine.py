@@ -14,7 +14,7 @@ from colltool.base.errors import ColltoolError, clipped, printable
 from colltool.base.formatting import size_text
 from colltool.base.primitives import AG, Primitive
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH, Buffers, Where
-from colltool.custom.mscclpp_file import (
+from colltool.custom.execution_plan import (
     COPIES,
     IN_SWITCH,
     PACKETS,
@@ -24,12 +24,10 @@ from colltool.custom.mscclpp_file import (
     SUMS,
     WAITS,
     ExecutionPlan,
-    PlanFile,
-    PlanMapping,
     PlanOp,
     PlanPlace,
-    gpus_of,
 )
+from colltool.custom.mscclpp_file import PlanFile, PlanMapping, gpus_of
 from colltool.custom.schedule import (
     MOST_RANKS,
     Batch,

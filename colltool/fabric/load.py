@@ -22,7 +22,7 @@ from colltool.base.reach import confine, within_reach
 from colltool.definitions.frozen import frozen
 from colltool.definitions.overrides import Overrides, Requested, Shorthand, texts_of
 from colltool.definitions.reader import Reading, read, read_source, sourced
-from colltool.definitions.source import MAX_CACHED_TEXT, KeyPath, Position, Source, scan
+from colltool.definitions.source import MAX_CACHED_TEXT, KeyPath, Position, Source
 from colltool.fabric.bundled_for import bundled_for, fabric_of_device
 from colltool.fabric.custom_machine import CustomMachine, machine_file_of, on_machine
 from colltool.fabric.expression import (
@@ -31,7 +31,6 @@ from colltool.fabric.expression import (
     resized,
     with_per_rack,
 )
-from colltool.fabric.library import Prices
 from colltool.fabric.library_numbers import with_library_numbers
 from colltool.fabric.model import Fabric
 from colltool.fabric.prebuilt import keep_prebuilt, prebuilt
@@ -49,8 +48,9 @@ def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     """Return the path that ``--fabric`` means, and its name for errors."""
     listing = "list the shipped ones: colltool fabric list"
     typed = os.fsdecode(path_or_name)
-    machine = "" if exists(typed) else fabric_of_device(typed)
-    return find_file(machine or path_or_name, "fabric", shipped_folder(), listing)
+    if not exists(typed):
+        typed = fabric_of_device(typed) or typed
+    return find_file(typed, "fabric", shipped_folder(), listing)
 
 
 def find_file(
@@ -85,10 +85,13 @@ def find_file(
     if typed.isdecimal() and noun == "fabric":
         factor = argument_text("factor", typed)
         hint = f"the factor between sizes is {factor} here, unlike in nccl-tests;"
-    device = bundled_for(stem.upper()) if noun == "fabric" else None
-    if device is not None and not device.differs:
-        hint = f"the shipped machine with such a device is {device.fabric};"
-    fix = f"{hint} {listing or 'shipped: ' + ', '.join(shipped)}".strip()
+    if noun == "fabric":
+        device = bundled_for(stem.upper())
+        if device is not None and not device.differs:
+            hint = f"the shipped machine with such a device is {device.fabric};"
+    if not listing:
+        listing = f"shipped: {', '.join(shipped)}"
+    fix = f"{hint} {listing}".strip()
     raise ColltoolError(f"no file and no shipped {noun} is called {quote(typed)}", fix=fix)
 
 
@@ -118,8 +121,11 @@ def load_fabric(
     if machine is None and isinstance(fabric, str | os.PathLike):
         file, name = find_fabric(fabric)
         # a shipped one has its file elsewhere than its name says
-        machine = machine_file_of(file) if file == name else None
-    return loaded if machine is None else on_machine(loaded, machine)
+        if file == name:
+            machine = machine_file_of(file)
+    if machine is None:
+        return loaded
+    return on_machine(loaded, machine)
 
 
 def _stated(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
@@ -132,10 +138,13 @@ def _stated(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
         own += resized(_load(typed.name, ()), typed.nodes)
     if typed.per_rack is not None:
         own += with_per_rack(_load(typed.name, ()), typed.per_rack)
-    if isinstance(overrides, Mapping):
-        stated = (option.partition("=") for option in own)
-        return typed.name, {**overrides, **{key: value for key, _, value in stated}}
-    return typed.name, [*texts_of(overrides), *own]
+    if not isinstance(overrides, Mapping):
+        return typed.name, [*texts_of(overrides), *own]
+    merged = dict(overrides)
+    for option in own:
+        key, _, value = option.partition("=")
+        merged[key] = value
+    return typed.name, merged
 
 
 def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
@@ -149,15 +158,11 @@ def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
         if texts is not None:
             return _shipped(file, name, texts)
     alone = "like:" not in text  # else another file, which may change, is a part of it
-    if (
-        len(text) <= MAX_CACHED_TEXT
-        and alone
-        and all(isinstance(option, str) for option in overrides)
-    ):
+    are_texts = all(isinstance(option, str) for option in overrides)
+    if len(text) <= MAX_CACHED_TEXT and alone and are_texts:
         return _loaded(text, name, tuple(overrides))
-    return _with_numbers(
-        _of_text(text, file, name, overrides), partial(_read_again, text, file, name)
-    )
+    reading = _of_text(text, file, name, overrides)
+    return _with_numbers(reading, partial(_read_again, text, file, name))
 
 
 def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
@@ -188,8 +193,12 @@ def _texts_of(text: str) -> tuple[str, ...] | None:
     if like is None:
         return None
     file, name = find_fabric(like[1])
-    others = _texts_of(read_text(file, "definition", name)) if _is_shipped(file) else None
-    return None if others is None else (text, *others)
+    if not _is_shipped(file):
+        return None
+    others = _texts_of(read_text(file, "definition", name))
+    if others is None:
+        return None
+    return (text, *others)
 
 
 @lru_cache(maxsize=64)
@@ -213,9 +222,8 @@ def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, An
 
 def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
     """Return a fabric from YAML text; ``name`` is that of the file in errors."""
-    return _with_numbers(
-        read(Fabric, text, name, overrides, SHORTHAND), partial(read_fabric, text, name)
-    )
+    reading = read(Fabric, text, name, overrides, SHORTHAND)
+    return _with_numbers(reading, partial(read_fabric, text, name))
 
 
 def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
@@ -229,9 +237,8 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
         fix = 'give a path, the name of a shipped fabric ("nvl72"), or a mapping'
         if isinstance(fabric, Fabric):
             fix += "; one that is loaded takes other numbers where it is loaded"
-        raise ColltoolError(
-            f"expected a fabric to load, got a {type(fabric).__name__}", argument="fabric", fix=fix
-        )
+        what = f"expected a fabric to load, got a {type(fabric).__name__}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
     file, name = find_fabric(fabric)
     return _of_text(read_text(file, "definition", name), file, name, overrides)
 
@@ -279,8 +286,10 @@ def _merged_with_like(
         fix = "set: {ib.bandwidth: 100GB/s}"
         raise ColltoolError(what, where=source.at(("set",)), fix=fix)
     neighbour = os.path.join(folder, like)
+    if os.path.isfile(neighbour):
+        like = neighbour
     try:
-        file, name = find_fabric(neighbour if os.path.isfile(neighbour) else like)
+        file, name = find_fabric(like)
     except ColltoolError as error:
         raise ColltoolError(error.what, where=where, fix=error.fix) from None
     resolved = os.path.realpath(file)
@@ -291,14 +300,14 @@ def _merged_with_like(
     reading = _reading(text, name, os.path.dirname(file), (), (*seen, resolved))
     reading.result()
     other = reading.data
-    whole = {key: value for key, value in other.items() if key not in _NOT_INHERITED} | data
+    merged = {key: value for key, value in other.items() if key not in _NOT_INHERITED} | data
     if isinstance(data.get("source"), dict) and isinstance(other.get("source"), dict):
-        whole["source"] = other["source"] | data["source"]
+        merged["source"] = other["source"] | data["source"]
     # sizes alone leave it the machine that was measured
     changes_more = any(not key.endswith(".size") for key in changes)
     if "device" in data or "tiers" in data or changes_more:
-        whole.setdefault("measured_on", other["name"])
-    source = _with_outer_tiers(source._replace(data=whole), other["tiers"])
+        merged.setdefault("measured_on", other["name"])
+    source = _with_outer_tiers(source._replace(data=merged), other["tiers"])
     _drop_sources(source.data, changes)
     stated = [Requested(source.at(("set", key)), key, value) for key, value in changes.items()]
     return source, stated
@@ -374,48 +383,3 @@ def _checked(reading: Reading[Fabric]) -> Fabric:
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
     return reading.result()
-
-
-_PRICE_SHORTHAND = Shorthand(example="switch=30000")
-_CURRENCY = argument_text("overrides", ["currency=USD"])
-
-
-def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
-    """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the
-    overrides only."""
-    content: str | Mapping[str, Any] = {}
-    name = ""
-    if isinstance(prices, Mapping):
-        content = _inner(prices, "prices", prices)
-    elif isinstance(prices, str | os.PathLike):
-        file, name = find_fabric(prices)
-        content = read_text(file, "definition", name)
-        source, problems = scan(content, name)
-        inner = source.data if problems else _inner(source.data, name, prices)
-        # prices by themselves are read from their text, whose errors have places
-        if inner is not source.data:
-            content = inner
-    elif prices is not None:
-        raise ColltoolError(
-            f"expected prices, got a {type(prices).__name__}",
-            argument="prices",
-            fix='give a file, or a mapping such as {"currency": "USD", "switch": 30000}',
-        )
-    return read(Prices, content, name, overrides, _PRICE_SHORTHAND).result()
-
-
-def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:
-    """The prices in a fabric or under the only key ``prices``; a mapping of prices as it is."""
-    if list(data) == ["prices"] and isinstance(data["prices"], Mapping):
-        inner: Mapping[str, Any] = data["prices"]
-        return inner
-    if "name" not in data:  # as every fabric has; both may have tiers
-        return data
-    found: Mapping[str, Any] | None = fabric_data(source).get("prices")
-    if not found:
-        raise ColltoolError(
-            "is a fabric without prices",
-            where=name,
-            fix=f"give a file with prices, or {_CURRENCY} and more",
-        )
-    return found

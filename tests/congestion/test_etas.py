@@ -11,7 +11,7 @@ import pytest
 from colltool.base.errors import ColltoolError
 from colltool.congestion.baseline import Baseline
 from colltool.congestion.contention import MAX_ETA_ALPHA, GroupSlowdowns, TierEta, etas
-from colltool.congestion.jobs import GroupLayout
+from colltool.congestion.layout_groups import GroupLayout
 from colltool.congestion.loads import link_models
 from tests import small
 

@@ -10,7 +10,7 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.congestion.jobs import GroupLayout, Layout
+from colltool.congestion.layout_groups import GroupLayout, Layout
 from tests import small
 from tests.wiring import on
 

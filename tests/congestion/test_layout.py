@@ -10,8 +10,8 @@ from swept import swept
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import A2A, AG, AR
 from colltool.congestion.layout import Layout, load_layout, pattern_layout, read_layout
+from colltool.congestion.matrix_file import load_matrix, read_matrix
 from colltool.congestion.patterns import MapPattern, Pattern, expand_map
-from colltool.congestion.skew import load_matrix, read_matrix
 from colltool.definitions.source import MAX_ERRORS
 from colltool.fabric.load import load_fabric, read_fabric
 

@@ -15,7 +15,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import P2P, Primitive
 from colltool.congestion.contention import Contention
-from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
+from colltool.congestion.jobs import JobDefaults, jobs_of
+from colltool.congestion.layout_groups import GroupLayout, Layout
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic_by_formula import modelled
 from colltool.fabric.model import Fabric

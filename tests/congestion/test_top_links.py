@@ -6,7 +6,7 @@ from __future__ import annotations
 import colltool
 from colltool.base.primitives import P2P
 from colltool.congestion.heat import CELLS, HOTTEST
-from colltool.congestion.jobs import GroupLayout, Layout
+from colltool.congestion.layout_groups import GroupLayout, Layout
 from tests import small
 
 

@@ -17,7 +17,8 @@ from colltool.algorithms.executor import run
 from colltool.algorithms.program import Step, program_maker
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS, Primitive
-from colltool.congestion.jobs import GroupLayout, JobDefaults, Layout, jobs_of
+from colltool.congestion.jobs import JobDefaults, jobs_of
+from colltool.congestion.layout_groups import GroupLayout, Layout
 from colltool.congestion.skew import Skew
 from colltool.congestion.traffic import (
     MOST_MESSAGES,

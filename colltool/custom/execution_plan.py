@@ -1,0 +1,120 @@
+"""An execution plan of MSCCL++ in memory: its operations (:class:`PlanOp`) and the places they move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+from colltool.base.errors import ColltoolError
+from colltool.custom.schedule import MOST_MOVES
+
+MOST_STEPS = 200_000  # of all threadblocks: what is executed in seconds
+# Operations by what they do: copy their source, or add up their sources, to all targets.
+COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt", "gstore"))
+SUMS = frozenset(("re", "rre", "rres", "res", "repkt", "respkt", "recspkt", "recpkt", "glres"))
+# The language joins several of them to one: the n-th source goes to the n-th target.
+PAIRED = frozenset(("put", "pws", "pwsf", "get", "ppkt"))
+SIGNALS = frozenset(("signal", "rlxsignal", "pws", "pwsf"))
+WAITS = frozenset(("wait", "rlxwait"))
+SEMAPHORES = frozenset(("sem_acquire", "sem_release"))
+NOTHING = frozenset(("nop", "flush"))
+# They wait for packets in their sources in scratch.
+PACKETS = frozenset(("upkt", "rppkt", "repkt", "respkt", "recspkt", "recpkt"))
+# A pipeline does not cut them.
+UNCUT = PACKETS | {"ppkt", "cpkt"}
+IN_SWITCH = frozenset(("glres", "gstore"))
+SWITCH = "switch"
+PIPELINE = "pipeline"
+NAMES = COPIES | SUMS | SIGNALS | WAITS | SEMAPHORES | NOTHING | {"barrier"}
+
+Chunks = int | Fraction
+
+
+class PlanPlace(NamedTuple):
+    """Consecutive chunks of a buffer, maybe a peer's."""
+
+    rank: int
+    buffer: str
+    first: Chunks
+    chunks: Chunks
+
+    def part(self, begin: Chunks, end: Chunks) -> PlanPlace:
+        """Return the chunks from ``begin`` to ``end`` of this place."""
+        return PlanPlace(self.rank, self.buffer, self.first + begin, end - begin)
+
+
+class PlanOp(NamedTuple):
+    """An operation.
+
+    ``channels``: the peer and the number of the channel to it; ``number``: that of a barrier, and
+    ``members`` how many threadblocks it is for; ``semaphores``: their numbers; ``group``: what the
+    threadblocks of a group have in common, and which part is this one's.
+    """
+
+    name: str
+    sources: tuple[PlanPlace, ...]
+    targets: tuple[PlanPlace, ...]
+    channels: tuple[tuple[int, int], ...]
+    number: int
+    members: int
+    semaphores: tuple[int, ...]
+    group: tuple[str, int] | None
+    where: str
+
+
+class ExecutionPlan(NamedTuple):
+    """A plan in equal parts of chunks.
+
+    ``parts``: how many parts a chunk is cut into, so that every place is a whole number of them;
+    ``sizes``: parts by rank and buffer; ``blocks``: the rank and the operations of each threadblock;
+    ``semaphores``: what each of a rank begins with.
+    """
+
+    parts: int
+    sizes: dict[tuple[int, str], int]
+    blocks: list[tuple[int, list[PlanOp]]]
+    semaphores: dict[tuple[int, int], int]
+    file: str
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether threadblocks share an operation."""
+        return any(op.group for op in self.ops())
+
+    def names(self) -> set[str]:
+        """Return the names of the operations that there are."""
+        return {op.name for op in self.ops()}
+
+    def ops(self) -> Iterator[PlanOp]:
+        """Yield the operations of all threadblocks."""
+        for _, ops in self.blocks:
+            yield from ops
+
+
+def in_parts(plan: ExecutionPlan, sizes: dict[tuple[int, str], Chunks]) -> ExecutionPlan:
+    """Return the plan with all places and sizes in parts of chunks."""
+    moves = 0
+    blocks = []
+    for rank, ops in plan.blocks:
+        scaled = []
+        for op in ops:
+            sources = tuple(_scaled(place, plan.parts) for place in op.sources)
+            targets = tuple(_scaled(place, plan.parts) for place in op.targets)
+            moves += sum(int(place.chunks) for place in (*sources, *targets))
+            if moves > MOST_MOVES:
+                raise too_long(plan.file)
+            scaled.append(op._replace(sources=sources, targets=targets))
+        blocks.append((rank, scaled))
+    whole = {key: int(value) * plan.parts for key, value in sizes.items()}
+    return plan._replace(sizes=whole, blocks=blocks)
+
+
+def _scaled(place: PlanPlace, parts: int) -> PlanPlace:
+    first = int(place.first * parts)
+    return PlanPlace(place.rank, place.buffer, first, int(place.chunks * parts))
+
+
+def too_long(file: str) -> ColltoolError:
+    what = f"more than {MOST_STEPS} operations, or {MOST_MOVES} chunks moved, are not followed"
+    return ColltoolError(what, where=file, fix="fewer threadblocks or chunks")
