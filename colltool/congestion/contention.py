@@ -134,6 +134,16 @@ class _GroupPeaks:
         self.busiest = np.zeros((groups, 3), dtype=SMALL)
 
     def add(self, loads: ClassTotals) -> None:
+        """Add a class of resources.
+
+        Its arrays have an element for each resource and group that loads it. Where group 0 loads
+        resources 3 and 4, and group 1 resource 4::
+
+            pairs.resource  3  4  4
+            group           0  0  1
+            load            8  9  9    bytes of all groups there
+            most            9  9       of each group: resource 4 is the busiest of both
+        """
         capacity_Bps = loads.kind.capacity_Bps
         group = loads.pairs.group.astype(np.intp)  # ufunc.at is fast with it
         np.maximum.at(self.alone_s, group, loads.pairs.load / capacity_Bps)
@@ -141,18 +151,18 @@ class _GroupPeaks:
         most = np.zeros(self.groups)
         np.maximum.at(most, group, load)
         most_s = most / capacity_Bps
-        used = np.bincount(group, minlength=self.groups)
-        mean_s = np.bincount(group, load / capacity_Bps, self.groups) / np.maximum(used, 1)
-        # in reverse, so that the first resource is written last
+        resources = np.bincount(group, minlength=self.groups)
+        mean_s = np.bincount(group, load / capacity_Bps, self.groups) / np.maximum(resources, 1)
+        # in reverse, so that of equal ones the first is written last
         top = np.flatnonzero(load == most[group])[::-1]
-        first = np.zeros(self.groups, dtype=SMALL)
-        first[group[top]] = loads.pairs.resource[top]
+        busiest = np.zeros(self.groups, dtype=SMALL)
+        busiest[group[top]] = loads.pairs.resource[top]
         busier = np.flatnonzero(most_s > self.busiest_s * (1 + _TIE))
         self.busiest_s[busier] = most_s[busier]
         self.mean_s[busier] = mean_s[busier]
         self.busiest[busier, 0] = loads.tier
         self.busiest[busier, 1] = loads.class_number
-        self.busiest[busier, 2] = first[busier]
+        self.busiest[busier, 2] = busiest[busier]
 
 
 class GroupCosts(LazyRecords[GroupCost]):

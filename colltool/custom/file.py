@@ -44,7 +44,9 @@ from colltool.definitions.reader import Reading, read
 from colltool.definitions.source import KeyPath
 
 FORM = "colltool.algorithm/1"
+# 0>1:0-3,6+
 _SEND = re.compile(r"(\d{1,7})>(\d{1,7}):([\d,-]{1,200000})(\+?)")
+# a chunk, 6, or a range of chunks, 0-3
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _EXAMPLE = (
     "write 0>1:2 (chunk 2 from rank 0 to rank 1), 0>1:0-3+ to add, or {src: 0, dst: 1, chunk: 2}"

@@ -15,6 +15,7 @@ from colltool.fabric.model import Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.wires import GraphWires
 
+# a rank, 3, or the link of two, 0-1
 _PART = re.compile(r"(\d{1,8})(?:-(\d{1,8}))?")
 # Keys of a tier that mean the same on a graph.
 _KEYS_KEPT = (
@@ -47,8 +48,8 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
             tiers, or ranks at switches, which have no links among them.
     """
     ranks, links = _parts(failed)
-    tier, *others = load_fabric(data).tiers
-    if others:
+    tier, *outer = load_fabric(data).tiers
+    if outer:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
         raise _error(what, "start from a fabric of that tier alone")
     kind = capabilities_of(tier)
@@ -100,11 +101,12 @@ def _check_parts_exist(
             raise _error(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
     for link in links:
         if link not in found:
-            first = link[0]
-            ends = [sum(pair) - first for pair in found if first in pair]
+            rank, other = link
+            # the other end of each of its links
+            ends = [sum(pair) - rank for pair in found if rank in pair]
             neighbours = ", ".join(map(str, sorted(ends))) or "nobody"
-            what = f"there is no link {first}-{link[1]}"
-            raise _error(what, f"rank {first} has links to {neighbours}")
+            what = f"there is no link {rank}-{other}"
+            raise _error(what, f"rank {rank} has links to {neighbours}")
 
 
 def _error(what: str, fix: str) -> ColltoolError:

@@ -16,9 +16,9 @@ from colltool.fabric.values import Place, numbers_of, values_of
 # Default ranges. Latencies are rarely known to a factor of two, contention to no better than 20%
 # (Collectives Explainer Series 05 section 7), rates but for encoding and headers.
 USUAL = ("alpha=2x", "eta.beta=20%", "bandwidth=10%")
-_FACTOR = re.compile(r"(\d+\.?\d*)x")
-_SHARE = re.compile(r"(\d+\.?\d*)%")
-_RANGE = re.compile(r"([^:]+):([^:]+)")
+_FACTOR = re.compile(r"(\d+\.?\d*)x")  # 2x
+_SHARE = re.compile(r"(\d+\.?\d*)%")  # 20%
+_RANGE = re.compile(r"([^:]+):([^:]+)")  # 0.6:0.9, 1us:5us
 # Parts of a tier whose numbers have the names of the tier's own: ``alpha`` also means theirs.
 _PARTS_WITH_SAME_NAMES = frozenset({"levels", "in_network"})
 # Names that a factor or share of a name also covers: every latency, every rate of a wire, every
@@ -35,15 +35,15 @@ _PARSERS: dict[str, Callable[[str], float]] = {
     **dict.fromkeys(("bandwidth", "local_copy", "trunk"), parse_rate),
 }
 
-_RATIO = (1.0, inf)
-_PART = (1e-6, 1.0)
+_ONE_OR_MORE = (1.0, inf)
+_A_SHARE = (1e-6, 1.0)
 # What the file format allows; anything else is at least 0.
 _BOUNDS = {
-    "eta.alpha": _RATIO,
-    "eta.beta": _PART,
-    "eta_beta": _PART,
-    "oversubscription": _RATIO,
-    "uplinks": _RATIO,
+    "eta.alpha": _ONE_OR_MORE,
+    "eta.beta": _A_SHARE,
+    "eta_beta": _A_SHARE,
+    "oversubscription": _ONE_OR_MORE,
+    "uplinks": _ONE_OR_MORE,
 }
 
 
@@ -146,7 +146,11 @@ def ranges_of(
 
 def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
     """Whether a typed key names the number with this key; with ``alike`` also by
-    :data:`_ALIKE`."""
+    :data:`_ALIKE`.
+
+    ``alpha`` and ``ib.alpha`` mean ``ib.alpha`` and, as levels have the tier's own names,
+    ``ib.levels.leaf.alpha``; neither means ``ib.eta.alpha``.
+    """
     if typed == key:
         return True
     steps = key.split(".")

@@ -25,8 +25,8 @@ ETAS = {
 }
 
 _FIELDS = ("NAME", "TOPOLOGY", "SIZE", "BANDWIDTH", "ALPHA")
-_WHOLE = re.compile(r"\d{1,8}")
-_RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")
+_WHOLE = re.compile(r"\d{1,8}")  # 32
+_RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")  # 1.5
 
 
 def tier_of_line(text: str) -> dict[str, Any]:

@@ -29,7 +29,11 @@ MOST_CACHED_STEPS = 128
 
 
 class _GroupTraffic(NamedTuple):
-    """Bytes that a step sends, by switch and group, for the n groups that send or receive."""
+    """Bytes that a step sends, by switch and group, for the n groups that send or receive.
+
+    If switch 1 of group 0 sends 8 bytes to switch 2 of group 5, and nothing else is sent, ``groups``
+    is (0, 5), and ``out[0, 1, 1]`` and ``into[1, 2, 0]`` are 8.
+    """
 
     groups: Indices  # their numbers, shape (n,)
     out: Floats  # from each switch to each other group, shape (n, a, n)
@@ -38,7 +42,11 @@ class _GroupTraffic(NamedTuple):
 
 
 class _PathLoads(NamedTuple):
-    """Bytes on each part of the paths, for g groups of a switches with k gateways."""
+    """Bytes on each part of the paths, for g groups of a switches with k gateways.
+
+    On its way to group 5 such a message loads ``out[0, 1, k]`` of the gateway k whose cable leads there,
+    ``between[0, 5]``, and ``into[5, 2, k]`` of the gateway at which the cable ends.
+    """
 
     out: Floats  # from each switch to each gateway of its group, shape (g, a, k)
     into: Floats  # to each switch from each gateway of its group, shape (g, a, k)
@@ -109,7 +117,7 @@ class DragonflyRouter(Router):
             return f"group {group} leaf {a} -> spine {b}"
         return f"group {group} spine {b} -> leaf {a}"
 
-    # Message by message.
+    # Message by message: from switch i of group a to switch j of group b, each an array of shape (m,).
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
         if self._detours(src, dst):
@@ -231,8 +239,8 @@ class DragonflyRouter(Router):
         *,
         out: bool,
     ) -> LinkUse:
-        """The link from a switch to a gateway of its group (``out``) or back. None where the switch
-        is that gateway."""
+        """The link from a switch to a gateway of its group (``out``) or back; messages whose switch is
+        that gateway use none."""
         wires = self.wired
         if wires.spines:
             link = (group * wires.switches + switch) * wires.spines + gateway

@@ -115,7 +115,11 @@ class LatticeLinks(LinkModel):
 
         Message m loads the places ``first[m]`` up to ``after[m]`` (exclusive, with wraparound) of
         the line that begins at node ``origin[m]`` with ``size[m]``. It is added as a difference
-        array: plus at the first place, minus after the last, then a running sum along the line.
+        array: plus at the first place, minus after the last, then a running sum along the line. On a
+        line of 5, 8 bytes over places 1 and 2, and 2 bytes over 4 and, wrapped, 0::
+
+            steps    2   8-2  0   -8   2
+            loads    2    8   8    0   2
         """
         places = self.sizes[axis]
         stride = self.strides[axis]

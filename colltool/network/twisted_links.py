@@ -20,7 +20,8 @@ from colltool.network.twisted import ranks_at
 
 
 class _ShortestPaths(NamedTuple):
-    """The shortest paths from rank 0 to every rank, as signed links along each axis."""
+    """The shortest paths from rank 0 to every rank, as signed links along each axis: (1, -2) is one
+    link up the first axis and two down the second."""
 
     links: Indices  # shape (paths, N, axes); rows from a rank's count on are unused
     counts: Indices  # paths to each rank, shape (N,)
@@ -39,7 +40,7 @@ def _shortest_paths(axes: tuple[Axis, ...]) -> _ShortestPaths:
     kept = np.flatnonzero(length == shortest[ends])
     kept = kept[np.argsort(ends[kept], kind="stable")]
     count = np.bincount(ends[kept], minlength=ranks)
-    # The index of each walk among those to the same rank.
+    # The index of each walk among those to the same rank: 0 1 0 0 1 2 of ranks with 2, 1 and 3 walks.
     number = np.arange(len(kept)) - np.repeat(np.cumsum(count) - count, count)
     links = np.zeros((count.max(), ranks, len(axes)), dtype=np.int64)
     links[number, ends[kept]] = walks[kept]

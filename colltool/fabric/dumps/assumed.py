@@ -21,38 +21,39 @@ def assumed_of_node(
     node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, body: dict[str, Any]
 ) -> list[str]:
     """Return what neither the dumps nor the user told, what matters most first."""
-    first, *others = fabric_data(base.fabric)["tiers"]
-    found = []
+    scale_up, *others = fabric_data(base.fabric)["tiers"]
+    assumed = []
     usual = _usual_links(node)
     joined = bool(node.pairs) or any(node.to_switch)
     # links that are down, or that a virtual machine hides
     if usual is not None and not joined:
-        found.append(
-            said("no-nvlink", model=node.model, links=usual),
-        )
-    stand_ins = {base.fabric: None}
+        assumed.append(said("no-nvlink", model=node.model, links=usual))
+    stand_ins = [base.fabric]
     is_like = "like" in body
     outer = dumps.outer()
     if is_like and others:
         outer = StandIn(base.fabric, others[-1])
     if dumps.has_network or (is_like and others and dumps.size > 1):
-        found += assumed_of_network(dumps, outer)
-        stand_ins[outer.fabric] = None
-    found += node.assumed
+        assumed += assumed_of_network(dumps, outer)
+        stand_ins.append(outer.fabric)
+    assumed += node.assumed
     if node.has_links:
-        found += _assumed_of_links(node, base)
+        assumed += _assumed_of_links(node, base)
     else:
-        found.append(
-            said("links-of", key=first["name"], fabric=base.fabric),
-        )
+        assumed.append(said("links-of", key=scale_up["name"], fabric=base.fabric))
     # links of a rack join several hosts, of which one was dumped
-    if is_like and node.hosts == 1 and first.get("size", 1) > _MOST_OF_A_HOST:
+    if is_like and node.hosts == 1 and scale_up.get("size", 1) > _MOST_OF_A_HOST:
         count = len(node.accelerators)
-        found.append(
-            said("one-host", key=first["name"], count=count, fabric=base.fabric),
+        assumed.append(
+            said(
+                "one-host",
+                key=scale_up["name"],
+                count=count,
+                fabric=base.fabric,
+            )
         )
-    found.append(said("stand-in", fabrics=" and ".join(stand_ins)))
-    return found
+    assumed.append(said("stand-in", fabrics=" and ".join(dict.fromkeys(stand_ins))))
+    return assumed
 
 
 def assumed_of_network(dumps: DumpedMachine, outer: StandIn) -> list[str]:
@@ -62,22 +63,28 @@ def assumed_of_network(dumps: DumpedMachine, outer: StandIn) -> list[str]:
     found = []
     rate = dumps.rate()
     if rate is None:
-        found.append(
-            said("network-of", key=key, fabric=fabric),
-        )
+        found.append(said("network-of", key=key, fabric=fabric))
     elif rate.assumed:
-        found.append(
-            said("rate", key=key, what=rate.assumed),
-        )
+        found.append(said("rate", key=key, what=rate.assumed))
     own = str(outer.tier.get("medium", outer.tier["name"]))
     medium = _MEDIUM_NAMES.get(own, own)
     if not dumps.medium:
         found.append(
-            said("medium-unknown", key=key, medium=medium, fabric=fabric),
+            said(
+                "medium-unknown",
+                key=key,
+                medium=medium,
+                fabric=fabric,
+            )
         )
     elif (dumps.medium, own) == ("roce", "ib"):
         found.append(
-            said("medium-unlike", key=key, medium=medium, fabric=fabric),
+            said(
+                "medium-unlike",
+                key=key,
+                medium=medium,
+                fabric=fabric,
+            )
         )
     if dumps.network is not None:
         found += dumps.network.assumed
@@ -90,13 +97,7 @@ def _assumed_of_links(node: NodeDump, base: DeviceMatch) -> list[str]:
     rate = link_rate(node, innermost, base.fabric)
     if rate is None or not rate.assumed:
         return []
-    return [
-        said(
-            "rate",
-            key=innermost.link,
-            what=rate.assumed,
-        )
-    ]
+    return [said("rate", key=innermost.link, what=rate.assumed)]
 
 
 def _usual_links(node: NodeDump) -> int | None:

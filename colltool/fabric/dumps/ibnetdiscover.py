@@ -34,14 +34,18 @@ LANE_GBPS = {
     "XDR": 200.0,
 }
 
+# Switch  65 "S-b8599f0300a1b2c3"  # "MF0;leaf1:MQM9700/U1" enhanced port 0 base lid 3
 _RECORD = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,5})\s+"([^"]{1,64})"\s*(?:#\s*"([^"]*)")?')
+# [1]  "H-b8599f0300d4e5f6"[1](b8599f0300d4e5f6)  # "node07 mlx5_0" lid 12 4xNDR
 _CABLE = re.compile(
     r'\[(\d{1,5})\](?:\[ext \d+\])?(?:\(\w+\))?\s+"([^"]{1,64})"\[(\d{1,5})\](?:\[ext'
     r" \d+\])?(?:\(\w+\))?\s*(?:#(.*))?"
 )
 _RATE = re.compile(r"\b(\d{1,2})x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
 _QUOTED = re.compile(r'"([^"]*)"')
+# what follows the host in a description: node07 HCA-1, node07 mlx5_3
 _ADAPTER = re.compile(r"\s+(?:HCA-\d+|(?:mlx|hfi|bnxt|ib|qib|mthca|ocrdma|irdma)\S*)$")
+# descriptions that name no host: MT4129 ConnectX7 Mellanox Technologies
 _NAMELESS = re.compile(r"MT\d{4,}|Mellanox Technologies|InfiniHost")
 _AGGREGATION = "Aggregation Node"
 
@@ -132,20 +136,20 @@ def _wiring(subnet: _Subnet, name: str) -> Wiring:
         # a port cabled to itself
         if len(cable) != 2:
             continue
-        # GUIDs of hosts begin with H-, of switches with S-: a host comes first
-        (first, _), (switch, _) = sorted(cable)
+        # GUIDs of hosts begin with H-, of switches with S-: the lower end may be either
+        (lower, _), (switch, _) = sorted(cable)
         if switch not in ports:
             continue
         rate_Bps = (gbps or usual) * 1e9 / 8
-        description = subnet.described.get(first, "")
+        description = subnet.described.get(lower, "")
         if _AGGREGATION in description:
             # inside the switch, behind a port that has no socket
             ports[switch] -= 1
             reduces = True
-        elif first in ports:
-            cables.append((first, switch, rate_Bps))
+        elif lower in ports:
+            cables.append((lower, switch, rate_Bps))
         else:
-            hosts.setdefault(_host(first, description), []).append((switch, rate_Bps))
+            hosts.setdefault(_host(lower, description), []).append((switch, rate_Bps))
     return Wiring(
         file=name,
         tool=TOOL,

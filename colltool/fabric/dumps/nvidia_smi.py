@@ -37,8 +37,11 @@ _DISTANCES = {
     "PHB": NicDistance.CPU,
     "NODE": NicDistance.CPU,
 }
+# the head of a column: GPU0, NIC3, mlx5_0, roceP2p1s0
 _DEVICE = re.compile(r"GPU\d+|NIC\d+|[a-z][\w.-]*_\w+|(?:roce|ib|rdma)\w+")
+# heads whose tabs are lost: GPU0GPU1mlx5_0mlx5_1CPU Affinity
 _GLUED = re.compile(r"(?:GPU|NIC)\d+?(?=GPU|NIC|CPU|mlx|\W|$)|mlx\d_\w+?(?=mlx|CPU|\W|$)")
+# "  NIC0: mlx5_0"
 _LEGEND = re.compile(r"\s*(NIC\d+):\s+(\S+)\s*$")
 # Cores of Grace: the CPUs of each GPU are 0-71 or 72-143.
 _GRACE_CORES = 72
@@ -214,11 +217,11 @@ def _fitting(gpus: int, links: int, *, grace: bool) -> tuple[str, ...]:
 def _pairs(name: str, gpus: list[str], rows: dict[str, dict[str, str]]) -> dict[Pair, int]:
     """NVLinks between two GPUs, by their positions."""
     pairs: dict[Pair, int] = {}
-    for (low, first), (high, second) in combinations(enumerate(gpus), 2):
-        link = rows[first][second]
-        back = rows[second][first]
+    for (low, gpu), (high, other) in combinations(enumerate(gpus), 2):
+        link = rows[gpu][other]
+        back = rows[other][gpu]
         if link != back:
-            what = f"{first} and {second} are joined by {link} and by {back}"
+            what = f"{gpu} and {other} are joined by {link} and by {back}"
             raise ColltoolError(what, where=name, fix=_FIX)
         if link.startswith("NV"):
             pairs[low, high] = int(link[2:])

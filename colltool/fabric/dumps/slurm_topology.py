@@ -24,14 +24,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil, prod
 from statistics import median_high
 from typing import Any
 
 from colltool.base.errors import ColltoolError, ManyErrors, clipped, quote
 from colltool.base.files import AnyPath, read_text
-from colltool.definitions.source import scan
+from colltool.definitions.source import scan, value_at
 from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel
 
 TOOL = "Slurm topology"
@@ -41,6 +41,7 @@ MAX_LEVELS = 8
 _FIX = "give topology.conf or topology.yaml of Slurm, or what topograph wrote"
 _BY_HAND = "describe it by hand: colltool fabric init, colltool guide fabrics"
 
+# SwitchName=leaf1 Nodes=n[001-016]
 _CONF_LINE = re.compile(r"^\s*(?:SwitchName|BlockName)\s*=", re.IGNORECASE | re.MULTILINE)
 _CONFIG_MAP = re.compile(r"^kind:\s*ConfigMap\b", re.MULTILINE)
 _KEY = re.compile(r"(\w+)=(\S*)")
@@ -123,18 +124,16 @@ def _expanded(tree: _SlurmTree, text: str) -> list[str]:
 
 
 def _names(tree: _SlurmTree, item: str) -> list[str]:
-    """The names that ranges in brackets stand for, with the zeros of their first ends."""
+    """The names that ranges in brackets stand for, with the zeros of their first ends: ``n[08-10]`` is
+    n08, n09 and n10."""
+    # texts and ranges in turn: "rack", "1-2", "n", "1-4", ""
     parts = _RANGES.split(item)
-    choices = [list(_numbers(tree, text)) for text in parts[1::2]]
+    choices = [[text] for text in parts]
+    for index in range(1, len(parts), 2):
+        choices[index] = list(_numbers(tree, parts[index]))
     if prod(map(len, choices)) > MAX_NODES:
         raise tree.too_many()
-    found = [parts[0]]
-    for numbers, rest in zip(choices, parts[2::2], strict=True):
-        longer = []
-        for start in found:
-            longer += [f"{start}{number}{rest}" for number in numbers]
-        found = longer
-    return found
+    return list(map("".join, product(*choices)))
 
 
 def _numbers(tree: _SlurmTree, text: str) -> Iterator[str]:
@@ -142,11 +141,11 @@ def _numbers(tree: _SlurmTree, text: str) -> Iterator[str]:
         found = _RANGE.fullmatch(part)
         if found is None:
             raise tree.refuse(f"{quote(part)} is no range of numbers")
-        first = int(found[1])
-        last = int(found[2] or first)
-        if last - first > MAX_NODES:
+        start = int(found[1])
+        end = int(found[2] or start)
+        if end - start > MAX_NODES:
             raise tree.too_many()
-        for number in range(first, last + 1):
+        for number in range(start, end + 1):
             yield f"{number:0{len(found[1])}d}"
 
 
@@ -205,23 +204,20 @@ def _read_topologies(tree: _SlurmTree, topologies: list[Any]) -> None:
     if topology is None:
         fix = "give one with tree or block: a flat topology states no network"
         raise tree.refuse("has no topology with tree or block", fix)
-    tree.blocks = "tree" not in topology
+    # a topology has one of the two
     kind = "tree"
     key = "switch"
-    listed = "switches"
-    # a topology has one of the two
-    if tree.blocks:
+    plural = "switches"
+    if "tree" not in topology:
+        tree.blocks = True
         kind = "block"
         key = "block"
-        listed = "blocks"
-    body = topology[kind]
-    items = None
-    if isinstance(body, dict):
-        items = body.get(listed)
+        plural = "blocks"
+    items = value_at((kind, plural), topology)
     if not isinstance(items, list):
-        raise tree.refuse(f"expected a list {listed} in {kind}, got {quote(items)}")
+        raise tree.refuse(f"expected a list {plural} in {kind}, got {quote(items)}")
     for item in items:
-        if not isinstance(item, dict) or not isinstance(item.get(key), str | int):
+        if not isinstance(value_at((key,), item), str | int):
             raise tree.refuse(f"expected a mapping with {key}, got {quote(item)}")
         children = _listed(tree, item, "children")
         tree.add(str(item[key]), children, _listed(tree, item, "nodes"))
@@ -229,14 +225,14 @@ def _read_topologies(tree: _SlurmTree, topologies: list[Any]) -> None:
 
 def _default_topology(topologies: list[Any]) -> Data | None:
     """The default of the cluster, else the first, of those that state a network."""
-    first = None
+    usable = None
     for topology in topologies:
         if not isinstance(topology, dict) or not {"tree", "block"} & topology.keys():
             continue
         if topology.get("cluster_default") is True:
             return topology
-        first = first or topology
-    return first
+        usable = usable or topology
+    return usable
 
 
 def _mappings(tree: _SlurmTree, data: Data) -> Iterator[tuple[str, Data]]:

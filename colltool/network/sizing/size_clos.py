@@ -40,7 +40,9 @@ MOST_PORTS = 1024
 
 Hops = Sequence[float | str] | float | str
 
+# 2, 2:1
 _RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?::(\d{1,6}(?:\.\d{1,6})?))?")
+# 48x400Gbps:8x800Gbps
 _PORTS = re.compile(r"(\d{1,4})x([^:]+):(\d{1,4})x([^:]+)")
 _FIX = (
     "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below the top, bottom up:"
