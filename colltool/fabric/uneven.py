@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.definitions.field_types import FieldError
+
+if TYPE_CHECKING:
+    from colltool.fabric.model import Fabric, Tier
 
 # Topologies in which the ranks that a smaller domain lacks take nothing from the others; any other
 # is refused.
@@ -19,45 +22,13 @@ INSIDE = ("star", "full_mesh")
 OUTSIDE = ("star", "clos")
 
 
-class TierLike(Protocol):
-    """What this module reads of a tier."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def topology(self) -> str: ...
-
-    @property
-    def endpoints(self) -> int: ...
-
-    @property
-    def uneven(self) -> tuple[int, ...]: ...
-
-    @property
-    def rail_only(self) -> bool: ...
-
-
-class FabricLike(Protocol):
-    """What this module reads of a fabric."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def tiers(self) -> Sequence[TierLike]: ...
-
-    @property
-    def domains(self) -> tuple[int, ...]: ...
-
-
 def domains_text(domains: Sequence[int]) -> str:
     """Return the sizes of domains as ``64 + 2x72``."""
     counts = Counter(domains).items()
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
 
-def domain_errors(tiers: Sequence[TierLike]) -> Iterator[FieldError]:
+def domain_errors(tiers: Sequence[Tier]) -> Iterator[FieldError]:
     """Yield an error for each tier that cannot list its domains, at its key path."""
     for number, tier in enumerate(tiers):
         if tier.uneven:
@@ -66,7 +37,7 @@ def domain_errors(tiers: Sequence[TierLike]) -> Iterator[FieldError]:
                 yield FieldError(*problem, ("tiers", number, "domains"))
 
 
-def _domains_error(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | None:
+def _domains_error(tiers: Sequence[Tier], number: int) -> tuple[str, str] | None:
     """Why a tier cannot list its domains, and what to write. None if it can."""
     tier = tiers[number]
     if number != 1 or len(tiers) != 2:
@@ -108,7 +79,7 @@ def _domains_error(tiers: Sequence[TierLike], number: int) -> tuple[str, str] | 
     return None
 
 
-def _wrong_topology(tier: TierLike, known: Sequence[str]) -> tuple[str, str] | None:
+def _wrong_topology(tier: Tier, known: Sequence[str]) -> tuple[str, str] | None:
     topology = tier.topology
     if topology in known:
         return None
@@ -119,7 +90,7 @@ def _wrong_topology(tier: TierLike, known: Sequence[str]) -> tuple[str, str] | N
     )
 
 
-def check_even(fabric: FabricLike) -> None:
+def check_even(fabric: Fabric) -> None:
     """Raise an error if domains differ in size, for code that assumes equal ones."""
     if not fabric.domains:
         return
@@ -134,7 +105,7 @@ def check_even(fabric: FabricLike) -> None:
     raise ColltoolError(what, argument="fabric", fix=fix)
 
 
-def even_domains(fabric: FabricLike) -> str:
+def even_domains(fabric: Fabric) -> str:
     """Return the override that leaves each domain as many ranks as the smallest has."""
     fewest = min(fabric.domains)
     sizes = ",".join(str(fewest) for _ in fabric.domains)
