@@ -24,9 +24,10 @@ from colltool.estimate.library_pick import schedule_on
 from colltool.estimate.nccl_hardware import hardware_on
 from colltool.estimate.price import price
 from colltool.fabric.dumps.read import import_dumps
-from colltool.fabric.library_numbers import p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import with_p2p
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import p2p_unknown
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import pick, pieces
 from colltool.libraries.nccl.rules import rules_of

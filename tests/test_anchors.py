@@ -17,7 +17,7 @@ from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import tier_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.network.sizing.size_clos import fat_tree
+from colltool.network.sizing.fat_tree import fat_tree
 
 ANCHORS = yaml.safe_load(
     (Path(__file__).parent / "data" / "anchors.yaml").read_text(encoding="utf-8")

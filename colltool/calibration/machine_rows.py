@@ -21,8 +21,8 @@ from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_pick import with_library_choice
 from colltool.estimate.nccl_hardware import hardware_of
 from colltool.estimate.price import price
-from colltool.fabric.library_numbers import media_of, scope_of
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import media_of, scope_of
 from colltool.libraries.nccl.hardware import ALGORITHMS, PROTOCOLS
 from colltool.libraries.nccl.rules import spec_of
 from colltool.logs.nccl_debug import debug_lines

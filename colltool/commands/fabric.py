@@ -102,7 +102,9 @@ def size_fabric(
     from colltool.fabric.bill import bill_of_plan
     from colltool.fabric.prices_file import load_prices
     from colltool.fabric.results import FabricSized
-    from colltool.network.sizing.size_clos import clos_plan, fat_tree_plan, hops_of
+    from colltool.network.sizing.fat_tree import fat_tree_plan
+    from colltool.network.sizing.size_clos import clos_plan
+    from colltool.network.sizing.typed_hops import hops_of
 
     loaded_prices = None
     if prices is not None or not is_nothing(overrides):

@@ -27,7 +27,6 @@ from colltool.definitions.source import (
 
 # ``KEY=VALUE`` texts, of which a later one wins; or values by key, where a text is parsed as YAML.
 Overrides = Sequence[str] | Mapping[str, Any]
-
 # 8x8x4
 _SHAPE = re.compile("[0-9]+(x[0-9]+)+")
 # Characters of an override that an error repeats.
@@ -65,37 +64,6 @@ class Shorthand(NamedTuple):
     item: str = ""
     example: str = "KEY=VALUE"
     argument: str = "overrides"
-
-
-def texts_of(overrides: Any) -> list[str]:
-    """Overrides that are no mapping as a list; refuses anything but texts."""
-    if overrides is None:
-        return []
-    is_list = isinstance(overrides, Sequence | Set | Iterator)
-    if isinstance(overrides, str | bytes) or not is_list:
-        raise _no_list(overrides)
-    options = list(overrides)
-    for option in options:
-        if not isinstance(option, str):
-            raise _no_list(option)
-    return options
-
-
-def _no_list(found: Any) -> ColltoolError:
-    return ColltoolError(
-        f"expected a list of KEY=VALUE, got {quote(found)}",
-        argument="overrides",
-        fix=f"write {argument_text('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key",
-    )
-
-
-def shape_as_list(value: str) -> str:
-    """Return ``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
-    shape = value.strip()
-    if _SHAPE.fullmatch(shape):
-        sizes = shape.replace("x", ", ")
-        return f"[{sizes}]"
-    return value
 
 
 def requested(overrides: Overrides, argument: str) -> list[Requested]:
@@ -279,6 +247,37 @@ class Setter:
 
     def _error(self, what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=self.where, fix=fix)
+
+
+def texts_of(overrides: Any) -> list[str]:
+    """Overrides that are no mapping as a list; refuses anything but texts."""
+    if overrides is None:
+        return []
+    is_list = isinstance(overrides, Sequence | Set | Iterator)
+    if isinstance(overrides, str | bytes) or not is_list:
+        raise _no_list(overrides)
+    options = list(overrides)
+    for option in options:
+        if not isinstance(option, str):
+            raise _no_list(option)
+    return options
+
+
+def _no_list(found: Any) -> ColltoolError:
+    return ColltoolError(
+        f"expected a list of KEY=VALUE, got {quote(found)}",
+        argument="overrides",
+        fix=f"write {argument_text('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key",
+    )
+
+
+def shape_as_list(value: str) -> str:
+    """Return ``8x8x4`` as the list ``[8, 8, 4]``; anything else as it is."""
+    shape = value.strip()
+    if _SHAPE.fullmatch(shape):
+        sizes = shape.replace("x", ", ")
+        return f"[{sizes}]"
+    return value
 
 
 def _names(items: Any) -> list[str]:

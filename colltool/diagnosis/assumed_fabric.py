@@ -29,9 +29,10 @@ from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import FASTER
 from colltool.estimate.interval import is_network
 from colltool.fabric.bundled_for import CLUSTERS, DeviceMatch
-from colltool.fabric.library_numbers import p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import with_p2p
 from colltool.fabric.load import FabricSource, fabric_data, load_fabric
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import p2p_unknown
 from colltool.fabric.variants import bandwidth_values
 
 

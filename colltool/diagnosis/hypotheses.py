@@ -17,7 +17,7 @@ from colltool.base.statements import Statement, word_table
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
 from colltool.fabric.capabilities import TierCapabilities
-from colltool.fabric.library_numbers import media_of
+from colltool.fabric.tier_media import media_of
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.variants import INNERMOST, scaled_bandwidth, without_in_network
 from colltool.logs.series import LogLibrary, log_library, on_devices

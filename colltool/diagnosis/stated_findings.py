@@ -11,8 +11,8 @@ from colltool.base.statements import NOTHING
 from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Cause, DiagnosisFinding
 from colltool.diagnosis.sentences import statement
-from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import media_of
 from colltool.logs.records import WRONG_NOTES
 from colltool.logs.stated import Kind, StatedLine, wrong_rows
 

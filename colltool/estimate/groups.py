@@ -33,8 +33,8 @@ from colltool.estimate.placement import (
 )
 from colltool.estimate.wired import TierPosition, pairs_at_once
 from colltool.fabric.capabilities import TierCapabilities
-from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_media import scope_of
 from colltool.fabric.topology import capabilities_of, routed
 from colltool.machines.factor import MeasuredMachine
 from colltool.network.group import Group, Topology, sizes_of

@@ -34,9 +34,10 @@ from colltool.estimate.spread import (
     unmeasured,
     with_dials,
 )
-from colltool.fabric.library_numbers import before_overrides, media_of, scope_of
+from colltool.fabric.library_numbers import before_overrides
 from colltool.fabric.media import GENERATIONS, NETWORKS, gpus_of
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_media import media_of, scope_of
 
 SHARE = 0.9
 """Share of measurements that lie inside an interval."""

@@ -14,8 +14,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import SameFabric, place
-from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import scope_of
 from colltool.machines.factor import SIZES, MachineFactor
 
 if TYPE_CHECKING:

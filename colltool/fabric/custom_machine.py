@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from colltool.base.errors import ColltoolError, argument_text, nearest
 from colltool.base.files import MACHINE_SUFFIX, read_text
-from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import media_of
 from colltool.machines.factor import INSIDE, MeasuredMachine
 
 if TYPE_CHECKING:

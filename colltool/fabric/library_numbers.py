@@ -16,9 +16,10 @@ from typing import Any
 from colltool.algorithms.libraries import LibraryName
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency, LibraryFacts
-from colltool.fabric.media import NETWORKS, Medium, gpus_of, medium_of
+from colltool.fabric.media import NETWORKS, gpus_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.prebuilt import built_once
+from colltool.fabric.tier_media import has_gpudirect, media_of
 from colltool.fabric.tier_parts import Protocol
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import (
@@ -29,26 +30,7 @@ from colltool.libraries.numbers import (
     reached_rows,
     tier_library,
 )
-from colltool.machines.factor import INSIDE
 from colltool.machines.shipped import machine_for
-
-
-def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
-    """Return the medium of each tier, innermost first. None where nothing tells.
-
-    Between hosts the default of NCCL and RCCL is InfiniBand, if the name of the tier says nothing
-    and the medium inside is known.
-    """
-    found: list[Medium | None] = []
-    for number, tier in enumerate(fabric.tiers):
-        # a fabric of one Clos tier joins hosts, and what is inside of these is in no tier
-        inside = number == 0 and (len(fabric.tiers) > 1 or capabilities_of(tier).joins != "hosts")
-        device = fabric.device if inside else None
-        medium = medium_of(tier.medium, tier.name, tier.bandwidth, device)
-        if medium is None and number and any(found) and fabric.library_name in ("nccl", "rccl"):
-            medium = Medium("ib", "default")
-        found.append(medium)
-    return tuple(found)
 
 
 def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabric:
@@ -104,29 +86,6 @@ def _known(
             gpus = ()
         known = _through_host_memory(known, before, gpus)
     return _host_limited(known, before)
-
-
-def has_gpudirect(fabric: Fabric) -> bool:
-    """Whether NICs reach the GPUs' memory: as the file says, else wherever no tier is TCP
-    sockets."""
-    facts = fabric.library_facts
-    if facts is not None and facts.gpudirect is not None:
-        return facts.gpudirect
-    return all(medium is None or medium.name != "socket" for medium in media_of(fabric))
-
-
-def p2p_unknown(fabric: Fabric) -> bool:
-    """Whether cards share PCIe slots of a host and nothing says that they reach each other's memory
-    (``library.p2p``).
-
-    Without P2P every byte goes through the host's memory, and eight cards reach a fourteenth of
-    what they reach with it.
-    """
-    facts = fabric.library_facts
-    if facts is None or facts.name not in ("nccl", "rccl") or facts.p2p is not None:
-        return False
-    medium = media_of(fabric)[0]
-    return medium is not None and medium.name.startswith("pcie") and fabric.tiers[0].endpoints > 1
 
 
 def with_p2p(fabric: Fabric, works: bool) -> Fabric:
@@ -260,17 +219,6 @@ def _with_units(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"ranks": entry["ranks"], "size": f"{entry['size']}B", "time": time}
 
 
-def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
-    """Return tiers whose medium was concluded from their name or their device, with the medium, if
-    a library's numbers depend on it."""
-    found = []
-    for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
-        guessed = medium is not None and medium.how != "stated" and medium.name != tier.name
-        if medium is not None and guessed and tier.library is not None:
-            found.append((tier.name, medium.name))
-    return tuple(found)
-
-
 def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fabric:
     """Return the fabric with another library: facts of the hardware stay, numbers measured of the
     former library go.
@@ -319,13 +267,3 @@ def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
         return None
     before, facts = fabric.reload(kept), fabric.library_facts
     return before if facts is None else under_library(before, facts.name, facts.version or "")
-
-
-def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
-    """Return where a group's times were measured: ``inside``, or the outermost medium that it
-    crosses. Empty if that is not known."""
-    if tiers == [fabric.tiers[0].name]:
-        return INSIDE
-    names = [tier.name for tier in fabric.tiers]
-    medium = media_of(fabric)[names.index(tiers[-1])]
-    return "" if medium is None else medium.name

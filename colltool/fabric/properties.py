@@ -18,7 +18,8 @@ from colltool.base.primitives import Primitive
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
-from colltool.network.sizing.size_clos import LEVELS, ClosPlan, FatTree, clos_plan, fat_tree_for
+from colltool.network.sizing.fat_tree import FatTree, fat_tree_for
+from colltool.network.sizing.size_clos import LEVELS, ClosPlan, clos_plan
 from colltool.network.sizing.wiring import Grouping, max_down
 
 

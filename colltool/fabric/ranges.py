@@ -29,11 +29,13 @@ _ALIKE = {
     "eta.beta": frozenset({"eta.beta", "eta_beta"}),
 }
 
+
 # How the ends of a range are parsed, by the name of the number; others are plain numbers.
 _PARSERS: dict[str, Callable[[str], float]] = {
     **dict.fromkeys(("alpha", "alpha_switch", "post", "launch_overhead", "startup"), parse_time),
     **dict.fromkeys(("bandwidth", "local_copy", "trunk"), parse_rate),
 }
+
 
 _ONE_OR_MORE = (1.0, inf)
 _A_SHARE = (1e-6, 1.0)
@@ -69,14 +71,6 @@ class ParameterRange(NamedTuple):
     @property
     def name(self) -> str:
         return _name(list(map(str, self.place)))
-
-
-def _name(parts: Sequence[str]) -> str:
-    """The name of a number, wherever it is: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
-    primitive)."""
-    if parts[-2:-1] == ["eta"]:
-        return f"eta.{parts[-1]}"
-    return "eta_beta" if "eta_beta" in parts[-2:] else parts[-1]
 
 
 def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRange, ...]:
@@ -142,6 +136,14 @@ def ranges_of(
         if number.place[-2:-1] != ("eta_beta",) or number.place[-1] == primitive
     ]
     return tuple(relevant) or found, usual
+
+
+def _name(parts: Sequence[str]) -> str:
+    """The name of a number, wherever it is: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
+    primitive)."""
+    if parts[-2:-1] == ["eta"]:
+        return f"eta.{parts[-1]}"
+    return "eta_beta" if "eta_beta" in parts[-2:] else parts[-1]
 
 
 def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:

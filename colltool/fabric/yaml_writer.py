@@ -19,54 +19,6 @@ _LONGEST_FLOW = 110
 _CUT_LINE = 100
 
 
-class OneLine(dict[str, Any]):
-    """A mapping that is always written on one line."""
-
-
-class _Dumper(yaml.SafeDumper):
-    """Lists indented under their key; no anchors, which the reader refuses."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
-        super().increase_indent(flow, False)
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        return True
-
-
-_Dumper.add_representer(
-    OneLine,
-    lambda dumper, line: dumper.represent_mapping("tag:yaml.org,2002:map", line, flow_style=True),
-)
-# Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789")
-)
-
-
-class _CompactDumper(_Dumper):
-    """Writes short mappings and lists of plain values on one line, as people do."""
-
-    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
-        short = len(str(mapping)) <= _LONGEST_FLOW and "source" not in mapping
-        return super().represent_mapping(tag, mapping, flow_style=flow_style or short)
-
-    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        short = len(str(sequence)) <= _LONGEST_FLOW and not any(
-            isinstance(item, dict) for item in sequence
-        )
-        return super().represent_sequence(tag, sequence, flow_style=short)
-
-
-def compact_yaml(data: dict[str, Any]) -> str:
-    """Data with short mappings and lists on one line."""
-    return _dumped(data, _CompactDumper)
-
-
-def _dumped(data: dict[str, Any], dumper: type[yaml.SafeDumper]) -> str:
-    text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
-    return text
-
-
 def fabric_text(
     data: dict[str, Any], comments: Sequence[str] = (), *, compact: bool = False
 ) -> str:
@@ -89,3 +41,53 @@ def fabric_text(
         more = len(lines) - fitting
         text += f"# ({more} more lines are left out: a file holds at most {limit // 2**20} MiB)\n"
     return text + body
+
+
+def compact_yaml(data: dict[str, Any]) -> str:
+    """Data with short mappings and lists on one line."""
+    return _dumped(data, _CompactDumper)
+
+
+def _dumped(data: dict[str, Any], dumper: type[yaml.SafeDumper]) -> str:
+    text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+class OneLine(dict[str, Any]):
+    """A mapping that is always written on one line."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists indented under their key; no anchors, which the reader refuses."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+_Dumper.add_representer(
+    OneLine,
+    lambda dumper, line: dumper.represent_mapping("tag:yaml.org,2002:map", line, flow_style=True),
+)
+
+
+# Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789")
+)
+
+
+class _CompactDumper(_Dumper):
+    """Writes short mappings and lists of plain values on one line, as people do."""
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
+        short = len(str(mapping)) <= _LONGEST_FLOW and "source" not in mapping
+        return super().represent_mapping(tag, mapping, flow_style=flow_style or short)
+
+    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
+        short = len(str(sequence)) <= _LONGEST_FLOW and not any(
+            isinstance(item, dict) for item in sequence
+        )
+        return super().represent_sequence(tag, sequence, flow_style=short)

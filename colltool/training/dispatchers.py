@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, distinct
-from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import media_of
 from colltool.fabric.topology import capabilities_of
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
 from colltool.training.files import DispatcherName

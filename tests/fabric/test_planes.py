@@ -17,7 +17,7 @@ from colltool.fabric.failures import failures_of
 from colltool.fabric.load import load_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
-from colltool.network.sizing.size_clos import fat_tree
+from colltool.network.sizing.fat_tree import fat_tree
 
 GB = 1e9
 

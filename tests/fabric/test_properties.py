@@ -18,7 +18,7 @@ from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import fabric_facts, tier_facts
 from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
 from colltool.fabric.topology import capabilities_of
-from colltool.network.sizing.size_clos import fat_tree, fat_tree_for
+from colltool.network.sizing.fat_tree import fat_tree, fat_tree_for
 
 FABRICS = Path(__file__).parents[2] / "fabrics"
 

@@ -12,8 +12,9 @@ from swept import swept
 import colltool
 from colltool.base.formatting import format_time
 from colltool.base.primitives import AR
-from colltool.fabric.library_numbers import media_of, p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import with_p2p
 from colltool.fabric.load import shipped_fabrics
+from colltool.fabric.tier_media import media_of, p2p_unknown
 from colltool.libraries.numbers import ProtocolNumbers
 
 MIB = 2**20

@@ -29,9 +29,9 @@ from colltool.fabric.dumps.pci import (
     usual_host,
 )
 from colltool.fabric.dumps.rates import rate_text
-from colltool.fabric.library_numbers import has_gpudirect, media_of
 from colltool.fabric.media import NETWORKS, PER_HOST
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_media import has_gpudirect, media_of
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.libraries.nccl.topology.system_reader import MAX_GPUS

@@ -24,8 +24,8 @@ from colltool.estimate.nccl_hardware import hardware_of
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.extras.interop.nccl_tuner_rows import GUARD_FACTOR
-from colltool.fabric.library_numbers import scope_of
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_media import scope_of
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import PROTOCOLS, Hardware
 from colltool.libraries.nccl.model import Combination, Piece, pieces

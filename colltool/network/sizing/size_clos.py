@@ -1,8 +1,8 @@
-"""Sizes fat-trees and Clos networks: switches and cables of equal switches, on one rail or several.
+"""Sizes Clos networks: the fewest equal switches and the cables between them, on one rail or several:
+:func:`clos_plan`.
 
-:func:`fat_tree` is a k-ary fat-tree by its formulas, :func:`clos_plan` the Clos with the fewest
-switches; :func:`hops_of` reads what is typed for it. A hop leads from a level of switches to the next
-above; it has an oversubscription, or ports down and up.
+A hop leads from a level of switches to the next above; it has an oversubscription, or ports down and
+up (:mod:`colltool.network.sizing.typed_hops` reads what is typed for it).
 
 With s the oversubscription of a hop (downlinks over uplinks of one switch, all of one rate), E
 endpoint ports on a rail and r-port switches, the ports alone require d_i = r·s_i/(1+s_i) down,
@@ -13,16 +13,15 @@ switches evenly.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, inf, prod
 
-from colltool.base.errors import ColltoolError, argument_text, clipped, quote
-from colltool.base.formatting import counted, parse_rate
+from colltool.base.errors import ColltoolError, argument_text, quote
+from colltool.base.formatting import counted
 from colltool.base.primitives import ceil_div
-from colltool.definitions.field_types import MAX_RATIO
+from colltool.network.sizing.typed_hops import bad_oversubscription
 from colltool.network.sizing.wiring import (
     FREE,
     Grouping,
@@ -34,36 +33,11 @@ from colltool.network.sizing.wiring import (
 )
 
 LEVELS = ("leaf", "spine", "core")
+
 MOST_ENDPOINTS = 10**9  # ports of all endpoints; far beyond any network
+
 # Of a switch: the largest have 512. It also bounds the search for a wiring.
 MOST_PORTS = 1024
-
-Hops = Sequence[float | str] | float | str
-
-# 2, 2:1
-_RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?::(\d{1,6}(?:\.\d{1,6})?))?")
-# 48x400Gbps:8x800Gbps
-_PORTS = re.compile(r"(\d{1,4})x([^:]+):(\d{1,4})x([^:]+)")
-_FIX = (
-    "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below the top, bottom up:"
-    " 2,1.5"
-)
-
-
-@dataclass(frozen=True)
-class FatTree:
-    """A non-blocking k-ary fat-tree of equal k-port switches."""
-
-    k: int
-    pods: int
-    endpoints: int
-    edge: int  # switches
-    aggregation: int  # switches
-    core: int  # switches
-    switches: int
-    links: int  # including those to the endpoints
-    paths: int  # of equal length between endpoints of two pods
-    planes: int  # groups of core switches
 
 
 @dataclass(frozen=True)
@@ -138,51 +112,6 @@ def level_names(count: int) -> list[str]:
     """Return names for so many levels of switches: leaf, spine, core, and numbers above."""
     more = [f"level{number}" for number in range(len(LEVELS) + 1, count + 1)]
     return [*LEVELS[:count], *more]
-
-
-def fat_tree(k: int) -> FatTree:
-    """The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core, k³/4
-    endpoints, 5k²/4 switches.
-
-    Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source:
-    Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM
-    2008, 63-74, §3, doi:10.1145/1402958.1402967.
-    """
-    if k < 2 or k % 2 or k > MOST_PORTS:
-        raise ColltoolError(
-            f"a fat-tree needs an even number of ports per switch from 2 to {MOST_PORTS}, got {k}",
-            argument="fat_tree",
-            fix=f"write {argument_text('fat_tree', 64)}",
-        )
-    layer = k * k // 2
-    core = (k // 2) ** 2
-    endpoints = k**3 // 4
-    return FatTree(
-        k=k,
-        pods=k,
-        endpoints=endpoints,
-        edge=layer,
-        aggregation=layer,
-        core=core,
-        switches=2 * layer + core,
-        links=3 * endpoints,
-        paths=core,
-        planes=k // 2,
-    )
-
-
-def fat_tree_plan(k: int) -> ClosPlan:
-    """The k-ary fat-tree as a three-level Clos."""
-    return clos_plan(fat_tree(k).endpoints, 1, k, levels=3, names=("edge", "aggregation", "core"))
-
-
-def fat_tree_for(endpoints: int) -> FatTree:
-    """The smallest k-ary fat-tree that holds the endpoints."""
-    _at_least_one(endpoints=endpoints)
-    k = 2
-    while k**3 < 4 * endpoints:
-        k += 2
-    return fat_tree(k)
 
 
 def tree_levels(endpoints: int, radix: int) -> int:
@@ -265,10 +194,12 @@ def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
             f"{most_hops + 1} levels have {counted(most_hops, 'ratio')} below the top, got"
             f" {len(hops)}"
         )
-        raise _refused(what, "give one for each level with uplinks, bottom up")
+        raise bad_oversubscription(what, "give one for each level with uplinks, bottom up")
     for hop in hops:
         if not isinstance(hop, Split) and not hop >= 1:
-            raise _refused(f"oversubscription {hop:g} is below 1", "1 is non-blocking, 2 is 2:1")
+            raise bad_oversubscription(
+                f"oversubscription {hop:g} is below 1", "1 is non-blocking, 2 is 2:1"
+            )
 
 
 def _fewest(
@@ -403,7 +334,7 @@ def _spread_notes(
 def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
     """Refuse endpoints, ports of each, ports of a switch and rails that are none, too many or do
     not fit each other."""
-    _at_least_one(endpoints=endpoints, ports=ports, rails=rails)
+    check_at_least_one(endpoints=endpoints, ports=ports, rails=rails)
     if endpoints * ports > MOST_ENDPOINTS:
         what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
         raise ColltoolError(what, argument="endpoints", fix="size one part of it")
@@ -415,7 +346,7 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
         raise ColltoolError(what, argument="radix", fix=f"write {argument_text('radix', 64)}")
 
 
-def _at_least_one(**counts: int) -> None:
+def check_at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
             raise ColltoolError(
@@ -423,62 +354,3 @@ def _at_least_one(**counts: int) -> None:
                 argument=name,
                 fix=f"write {argument_text(name, 1)}",
             )
-
-
-def hops_of(typed: Hops, radix: int) -> list[Hop]:
-    """A ratio or ports for each level below the top: ``"48x400Gbps:8x800Gbps,2:1"`` is
-    ``[Split(48, 8, 3.0), 2.0]``.
-
-    ``radix`` counts ports of the faster rate. Raises for ratios outside 1 to 1000 and for more
-    ports than the switch has.
-    """
-    several: Sequence[object] = [typed]
-    if isinstance(typed, Sequence) and not isinstance(typed, str | bytes):
-        several = typed
-    found = []
-    for hop in several:
-        for part in hop.split(",") if isinstance(hop, str) else [hop]:
-            found.append(_hop(part, radix))
-    return found
-
-
-def _hop(typed: object, radix: int) -> Hop:
-    """The ratio or the ports of one level."""
-    ratio = typed
-    if isinstance(typed, str):
-        text = typed.strip()
-        ports = _PORTS.fullmatch(text)
-        if ports:
-            return _split(ports, clipped(text), radix)
-        terms = _RATIO.fullmatch(text)
-        # What is no ratio is refused like one over 0.
-        down, up = terms.groups(default="1") if terms else ("", "0")
-        if not float(up):
-            raise _refused(f"'{clipped(text)}' is not an oversubscription")
-        ratio = float(down) / float(up)
-    if isinstance(ratio, bool) or not isinstance(ratio, int | float):
-        raise _refused(f"expected a ratio, got {quote(ratio)}")
-    if not 1 <= ratio <= MAX_RATIO:
-        got = clipped(quote(ratio))
-        raise _refused(f"an oversubscription is 1 (non-blocking) to {MAX_RATIO}, got {got}")
-    return float(ratio)
-
-
-def _split(ports: re.Match[str], text: str, radix: int) -> Split:
-    """Ports and rates of a switch. s = ports x rates down over up. Source: Collectives Explainer
-    Series part 03 §1."""
-    down_count, down_rate, up_count, up_rate = ports.groups()
-    down, up = int(down_count), int(up_count)
-    down_Bps, up_Bps = parse_rate(down_rate), parse_rate(up_rate)
-    if not (down and up and down_Bps and up_Bps):
-        raise _refused(f"'{text}' has no ports or no rate")
-    ports_needed = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
-    if ports_needed > radix:
-        raise _refused(
-            f"'{text}' needs {ports_needed:g} ports at the faster rate, the switch has {radix}"
-        )
-    return Split(down, up, down * down_Bps / (up * up_Bps))
-
-
-def _refused(what: str, fix: str = f"write {_FIX}") -> ColltoolError:
-    return ColltoolError(what, argument="oversubscription", fix=fix)

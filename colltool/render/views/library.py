@@ -11,6 +11,7 @@ from colltool.base.primitives import Primitive
 from colltool.calibration.old_form import old_numbers
 from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.tier_media import media_of
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.render.blocks import Block, Columns, Table, label, number

@@ -11,13 +11,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.fabric.load import load_fabric
 from colltool.fabric.properties import fabric_facts
-from colltool.network.sizing.size_clos import (
-    ClosPlan,
-    clos_plan,
-    fat_tree,
-    fat_tree_plan,
-    tree_levels,
-)
+from colltool.network.sizing.fat_tree import fat_tree, fat_tree_plan
+from colltool.network.sizing.size_clos import ClosPlan, clos_plan, tree_levels
 from colltool.network.sizing.wiring import best_wiring
 
 

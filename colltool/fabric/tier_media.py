@@ -1,0 +1,92 @@
+"""The media of a fabric's tiers, and what follows from them: whether NICs reach the GPUs' memory, where a
+group's times were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from colltool.fabric.media import Medium, medium_of
+from colltool.fabric.model import Fabric
+from colltool.fabric.topology import capabilities_of
+from colltool.machines.factor import INSIDE
+
+# whose default between hosts is InfiniBand
+_GPU_LIBRARIES = ("nccl", "rccl")
+
+
+def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
+    """Return the medium of each tier, innermost first. None where nothing tells.
+
+    Between hosts the default of NCCL and RCCL is InfiniBand, if the name of the tier says nothing
+    and the medium inside is known.
+    """
+    found: list[Medium | None] = []
+    for number, tier in enumerate(fabric.tiers):
+        device = None
+        if number == 0 and _is_inside_hosts(fabric):
+            device = fabric.device
+        medium = medium_of(tier.medium, tier.name, tier.bandwidth, device)
+        if medium is None and any(found) and fabric.library_name in _GPU_LIBRARIES:
+            # the medium inside is known
+            medium = Medium("ib", "default")
+        found.append(medium)
+    return tuple(found)
+
+
+def _is_inside_hosts(fabric: Fabric) -> bool:
+    """Whether the innermost tier is: one Clos tier alone joins hosts, and what is inside of these is in
+    no tier."""
+    if len(fabric.tiers) > 1:
+        return True
+    return capabilities_of(fabric.tiers[0]).joins != "hosts"
+
+
+def has_gpudirect(fabric: Fabric) -> bool:
+    """Whether NICs reach the GPUs' memory: as the file says, else wherever no tier is TCP
+    sockets."""
+    facts = fabric.library_facts
+    if facts is not None and facts.gpudirect is not None:
+        return facts.gpudirect
+    media = filter(None, media_of(fabric))
+    return all(medium.name != "socket" for medium in media)
+
+
+def p2p_unknown(fabric: Fabric) -> bool:
+    """Whether cards share PCIe slots of a host and nothing says that they reach each other's memory
+    (``library.p2p``).
+
+    Without P2P every byte goes through the host's memory, and eight cards reach a fourteenth of
+    what they reach with it.
+    """
+    facts = fabric.library_facts
+    if facts is None or facts.name not in _GPU_LIBRARIES or facts.p2p is not None:
+        return False
+    medium = media_of(fabric)[0]
+    if medium is None or not medium.name.startswith("pcie"):
+        return False
+    return fabric.tiers[0].endpoints > 1
+
+
+def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
+    """Return tiers whose medium was concluded from their name or their device, with the medium, if
+    a library's numbers depend on it."""
+    found = []
+    for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
+        if medium is None or tier.library is None:
+            continue
+        if medium.how != "stated" and medium.name != tier.name:
+            found.append((tier.name, medium.name))
+    return tuple(found)
+
+
+def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
+    """Return where a group's times were measured: ``inside``, or the outermost medium that it
+    crosses. Empty if that is not known."""
+    if tiers == [fabric.tiers[0].name]:
+        return INSIDE
+    names = [tier.name for tier in fabric.tiers]
+    outermost = names.index(tiers[-1])
+    medium = media_of(fabric)[outermost]
+    if medium is None:
+        return ""
+    return medium.name
