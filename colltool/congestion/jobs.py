@@ -64,8 +64,8 @@ class JobDefaults(NamedTuple):
 class _JobStretch(NamedTuple):
     """Consecutive groups of a layout that run the same on as many ranks."""
 
-    first: GroupLayout
-    start: int  # number of the first
+    example: GroupLayout  # the first, which stands for all in errors
+    start: int  # its number
     ends: Indices  # endpoints, shape (groups, N)
 
 
@@ -78,7 +78,7 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
     jobs = []
     for stretch in stretches:
         _check_members(stretch, fabric)
-        jobs.append(_job(stretch.first, defaults))
+        jobs.append(_job(stretch.example, defaults))
     if defaults.skew.is_set and all(job.primitive is not A2A for job in jobs):
         what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(
@@ -88,7 +88,7 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
     rows = []
     pairs = 0
     for stretch, job in zip(stretches, jobs, strict=True):
-        with _error_context(stretch.first):
+        with _error_context(stretch.example):
             row = traffic_row(job.primitive, job.algorithm)
         groups, ranks = stretch.ends.shape
         pairs += groups * message_estimate(row, ranks)
@@ -100,7 +100,7 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
         for start, ends, members in _with_members(fabric, stretch, row):
             key = (job.primitive, job.algorithm, members.key)
             if key not in known:
-                with _error_context(stretch.first):
+                with _error_context(stretch.example):
                     known[key] = _traffic(job, row, members, defaults.skew)
             ends = ends.astype(SMALL, copy=False)
             batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
@@ -120,9 +120,9 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
 
     start = 0
     for _, run in groupby(groups, key=what_runs):
-        stretch = list(run)
-        yield _JobStretch(stretch[0], start, np.array([group.endpoints for group in stretch]))
-        start += len(stretch)
+        alike = list(run)
+        yield _JobStretch(alike[0], start, np.array([group.endpoints for group in alike]))
+        start += len(alike)
 
 
 def _group_error(group: GroupLayout, argument: str, what: str, fix: str) -> ColltoolError:
@@ -133,21 +133,21 @@ def _group_error(group: GroupLayout, argument: str, what: str, fix: str) -> Coll
 def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     """Check endpoints: a layout file is checked where it is read, a layout built in Python is
     not."""
-    first = stretch.first
+    group = stretch.example
     ends = stretch.ends
     ranks = ends.shape[1]
     if ranks < 2:
-        what = f"group '{first.name}' has {ranks} ranks"
-        raise _group_error(first, "group", what, "a group has at least 2")
+        what = f"group '{group.name}' has {ranks} ranks"
+        raise _group_error(group, "group", what, "a group has at least 2")
     outside = (ends < 0) | (ends >= fabric.ranks)
     if outside.any():
         what = f"endpoint {ends[outside][0]} is outside {fabric.name}"
-        raise _group_error(first, "layout", what, f"0 .. {fabric.ranks - 1}")
+        raise _group_error(group, "layout", what, f"0 .. {fabric.ranks - 1}")
     ordered = np.sort(ends, axis=1)
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():
         what = f"endpoint {ordered[:, 1:][twice][0]} is in a group twice"
-        raise _group_error(first, "layout", what, "one rank on each endpoint")
+        raise _group_error(group, "layout", what, "one rank on each endpoint")
 
 
 def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
@@ -168,9 +168,9 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
     """Refuse a layout in which some groups have a size and others have none."""
     sizes = [job.size for job in jobs]
     if None in sizes and any(size is not None for size in sizes):
-        first = stretches[sizes.index(None)].first
+        group = stretches[sizes.index(None)].example
         fix = f"{argument_text('size', '16MB')} holds for every group that gives none"
-        raise _group_error(first, "size", f"group '{first.name}' has no size, others have one", fix)
+        raise _group_error(group, "size", f"group '{group.name}' has no size, others have one", fix)
 
 
 def _check_message_count(pairs: int) -> None:
@@ -224,15 +224,16 @@ def _with_members(
         yield stretch.start, stretch.ends, Members(ranks)
         return
     for number, ends in enumerate(stretch.ends, start=stretch.start):
+        ordered = ends
         members = Members(ranks)
         if row.by_axes:
             members = Members(ranks, lattice=_sub_lattice(fabric, ends))
         elif row.positions is not None:
-            with _error_context(stretch.first):
+            with _error_context(stretch.example):
                 positions = row.positions(fabric, ends)
             members = Members(ranks, positions=positions)
-            ends = ends[positions.order]
-        yield number, ends[None], members
+            ordered = ends[positions.order]
+        yield number, ordered[None], members
 
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:

@@ -13,10 +13,10 @@ _FOLDER = Path(__file__).parent / "data"
 def data_rows(file: str) -> Iterator[dict[str, str]]:
     """The rows of a table such as ``nics.csv``, without its comments."""
     path = _FOLDER / file
-    with path.open(encoding="utf-8") as lines:
-        yield from csv.DictReader(
-            filterfalse(_is_comment, lines),
-        )
+    lines = path.read_text(encoding="utf-8").splitlines()
+    yield from csv.DictReader(
+        filterfalse(_is_comment, lines),
+    )
 
 
 def _is_comment(line: str) -> bool:
