@@ -17,7 +17,6 @@ from colltool.base.errors import (
     nearest,
     quote,
 )
-from colltool.definitions.places import keys_at, place_at
 from colltool.definitions.source import (
     KeyPath,
     from_mapping,
@@ -173,6 +172,8 @@ class Setter:
 
     def _plain_key(self, path: KeyPath) -> str:
         """The key that a plain value at a path is short for. Empty if it is none."""
+        from colltool.definitions.places import place_at
+
         place = place_at(self.model, path, self.data)
         if place is None or place.hint is None:
             return ""
@@ -180,6 +181,9 @@ class Setter:
 
     def _spelt_out(self, parts: list[str]) -> list[str]:
         """The steps of a key, with the list of items before them if the first names an item."""
+        # only overrides of what a file holds need the walk through its model
+        from colltool.definitions.places import keys_at
+
         top = keys_at(self.model, (), self.data)
         items = self.short.items
         item = self.short.item
