@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colltool.base.primitives import ceil_div
 from colltool.network.arrays import Floats, Indices
@@ -26,6 +27,19 @@ from colltool.network.wires import DragonflyWires
 MOST_FOLLOWED_SINGLY = 4096
 # Steps whose loads are cached; the loads of a step on Frontier (74 groups) take 1 MB.
 MOST_CACHED_STEPS = 128
+
+
+class _Messages(NamedTuple):
+    """Messages from switch i of group a to switch j of group b; arrays of shape (m,)."""
+
+    a: Indices
+    i: Indices
+    b: Indices
+    j: Indices
+    message: Indices  # their numbers
+
+    def some(self, chosen: NDArray[np.bool_]) -> _Messages:
+        return _Messages(*(column[chosen] for column in self))
 
 
 class _GroupTraffic(NamedTuple):
@@ -117,63 +131,55 @@ class DragonflyRouter(Router):
             return f"group {group} leaf {a} -> spine {b}"
         return f"group {group} spine {b} -> leaf {a}"
 
-    # Message by message: from switch i of group a to switch j of group b, each an array of shape (m,).
+    # Message by message.
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+        messages = _Messages(*self._places(src), *self._places(dst), np.arange(len(src)))
         if self._detours(src, dst):
-            yield from self._valiant_uses(src, dst)
+            yield from self._valiant_uses(messages)
         else:
-            yield from self._minimal_uses(src, dst)
+            yield from self._minimal_uses(messages)
 
-    def _minimal_uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+    def _minimal_uses(self, messages: _Messages) -> Iterator[LinkUse]:
         """Minimal paths, with bytes divided evenly over the cables between two groups."""
-        a, i = self._places(src)
-        b, j = self._places(dst)
-        near = np.flatnonzero((a == b) & (i != j))
-        yield from self._inside(a[near], i[near], j[near], near)
-        far = np.flatnonzero(a != b)
-        a = a[far]
-        i = i[far]
-        b = b[far]
-        j = j[far]
-        share = np.full(len(far), 1 / self.wired.cables)
+        a, i, b, j, _ = messages
+        yield from self._inside(messages.some((a == b) & (i != j)))
+        a, i, b, j, message = messages.some(a != b)
+        share = np.full(len(message), 1 / self.wired.cables)
         for cable in range(self.wired.cables):
-            yield self._leg(a, i, self.gateway[a, b, cable], far, share, out=True)
-            yield self._cable(a, b, cable, far, share)
-            yield self._leg(b, j, self.gateway[b, a, cable], far, share, out=False)
+            yield self._leg(a, i, self.gateway[a, b, cable], message, share, out=True)
+            yield self._cable(a, b, cable, message, share)
+            yield self._leg(b, j, self.gateway[b, a, cable], message, share, out=False)
 
-    def _valiant_uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+    def _valiant_uses(self, messages: _Messages) -> Iterator[LinkUse]:
         """Valiant's paths: through every other switch of a group, and every other group."""
-        a, i = self._places(src)
-        b, j = self._places(dst)
+        a, i, b, j, _ = messages
         if self._detours_inside:
             for middle in range(self.wired.switches):
-                near = np.flatnonzero((a == b) & (i != j) & (middle != i) & (middle != j))
-                share = np.full(len(near), 1 / (self.wired.switches - 2))
-                other = np.full(len(near), middle)
-                yield self._leg(a[near], i[near], other, near, share, out=True)
-                yield self._leg(a[near], j[near], other, near, share, out=False)
+                near = messages.some((a == b) & (i != j) & (middle != i) & (middle != j))
+                share = np.full(len(near.message), 1 / (self.wired.switches - 2))
+                other = np.full(len(near.message), middle)
+                yield self._leg(near.a, near.i, other, near.message, share, out=True)
+                yield self._leg(near.a, near.j, other, near.message, share, out=False)
         # Where there is no other switch or group, the path is minimal.
-        minimal = np.flatnonzero(np.where(a == b, not self._detours_inside, self.groups < 3))
-        for use in self._minimal_uses(src[minimal], dst[minimal]):
-            yield use._replace(message=minimal[use.message])
+        is_minimal = np.where(a == b, not self._detours_inside, self.groups < 3)
+        yield from self._minimal_uses(messages.some(is_minimal))
         if self.groups > 2:
             for middle in range(self.groups):
-                far = np.flatnonzero((a != b) & (a != middle) & (b != middle))
-                yield from self._through_group(middle, a[far], i[far], b[far], j[far], far)
+                far = messages.some((a != b) & (a != middle) & (b != middle))
+                yield from self._through_group(middle, far)
 
-    def _through_group(
-        self, middle: int, a: Indices, i: Indices, b: Indices, j: Indices, message: Indices
-    ) -> Iterator[LinkUse]:
-        """Links from switch i of group a to any gateway of the middle group, through that group to
-        any gateway towards group b, and on to switch j there."""
-        wires = self.wired
-        share = np.full(len(message), 1 / ((self.groups - 2) * wires.cables))
-        for cable in range(wires.cables):
+    def _through_group(self, middle: int, messages: _Messages) -> Iterator[LinkUse]:
+        """Links from the senders to any gateway of the middle group, through that group to any gateway
+        towards the receivers' groups, and on to these."""
+        a, i, b, j, message = messages
+        cables = self.wired.cables
+        share = np.full(len(message), 1 / ((self.groups - 2) * cables))
+        for cable in range(cables):
             yield self._leg(a, i, self.gateway[a, middle, cable], message, share, out=True)
             yield self._cable(a, np.full_like(a, middle), cable, message, share)
             enters = self.gateway[middle, a, cable]
-            for onward in range(wires.cables):
+            for onward in range(cables):
                 leaves = self.gateway[middle, b, onward]
                 changes = np.flatnonzero(enters != leaves)
                 yield from self._transit(
@@ -181,7 +187,7 @@ class DragonflyRouter(Router):
                     enters[changes],
                     leaves[changes],
                     message[changes],
-                    share[changes] / wires.cables,
+                    share[changes] / cables,
                 )
             yield self._cable(np.full_like(b, middle), b, cable, message, share)
             yield self._leg(b, j, self.gateway[b, middle, cable], message, share, out=False)
@@ -209,10 +215,9 @@ class DragonflyRouter(Router):
         """Whether a message inside a group can pass another switch."""
         return self.wired.switches > 2 and not self.wired.spines
 
-    def _inside(
-        self, group: Indices, i: Indices, j: Indices, message: Indices
-    ) -> Iterator[LinkUse]:
-        """Links from switch i of a group to switch j on minimal paths."""
+    def _inside(self, messages: _Messages) -> Iterator[LinkUse]:
+        """Links of messages inside a group on minimal paths."""
+        group, i, _, j, message = messages
         share = np.ones(len(message))
         if not self.wired.spines:
             yield self._leg(group, i, j, message, share, out=True)
