@@ -45,36 +45,27 @@ class PlanPlace(NamedTuple):
 
 
 class PlanOp(NamedTuple):
-    """An operation.
-
-    ``channels``: the peer and the number of the channel to it; ``number``: that of a barrier, and
-    ``members`` how many threadblocks it is for; ``semaphores``: their numbers; ``group``: what the
-    threadblocks of a group have in common, and which part is this one's.
-    """
+    """An operation of a threadblock."""
 
     name: str
     sources: tuple[PlanPlace, ...]
     targets: tuple[PlanPlace, ...]
-    channels: tuple[tuple[int, int], ...]
-    number: int
-    members: int
-    semaphores: tuple[int, ...]
+    channels: tuple[tuple[int, int], ...]  # each the peer, and the number of the channel to it
+    number: int  # of a barrier
+    members: int  # threadblocks that the barrier is for
+    semaphores: tuple[int, ...]  # their numbers
+    # what the threadblocks of a group have in common, and which part is this one's
     group: tuple[str, int] | None
     where: str
 
 
 class ExecutionPlan(NamedTuple):
-    """A plan in equal parts of chunks.
+    """A plan in equal parts of chunks."""
 
-    ``parts``: how many parts a chunk is cut into, so that every place is a whole number of them;
-    ``sizes``: parts by rank and buffer; ``blocks``: the rank and the operations of each threadblock;
-    ``semaphores``: what each of a rank begins with.
-    """
-
-    parts: int
-    sizes: dict[tuple[int, str], int]
-    blocks: list[tuple[int, list[PlanOp]]]
-    semaphores: dict[tuple[int, int], int]
+    parts: int  # of a chunk, so many that every place is a whole number of them
+    sizes: dict[tuple[int, str], int]  # parts by rank and buffer
+    blocks: list[tuple[int, list[PlanOp]]]  # the rank and the operations of each threadblock
+    semaphores: dict[tuple[int, int], int]  # what each begins with, by rank and number
     file: str
 
     @property

@@ -30,17 +30,12 @@ def cable_s(metres: float) -> float:
 
 
 class DistanceClass(NamedTuple):
-    """Pairs of endpoints that are equally far apart.
+    """Pairs of endpoints that are equally far apart."""
 
-    ``name``: of the level where they meet, or the tier. ``group``: endpoints in one domain of this
-    class. ``alpha_s``: α without η, cable delay included. ``oversubscription``: of the uplinks from
-    the class below. ``cable_m``: metres.
-    """
-
-    name: str
-    group: int
-    alpha_s: float
-    oversubscription: float = 1.0
+    name: str  # of the level where they meet, or the tier
+    group: int  # endpoints in one domain of this class
+    alpha_s: float  # α without η, cable delay included
+    oversubscription: float = 1.0  # of the uplinks from the class below
     cable_m: float = 0.0
 
 

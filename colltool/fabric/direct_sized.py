@@ -37,12 +37,12 @@ class DirectSized(Result):
 def _failures(plan: DirectPlan, ports: int) -> Iterator[Failure]:
     """A port, and a switch with endpoints at it, of endpoints with ``ports`` each; cables between
     switches have detours."""
-    first = plan.levels[0]
+    with_endpoints = plan.levels[0]
     lost = min(plan.hosts, plan.ports // ports)
     yield Failure(
         tier="",
         part="NIC",
-        level=first.name,
+        level=with_endpoints.name,
         count=plan.ports,
         nics=1,
         endpoints=1,
@@ -53,8 +53,8 @@ def _failures(plan: DirectPlan, ports: int) -> Iterator[Failure]:
     yield Failure(
         tier="",
         part="switch",
-        level=first.name,
-        count=first.switches,
+        level=with_endpoints.name,
+        count=with_endpoints.switches,
         nics=lost * ports // plan.rails,
         endpoints=lost,
         ranks=lost,

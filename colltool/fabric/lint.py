@@ -263,17 +263,17 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
 
 def _trunk_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
     """A trunk that limits no traffic, or a long distance with a separate line for every rank."""
-    whole = capabilities_of(tier).trunk_Bps
+    trunk_Bps = capabilities_of(tier).trunk_Bps
     ranks = tier.ranks_inside
     ports = ranks * tier.bandwidth * tier.ports
-    if whole is not None and whole > ports:
+    if trunk_Bps is not None and trunk_Bps > ports:
         what = (
-            f"{format_rate(whole)} is above the {format_rate(ports)} of all {ranks} ranks in an"
+            f"{format_rate(trunk_Bps)} is above the {format_rate(ports)} of all {ranks} ranks in an"
             " endpoint"
         )
         why = "a trunk is what they share; the ports of the ranks are the limit here"
         yield LintWarning((*path, "trunk"), what, why)
-    if whole is None and ranks > 1 and tier.cable is not None and tier.cable >= _FAR_M:
+    if trunk_Bps is None and ranks > 1 and tier.cable is not None and tier.cable >= _FAR_M:
         what = (
             f"each of {ranks} ranks sends {format_rate(tier.bandwidth * tier.ports)} as far as"
             f" {format_length(tier.cable)}"
@@ -306,20 +306,20 @@ def _level_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
                 f" write {{uplinks: {above.oversubscription:g}}}"
             )
             yield LintWarning((*path, index, "oversubscription"), what, why)
-    first = classes[0]
-    if len(classes) == 1 or tier.endpoints <= first.group:
+    lowest = classes[0]
+    if len(classes) == 1 or tier.endpoints <= lowest.group:
         return
-    if first.group == 1:
-        what = f"one endpoint to a '{first.name}'"
+    if lowest.group == 1:
+        what = f"one endpoint to a '{lowest.name}'"
         why = (
             "every pair then crosses the level above and pays each ratio in full; group counts"
             " endpoints: nodes, not ports"
         )
         yield LintWarning((*path, 0, "group"), what, why)
-    elif tier.endpoints % first.group == 1:
+    elif tier.endpoints % lowest.group == 1:
         what = (
-            f"{tier.endpoints} endpoints leave one alone on the last '{first.name}' of"
-            f" {first.group}"
+            f"{tier.endpoints} endpoints leave one alone on the last '{lowest.name}' of"
+            f" {lowest.group}"
         )
         why = "it pays the level above for every message; fill the leaf or move one"
         yield LintWarning((*path, 0, "group"), what, why)

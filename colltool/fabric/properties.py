@@ -25,52 +25,37 @@ from colltool.network.sizing.wiring import Grouping, max_down
 
 @dataclass(frozen=True)
 class LevelFacts:
-    """One level of a Clos and the oversubscription of the boundary below it.
-
-    ``oversubscription``: bandwidth of all endpoints below over that of the uplinks that enter the
-    level. ``uplinks``: downlinks of the switches below over their uplinks; the totals multiply
-    these.
-    """
+    """One level of a Clos and the oversubscription of the boundary below it."""
 
     name: str
     group: int
-    oversubscription: float
-    uplinks: float
+    oversubscription: float  # bandwidth of all endpoints below over that of the uplinks that enter
+    uplinks: float  # downlinks of the switches below over their uplinks; the totals multiply these
 
 
 @dataclass(frozen=True)
 class TierFacts:
-    """One tier; ``links`` and ``switches`` are of one domain of it, all planes included.
-
-    ``endpoints``: ranks, or domains of the tier below. ``planes``: ranks in one endpoint, so
-    parallel copies of the tier.
-    ``ranks``: of one domain. ``domains``: in the fabric. ``diameter_links``: on the longest
-    shortest path between two endpoints.
-    ``bisection_Bps``: bytes/s, one way, across the middle of a domain, all planes. ``neighbours``:
-    endpoints or switches that one plane of an endpoint has a link to (an inner one, on a mesh).
-    ``links``: cables; without ``sizing`` the uplinks of a Clos count as links of the port's rate.
-    ``switches``: one for a star, however many chips share its ports; None when the file does not
-    give the radix that decides. ``fat_tree``: for a Clos without counts of its own, the one that
-    would join the same ports without oversubscription. ``misfits``: where ``sizing`` in the file
-    disagrees with the rest of the tier; among the notes too.
-    """
+    """One tier; ``links`` and ``switches`` are of one domain of it, all planes included."""
 
     name: str
     topology: str
-    endpoints: int
-    planes: int
-    ranks: int
-    domains: int
-    diameter_links: int
-    bisection_Bps: float
+    endpoints: int  # ranks, or domains of the tier below
+    planes: int  # ranks in one endpoint, so parallel copies of the tier
+    ranks: int  # of one domain
+    domains: int  # in the fabric
+    diameter_links: int  # on the longest shortest path between two endpoints
+    bisection_Bps: float  # one way, across the middle of a domain, all planes
+    # endpoints or switches that one plane of an endpoint has a link to (an inner one, on a mesh)
     neighbours: int
-    links: int
+    links: int  # cables; without ``sizing`` the uplinks of a Clos count as links of the port's rate
+    # one for a star, however many chips share its ports; None without the radix that decides
     switches: int | None
     sizing: ClosPlan | None = None
+    # for a Clos without counts of its own: what would join the same ports without oversubscription
     fat_tree: FatTree | None = None
     notes: tuple[str, ...] = ()
     levels: tuple[LevelFacts, ...] = ()
-    misfits: tuple[str, ...] = ()
+    misfits: tuple[str, ...] = ()  # where ``sizing`` disagrees with the tier; among the notes too
 
 
 @dataclass(frozen=True)

@@ -238,8 +238,8 @@ def _measured_levels(
         if size > below:
             levels.append(SwitchLevel(size, len(level), max(1.0, round(oversubscription, 4))))
             if pinched and max(ratios.values()) > 1:
-                whole = sum(rates_Bps[switch] for switch in joined) / sum(joined.values())
-                assumed.append(_uneven(wiring, ratios, pinched, oversubscription, whole))
+                in_all = sum(rates_Bps[switch] for switch in joined) / sum(joined.values())
+                assumed.append(_uneven(wiring, ratios, pinched, oversubscription, in_all))
     if len(groups) > 1:
         shown = " and ".join(clipped(min(group.hosts)) for group in groups[:2])
         more = f"{len(groups)} parts have no switch in common, such as those of {shown}"
@@ -252,14 +252,14 @@ def _uneven(
     ratios: Mapping[str, float],
     pinched: Sequence[str],
     usual: float,
-    whole: float,
+    in_all: float,
 ) -> str:
     """What was assumed where some switches are more oversubscribed than the median one."""
     worst = max(pinched, key=lambda switch: ratios[switch])
     verb = "is" if len(pinched) == 1 else "are"
     return (
         f"uplinks at {max(1.0, usual):.4g}:1, the median; {len(pinched)} of {len(ratios)} switches"
-        f" {verb} worse, {wiring.named(worst)} most: {ratios[worst]:.4g}:1; {whole:.4g}:1 in all"
+        f" {verb} worse, {wiring.named(worst)} most: {ratios[worst]:.4g}:1; {in_all:.4g}:1 in all"
     )
 
 
@@ -328,9 +328,9 @@ def _check_branches(wiring: Wiring, branches: Sequence[_Branch]) -> None:
     # with a switch that all share, thousands of pairs need no check
     if frozenset.intersection(*(branch.switches for branch in branches)):
         return
-    for first, second in combinations(branches, 2):
-        if not first.switches & second.switches:
+    for branch, other in combinations(branches, 2):
+        if not branch.switches & other.switches:
             raise wiring.refuse(
-                f"the leaves of {clipped(first.host)} and {clipped(second.host)} share no switch"
+                f"the leaves of {clipped(branch.host)} and {clipped(other.host)} share no switch"
                 " above, though others join them"
             )
