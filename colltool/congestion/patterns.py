@@ -32,12 +32,13 @@ class PatternError(ColltoolError):
 
 
 class Pattern(NamedTuple):
-    """``count`` groups of ``group`` ranks each.
+    """``count`` groups of ``group`` ranks each, by kind:
 
-    Kinds: ``block``: consecutive ranks, a new group every ``stride``; ``cyclic``: ranks ``stride``
-    apart, as round robin over domains leaves them; ``random``: a shuffle by ``seed``, cut in
-    blocks; ``axis``: along one axis of a lattice, ranks ``stride`` apart on the line; ``box``:
-    sub-lattices of ``shape``, first axis fastest.
+    - block: consecutive ranks, a new group every ``stride``;
+    - cyclic: ranks ``stride`` apart, as round robin over domains leaves them;
+    - random: a shuffle by ``seed``, cut in blocks;
+    - axis: along one axis of a lattice, ranks ``stride`` apart on the line;
+    - box: sub-lattices of ``shape``, first axis fastest.
     """
 
     kind: PatternKind = "block"
@@ -52,10 +53,13 @@ class Pattern(NamedTuple):
 
 
 class MapPattern(NamedTuple):
-    """The endpoint of each rank, by rule.
+    """The endpoint of each rank, by kind:
 
-    Kinds: ``identity``; ``reverse``; ``cyclic``: round robin over the domains; ``rotate``: position
-    p of domain k moves to p + k, which breaks rails; ``random``: a shuffle by ``seed``.
+    - identity: the rank's own number;
+    - reverse: the last first;
+    - cyclic: round robin over the domains;
+    - rotate: position p of domain k moves to p + k, which breaks rails;
+    - random: a shuffle by ``seed``.
     """
 
     kind: MapKind = "identity"

@@ -86,19 +86,17 @@ class _SentMessage(NamedTuple):
 
 
 class _MscclRun(Threadblocks):
-    """The execution of an algorithm.
-
-    ``ended``: the round in which each step of a threadblock ended; ``number``: threadblocks by GPU
-    and id; ``wires``: messages on their way; ``receiver``: the threadblock at the end of a wire.
-    """
+    """The execution of an algorithm."""
 
     def __init__(self, algo: Algo, buffers: Buffers) -> None:
         super().__init__(buffers, [len(block.ops) for block in algo.blocks])
         self.algo = algo
+        # the round in which each step of a threadblock ended
         self.ended: list[list[int]] = [[] for _ in algo.blocks]
+        # threadblocks by GPU and id
         self.number = {(block.gpu, block.id): number for number, block in enumerate(algo.blocks)}
-        self.wires: dict[Wire, deque[_SentMessage]] = {}
-        self.receiver: dict[Wire, int] = {}
+        self.wires: dict[Wire, deque[_SentMessage]] = {}  # messages on their way
+        self.receiver: dict[Wire, int] = {}  # the threadblock at the end of a wire
         self._connect()
 
     def _connect(self) -> None:

@@ -191,14 +191,12 @@ class PlanMapping:
 
 
 class _Reachable:
-    """What a GPU can reach.
-
-    ``channels``: by type, each as the peer and the number of the channel to it; ``groups``: the
-    switch channels, each as its ranks and this GPU's buffer in it; ``buffers``: those of peers.
-    """
+    """What a GPU can reach."""
 
     def __init__(self, gpu: PlanMapping, ranks: int) -> None:
+        # by type, each as the peer and the number of the channel to it
         self.channels: dict[str, list[tuple[int, int]]] = {}
+        # the switch channels, each as its ranks and this GPU's buffer in it
         self.groups: list[tuple[tuple[int, ...], str]] = []
         for entry in gpu.listed("channels"):
             # Plans of 2025 say "type" and "buff".
@@ -215,7 +213,7 @@ class _Reachable:
                 peer = entry.peer(item, ranks)
                 channels.append((peer, counts[peer]))
                 counts[peer] += 1
-        self.buffers: list[tuple[int, str]] = []
+        self.buffers: list[tuple[int, str]] = []  # of peers
         for entry in gpu.listed("remote_buffers"):
             self.buffers.append((entry.number("rank", ranks - 1), entry.buffer("type")))
 

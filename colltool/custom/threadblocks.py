@@ -21,23 +21,19 @@ Event = tuple[str | int, ...]
 
 
 class Threadblocks(ABC):
-    """The state of an execution; subclasses know what a step does.
-
-    By number of the threadblock: ``steps`` (how many it has), ``position`` (its next step) and
-    ``round`` (of the latest message that it depends on, see :meth:`not_before`).
-    ``ready``: threadblocks that may go on; ``blocked``: those that wait, by event; ``sent``:
-    messages by round.
-    """
+    """The state of an execution; subclasses know what a step does."""
 
     def __init__(self, buffers: Buffers, steps: Sequence[int]) -> None:
         self.buffers = buffers
         self.postcondition = buffers.postcondition
+        # By number of the threadblock: how many steps it has, its next one, and the round of the latest
+        # message that it depends on.
         self.steps = steps
         self.position = [0] * len(steps)
         self.round = [0] * len(steps)
-        self.ready = deque(range(len(steps)))
-        self.blocked: dict[Event, list[int]] = {}
-        self.sent: dict[int, list[Sent]] = {}
+        self.ready = deque(range(len(steps)))  # threadblocks that may go on
+        self.blocked: dict[Event, list[int]] = {}  # those that wait
+        self.sent: dict[int, list[Sent]] = {}  # messages by round
 
     @abstractmethod
     def execute(self, number: int) -> Event | None:

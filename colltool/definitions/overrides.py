@@ -81,19 +81,15 @@ def requested(overrides: Overrides, argument: str) -> list[Requested]:
 
 
 class Setter:
-    """Puts overrides into a copy of the data of a definition.
-
-    ``applied``: overrides that could be set; ``unusable``: the errors of the others; ``where``: the
-    place of the present override, for its errors.
-    """
+    """Puts overrides into a copy of the data of a definition."""
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
         self.model = model
         self.data = data
         self.short = short
-        self.applied: list[Override] = []
-        self.unusable: list[ColltoolError] = []
-        self.where = ""
+        self.applied: list[Override] = []  # those that could be set
+        self.unusable: list[ColltoolError] = []  # the errors of the others
+        self.where = ""  # the place of the present override, for its errors
 
     def apply(self, overrides: Sequence[Requested], *, read: bool = True) -> None:
         """Set overrides; ``read``: parse texts as YAML."""

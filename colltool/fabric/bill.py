@@ -32,18 +32,14 @@ class BillLine:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a network costs, in ``currency``; None: unknown.
-
-    ``parts``: all that have a price. ``power_W``: all whose watts are known. ``total``: parts plus
-    the energy of ``years``, if known.
-    """
+    """What a network costs, in ``currency``; None: unknown."""
 
     currency: str
-    parts: float | None
-    power_W: float | None
+    parts: float | None  # all that have a price
+    power_W: float | None  # all whose watts are known
     energy_per_year: float | None
     years: float | None
-    total: float | None
+    total: float | None  # parts plus the energy of ``years``, if known
     unpriced: tuple[str, ...] = ()
 
 

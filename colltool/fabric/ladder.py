@@ -82,15 +82,14 @@ class LadderFile(Part):
 
 
 class RungDefinition(NamedTuple):
-    """One price of a ladder. ``algorithm``: None for the fastest; ``ranks``: None for all; ``size``:
-    None for the ladder's, in bytes; ``where``: place in the file, for errors."""
+    """One price of a ladder."""
 
     primitive: Primitive
     fabric: Fabric
-    algorithm: str | None
-    ranks: int | None
-    size: float | None = None
-    where: str = ""
+    algorithm: str | None  # None: the fastest
+    ranks: int | None  # None: all
+    size: float | None = None  # bytes; None: the ladder's
+    where: str = ""  # place in the file, for errors
 
 
 class LadderDefinition(NamedTuple):
