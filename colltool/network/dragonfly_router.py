@@ -29,7 +29,7 @@ MOST_FOLLOWED_SINGLY = 4096
 MOST_CACHED_STEPS = 128
 
 
-class _Messages(NamedTuple):
+class _RoutedMessages(NamedTuple):
     """Messages from switch i of group a to switch j of group b; arrays of shape (m,)."""
 
     a: Indices
@@ -38,8 +38,8 @@ class _Messages(NamedTuple):
     j: Indices
     message: Indices  # their numbers
 
-    def some(self, chosen: NDArray[np.bool_]) -> _Messages:
-        return _Messages(*(column[chosen] for column in self))
+    def some(self, chosen: NDArray[np.bool_]) -> _RoutedMessages:
+        return _RoutedMessages(*(column[chosen] for column in self))
 
 
 class _GroupTraffic(NamedTuple):
@@ -134,13 +134,13 @@ class DragonflyRouter(Router):
     # Message by message.
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        messages = _Messages(*self._places(src), *self._places(dst), np.arange(len(src)))
+        messages = _RoutedMessages(*self._places(src), *self._places(dst), np.arange(len(src)))
         if self._detours(src, dst):
             yield from self._valiant_uses(messages)
         else:
             yield from self._minimal_uses(messages)
 
-    def _minimal_uses(self, messages: _Messages) -> Iterator[LinkUse]:
+    def _minimal_uses(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
         """Minimal paths, with bytes divided evenly over the cables between two groups."""
         a, i, b, j, _ = messages
         yield from self._inside(messages.some((a == b) & (i != j)))
@@ -151,7 +151,7 @@ class DragonflyRouter(Router):
             yield self._cable(a, b, cable, message, share)
             yield self._leg(b, j, self.gateway[b, a, cable], message, share, out=False)
 
-    def _valiant_uses(self, messages: _Messages) -> Iterator[LinkUse]:
+    def _valiant_uses(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
         """Valiant's paths: through every other switch of a group, and every other group."""
         a, i, b, j, _ = messages
         if self._detours_inside:
@@ -169,7 +169,7 @@ class DragonflyRouter(Router):
                 far = messages.some((a != b) & (a != middle) & (b != middle))
                 yield from self._through_group(middle, far)
 
-    def _through_group(self, middle: int, messages: _Messages) -> Iterator[LinkUse]:
+    def _through_group(self, middle: int, messages: _RoutedMessages) -> Iterator[LinkUse]:
         """Links from the senders to any gateway of the middle group, through that group to any gateway
         towards the receivers' groups, and on to these."""
         a, i, b, j, message = messages
@@ -215,7 +215,7 @@ class DragonflyRouter(Router):
         """Whether a message inside a group can pass another switch."""
         return self.wired.switches > 2 and not self.wired.spines
 
-    def _inside(self, messages: _Messages) -> Iterator[LinkUse]:
+    def _inside(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
         """Links of messages inside a group on minimal paths."""
         group, i, _, j, message = messages
         share = np.ones(len(message))
