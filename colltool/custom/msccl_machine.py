@@ -135,8 +135,9 @@ class _MscclRun(Threadblocks):
         arrived = None
         if op.type in RECEIVES:
             if block.recv < 0:
-                what = f"{block.label(step)}: its tb receives from nobody"
-                raise self.algo.refused(what, op.line)
+                raise self.algo.refused(
+                    f"{block.label(step)}: its tb receives from nobody", op.line
+                )
             waiting = self.wires.get(block.into)
             if not waiting:
                 return ("message", *block.into)
