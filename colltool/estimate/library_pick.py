@@ -27,7 +27,6 @@ from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import LibraryChoice, Price
 from colltool.fabric.model import Fabric
-from colltool.fabric.tier_media import has_gpudirect
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import Hardware, tuned
 from colltool.libraries.nccl.model import cheapest, estimates, picked_ways

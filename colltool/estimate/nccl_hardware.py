@@ -16,8 +16,8 @@ from colltool.base.primitives import A2A, P2P, Primitive
 from colltool.estimate.groups import PlacedGroup, SameFabric, place
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.library import GroupChannels, LibraryChannels, LibraryFacts, LibraryGraph
-from colltool.fabric.library_numbers import has_gpudirect
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import has_gpudirect
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text, even_domains
 from colltool.libraries.nccl.graphs import has_one_order, sent_channels

@@ -27,8 +27,9 @@ from colltool.estimate.results import (
     PriceList,
 )
 from colltool.estimate.route_cache import route_cache
-from colltool.fabric.library_numbers import assumed_media, p2p_unknown, with_p2p
+from colltool.fabric.library_numbers import with_p2p
 from colltool.fabric.model import Fabric
+from colltool.fabric.tier_media import assumed_media, p2p_unknown
 
 # Bytes; from latency-bound to bandwidth-bound messages.
 STANDARD_SIZES = (1e3, 64e3, 1e6, 16e6, 256e6, 1e9)

@@ -11,9 +11,9 @@ from typing import Any
 from colltool.base.formatting import (
     counted,
 )
+from colltool.fabric.bill import Bill
 from colltool.fabric.direct_sized import DirectSized
 from colltool.fabric.failures import Failure
-from colltool.fabric.properties import Bill
 from colltool.fabric.results import FabricSized
 from colltool.network.sizing.size_clos import ClosLevel, ClosPlan
 from colltool.network.sizing.size_direct import DirectPlan

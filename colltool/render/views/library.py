@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.primitives import Primitive
 from colltool.calibration.old_form import old_numbers
-from colltool.fabric.library_numbers import media_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_media import media_of
 from colltool.fabric.topology import capabilities_of

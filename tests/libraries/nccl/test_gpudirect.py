@@ -9,7 +9,7 @@ from swept import swept
 import colltool
 from colltool.base.primitives import AG, AR, Primitive
 from colltool.estimate.nccl_hardware import hardware_on
-from colltool.fabric.library_numbers import has_gpudirect
+from colltool.fabric.tier_media import has_gpudirect
 from colltool.libraries.nccl.model import estimates
 
 # What NCCL 2.28.9 printed on hosts of one H100 over a socket of 10 Gbit/s
