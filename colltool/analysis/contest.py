@@ -84,7 +84,7 @@ class Contest(Result):
     """Several fabrics against the first, with what their prices do not have in common
     (``ground``)."""
 
-    subject: ClassVar[str] = "sensitivity"
+    subject: ClassVar[str] = "contest"
     primitive: Primitive
     ranks: int
     bytes: float

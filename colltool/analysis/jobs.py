@@ -47,6 +47,11 @@ class Plans(Result):
     ground: tuple[BasisDifference, ...] = ()
     titles: tuple[str, ...] = ()
 
+    @property
+    def first(self) -> Plan:
+        """The one that the others are compared with."""
+        return self.plans[0]
+
     def cost_per_rate(self, at: int) -> float | None:
         """Network cost per step/s: the cost times the seconds of a step. None without prices."""
         cost = self.costs[at]
@@ -54,7 +59,7 @@ class Plans(Result):
 
     def ratio(self, at: int) -> float:
         """A fabric's step time over the first's."""
-        return self.plans[at].step_s / self.plans[0].step_s
+        return self.plans[at].step_s / self.first.step_s
 
     def error(self, at: int) -> float | None:
         """The expected relative error of :meth:`ratio`. On the same fabric it is None, because
@@ -137,7 +142,7 @@ class PlanSpread(Result):
     """A job's step time under uncertain numbers: each alone (``moved``, largest effect first), and
     all at once."""
 
-    subject: ClassVar[str] = "plan_compare"
+    subject: ClassVar[str] = "plan_sensitivity"
     job: Job
     fabric: str
     overrides: tuple[tuple[str, str], ...]

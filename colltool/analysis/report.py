@@ -3,13 +3,15 @@ themselves are made in :mod:`colltool.commands.report_sections`."""
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 from colltool.base.result import Result, result
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 from colltool.fabric.provenance import Provenance
+
+Found = TypeVar("Found", bound=Result)
 
 
 class ReportEntry(NamedTuple):
@@ -66,6 +68,19 @@ class Report(Result):
     sections: tuple[ReportSection, ...]
     # of each fabric, None where neither the user nor its file gives any; empty where all are so
     prices: tuple[FabricPrices | None, ...] = ()
+
+    def results_of(self, kind: type[Found]) -> list[Found]:
+        """The results of a type, of all sections."""
+        found = []
+        for section in self.sections:
+            for exhibit in section.exhibits:
+                if isinstance(exhibit.result, kind):
+                    found.append(exhibit.result)
+        return found
+
+    def result_of(self, kind: type[Found]) -> Found | None:
+        """The first of them; None without any."""
+        return next(iter(self.results_of(kind)), None)
 
     @property
     def overrides(self) -> tuple[tuple[str, str], ...]:

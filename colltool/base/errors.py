@@ -14,7 +14,7 @@ Code that calls another function for the user wraps it in :func:`error_argument`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
@@ -275,3 +275,9 @@ def nearest(word: str, known: list[str]) -> str:
         word.lower(), [known_name.lower() for known_name in known], n=1, cutoff=0.6
     )
     return f"did you mean '{names[near[0]]}'?" if near else ""
+
+
+def nearest_and_all(word: str, known: Iterable[str], heading: str = "known:") -> str:
+    """The fix for a word that is none of several: ``did you mean 'ring'? known: ring, tree``."""
+    names = list(known)
+    return f"{nearest(word, names)} {heading} {', '.join(names)}".strip()

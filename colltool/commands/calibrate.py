@@ -92,8 +92,12 @@ def calibrate(
     from colltool.fabric.load import fabric_data, load_fabric
 
     if not isinstance(fabric, str | os.PathLike | Mapping):
-        fix = f"write {argument_text('fabric', 'dgx-h100')}"
-        raise wrong(fabric, "fabric", "a fabric by path, by name or as a mapping", fix)
+        raise wrong(
+            fabric,
+            "fabric",
+            "a fabric by path, by name or as a mapping",
+            f"write {argument_text('fabric', 'dgx-h100')}",
+        )
     tier_name = None if tier is None else text_of(tier, "tier", "ib")
     algorithm_names = tuple(names_of(algorithms))
     if line_rate is not None and not isinstance(line_rate, str):
@@ -180,9 +184,11 @@ def calibrate_command(
     # the suffix decides what is written; "-" is refused like any other suffix
     target = None if output is None else to_file(output) or Path("-")
     if target is not None and target.suffix not in FABRIC_SUFFIXES:
-        fix = "name it OUT.yaml; what was found goes to the terminal in the format of --format"
-        what = f"a fabric file ends in .yaml, got {target}"
-        raise ColltoolError(what, argument="output", fix=fix)
+        raise ColltoolError(
+            f"a fabric file ends in .yaml, got {target}",
+            argument="output",
+            fix="name it OUT.yaml; what was found goes to the terminal in the format of --format",
+        )
     if target is not None:
         arguments["machine_only"] = target.name.endswith(MACHINE_SUFFIX)
         arguments["name"] = target.name.removesuffix(MACHINE_SUFFIX).removesuffix(target.suffix)

@@ -208,8 +208,11 @@ def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[
         several = list(value) if isinstance(value, list | tuple) else [value]
         times += sum(str(item) == "-" for item in several)
         if times > 1:
-            what = "standard input, -, is named more than once, and can be read once"
-            raise ColltoolError(what, argument=known.name, fix="write one of them to a file")
+            raise ColltoolError(
+                "standard input, -, is named more than once, and can be read once",
+                argument=known.name,
+                fix="write one of them to a file",
+            )
         read = [type(item)(STANDARD_INPUT) if str(item) == "-" else item for item in several]
         found[known.name] = read if isinstance(value, list | tuple) else read[0]
     return found
@@ -268,9 +271,10 @@ def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
                 keys.add(field.alias or field_name)
         if rest.partition(".")[0] in keys:
             takes = "write" if "job_overrides" in values else "colltool plan and report take"
-            fix = f"{takes} {argument_text('job_overrides', [text])}"
             return ColltoolError(
-                f"{section} belongs to the job, not to the fabric", argument="overrides", fix=fix
+                f"{section} belongs to the job, not to the fabric",
+                argument="overrides",
+                fix=f"{takes} {argument_text('job_overrides', [text])}",
             )
     return None
 
@@ -290,9 +294,11 @@ def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
             for name in values["fabric"]:
                 tiers.update(tier.name for tier in load_fabric(name).tiers)
             if section in tiers or section in Fabric.model_fields:
-                what = f"{section} belongs to the fabric, not to the job"
-                fix = f"write {argument_text('overrides', [text])}"
-                return ColltoolError(what, argument="job_overrides", fix=fix)
+                return ColltoolError(
+                    f"{section} belongs to the fabric, not to the job",
+                    argument="job_overrides",
+                    fix=f"write {argument_text('overrides', [text])}",
+                )
     return None
 
 

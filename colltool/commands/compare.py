@@ -125,8 +125,7 @@ def _against_its_own_values(
         if not is_nothing(overrides) and typed.count(fabric) > 1:
             what = f"{fabric} is named twice, and {argument_text('overrides')} sets both alike"
             own = argument_text("fabrics", f"{fabric}:ib.bandwidth=25GB/s")
-            fix = f"set a value of one alone: {own}"
-            raise ColltoolError(what, argument="fabrics", fix=fix)
+            raise ColltoolError(what, argument="fabrics", fix=f"set a value of one alone: {own}")
     alone = len(fabrics) == 1 and bool(typed) and not vary
     if not alone or not isinstance(overrides, list | tuple) or not overrides:
         return fabrics, overrides

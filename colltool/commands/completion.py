@@ -36,7 +36,11 @@ _KV = ("kv_transfer",)
 
 
 def join_bash_words() -> None:
-    """Join the words that bash broke at ``:`` and ``=``, in the environment that typer reads."""
+    """Join the words that bash broke at ``:`` and ``=``, in the environment that typer reads.
+
+    ``-f nvl72:nodes=1`` comes as ``-f``, ``nvl72``, ``:``, ``nodes``, ``=``, ``1`` and leaves as ``-f``,
+    ``nvl72:nodes=1``, of which bash expects only what follows ``nvl72:nodes=``.
+    """
     # bash's function separates them by line feeds
     words = re.split(r"[ \n]", os.environ.get("COMP_WORDS", ""))
     current = int(os.environ.get("COMP_CWORD") or 0)

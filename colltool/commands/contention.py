@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltool.base.errors import ColltoolError, argument_text, nearest
+from colltool.base.errors import ColltoolError, argument_text, nearest_and_all
 from colltool.base.formatting import parse_shape
 from colltool.base.primitives import Primitive
 from colltool.commands.command import command
@@ -67,11 +67,17 @@ def contention(
     # each of them defines all the traffic
     skews = [value for value in (matrix, hot, zipf) if value is not None]
     if len(skews) > 1:
-        what = "a matrix, a hot spot and a Zipf skew exclude each other"
-        raise ColltoolError(what, argument="matrix", fix="give one of them")
+        raise ColltoolError(
+            "a matrix, a hot spot and a Zipf skew exclude each other",
+            argument="matrix",
+            fix="give one of them",
+        )
     if matrix is not None and size is not None:
-        fix = f"leave {argument_text('size')} out, or scale the matrix"
-        raise ColltoolError("the matrix already gives bytes", argument="size", fix=fix)
+        raise ColltoolError(
+            "the matrix already gives bytes",
+            argument="size",
+            fix=f"leave {argument_text('size')} out, or scale the matrix",
+        )
     if algorithm is not None:
         text_of(algorithm, "algorithm", "ring", noun="the name of an algorithm")
     call_options: dict[str, Any] = {
@@ -107,8 +113,12 @@ def _read_layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> 
     if isinstance(layout, str | os.PathLike):
         return load_layout(layout, fabric)
     if not isinstance(layout, Mapping):
-        fix = 'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}'
-        raise wrong(layout, "layout", "a layout", fix)
+        raise wrong(
+            layout,
+            "layout",
+            "a layout",
+            'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}',
+        )
     if "groups" in layout or "pattern" in layout:  # what a file would hold
         return load_layout(layout, fabric)
     # pattern_layout refuses unknown kinds
@@ -123,8 +133,11 @@ def _checked_fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str
 
     for name, value in layout.items():
         if name not in known:
-            fix = f"{nearest(str(name), list(known))} fields: {', '.join(known)}".strip()
-            raise ColltoolError(f"no field '{name}' of a pattern", argument="layout", fix=fix)
+            raise ColltoolError(
+                f"no field '{name}' of a pattern",
+                argument="layout",
+                fix=nearest_and_all(str(name), known, "fields:"),
+            )
         if name == "kind":
             text_of(value, "kind", "cyclic")
         elif value is None:
@@ -132,8 +145,12 @@ def _checked_fields(layout: Mapping[str, Any], known: Sequence[str]) -> dict[str
         elif name != "shape":
             count_of(value, name)
         elif not isinstance(value, list | tuple):
-            fix = f"write {argument_text('shape', (4, 2), text='4x2')}"
-            raise wrong(value, "shape", "a tuple of whole numbers", fix)
+            raise wrong(
+                value,
+                "shape",
+                "a tuple of whole numbers",
+                f"write {argument_text('shape', (4, 2), text='4x2')}",
+            )
         else:
             for side in value:
                 count_of(side, "shape")
@@ -237,8 +254,11 @@ def _refuse_with_layout(options: list[str]) -> None:
     """Raise ColltoolError for options of a pattern beside a layout file."""
     if options:
         named = ", ".join(argument_text(name) for name in options)
-        what = f"{named} and {argument_text('layout')} both lay the groups out"
-        raise ColltoolError(what, argument=options[0], fix="give one of them")
+        raise ColltoolError(
+            f"{named} and {argument_text('layout')} both lay the groups out",
+            argument=options[0],
+            fix="give one of them",
+        )
 
 
 def _hot_spot(text: str) -> tuple[float, tuple[int, ...]]:
@@ -248,5 +268,6 @@ def _hot_spot(text: str) -> tuple[float, tuple[int, ...]]:
         hot_members = tuple(int(member) for member in members.split(",")) if members else (0,)
         return float(factor), hot_members
     except ValueError as error:
-        fix = "write --hot 3, or --hot 3@0,5"
-        raise ColltoolError(f"'{text}' is not a hot spot", argument="hot", fix=fix) from error
+        raise ColltoolError(
+            f"'{text}' is not a hot spot", argument="hot", fix="write --hot 3, or --hot 3@0,5"
+        ) from error

@@ -62,9 +62,11 @@ def _wrong_primitive(schedule: CustomSchedule, wanted: Primitive) -> ColltoolErr
     """The error for a schedule of another collective."""
     kind = schedule.primitive
     article = "an" if str(kind).startswith("a") else "a"
-    what = f"{schedule.name} is {article} {kind.label}, not {wanted.label}"
-    fix = f"ask for {kind}, or give a file of {wanted.label}"
-    return ColltoolError(what, where=schedule.file, fix=fix)
+    return ColltoolError(
+        f"{schedule.name} is {article} {kind.label}, not {wanted.label}",
+        where=schedule.file,
+        fix=f"ask for {kind}, or give a file of {wanted.label}",
+    )
 
 
 def _with_free_names(schedules: Sequence[CustomSchedule]) -> list[CustomSchedule]:
@@ -110,8 +112,12 @@ def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
     several = [files] if _is_file(files) else files
     if isinstance(several, list | tuple) and all(map(_is_file, several)):
         return several
-    fix = f"write {argument_text('algorithm_files', ['my.xml'])}"
-    raise wrong(files, "algorithm_files", "paths of algorithm files", fix)
+    raise wrong(
+        files,
+        "algorithm_files",
+        "paths of algorithm files",
+        f"write {argument_text('algorithm_files', ['my.xml'])}",
+    )
 
 
 def _is_file(value: Any) -> bool:
@@ -126,9 +132,10 @@ def ranks_of(
         return ranks
     counts = sorted({schedule.ranks for schedule in custom})
     if len(counts) > 1:
-        what = f"the files are for {' and '.join(map(str, counts))} ranks"
         raise ColltoolError(
-            what, argument="algorithm_files", fix="give files for one number of ranks per call"
+            f"the files are for {' and '.join(map(str, counts))} ranks",
+            argument="algorithm_files",
+            fix="give files for one number of ranks per call",
         )
     return counts[0]
 

@@ -74,19 +74,27 @@ def diff_libraries(
         pair = find_library(first), find_library(second)
         for file in pair:
             if file.said.startswith(WARNING):
-                what = file.said.removeprefix(WARNING)
-                raise ColltoolError(what, argument="library", fix=f"compare {file.full_name}")
+                raise ColltoolError(
+                    file.said.removeprefix(WARNING),
+                    argument="library",
+                    fix=f"compare {file.full_name}",
+                )
         return diff_kernels(loaded, *pair, group, mode_if(mode))
     if mode is not None:
-        what = "only engines' libraries say how a call is launched"
-        raise ColltoolError(what, argument="mode", fix=f"leave {argument_text('mode')} out")
+        raise ColltoolError(
+            "only engines' libraries say how a call is launched",
+            argument="mode",
+            fix=f"leave {argument_text('mode')} out",
+        )
     versions = []
     for name in (first, second):
         library, _, version = name.partition("@")
         if library != "nccl":
-            what = f"{first} and {second} have nothing to compare"
-            fix = "two versions of nccl, or two of colltool library list"
-            raise ColltoolError(what, argument="library", fix=fix)
+            raise ColltoolError(
+                f"{first} and {second} have nothing to compare",
+                argument="library",
+                fix="two versions of nccl, or two of colltool library list",
+            )
         versions.append(constants(version).version)
     return diff_versions(loaded, *versions)
 
@@ -127,24 +135,31 @@ def diff_command(
 
     if library is not None:
         if old is not None or rtol is not None:
-            fix = f"leave the files and {argument_text('rtol')} out"
-            what = "compares two libraries, not two files"
-            raise ColltoolError(what, argument="library", fix=fix)
+            raise ColltoolError(
+                "compares two libraries, not two files",
+                argument="library",
+                fix=f"leave the files and {argument_text('rtol')} out",
+            )
         if not fabric.names:
-            fix = f"add {argument_text('fabric', 'dgx-h100')}"
-            what = "libraries are compared on a fabric"
-            raise ColltoolError(what, argument="fabric", fix=fix)
+            raise ColltoolError(
+                "libraries are compared on a fabric",
+                argument="fabric",
+                fix=f"add {argument_text('fabric', 'dgx-h100')}",
+            )
         emit_difference(diff_libraries(fabric.load(), *library, ranks=ranks, mode=mode), out)
         return
     if old is None or new is None:
-        fix = (
-            f"a JSON output of colltool, or two libraries: {argument_text('library', 'nccl@2.30')}"
-            " nccl@2.31; colltool diff -h shows both"
+        raise ColltoolError(
+            f"{'OLD' if old is None else 'NEW'} is missing",
+            fix=f"a JSON output of colltool, or two libraries: {argument_text('library', 'nccl@2.30')}"
+            " nccl@2.31; colltool diff -h shows both",
         )
-        raise ColltoolError(f"{'OLD' if old is None else 'NEW'} is missing", fix=fix)
     if fabric.names or ranks is not None or mode is not None:
-        fix = f"leave it out, or add {argument_text('library', 'nccl@2.30')} nccl@2.31"
-        raise ColltoolError("files are compared as they are", argument="fabric", fix=fix)
+        raise ColltoolError(
+            "files are compared as they are",
+            argument="fabric",
+            fix=f"leave it out, or add {argument_text('library', 'nccl@2.30')} nccl@2.31",
+        )
     # an error names the file, not the argument
     with rename_arguments("shell", old=str(old), new=str(new)):
         moved = diff(read_document(old), read_document(new), DEFAULT_RTOL if rtol is None else rtol)

@@ -29,14 +29,7 @@ from colltool.commands.options import (
 from colltool.commands.output import write
 from colltool.commands.public_options import Options, with_options
 from colltool.commands.shell import command_line
-from colltool.estimate.expected import (
-    SHARE,
-    SIZES,
-    Expected,
-    check_share,
-    expected,
-    test_name,
-)
+from colltool.estimate.expected import SHARE, SIZES, Expected, check_share, expected, test_name
 from colltool.estimate.groups import place
 from colltool.fabric.model import Fabric
 
@@ -151,15 +144,20 @@ def requested_tests(tests: Sequence[str] | str) -> RequestedTests:
     for typed in names:
         word = typed.lower().replace("-", "_").removesuffix("_perf")
         if word in _NOT_PRICED:
-            what = f"{word}_perf has no price: {_NOT_PRICED[word]}"
-            raise ColltoolError(what, argument="test", fix=f"priced: {_known_tests()}")
+            raise ColltoolError(
+                f"{word}_perf has no price: {_NOT_PRICED[word]}",
+                argument="test",
+                fix=f"priced: {_known_tests()}",
+            )
         try:
             found[parse_primitive(word)] = None
         except ColltoolError:
             hint = nearest(word, [test_name(primitive) for primitive in NCCL_TESTS])
-            what = f"nccl-tests has no test '{clipped(typed)}'"
-            fix = f"{hint} known: {_known_tests()}".strip()
-            raise ColltoolError(what, argument="test", fix=fix) from None
+            raise ColltoolError(
+                f"nccl-tests has no test '{clipped(typed)}'",
+                argument="test",
+                fix=f"{hint} known: {_known_tests()}".strip(),
+            ) from None
     return RequestedTests(tuple(found))
 
 

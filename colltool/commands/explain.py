@@ -161,8 +161,8 @@ def explain_command(
         options = ", ".join(
             argument_text(name) for name in ("ranks", "stride", "library", "overrides")
         )
-        what = f"{options} and a choice of algorithms need a fabric"
         raise ColltoolError(
-            what, fix=f"add {argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}"
+            f"{options} and a choice of algorithms need a fabric",
+            fix=f"add {argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}",
         )
     out.emit(explain(algorithm, **arguments))

@@ -124,8 +124,11 @@ def nccl_tuner(
     # a wrong -o is refused before the work
     target = to_file(output)
     if env and channels is not None:
-        fix = f"leave out {argument_text('env')} or {argument_text('channels')}"
-        raise ColltoolError("NCCL_ALGO does not set channels", argument="channels", fix=fix)
+        raise ColltoolError(
+            "NCCL_ALGO does not set channels",
+            argument="channels",
+            fix=f"leave out {argument_text('env')} or {argument_text('channels')}",
+        )
     loaded = fabric.load()
     groups = [GroupSpec(count, stride, alone) for count in ranks or (None,)]
     tuner = extra("interop.nccl_tuner")
@@ -241,9 +244,11 @@ def law_table(
     table = laws_of(loaded, wanted, sorted(set(ranks or usual_counts(loaded))))
     text = table_header(table) if as_header else table_json(table)
     if len(text) > MOST_TABLE:
-        what = f"the table has {len(text):,} bytes, more than {MOST_TABLE:,}"
-        fix = f"fewer counts ({argument_text('ranks', '8,64')}) or fewer {argument_text('primitives', 'ar')}"
-        raise ColltoolError(what, argument="ranks", fix=fix)
+        raise ColltoolError(
+            f"the table has {len(text):,} bytes, more than {MOST_TABLE:,}",
+            argument="ranks",
+            fix=f"fewer counts ({argument_text('ranks', '8,64')}) or fewer {argument_text('primitives', 'ar')}",
+        )
     write(text, target)
 
 

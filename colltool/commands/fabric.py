@@ -123,8 +123,9 @@ def size_fabric(
         return FabricSized(tree.ports, 1, tree, bill_of_plan(tree, loaded_prices))
     if endpoints is None or radix is None:
         both = f"{argument_text('endpoints', 2048)} and {argument_text('radix', 64)}"
-        fix = f"write {both}, or {argument_text('fat_tree', 64)}"
-        raise ColltoolError("nothing says what to size", fix=fix)
+        raise ColltoolError(
+            "nothing says what to size", fix=f"write {both}, or {argument_text('fat_tree', 64)}"
+        )
     ports = count_of(radix, "radix")
     counts = (
         count_of(endpoints, "endpoints"),
@@ -135,8 +136,9 @@ def size_fabric(
     hops = hops_of(oversubscription, ports)
     if text_of(topology, "topology", "dragonfly") != "clos":
         if levels is not None:
-            what = f"does not apply to a {topology}"
-            raise ColltoolError(what, argument="levels", fix="leave it out")
+            raise ColltoolError(
+                f"does not apply to a {topology}", argument="levels", fix="leave it out"
+            )
         return _sized_direct(topology, counts, rail_count, hops, loaded_prices)
     plan = clos_plan(*counts, rails=rail_count, levels=count_if(levels, "levels"), hops=hops)
     return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, loaded_prices))
@@ -146,8 +148,11 @@ def _refuse_with_fat_tree(**arguments: Any) -> None:
     """Raise ColltoolError for an argument that is not None: k defines the whole fat-tree."""
     for name, value in arguments.items():
         if value is not None:
-            what = "does not apply to a fat-tree, which k fully defines"
-            raise ColltoolError(what, argument=name, fix="leave it out")
+            raise ColltoolError(
+                "does not apply to a fat-tree, which k fully defines",
+                argument=name,
+                fix="leave it out",
+            )
 
 
 def _sized_direct(
@@ -169,13 +174,18 @@ def _sized_direct(
 
     kind = next((name for name in DIRECT if name == topology), None)
     if kind is None:
-        what = f"'{clipped(topology)}' is no topology that is sized"
-        fix = f"write one of: clos, {', '.join(DIRECT)}"
-        raise ColltoolError(what, argument="topology", fix=fix)
+        raise ColltoolError(
+            f"'{clipped(topology)}' is no topology that is sized",
+            argument="topology",
+            fix=f"write one of: clos, {', '.join(DIRECT)}",
+        )
     ratios = [hop for hop in hops if isinstance(hop, float)]
     if len(ratios) != len(hops) or len(hops) > 1:
-        fix = f"write {argument_text('oversubscription', '2')}"
-        raise ColltoolError(f"a {kind} takes one ratio", argument="oversubscription", fix=fix)
+        raise ColltoolError(
+            f"a {kind} takes one ratio",
+            argument="oversubscription",
+            fix=f"write {argument_text('oversubscription', '2')}",
+        )
     plan = direct_plan(kind, *counts, rails=rails, most=ratios[0] if ratios else 1.0)
     endpoints, ports_per_endpoint, _ = counts
     bill = bill_of_plan(plan, prices)
@@ -266,18 +276,20 @@ def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     # any other suffix would give a table, not a drawing
     suffix = out.path.suffix.lower() if out.path is not None else ""
     if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
-        fix = (
-            f"name it {out.path.stem}.svg, or end it in {', '.join(filter(None, BY_SUFFIX))};"
-            " --format writes any name"
+        raise ColltoolError(
+            f"a drawing is an SVG file, got {out.path}",
+            argument="output",
+            fix=f"name it {out.path.stem}.svg, or end it in {', '.join(filter(None, BY_SUFFIX))};"
+            " --format writes any name",
         )
-        raise ColltoolError(f"a drawing is an SVG file, got {out.path}", argument="output", fix=fix)
     drawn = draw_fabric(load_fabric(fabric, overrides or ()))
     if out.form != "svg" and (out.form is not None or suffix != ".svg"):
         out.emit(drawn)
         return
     if out.columns is not None:
-        fix = "leave it out, or --format csv"
-        raise ColltoolError("a drawing has no columns", argument="columns", fix=fix)
+        raise ColltoolError(
+            "a drawing has no columns", argument="columns", fix="leave it out, or --format csv"
+        )
     write(f'<?xml version="1.0" encoding="UTF-8"?>\n{drawn.svg}\n', out.path)
 
 
@@ -405,11 +417,17 @@ def release_of(library: str | None) -> str:
     """The release of ``nccl@RELEASE``; empty for the usual one."""
     name, _, release = (library or "nccl").partition("@")
     if name != "nccl":
-        what = f"'{clipped(name)}' has no such search"
-        raise ColltoolError(what, argument="library", fix="write nccl, or nccl@2.28.9")
+        raise ColltoolError(
+            f"'{clipped(name)}' has no such search",
+            argument="library",
+            fix="write nccl, or nccl@2.28.9",
+        )
     if release and not re.fullmatch(r"\d{1,3}\.\d{1,3}(\.\d{1,3})?", release):
-        what = f"'{clipped(release)}' is no release of NCCL"
-        raise ColltoolError(what, argument="library", fix="write nccl@2.28.9")
+        raise ColltoolError(
+            f"'{clipped(release)}' is no release of NCCL",
+            argument="library",
+            fix="write nccl@2.28.9",
+        )
     return release
 
 

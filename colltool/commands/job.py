@@ -99,8 +99,9 @@ def init_command(
 
     # a layout is searched on a fabric; without one the file leaves it open
     if ranks is not None and fabric is None:
-        fix = "add --fabric dgx-h100"
-        raise ColltoolError("needs the fabric whose ranks they are", argument="ranks", fix=fix)
+        raise ColltoolError(
+            "needs the fabric whose ranks they are", argument="ranks", fix="add --fabric dgx-h100"
+        )
     path = new_file(output, "a job file")
     loaded = None if fabric is None else load_fabric(fabric)
     write(job_start(model, loaded, ranks, job_overrides or ()), path)

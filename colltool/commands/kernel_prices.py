@@ -48,19 +48,24 @@ class ExpertCall(NamedTuple):
 
         missing = [argument for argument in REQUIRED_COUNTS if getattr(self, argument) is None]
         if missing:
-            fix = f"add {' '.join(argument_text(name, REQUIRED_COUNTS[name]) for name in missing)}"
-            what = f"{operation} needs {', '.join(missing)}"
-            raise ColltoolError(what, argument=missing[0], fix=fix)
+            raise ColltoolError(
+                f"{operation} needs {', '.join(missing)}",
+                argument=missing[0],
+                fix=f"add {' '.join(argument_text(name, REQUIRED_COUNTS[name]) for name in missing)}",
+            )
         counts = {name: count_of(getattr(self, name), name) for name in REQUIRED_COUNTS}
         dtype = DTYPES[operation]
         if self.dtype is not None:
             dtype = text_of(self.dtype, "dtype", "fp8").lower()
         skew = 1.0 if self.skew is None else number_of(self.skew, "skew")
         if skew < 1:
-            what = f"the hottest rank has at least the mean, got {skew:g}"
-            raise ColltoolError(what, argument="skew", fix="1 or more")
+            raise ColltoolError(
+                f"the hottest rank has at least the mean, got {skew:g}",
+                argument="skew",
+                fix="1 or more",
+            )
         groups = 0 if self.groups is None else count_of(self.groups, "groups")
-        sms = 0 if self.sms is None else count_of(self.sms, "sms", 1, 1024)
+        sms = 0 if self.sms is None else count_of(self.sms, "sms")
         return Tokens(**counts, dtype=dtype, groups=groups, skew=skew, sms=sms)
 
 
@@ -92,9 +97,11 @@ class KernelRequest(NamedTuple):
         if self.library is None or self.operation in DTYPES:
             if sizes:
                 tokens = argument_text("tokens", 128)
-                fix = f"leave {argument_text('size')} out, and give {tokens}"
-                what = f"the bytes of {self.operation} follow from its tokens"
-                raise ColltoolError(what, argument="size", fix=fix)
+                raise ColltoolError(
+                    f"the bytes of {self.operation} follow from its tokens",
+                    argument="size",
+                    fix=f"leave {argument_text('size')} out, and give {tokens}",
+                )
             tokens_sent = self.call.read(self.operation)
             price = price_experts(
                 self.library, self.fabric, self.operation, tokens_sent, self.group, self.mode
@@ -175,9 +182,11 @@ def split_request(
     query = _kernel_query(primitive, model.get("library"), library_file, call, slow_rank)
     if query is None:
         if mode is not None:
-            what = "only an engine's library says how a call is launched"
-            fix = f"add {argument_text('library', 'vllm')}, or leave {argument_text('mode')} out"
-            raise ColltoolError(what, argument="mode", fix=fix)
+            raise ColltoolError(
+                "only an engine's library says how a call is launched",
+                argument="mode",
+                fix=f"add {argument_text('library', 'vllm')}, or leave {argument_text('mode')} out",
+            )
         return None, model
     operation, library = query
     # a library of kernels is unknown to the model of algorithms
@@ -244,21 +253,31 @@ def _kernel_query(
     from colltool.engines.lookup import find_library, library_of
 
     name = library if isinstance(library, str) else None
-    found = library_of(name, library_file)
-    if slow_rank is not None and (found is not None or is_expert_call):
-        what = "kernels were measured with all ranks alike"
-        raise ColltoolError(what, argument="slow_rank", fix="leave it out")
+    kernels = library_of(name, library_file)
+    if slow_rank is not None and (kernels is not None or is_expert_call):
+        raise ColltoolError(
+            "kernels were measured with all ranks alike", argument="slow_rank", fix="leave it out"
+        )
     if is_expert_call:
-        if name is not None and found is None:
-            found = find_library(name)  # says which there are
-        return word, found
-    if found is not None and found.leaves_rest and expert_arguments == ["dtype"]:
-        expert_arguments = []  # an engine may take another kernel for another type
-    if expert_arguments:
-        argument = expert_arguments[0]
-        what = "only dispatch and combine take it"
-        if argument == "dtype":
-            what = "only dispatch, combine and an engine's all-reduce take it"
-        fix = f"colltool price dispatch, or leave {argument_text(argument)} out"
-        raise ColltoolError(what, argument=argument, fix=fix)
-    return None if found is None else (primitive_of(primitive).value, found)
+        if name is not None and kernels is None:
+            kernels = find_library(name)  # says which there are
+        return word, kernels
+    # an engine may take another kernel for another type
+    is_typed_reduce = kernels is not None and kernels.leaves_rest and expert_arguments == ["dtype"]
+    if expert_arguments and not is_typed_reduce:
+        raise _only_of_experts(expert_arguments[0])
+    if kernels is None:
+        return None
+    return primitive_of(primitive).value, kernels
+
+
+def _only_of_experts(argument: str) -> ColltoolError:
+    """The error for an argument of dispatch and combine in another call."""
+    what = "only dispatch and combine take it"
+    if argument == "dtype":
+        what = "only dispatch, combine and an engine's all-reduce take it"
+    return ColltoolError(
+        what,
+        argument=argument,
+        fix=f"colltool price dispatch, or leave {argument_text(argument)} out",
+    )

@@ -88,8 +88,11 @@ def ladder_command(
 
     # a tolerance needs something to compare with
     if check is None and rtol is not None:
-        fix = f"add {argument_text('check', 'OLD.json')}"
-        raise ColltoolError("compares with an earlier run", argument="rtol", fix=fix)
+        raise ColltoolError(
+            "compares with an earlier run",
+            argument="rtol",
+            fix=f"add {argument_text('check', 'OLD.json')}",
+        )
     priced = ladder(**arguments)
     if check is None:
         out.emit(priced)

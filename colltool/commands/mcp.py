@@ -24,14 +24,9 @@ from colltool.commands.tool_answers import (
     first_sentences,
     left_out_text,
 )
-from colltool.commands.tool_arguments import texts_as_files
-from colltool.commands.tools import (
-    TOOLS,
-    call_tool,
-    description_of,
-    in_words_of_tools,
-    input_schema,
-)
+from colltool.commands.tool_files import texts_as_files
+from colltool.commands.tool_words import in_words_of_tools
+from colltool.commands.tools import TOOLS, call_tool, description_of, input_schema
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
@@ -73,8 +68,12 @@ def mcp_command(folder: Path | None = None) -> None:
       colltool mcp --folder clusters
     """
     if folder is not None and not os.path.isdir(folder):
-        fix = "name a folder that is there"
-        raise ColltoolError("is not a folder", where=str(folder), argument="folder", fix=fix)
+        raise ColltoolError(
+            "is not a folder",
+            where=str(folder),
+            argument="folder",
+            fix="name a folder that is there",
+        )
     try:
         import anyio
         from mcp.server.stdio import stdio_server

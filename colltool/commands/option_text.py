@@ -13,13 +13,14 @@ from itertools import takewhile
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, assert_never
 
-from colltool.base.errors import ColltoolError, argument_text, nearest
+from colltool.base.errors import ColltoolError, argument_text, nearest_and_all
 from colltool.base.formatting import parse_count, parse_shape
 from colltool.commands.arguments import Argument
 
 if TYPE_CHECKING:
     from colltool.estimate.assumptions import ModelOptions
 
+# 8-64, 8:64 or 8..64, doubling; 8-64+8 in steps; 8-512x4 in factors
 _RANGE = re.compile(r"([0-9]{1,10})\s*(?:-|:|\.\.)\s*([0-9]{1,10})(?:\s*([+/x*])\s*([0-9]{1,10}))?")
 _MAX_COUNTS = 10_000  # numbers of one range; more is a typing error
 _LONGEST = 40  # characters of a typed text that an error repeats
@@ -59,8 +60,11 @@ def _read(text: str, name: str, row: Argument) -> Any:
             return parse_shape(text, name)
         case "word":
             if text not in row.words:
-                fix = f"{nearest(text, list(row.words))} one of {', '.join(row.words)}".strip()
-                raise ColltoolError(f"'{short(text)}' is not known", argument=name, fix=fix)
+                raise ColltoolError(
+                    f"'{short(text)}' is not known",
+                    argument=name,
+                    fix=nearest_and_all(text, row.words, "one of"),
+                )
             return text
         case _:
             assert_never(row.kind)
@@ -87,16 +91,20 @@ def _count(text: str, name: str, row: Argument) -> float:
     if text in row.words:
         return row.most
     if row.hint and "," in text:
-        what = f"takes one number here, got '{short(text)}'"
-        raise ColltoolError(what, argument=name, fix=row.hint)
+        raise ColltoolError(
+            f"takes one number here, got '{short(text)}'", argument=name, fix=row.hint
+        )
     return parse_count(text, name, row.least, row.most)
 
 
 def _number(text: str, name: str) -> float:
     number = _float(text)
     if not isfinite(number):
-        what = f"'{short(text)}' is not a number"
-        raise ColltoolError(what, argument=name, fix=f"write {argument_text(name, 1.5)}")
+        raise ColltoolError(
+            f"'{short(text)}' is not a number",
+            argument=name,
+            fix=f"write {argument_text(name, 1.5)}",
+        )
     return number
 
 
@@ -107,13 +115,17 @@ def _share(text: str, name: str, row: Argument) -> float:
     if percent:
         value /= 100
     if rest or not _is_share(value, row):
-        what = f"'{short(text)}' is not {_kind_of_share(row)}"
-        raise ColltoolError(what, argument=name, fix=f"write {row.hint}")
+        raise ColltoolError(
+            f"'{short(text)}' is not {_kind_of_share(row)}", argument=name, fix=f"write {row.hint}"
+        )
     if value == 1 and not percent:
         raise ColltoolError(f"'{short(text)}' is 1% or 100%", argument=name, fix="write 1% or 100%")
     if value > 1 and not percent:
-        fix = f"write {number.strip()}% if that is what you mean"
-        raise ColltoolError(f"'{short(text)}' is {value:.0%}", argument=name, fix=fix)
+        raise ColltoolError(
+            f"'{short(text)}' is {value:.0%}",
+            argument=name,
+            fix=f"write {number.strip()}% if that is what you mean",
+        )
     return value
 
 
@@ -145,8 +157,11 @@ def parts(text: str, argument: str) -> list[str]:
     """Split ``1MB,16MB`` into a list; ColltoolError for an empty item."""
     found = [part.strip() for part in text.split(",")]
     if not all(found):
-        fix = "separate items with one comma, without spaces"
-        raise ColltoolError(f"an empty item in '{text}'", argument=argument, fix=fix)
+        raise ColltoolError(
+            f"an empty item in '{text}'",
+            argument=argument,
+            fix="separate items with one comma, without spaces",
+        )
     return found
 
 
@@ -168,7 +183,8 @@ def _counts_of_range(text: str) -> list[int]:
     low = int(found[1])
     high = int(found[2])
     step = int(found[4] or 2)
-    in_steps = (found[3] or "x") in "+/"
+    # nccl-tests writes steps 8:64:8 with a slash
+    in_steps = found[3] in ("+", "/")
     if in_steps:
         length = (high - low) // max(step, 1)
         least_step = 1
@@ -176,11 +192,12 @@ def _counts_of_range(text: str) -> list[int]:
         length = high.bit_length()
         least_step = 2
     if not 0 < low < high <= 10**9 or step < least_step or length > _MAX_COUNTS:
-        fix = (
-            f"write {argument_text('ranks', text='8-64')} for 8,16,32,64, or"
-            f" {argument_text('ranks', text='8-64+8')} for steps of 8"
+        raise ColltoolError(
+            f"'{short(text)}' is not a range of numbers",
+            argument="ranks",
+            fix=f"write {argument_text('ranks', text='8-64')} for 8,16,32,64, or"
+            f" {argument_text('ranks', text='8-64+8')} for steps of 8",
         )
-        raise ColltoolError(f"'{short(text)}' is not a range of numbers", argument="ranks", fix=fix)
     if in_steps:
         return list(range(low, high + 1, step))
     # as in nccl-tests, a range of factors ends with its last number
@@ -192,9 +209,10 @@ def single(text: str, argument: str) -> str:
     """The only item of a text; ColltoolError for several."""
     found = parts(text, argument)
     if len(found) > 1:
-        what = f"takes one {argument} here, got {len(found)}: {short(text)}"
         raise ColltoolError(
-            what, argument=argument, fix="give one per call; colltool price takes several"
+            f"takes one {argument} here, got {len(found)}: {short(text)}",
+            argument=argument,
+            fix="give one per call; colltool price takes several",
         )
     return found[0]
 

@@ -140,14 +140,11 @@ class FabricChoice(NamedTuple):
     def name(self) -> str:
         """The name of the only given fabric; ColltoolError for several."""
         if len(self.names) > 1:
-            fix = (
-                "give one per call: write each to a file with --format json -o FILE, and compare two with"
-                " colltool diff OLD NEW"
-            )
             raise ColltoolError(
                 f"given {len(self.names)} times: {', '.join(self.names)}",
                 argument="fabric",
-                fix=fix,
+                fix="give one per call: write each to a file with --format json -o FILE, and compare two with"
+                " colltool diff OLD NEW",
             )
         return self.names[0]
 
@@ -209,17 +206,24 @@ def _sizes(
     if begin is None and end is None:
         for name, value in (("factor", factor), ("step", step)):
             if value is not None:
-                fix = f"add {argument_text('begin', '1M')} {argument_text('end', '1G')}"
-                raise ColltoolError("requires a range of sizes", argument=name, fix=fix)
+                raise ColltoolError(
+                    "requires a range of sizes",
+                    argument=name,
+                    fix=f"add {argument_text('begin', '1M')} {argument_text('end', '1G')}",
+                )
         return listed
     if listed is not None:
-        what = f"cannot be combined with {argument_text('sizes')}"
-        raise ColltoolError(what, argument="begin" if begin else "end", fix="leave one of them out")
+        raise ColltoolError(
+            f"cannot be combined with {argument_text('sizes')}",
+            argument="begin" if begin else "end",
+            fix="leave one of them out",
+        )
     if begin is None or end is None:
         missing = "begin" if begin is None else "end"
-        fix = f"add {argument_text(missing, '1M' if begin is None else '1G')}"
         raise ColltoolError(
-            "a range of sizes needs two ends", argument="end" if begin is None else "begin", fix=fix
+            "a range of sizes needs two ends",
+            argument="end" if begin is None else "begin",
+            fix=f"add {argument_text(missing, '1M' if begin is None else '1G')}",
         )
     by = 0.0 if step is None else size_of(step)
     return sizes_between(size_of(begin), size_of(end), factor or 2.0, by)
@@ -361,8 +365,9 @@ def as_yaml(out: Out) -> bool:
     by_suffix = out.path is not None and out.path.suffix in FABRIC_SUFFIXES
     wants_yaml = out.form == "yaml" or (out.form is None and by_suffix)
     if wants_yaml and out.columns is not None:
-        fix = "leave it out, or --format table"
-        raise ColltoolError("a YAML file has no columns", argument="columns", fix=fix)
+        raise ColltoolError(
+            "a YAML file has no columns", argument="columns", fix="leave it out, or --format table"
+        )
     return wants_yaml
 
 
@@ -375,11 +380,15 @@ def new_file(
     if path is None:
         return None
     if path.suffix not in suffixes:
-        fix = f"name it {path.stem}{suffixes[0]}"
-        raise ColltoolError(f"{what} ends in {suffixes[0]}, got {path}", argument="output", fix=fix)
-    if os.path.exists(path):  # Path.exists refuses a name that is too long
-        what_is_there = f"{path} is there already, and somebody may have filled it in"
         raise ColltoolError(
-            what_is_there, argument="output", fix="name another file, or remove it first"
+            f"{what} ends in {suffixes[0]}, got {path}",
+            argument="output",
+            fix=f"name it {path.stem}{suffixes[0]}",
+        )
+    if os.path.exists(path):  # Path.exists refuses a name that is too long
+        raise ColltoolError(
+            f"{path} is there already, and somebody may have filled it in",
+            argument="output",
+            fix="name another file, or remove it first",
         )
     return path

@@ -46,9 +46,10 @@ def chosen_format(form: str | None, output: Path | None) -> str:
     found = BY_SUFFIX.get(output.suffix.lower())
     if found is None:
         known = ", ".join(suffix for suffix in BY_SUFFIX if suffix)
-        fix = f"known suffixes: {known}; --format writes any name"
         raise ColltoolError(
-            f"{output}: '{output.suffix}' is no format of a result", argument="output", fix=fix
+            f"{output}: '{output.suffix}' is no format of a result",
+            argument="output",
+            fix=f"known suffixes: {known}; --format writes any name",
         )
     return found
 
@@ -221,8 +222,11 @@ def printing_to_stderr() -> Iterator[None]:
 
 def stdout_error(error: OSError) -> ColltoolError:
     """The error for a stdout that cannot be written."""
-    fix = "free some space, or write elsewhere with -o"
-    return ColltoolError(f"cannot write: {error.strerror or error}", where="stdout", fix=fix)
+    return ColltoolError(
+        f"cannot write: {error.strerror or error}",
+        where="stdout",
+        fix="free some space, or write elsewhere with -o",
+    )
 
 
 def say(*lines: str) -> None:
@@ -318,5 +322,8 @@ def refuse_conflict(
 
 def overwrites_input(path: Path, argument: str) -> ColltoolError:
     """The error for an output that is also an input."""
-    fix = "name another file: what is read stays as it is"
-    return ColltoolError(f"{path} is read by this command", argument=argument, fix=fix)
+    return ColltoolError(
+        f"{path} is read by this command",
+        argument=argument,
+        fix="name another file: what is read stays as it is",
+    )

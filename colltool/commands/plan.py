@@ -168,11 +168,12 @@ def search_layouts(
     from colltool.training.adapted import search_on_fabric as run
 
     loaded = _job_of(job)
-    most = count_if(top, "top", least=1)
+    most = count_if(top, "top")
     # refused here, not deep in a search of thousands of layouts
     if watch is not None and not callable(watch):
-        fix = "write watch=print, or leave it out"
-        raise wrong(watch, "watch", "a function of two numbers", fix)
+        raise wrong(
+            watch, "watch", "a function of two numbers", "write watch=print, or leave it out"
+        )
     model = checked(readings, **parts)
     count = count_if(ranks, "ranks", least=1)
     place = _read_fabric(fabric, library, machine, model)
@@ -396,12 +397,7 @@ def plan_command(
     search_options = {"keep": keep, "top": top, "headroom": headroom}
     files = trace_files(job)
     if files:
-        model = {
-            argument: arguments.pop(argument)
-            for argument in MODEL_ARGUMENTS
-            if argument in arguments
-        }
-        job_options = {
+        of_jobs = {
             **arguments,
             "job_overrides": job_overrides,
             "model_file": model_file,
@@ -410,15 +406,17 @@ def plan_command(
             "vary": vary,
             "plot": out.plot,
         }
-        _refuse_with_traces(job, files, job_options)
-        out.emit(plan_traces(files, fabric.load(), **model))
+        out.emit(_planned_traces(job, files, fabric, of_jobs))
         return
     # options that exclude each other are refused before anything is loaded or searched
     if not search:
         _refuse_outside_search(search_options)
     elif arguments["links"]:
-        fix = "plan the layout that the search prints, with --links"
-        raise ColltoolError("shows the links of one layout", argument="links", fix=fix)
+        raise ColltoolError(
+            "shows the links of one layout",
+            argument="links",
+            fix="plan the layout that the search prints, with --links",
+        )
     several = fabric.several
     _refuse_drawing(out, search=search, vary=bool(vary))
     if search or vary or len(several) > 1:
@@ -430,20 +428,30 @@ def plan_command(
         _single_job(job), job_overrides or (), argument="job_overrides", model_file=model_file
     )
     fabric, said = grown(fabric, arguments.get("ranks"))
+    typed = {**arguments, "model_file": model_file}
     with (
         ProgressLine("pricing samples" if vary else "searching layouts") as watch,
         progress_to(watch),
     ):
         if search:
             searched = _searched(fabric, search_options, arguments)
-            out.emit(_told(searched, job, fabric, {**arguments, "model_file": model_file}, said))
+            out.emit(_told(searched, job, fabric, typed, said))
         elif len(several) > 1:
             out.emit(_compared(fabric, arguments))
         elif vary:
             out.emit(_varied(fabric, vary, arguments))
         else:
             planned = plan(fabric=fabric.load(), **arguments)
-            out.emit(_told(planned, job, fabric, {**arguments, "model_file": model_file}, said))
+            out.emit(_told(planned, job, fabric, typed, said))
+
+
+def _planned_traces(
+    paths: list[str], traces: list[str], fabric: FabricChoice, options: dict[str, Any]
+) -> TracePlan:
+    """The step of Chakra traces, which take no options but those of the cost model."""
+    model = {name: options.pop(name) for name in MODEL_ARGUMENTS if name in options}
+    _refuse_with_traces(paths, traces, options)
+    return plan_traces(traces, fabric.load(), **model)
 
 
 def _told(
@@ -535,27 +543,39 @@ def _job_set_of(pair: str) -> str:
 
 def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
     if out.plot is not None and (search or vary):
-        fix = f"leave --{'search' if search else 'vary'} out"
-        raise ColltoolError("draws one step on one fabric", argument="plot", fix=fix)
+        raise ColltoolError(
+            "draws one step on one fabric",
+            argument="plot",
+            fix=f"leave --{'search' if search else 'vary'} out",
+        )
 
 
 def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
     for argument in ONE_STEP_ARGUMENTS:
         if argument in arguments:
-            fix = "leave --search, --vary and further fabrics out"
-            raise ColltoolError("is about one step on one fabric", argument=argument, fix=fix)
+            raise ColltoolError(
+                "is about one step on one fabric",
+                argument=argument,
+                fix="leave --search, --vary and further fabrics out",
+            )
 
 
 def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:
     if vary or links:
-        fix = f"run it once for each of {', '.join(several)}"
-        raise ColltoolError("is about one fabric", argument="vary" if vary else "links", fix=fix)
+        raise ColltoolError(
+            "is about one fabric",
+            argument="vary" if vary else "links",
+            fix=f"run it once for each of {', '.join(several)}",
+        )
 
 
 def _single_job(job: list[str]) -> str:
     if len(job) > 1:
-        fix = "run it once for each job; traces all end in .et"
-        raise ColltoolError("is a second job", where=clipped(job[1]), fix=fix)
+        raise ColltoolError(
+            "is a second job",
+            where=clipped(job[1]),
+            fix="run it once for each job; traces all end in .et",
+        )
     return job[0]
 
 
@@ -566,12 +586,15 @@ def _refuse_with_traces(job: list[str], files: list[str], job_options: dict[str,
     """
     for path in job:
         if path not in files and not os.path.isdir(path):
-            fix = "give only traces, or one job"
             raise ColltoolError(
-                "is not a trace (.et), but others are", where=clipped(path), fix=fix
+                "is not a trace (.et), but others are",
+                where=clipped(path),
+                fix="give only traces, or one job",
             )
     for name, value in job_options.items():
         if value not in (None, False, []):
-            fix = "leave it out, or plan a job file"
-            what = "changes a job, and a trace already has its layout, batch and model"
-            raise ColltoolError(what, argument=name, fix=fix)
+            raise ColltoolError(
+                "changes a job, and a trace already has its layout, batch and model",
+                argument=name,
+                fix="leave it out, or plan a job file",
+            )

@@ -102,15 +102,19 @@ def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Fail
         needs_mtbf = {"storage": storage, "checkpoint": checkpoint, "restart": restart}
         for name, value in needs_mtbf.items():
             if value is not None:
-                fix = f"add {argument_text('mtbf', '50000h')}"
                 raise ColltoolError(
-                    f"acts only with {argument_text('mtbf', '50000h')}", argument=name, fix=fix
+                    f"acts only with {argument_text('mtbf', '50000h')}",
+                    argument=name,
+                    fix=f"add {argument_text('mtbf', '50000h')}",
                 )
         return None
     # without checkpoints every failure would lose the whole run
     if storage is None:
-        what = "needs the rate at which checkpoints are written"
-        raise ColltoolError(what, argument="mtbf", fix=f"add {argument_text('storage', '200GB/s')}")
+        raise ColltoolError(
+            "needs the rate at which checkpoints are written",
+            argument="mtbf",
+            fix=f"add {argument_text('storage', '200GB/s')}",
+        )
     return Failures(
         duration_of(mtbf, "mtbf", "50000h"),
         rate_of(storage),

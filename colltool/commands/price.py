@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -24,6 +24,7 @@ from colltool.commands.public_options import PriceOptions, with_options
 
 if TYPE_CHECKING:
     from colltool.commands.custom_algorithms import AnyAlgorithms
+    from colltool.commands.kernel_prices import KernelRequest
     from colltool.commands.reading import AnyFabric, AnyPath, Sizes
     from colltool.commands.requests import Request
     from colltool.engines.results import KernelPrice, KernelPriceList
@@ -97,43 +98,39 @@ def price(
         ColltoolError: a fabric, group, size, algorithm or model option that cannot be used; says what
             to do instead.
     """
-    from colltool.commands.custom_algorithms import refuse_files
-    from colltool.commands.kernel_prices import split_request
+    from colltool.commands.kernel_prices import KernelRequest
     from colltool.commands.reading import sizes_of
     from colltool.estimate.price import price as run
 
-    kernels, model = split_request(
+    asked = _request_of(
         fabric,
         primitive,
         ranks,
         options,
+        algorithms,
+        algorithm_files,
         library_file=library_file,
         slow_rank=slow_rank,
         mode=mode,
     )
-    if kernels is not None:
-        refuse_files(algorithm_files)
-        return kernels.prices([] if size is None else [size]).prices[0]
+    if isinstance(asked, KernelRequest):
+        return asked.prices([] if size is None else [size]).prices[0]
     if size is None:
         raise ColltoolError(
             "needs a size", argument="size", fix=f"add {argument_text('size', '16MB')}"
         )
-    algorithm_request = _algorithm_request(
-        fabric, primitive, ranks, algorithms, algorithm_files, model
-    )
-    request = algorithm_request.request
+    request = asked.request
     priced = run(
         request.fabric,
         request.primitive,
         sizes_of(size),
         request.group,
         request.readings,
-        algorithm_request.names,
-        own=algorithm_request.costs,
+        asked.names,
+        own=asked.costs,
     )
-    return _finished(
-        (replace(priced, failed=algorithm_request.failed),), algorithm_request, slow_rank
-    )[0]
+    [finished] = _finished((replace(priced, failed=asked.failed),), asked, slow_rank)
+    return finished
 
 
 @with_options
@@ -152,46 +149,43 @@ def price_list(
 ) -> PriceList | KernelPriceList:
     """One price per size; without sizes the best two from 1 KB to 1 GB, and as
     :attr:`PriceList.crossover` which algorithm runs at which size. Otherwise as :func:`price`."""
-    from colltool.commands.custom_algorithms import refuse_files
-    from colltool.commands.kernel_prices import split_request
+    from colltool.commands.kernel_prices import KernelRequest
     from colltool.commands.reading import each_size, wrong
     from colltool.estimate.price import price_list as run
 
-    kernels, model = split_request(
+    asked = _request_of(
         fabric,
         primitive,
         ranks,
         options,
+        algorithms,
+        algorithm_files,
         library_file=library_file,
         slow_rank=slow_rank,
         mode=mode,
     )
-    if kernels is not None:
-        refuse_files(algorithm_files)
-        return kernels.prices(sizes)
+    if isinstance(asked, KernelRequest):
+        return asked.prices(sizes)
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise wrong(
             sizes, "sizes", "a list of sizes", f"write {argument_text('sizes', ['1MB', '16MB'])}"
         )
     with rename_arguments("python", size="sizes"):
         each = each_size(sizes)
-    algorithm_request = _algorithm_request(
-        fabric, primitive, ranks, algorithms, algorithm_files, model
-    )
-    request = algorithm_request.request
+    request = asked.request
     listed = run(
         request.fabric,
         request.primitive,
         each,
         request.group,
         request.readings,
-        algorithm_request.names,
-        own=algorithm_request.costs,
+        asked.names,
+        own=asked.costs,
     )
-    prices = tuple(replace(price, failed=algorithm_request.failed) for price in listed.prices)
-    finished = replace(listed, prices=_finished(prices, algorithm_request, slow_rank))
+    prices = tuple(replace(price, failed=asked.failed) for price in listed.prices)
+    finished = replace(listed, prices=_finished(prices, asked, slow_rank))
     # crossovers know no schedules of files
-    if not listed.winners_only or algorithm_request.names or algorithm_request.costs:
+    if not listed.winners_only or asked.names or asked.costs:
         return finished
     from colltool.commands.crossover import crossover_of
 
@@ -203,8 +197,11 @@ def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:
     from colltool.estimate.results import PriceList
 
     if not isinstance(listed, PriceList):
-        what = "kernels are listed as a library takes them, not by time alone"
-        raise ColltoolError(what, argument="top", fix="leave it out")
+        raise ColltoolError(
+            "kernels are listed as a library takes them, not by time alone",
+            argument="top",
+            fix="leave it out",
+        )
     return listed.top(top)
 
 
@@ -223,19 +220,42 @@ class AlgorithmRequest(NamedTuple):
     failed: tuple[Infeasible, ...]
 
 
-def _algorithm_request(
+def _request_of(
     fabric: AnyFabric,
     primitive: Primitive | str,
     ranks: int | None,
+    options: Mapping[str, object],
     algorithms: Sequence[str] | str,
     algorithm_files: AnyAlgorithms,
-    model: dict[str, Any],
-) -> AlgorithmRequest:
-    """The request with the algorithms that were named, also those of files."""
-    from colltool.commands.custom_algorithms import all_costs, custom_schedules, ranks_of
+    *,
+    library_file: AnyPath | None,
+    slow_rank: float | None,
+    mode: str | None,
+) -> KernelRequest | AlgorithmRequest:
+    """What a price is asked of: measured kernels, or the algorithms that were named, also those of
+    files."""
+    from colltool.commands.custom_algorithms import (
+        all_costs,
+        custom_schedules,
+        ranks_of,
+        refuse_files,
+    )
+    from colltool.commands.kernel_prices import split_request
     from colltool.commands.reading import names_of
     from colltool.commands.requests import price_request
 
+    kernels, model = split_request(
+        fabric,
+        primitive,
+        ranks,
+        options,
+        library_file=library_file,
+        slow_rank=slow_rank,
+        mode=mode,
+    )
+    if kernels is not None:
+        refuse_files(algorithm_files)
+        return kernels
     # before the fabric is loaded, so that mistakes of a file are reported first
     files = custom_schedules(algorithm_files, primitive)
     request = price_request(fabric, primitive, ranks_of(ranks, files, model), model)
@@ -244,17 +264,17 @@ def _algorithm_request(
 
 
 def _finished(
-    prices: tuple[Price, ...], algorithm_request: AlgorithmRequest, slow_rank: float | None
+    prices: tuple[Price, ...], asked: AlgorithmRequest, slow_rank: float | None
 ) -> tuple[Price, ...]:
     """Prices with everything that a user sees: the library's pick, the winner on one port, keys
     without effect, and the cost of a slow rank."""
-    request = algorithm_request.request
+    request = asked.request
     fabric = request.fabric
     from colltool.estimate.user_price import prices_for_user
 
     has_files = any(estimate.status == "own" for estimate in prices[0].results)
     # a winner on one port makes sense only among all shipped algorithms
-    if not algorithm_request.names and not has_files:
+    if not asked.names and not has_files:
         from colltool.estimate.user_price import with_one_port_leader
 
         prices = with_one_port_leader(prices, fabric, request.group, request.readings)
@@ -263,7 +283,7 @@ def _finished(
         fabric,
         request.readings,
         required=request.other_library,
-        lead=not algorithm_request.names,
+        lead=not asked.names,
     )
     annotated = tuple(with_inert_keys(each, request) for each in prices)
     return with_slow_rank_cost(annotated, request, slow_rank)
@@ -289,12 +309,16 @@ def remaining_share(slow_rank: float | None, fabric: Fabric | None) -> float | N
         return None
     share = number_of(slow_rank, "slow_rank")
     if fabric is None:
-        fix = f"add {argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}"
-        raise ColltoolError("a slow rank needs a fabric", argument="slow_rank", fix=fix)
-    if not 0 < share <= 1:
-        what = f"the share that a slow rank has left is above 0 and at most 1, got {share:g}"
         raise ColltoolError(
-            what, argument="slow_rank", fix=f"write {argument_text('slow_rank', 0.8)}"
+            "a slow rank needs a fabric",
+            argument="slow_rank",
+            fix=f"add {argument_text('fabric', 'nvl72')} {argument_text('size', '16MB')}",
+        )
+    if not 0 < share <= 1:
+        raise ColltoolError(
+            f"the share that a slow rank has left is above 0 and at most 1, got {share:g}",
+            argument="slow_rank",
+            fix=f"write {argument_text('slow_rank', 0.8)}",
         )
     return share
 
@@ -315,8 +339,11 @@ def with_slow_rank_cost(
     slowed = []
     for price in prices:
         if not isinstance(price.bytes, float):
-            fix = f"one {argument_text('size', '16MB')} a call, or price_list"
-            raise ColltoolError("works for single sizes", argument="slow_rank", fix=fix)
+            raise ColltoolError(
+                "works for single sizes",
+                argument="slow_rank",
+                fix=f"one {argument_text('size', '16MB')} a call, or price_list",
+            )
         rows = with_slow_rank(
             price.results,
             share,
@@ -371,8 +398,11 @@ def price_command(fabric: FabricChoice, out: Out, top: int | None = None, **argu
     """
     for argument, value in (("top", top), ("slow_rank", arguments.get("slow_rank"))):
         if value is not None and "sizes" not in arguments:
-            fix = f"add a size: {argument_text('size', '16MB')}"
-            raise ColltoolError("needs a size", argument=argument, fix=fix)
+            raise ColltoolError(
+                "needs a size",
+                argument=argument,
+                fix=f"add a size: {argument_text('size', '16MB')}",
+            )
     # without a size the answer is a short list of winners
     listed = price_list(fabric.load_for(arguments), **arguments)
     out.emit(listed if top is None else fastest(listed, top))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from colltool.base.errors import ColltoolError, nearest
+from colltool.base.errors import ColltoolError, nearest_and_all
 from colltool.commands.option_text import reader
 from colltool.commands.options import REQUIRED, Option
 
@@ -64,16 +64,21 @@ def _read(file: Path) -> dict[str, str]:
     try:
         stated = tomllib.loads(read_text(file, "definition", FILE))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        fix = 'such as fabric = "nvl72"'
-        raise ColltoolError(f"not TOML: {error}", where=FILE, fix=fix) from error
+        raise ColltoolError(
+            f"not TOML: {error}", where=FILE, fix='such as fabric = "nvl72"'
+        ) from error
     found = {}
     for key, value in stated.items():
         if key not in KEYS:
-            fix = f"{nearest(key, list(KEYS))} known: {', '.join(KEYS)}".strip()
-            raise ColltoolError(f"unknown key '{key}'", where=FILE, fix=fix)
+            raise ColltoolError(
+                f"unknown key '{key}'",
+                where=FILE,
+                fix=nearest_and_all(key, KEYS),
+            )
         if isinstance(value, bool) or not isinstance(value, str | int):
-            what = f"{key}: expected a text or a whole number"
-            raise ColltoolError(what, where=FILE, fix='such as size = "1GB"')
+            raise ColltoolError(
+                f"{key}: expected a text or a whole number", where=FILE, fix='such as size = "1GB"'
+            )
         found[key] = str(value)
     if "fabric" in found:
         found["fabric"] = _beside(file, found["fabric"])
@@ -132,10 +137,10 @@ def _missing(option: Option) -> ColltoolError:
     flags = option.row.flags.split()
     name = next(flag for flag in flags if flag.startswith("--"))
     if option.name == "fabric":
-        what = f"{name} is missing: a price needs a fabric"
-        return ColltoolError(what, fix=f"add -f with {which_fabric()}")
-    fix = f"add {flags[-1]} 16MB, or state it in {FILE}"
-    return ColltoolError(f"{name} is missing", fix=fix)
+        return ColltoolError(
+            f"{name} is missing: a price needs a fabric", fix=f"add -f with {which_fabric()}"
+        )
+    return ColltoolError(f"{name} is missing", fix=f"add {flags[-1]} 16MB, or state it in {FILE}")
 
 
 def which_fabric() -> str:

@@ -62,8 +62,9 @@ def readings(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOpti
 
 def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
     """The error for a value that the argument does not take: "expected ..., got ..."."""
-    what = f"expected {expected}, got {_described(value)}"
-    return ColltoolError(what, argument=argument, fix=fix)
+    return ColltoolError(
+        f"expected {expected}, got {_described(value)}", argument=argument, fix=fix
+    )
 
 
 def _described(value: Any) -> str:
@@ -93,8 +94,7 @@ def paths_of(value: Any, argument: str, what: str, example: str) -> Sequence[Any
     paths = [value] if isinstance(value, str | os.PathLike) else value
     if isinstance(paths, list | tuple) and paths and all(map(_is_path, paths)):
         return paths
-    fix = f'write "{example}", or a list of such paths'
-    raise wrong(value, argument, f"paths of {what}", fix)
+    raise wrong(value, argument, f"paths of {what}", f'write "{example}", or a list of such paths')
 
 
 def path_of(value: Any, argument: str, what: str, example: str) -> AnyPath:
@@ -163,6 +163,7 @@ def size_of(size: str | float) -> float:
         return parse_size(size)
 
 
+# 1K-1G or 1K..1G: low, to; 1K:1G or 1K:1G:4: low, high, factor
 _RANGE = re.compile(
     r"\s*(?P<low>[^:\-]+?)\s*(?:(?:-|\.\.+)\s*(?P<to>[^:\-]+?)"
     r"|:\s*(?P<high>[^:]+?)\s*(?::\s*(?P<factor>[^:]+?))?)\s*"
@@ -191,9 +192,8 @@ def number_text(text: str | None, default: str) -> float:
     try:
         return float(text or default)
     except ValueError:
-        what = f"'{text}' is not a factor"
         raise ColltoolError(
-            what, argument="size", fix="write 1K:1G:4, or 1K-1G to double"
+            f"'{text}' is not a factor", argument="size", fix="write 1K:1G:4, or 1K-1G to double"
         ) from None
 
 
@@ -201,11 +201,14 @@ def sizes_between(low: float, high: float, factor: float = 2.0, step: float = 0.
     """Sizes from ``low`` to ``high`` bytes, each ``factor`` times the one before or ``step`` bytes
     more, as nccl-tests' ``-b``, ``-e``, ``-f`` and ``-i``."""
     if low > high:
-        what = f"the range ends at {format_size(high)}, below its start of {format_size(low)}"
-        raise ColltoolError(what, fix=f"write {format_size(high)}-{format_size(low)}")
+        raise ColltoolError(
+            f"the range ends at {format_size(high)}, below its start of {format_size(low)}",
+            fix=f"write {format_size(high)}-{format_size(low)}",
+        )
     if not step and not 1 < factor < inf:
-        what = f"a range goes up by a factor above 1, got {factor:g}"
-        raise ColltoolError(what, fix="write 2 to double")
+        raise ColltoolError(
+            f"a range goes up by a factor above 1, got {factor:g}", fix="write 2 to double"
+        )
     count = (high - low) / step if step else log(high / low) / log(factor)
     if count > MOST_SIZES:
         raise ColltoolError(f"a range of {count:.0f} sizes", fix=f"at most {MOST_SIZES}")
@@ -316,8 +319,9 @@ def choice_of(value: Any, argument: str, words: Sequence[Word], noun: str) -> Wo
         if asked == word:
             return word
     known = ", ".join(words)
-    what = f"'{clipped(asked)}' is no {noun}"
-    raise ColltoolError(what, argument=argument, fix=f"one of {known}")
+    raise ColltoolError(
+        f"'{clipped(asked)}' is no {noun}", argument=argument, fix=f"one of {known}"
+    )
 
 
 def shape_of(shape: AnyShape | None) -> Shape | None:
@@ -327,8 +331,12 @@ def shape_of(shape: AnyShape | None) -> Shape | None:
     if isinstance(shape, str):
         return parse_shape(shape, "shape")
     if not isinstance(shape, list | tuple) or not 1 <= len(shape) <= MAX_DEPTH:
-        expected = f"ranks along each of at most {MAX_DEPTH} axes"
-        raise wrong(shape, "shape", expected, f"write {argument_text('shape', (4, 4, 4))}")
+        raise wrong(
+            shape,
+            "shape",
+            f"ranks along each of at most {MAX_DEPTH} axes",
+            f"write {argument_text('shape', (4, 4, 4))}",
+        )
     return tuple(count_of(size, "shape", least=1, most=MAX_RANKS) for size in shape)
 
 

@@ -1,5 +1,6 @@
 """The report: a page about a fabric, drawn, priced, compared and measured. Its sections are made in
-:mod:`colltool.commands.report_sections`, its HTML in :mod:`colltool.render.page`."""
+:mod:`colltool.commands.report_sections`, its arguments are read in
+:mod:`colltool.commands.report_page`, and its HTML is in :mod:`colltool.render.page`."""
 
 from __future__ import annotations
 
@@ -16,18 +17,15 @@ from colltool.commands.command import command
 from colltool.commands.options import FABRIC, READINGS, RESULT, FabricChoice, Out, option
 from colltool.commands.output import announce, chosen_format, enable_garbage_collection
 from colltool.commands.public_options import AnyShape
+from colltool.commands.report_page import Page, deployment_of, page_columns, typed_of
 from colltool.commands.report_prices import page_prices
 from colltool.commands.report_sections import (
-    Page,
     assumptions_section,
     collective_section,
-    deployment_of,
     measured_section,
     network_section,
-    page_columns,
     serving_section,
     step_section,
-    typed_of,
 )
 from colltool.estimate.assumptions import ModelOptions, checked
 
@@ -107,10 +105,7 @@ def report(
     from colltool.analysis.report import Report
     from colltool.commands.reading import (
         count_if,
-        flag_of,
         is_nothing,
-        paths_of,
-        primitive_if,
         primitive_of,
         shape_of,
         size_of,
@@ -138,17 +133,8 @@ def report(
     costs = page_prices(price, page.columns)
     deployment = deployment_of(serve, serve_options)
     loaded = _loaded_job(job, job_overrides)
-    files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
     # mistakes in logs are reported before the long work of pricing
-    measured = []
-    with rename_arguments("python", primitive="collective"):
-        hints = {
-            "primitive": primitive_if(collective),
-            "nodes": count_if(nodes, "nodes", least=1),
-            "in_place": flag_of(in_place, "in_place"),
-        }
-        if files:
-            measured.append(measured_section(page, [os.fspath(file) for file in files], hints))
+    measured = _measured(page, logs, collective, nodes, in_place)
     # a section each, so that the terminal shows how far the page is; the job shows its own progress
     makers: list[Callable[[], ReportSection]] = [partial(network_section, page)]
     makers += [partial(collective_section, page, primitive) for primitive in page.primitives]
@@ -168,11 +154,30 @@ def report(
     )
 
 
+def _measured(
+    page: Page, logs: Any, collective: Any, nodes: int | None, in_place: bool
+) -> list[ReportSection]:
+    """The section of the measurements, if there are any."""
+    from colltool.commands.reading import count_if, flag_of, is_nothing, paths_of, primitive_if
+
+    files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
+    with rename_arguments("python", primitive="collective"):
+        hints = {
+            "primitive": primitive_if(collective),
+            "nodes": count_if(nodes, "nodes", least=1),
+            "in_place": flag_of(in_place, "in_place"),
+        }
+        if not files:
+            return []
+        return [measured_section(page, [os.fspath(file) for file in files], hints)]
+
+
 def _refuse_twice(primitives: Sequence[Primitive]) -> None:
     for at, primitive in enumerate(primitives):
         if primitive in primitives[:at]:
-            what = f"{primitive.label} stands twice"
-            raise ColltoolError(what, argument="primitives", fix="name each once")
+            raise ColltoolError(
+                f"{primitive.label} stands twice", argument="primitives", fix="name each once"
+            )
 
 
 def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
@@ -180,8 +185,11 @@ def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
     from colltool.training.job import Job, load_job
 
     if job is None and not is_nothing(overrides):
-        fix = f"add {argument_text('job', 'llama3-70b')}"
-        raise ColltoolError("requires a job", argument="job_overrides", fix=fix)
+        raise ColltoolError(
+            "requires a job",
+            argument="job_overrides",
+            fix=f"add {argument_text('job', 'llama3-70b')}",
+        )
     if job is None or isinstance(job, Job):
         return job
     return load_job(job, overrides, argument="job_overrides")
@@ -251,8 +259,11 @@ def report_command(
         without_columns(out.columns or "")
     # a page takes seconds to minutes: check first what would stop it at the end
     if out.path is not None and not os.path.isdir(out.path.parent):
-        what = f"cannot write {out.path}: no such folder"
-        raise ColltoolError(what, argument="output", fix=f"create it: mkdir -p {out.path.parent}")
+        raise ColltoolError(
+            f"cannot write {out.path}: no such folder",
+            argument="output",
+            fix=f"create it: mkdir -p {out.path.parent}",
+        )
     enable_garbage_collection()
     announce("pricing the page ...")
     first, *others = fabric.several

@@ -1,5 +1,9 @@
-"""What a report's GPUs and networks cost: ``--price KEY=VALUE``, else each fabric's own
-``prices``."""
+"""What a report's GPUs and networks cost: ``--price [FABRIC:]KEY[.PART]=VALUE``, else each fabric's
+own ``prices``.
+
+Such as ``gpu=30000``, ``switch=20000``, ``nvl72:switch.draws=700W``; ``KEY`` is :data:`GPU` or a key
+of ``prices`` in a fabric file.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltool.base.errors import ColltoolError, clipped, nearest, rename_for_both
+from colltool.base.errors import ColltoolError, clipped, nearest_and_all, rename_for_both
 
 if TYPE_CHECKING:
     from colltool.analysis.report import FabricPrices
-    from colltool.commands.report_sections import PageColumn
-    from colltool.definitions.overrides import Overrides
+    from colltool.commands.report_page import PageColumn
+    from colltool.definitions.reader import Overrides
     from colltool.fabric.library import Prices
 
 GPU = "gpu"
 USUAL_CURRENCY = "USD"
 _EXAMPLE = "gpu=30000"
+_NOT_PRICES = ("notes", "source")  # keys of ``prices`` that are words on them
 
 
-class _Stated(NamedTuple):
-    """A price as the user gave it; ``fabric`` is empty for all fabrics."""
+class _StatedPrice(NamedTuple):
+    """A price as the user gave it: ``nvl72:switch.draws=700W``.
+
+    Args:
+        fabric: ``nvl72``; empty for all fabrics.
+        key: ``switch.draws``, a key of ``prices``, and a part of it where it has parts.
+        value: ``700W``.
+    """
 
     fabric: str
     key: str
@@ -36,13 +47,14 @@ def page_prices(
     Raises:
         ColltoolError: no such key or fabric, or a value that is no amount of money.
     """
-    stated = [_checked(pair, columns) for pair in _pairs(given)]
+    stated = [_stated_price(pair, columns) for pair in _pairs(given)]
     if stated and all(price.key == "currency" for price in stated):
         raise _wrong("names a currency, and nothing is priced", f"add {_EXAMPLE}")
     return tuple(_prices_of(column, stated) for column in columns)
 
 
 def _pairs(given: Overrides | None) -> Iterator[str]:
+    """``KEY=VALUE`` of each price, from one such text, several, or a mapping of values by key."""
     if given is None:
         return
     if isinstance(given, str):
@@ -55,25 +67,33 @@ def _pairs(given: Overrides | None) -> Iterator[str]:
         raise _wrong("must be KEY=VALUE", f"write {_EXAMPLE}")
 
 
-def _checked(pair: str, columns: Sequence[PageColumn]) -> _Stated:
+def _stated_price(pair: str, columns: Sequence[PageColumn]) -> _StatedPrice:
     """A pair of ``--price``, refused where its key, fabric or amount is none."""
-    from colltool.fabric.library import Prices
-
     name, _, value = pair.partition("=")
     fabric, _, key = name.strip().rpartition(":")
     value = value.strip()
     if not value:
         raise _wrong(f"'{clipped(pair)}' has no value", f"write {_EXAMPLE}")
-    known = [GPU, *(field for field in Prices.model_fields if field not in ("notes", "source"))]
-    if key.partition(".")[0] not in known:
-        fix = f"{nearest(key, known)} known: {', '.join(known)}".strip()
-        raise _wrong(f"nothing is called '{clipped(key)}'", fix)
-    names = list(dict.fromkeys(name for column in columns for name in _names(column)))
-    if fabric and fabric not in names:
-        raise _wrong(f"the page has no fabric '{clipped(fabric)}'", f"known: {', '.join(names)}")
+    known_keys = _known_keys()
+    if key.partition(".")[0] not in known_keys:
+        raise _wrong(
+            f"nothing is called '{clipped(key)}'",
+            nearest_and_all(key, known_keys),
+        )
+    fabrics: dict[str, None] = {}
+    for column in columns:
+        fabrics |= dict.fromkeys(_names(column))
+    if fabric and fabric not in fabrics:
+        raise _wrong(f"the page has no fabric '{clipped(fabric)}'", f"known: {', '.join(fabrics)}")
     if key == GPU and _amount(value) is None:
         raise _wrong(f"'{clipped(value)}' is no price of a GPU", f"write a number: {_EXAMPLE}")
-    return _Stated(fabric, key, value)
+    return _StatedPrice(fabric, key, value)
+
+
+def _known_keys() -> list[str]:
+    from colltool.fabric.library import Prices
+
+    return [GPU, *(key for key in Prices.model_fields if key not in _NOT_PRICES)]
 
 
 def _amount(text: str) -> float | None:
@@ -90,36 +110,40 @@ def _names(column: PageColumn) -> tuple[str, ...]:
     return tuple(filter(None, (column.title, column.file.name, column.typed)))
 
 
-def _prices_of(column: PageColumn, stated: Sequence[_Stated]) -> FabricPrices | None:
+def _prices_of(column: PageColumn, stated: Sequence[_StatedPrice]) -> FabricPrices | None:
     """The prices of one fabric: what was stated for it, or for all, over those of its file."""
     from colltool.analysis.report import FabricPrices
 
-    own = column.file.prices
-    values: dict[str, str] = {}
+    parts: dict[str, str] = {}
     # what names a fabric comes after what is for all
     for price in sorted(stated, key=lambda price: bool(price.fabric)):
         if not price.fabric or price.fabric in _names(column):
-            values[price.key] = price.value
-    if own is None and not values:
+            parts[price.key] = price.value
+    own = column.file.prices
+    if own is None and not parts:
         return None
-    gpu = _amount(values.pop(GPU, ""))
-    currency = values.pop("currency", own.currency if own else USUAL_CURRENCY)
+    gpu = _amount(parts.pop(GPU, ""))
+    currency = parts.pop("currency", own.currency if own else USUAL_CURRENCY)
     if own is not None and own.currency != currency:
-        what = f"the file of {column.title} has prices in {own.currency}, not {currency}"
-        raise _wrong(what, f"write currency={own.currency}")
-    network = _loaded(currency, values)
-    if own is not None:
-        stated_keys = network.model_fields_set - {"currency"}
-        network = own.model_copy(update={key: getattr(network, key) for key in stated_keys})
-    has_parts = own is not None or bool(values)
-    return FabricPrices(currency, gpu, network if has_parts else None)
+        raise _wrong(
+            f"the file of {column.title} has prices in {own.currency}, not {currency}",
+            f"write currency={own.currency}",
+        )
+    network = _read_prices(currency, parts)
+    if own is None:
+        return FabricPrices(currency, gpu, network if parts else None)
+    # only what was typed replaces the file's, not what has a default
+    typed = network.model_fields_set - {"currency"}
+    network = own.model_copy(update={key: getattr(network, key) for key in typed})
+    return FabricPrices(currency, gpu, network)
 
 
-def _loaded(currency: str, values: Mapping[str, str]) -> Prices:
-    from colltool.fabric.prices_file import load_prices
+def _read_prices(currency: str, parts: Mapping[str, str]) -> Prices:
+    """The prices of a network by the keys of ``prices``, checked as in a fabric file."""
+    from colltool.fabric.load import load_prices
 
     with rename_for_both(overrides="price"):
-        pairs = [f"{key}={value}" for key, value in {"currency": currency, **values}.items()]
+        pairs = [f"{key}={value}" for key, value in {"currency": currency, **parts}.items()]
         return load_prices(None, pairs)
 
 

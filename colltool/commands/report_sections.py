@@ -1,40 +1,25 @@
 """Sections of a report.
 
 Each section calls the public functions that a reader could call, and keeps the equivalent command
-line with every result. A :class:`Page` is what the report was asked for, a :class:`PageColumn` one
-of its fabrics.
+line with every result.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import colltool
-from colltool.base.errors import (
-    ColltoolError,
-    argument_text,
-    clipped,
-    nearest,
-    rename_arguments,
-    rename_for_both,
-)
-from colltool.base.formatting import Shape, format_size, shape_text
+from colltool.base.errors import ColltoolError, rename_arguments
+from colltool.base.formatting import format_size, shape_text
 from colltool.base.primitives import SHORT, Primitive
-from colltool.commands.shell import command_line
+from colltool.commands.report_page import Page, common_counts, typed_of
 
 if TYPE_CHECKING:
     from colltool.analysis.report import ReportEntry, ReportSection
-    from colltool.commands.reading import AnyFabric
-    from colltool.definitions.overrides import Overrides
-    from colltool.estimate.assumptions import ModelOptions
-    from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
     from colltool.training.job import Job
 
-MAX_COLUMNS = 6
-"""Fabrics of a page: more could not be told apart in a picture, and the page would exceed 2 MB."""
 CURVE_SIZES = (
     "1KB",
     "4KB",
@@ -52,167 +37,6 @@ CURVE_SIZES = (
 """Sizes of curves and maps: a factor of four apart, from latency-bound to bandwidth-bound."""
 MAX_LINES = 6
 """Rank counts in one picture: a line each."""
-
-
-class PageColumn(NamedTuple):
-    """A fabric of the page.
-
-    Args:
-        title: distinguishes it from the others.
-        typed: the file or name as the user wrote it; empty for a fabric object or mapping.
-        file: the fabric as its file says.
-        fabric: the fabric under the requested library.
-    """
-
-    title: str
-    typed: str
-    file: Fabric
-    fabric: Fabric
-
-    @property
-    def sets(self) -> list[str]:
-        """Its overrides as ``KEY=VALUE``."""
-        return [f"{key}={value}" for key, value in self.file.overrides]
-
-    def line(self, command: str, **options: Any) -> tuple[str, ...]:
-        """The command line about its file, as a tuple of one; empty without a file."""
-        if not self.typed:
-            return ()
-        return (command_line(command, self.typed, sets=self.sets, options=options),)
-
-
-class Page(NamedTuple):
-    """The arguments of a report, checked.
-
-    Args:
-        columns: its fabrics, first the one that the page is about.
-        fabrics, vary, overrides: the columns' sources, as arguments of :func:`colltool.compare`.
-        primitives: a section each.
-        ranks: ranks of the job and of the detailed results; None if not given.
-        size: bytes per rank of the detailed results.
-        library, machine, readings, shape: as arguments of :func:`colltool.price`.
-    """
-
-    columns: Sequence[PageColumn]
-    fabrics: Sequence[AnyFabric]
-    vary: Sequence[str]
-    overrides: Overrides
-    primitives: Sequence[Primitive]
-    ranks: int | None
-    size: float
-    library: str | None
-    readings: ModelOptions
-    shape: Shape | None = None
-    machine: CustomMachine | None = None
-
-    @property
-    def first(self) -> PageColumn:
-        """The fabric that the page is about."""
-        return self.columns[0]
-
-    @property
-    def reference_ranks(self) -> int:
-        """Ranks of the detailed results: the given number, else the largest that fills whole
-        domains of every fabric."""
-        from colltool.estimate.groups import place
-        from colltool.estimate.placement import GroupSpec
-
-        if self.ranks is not None:
-            return self.ranks
-        if self.shape is not None:
-            return place(self.first.fabric, GroupSpec(shape=self.shape)).ranks
-        if len(self.columns) == 1:
-            return self.first.fabric.ranks
-        common = _common_counts([column.fabric for column in self.columns])
-        if not common:
-            what = "no number of ranks fills whole domains of every fabric"
-            raise ColltoolError(
-                what, argument="against", fix=f"say how many: {argument_text('ranks', 64)}"
-            )
-        return max(common)
-
-    def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:
-        """A command line on a fabric (number ``at``), as a tuple of one; empty if the fabric or an
-        argument has no text that a command could take."""
-        column = self.columns[at]
-        if not column.typed or not all(arguments):
-            return ()
-        return (self._line(command, arguments, [column.typed], column.sets, options),)
-
-    def side_by_side(self, command: str, argument: str, **options: Any) -> tuple[str, ...]:
-        """A command line on all fabrics at once: with ``--set`` what they share, with ``--vary``
-        what distinguishes them."""
-        from colltool.analysis.axes import axes_of
-
-        typed = list(dict.fromkeys(column.typed for column in self.columns))
-        if not argument or not all(typed):
-            return ()
-        varied = {axis.key for axis in axes_of(self.vary)}
-        overrides = self.first.file.overrides
-        sets = [f"{key}={value}" for key, value in overrides if key not in varied]
-        options["vary"] = list(self.vary)
-        return (self._line(command, [argument], typed, sets, options),)
-
-    def _line(
-        self,
-        command: str,
-        arguments: Iterable[str],
-        fabrics: list[str],
-        sets: list[str],
-        options: dict[str, Any],
-    ) -> str:
-        """The command line that makes a result of the page again."""
-        # every command of the page has the library and the machine
-        model = {"library": self.library, "machine": typed_of(self.machine) or None}
-        return command_line(
-            command,
-            *arguments,
-            fabrics=fabrics,
-            sets=sets,
-            readings=self.readings,
-            options={**options, **model},
-        )
-
-
-def page_columns(
-    fabrics: list[AnyFabric],
-    vary: Sequence[str] | str,
-    overrides: Overrides,
-    library: str | None,
-    machine: CustomMachine | None,
-) -> list[PageColumn]:
-    """The fabrics, each under every combination of values.
-
-    Raises:
-        ColltoolError: more than :data:`MAX_COLUMNS`, or the same fabric twice.
-    """
-    from colltool.commands.reading import vary_of
-    from colltool.commands.requests import columns_of
-
-    asked = columns_of(fabrics, vary, overrides, library, machine)
-    plain = columns_of(fabrics, vary, overrides, library=None, machine=machine)
-    if len(asked) > MAX_COLUMNS:
-        what = f"a page compares at most {MAX_COLUMNS} fabrics or values, got {len(asked)}"
-        argument = "vary" if vary_of(vary) else "against"
-        raise ColltoolError(what, argument=argument, fix="colltool compare takes more")
-    values_each = len(asked) // len(fabrics)
-    seen = []
-    columns = []
-    for at, column in enumerate(asked):
-        file = plain[at].load(())
-        # the same file with other values is another column
-        if (file, column.set) in seen:
-            what = f"{file.name} stands twice"
-            raise ColltoolError(what, argument="against", fix="another fabric")
-        seen.append((file, column.set))
-        typed = typed_of(fabrics[at // values_each])
-        columns.append(PageColumn(column.name, typed, file, column.load(())))
-    return columns
-
-
-def typed_of(source: Any) -> str:
-    """The path or name as the user wrote it; empty for a loaded object or a mapping."""
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else ""
 
 
 def network_section(page: Page) -> ReportSection:
@@ -372,84 +196,11 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
     title = f"A step on {page.first.title}"
     entries = [ReportEntry(title, plan, page.line("plan", typed, **options), view=None)]
     if plans:
-        if page.vary:  # plan compares no values: a command for each column
-            lines: tuple[str, ...] = ()
-            for at in range(len(page.columns)):
-                lines += page.line("plan", typed, at=at, **options)
-        else:
-            lines = page.side_by_side("plan", typed, **options)
+        # plan compares no values: a command for each column
+        lines_of = page.line_on_each if page.vary else page.side_by_side
+        lines = lines_of("plan", typed, **options)
         entries.append(ReportEntry("The step on each", plans, lines, view=None))
     return ReportSection("job", f"The job {job.name}", tuple(entries))
-
-
-_SERVE_COUNTS = (
-    "tp",
-    "ep",
-    "pp",
-    "dp",
-    "batch",
-    "isl",
-    "osl",
-    "chunk",
-    "prefill_tp",
-    "ranks",
-    "sms",
-)
-_SERVE_TEXTS = ("engine", "experts_library", "weights", "kv_dtype", "tpot", "kv_library", "mode")
-_SERVE_FLAGS = ("two_batch_overlap",)
-
-
-def deployment_of(serve: Any, options: Any) -> dict[str, Any]:
-    """Return the arguments of :func:`colltool.serve` for a page's served model.
-
-    Args:
-        options: a mapping, or ``KEY=VALUE``.
-
-    Raises:
-        ColltoolError: options without a model, or that are none of a deployment.
-    """
-    from colltool.commands.reading import is_nothing
-    from colltool.definitions.overrides import texts_of
-
-    if is_nothing(options):
-        return {}
-    if serve is None:
-        fix = f"add {argument_text('serve', 'deepseek-v3')}"
-        raise ColltoolError("requires a served model", argument="serve_options", fix=fix)
-    known = [*_SERVE_COUNTS, *_SERVE_TEXTS, *_SERVE_FLAGS]
-    given: list[tuple[str, Any]] = []
-    if isinstance(options, Mapping):
-        given += options.items()
-    else:
-        with rename_for_both(overrides="serve_options"):
-            for text in texts_of(options):
-                key, _, value = text.partition("=")
-                given.append((key.strip(), value))
-    deployment: dict[str, Any] = {}
-    for key, value in given:
-        name = key.replace("-", "_")
-        if name not in known:
-            what = f"serve has no option '{clipped(key)}' for a page"
-            fix = f"{nearest(name, known)} known: {', '.join(known)}".strip()
-            raise ColltoolError(what, argument="serve_options", fix=fix)
-        deployment[name] = _deployment_value(name, value)
-    return deployment
-
-
-def _deployment_value(name: str, value: Any) -> Any:
-    """An option of serve from its text."""
-    text = str(value).strip()
-    if name in _SERVE_COUNTS:
-        if not text.isdigit():
-            what = f"{name} is a number, got '{clipped(text)}'"
-            raise ColltoolError(what, argument="serve_options", fix=f"write {name}=8")
-        return int(text)
-    if name in _SERVE_FLAGS:
-        if text.lower() not in ("true", "false"):
-            what = f"{name} is true or false, got '{clipped(text)}'"
-            raise ColltoolError(what, argument="serve_options", fix=f"write {name}=true")
-        return text.lower() == "true"
-    return text
 
 
 def serving_section(page: Page, job: Any, deployment: dict[str, Any]) -> ReportSection:
@@ -472,18 +223,14 @@ def serving_section(page: Page, job: Any, deployment: dict[str, Any]) -> ReportS
     with rename_arguments("python", **dict.fromkeys(deployment, "serve_options")):
         served = colltool.serve(job, page.first.file, **deployment)
         assert isinstance(served, Served)
-        entries = [
-            ReportEntry(
-                f"Serving on {page.first.title}", served, own.line("serve", typed, **options), None
-            )
-        ]
+        title = f"Serving on {page.first.title}"
+        line = own.line("serve", typed, **options)
+        entries = [ReportEntry(title, served, line, view=None)]
         if len(page.columns) > 1:
             fabrics = [column.file for column in page.columns]
-            lines: tuple[str, ...] = ()
-            for at in range(len(page.columns)):
-                lines += own.line("serve", typed, at=at, **options)
             each = colltool.serve(job, fabrics, **deployment)
-            entries.append(ReportEntry("Serving on each", each, lines, None))
+            lines = own.line_on_each("serve", typed, **options)
+            entries.append(ReportEntry("Serving on each", each, lines, view=None))
     return ReportSection("serving", f"Serving {served.job}", tuple(entries))
 
 
@@ -557,18 +304,11 @@ def assumptions_section(page: Page) -> ReportSection:
     return ReportSection("assumptions", "What the numbers rest on", tuple(entries))
 
 
-def _common_counts(fabrics: Sequence[Fabric]) -> set[int]:
-    """Rank counts that fill whole domains of every fabric."""
-    from colltool.estimate.placement import whole_groups
-
-    return set.intersection(*(set(whole_groups(fabric)) for fabric in fabrics))
-
-
 def counts_of(fabrics: Sequence[Fabric], most: int) -> list[int]:
     """Rank counts that fill whole domains, from the innermost domain up to ``most``, ascending."""
     domains = [fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 2 for fabric in fabrics]
     fewest = min(domains)
-    between = {count for count in _common_counts(fabrics) if fewest <= count < most}
+    between = {count for count in common_counts(fabrics) if fewest <= count < most}
     return sorted(between | {most})
 
 

@@ -116,8 +116,12 @@ def fabric_of(
     """A fabric as it is, or loaded by path or shipped name, under a library and a machine."""
     custom_machine = machine_if(machine)
     if not isinstance(fabric, Fabric | str | os.PathLike | Mapping):
-        fix = 'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns'
-        raise wrong(fabric, "fabric", "a fabric", fix)
+        raise wrong(
+            fabric,
+            "fabric",
+            "a fabric",
+            'give a path, the name of a shipped fabric ("nvl72"), or what load_fabric returns',
+        )
     if not isinstance(fabric, Fabric):
         loaded = load_fabric(fabric, machine=custom_machine)
     elif custom_machine is not None:
@@ -149,8 +153,11 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     if name not in known:
         raise _unknown_library(name, known)
     if at and name != "nccl":
-        fix = f"write {argument_text('library', name)}"
-        raise ColltoolError(f"{name} has no versions here", argument="library", fix=fix)
+        raise ColltoolError(
+            f"{name} has no versions here",
+            argument="library",
+            fix=f"write {argument_text('library', name)}",
+        )
     return with_library_of(fabric, name, version)
 
 
@@ -187,8 +194,12 @@ def several_of(fabrics: AnyFabric | Sequence[AnyFabric]) -> list[AnyFabric]:
     if isinstance(fabrics, Fabric | str | os.PathLike | Mapping):
         return [fabrics]
     if not isinstance(fabrics, Sequence) or not fabrics:
-        fix = f"write {argument_text('fabrics', ['dgx-h100', 'nvl72'])}"
-        raise wrong(fabrics, "fabrics", "a fabric or several", fix)
+        raise wrong(
+            fabrics,
+            "fabrics",
+            "a fabric or several",
+            f"write {argument_text('fabrics', ['dgx-h100', 'nvl72'])}",
+        )
     return list(fabrics)
 
 
@@ -208,48 +219,64 @@ def columns_of(
     axes = axes_of(vary_of(vary))
     for axis in axes:
         if axis.is_option:
-            what = f"{axis.key} is an option of the model, not a value of a fabric"
-            raise ColltoolError(what, argument="vary", fix="use colltool sweep to vary it")
+            raise ColltoolError(
+                f"{axis.key} is an option of the model, not a value of a fabric",
+                argument="vary",
+                fix="use colltool sweep to vary it",
+            )
     columns = []
     varied = [axis.key for axis in axes]
     # mistakes in overrides are reported at overrides, not at vary
-    places = fitted_fabrics(fabrics, overrides, library, machine, groups, varied)
-    for place, (own_name, file) in zip(places, _names_and_files(fabrics), strict=True):
+    grown = fitted_fabrics(fabrics, overrides, library, machine, groups, varied)
+    for fabric, short in zip(grown, _short_names(fabrics), strict=True):
         for values in product(*(axis.values for axis in axes)):
-            pairs = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
+            settings = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
             # columns of a single fabric are named by their values alone
-            named = [own_name or place.name] if len(fabrics) > 1 or not pairs else []
-            named += [f"{key}={value}" for key, value in _short_keys(pairs)]
-            more = [f"{key}={value}" for key, value in pairs]
-            load = partial(_load_varied, place.load, more)
-            name = " ".join(named)
+            words = []
+            if len(fabrics) > 1 or not settings:
+                words.append(short.column or fabric.name)
+            words += [f"{key}={value}" for key, value in _short_keys(settings)]
+            own = [f"{key}={value}" for key, value in settings]
             columns.append(
-                CompareColumn(name, file or place.name, tuple(pairs), load, place.fitted)
+                CompareColumn(
+                    " ".join(words),
+                    short.file or fabric.name,
+                    tuple(settings),
+                    partial(_load_varied, fabric.load, own),
+                    fabric.fitted,
+                )
             )
     return columns
 
 
-def _names_and_files(fabrics: Sequence[AnyFabric]) -> list[tuple[str, str]]:
-    """The column's name and the file of each fabric that is there several times with other values;
-    empty texts for any other."""
+class _ShortNames(NamedTuple):
+    """What a fabric that is compared with itself goes by: of ``nvl72:racks=4`` its settings as the
+    name of the column, and ``nvl72`` as its file. Empty for any other fabric."""
+
+    column: str = ""
+    file: str = ""
+
+
+def _short_names(fabrics: Sequence[AnyFabric]) -> list[_ShortNames]:
+    """The names of each fabric that is there several times with other values."""
     typed = [parse_expression(fabric) if isinstance(fabric, str) else None for fabric in fabrics]
     files = [expression and expression.name for expression in typed]
     found = []
     for fabric, expression in zip(fabrics, typed, strict=True):
         if expression is None or files.count(expression.name) < 2:
-            found.append(("", ""))
+            found.append(_ShortNames())
             continue
         settings = str(fabric).removeprefix(expression.name).removeprefix(":")
         stem = os.path.basename(expression.name).removesuffix(".yaml")
-        found.append((settings or stem, stem))
+        found.append(_ShortNames(settings or stem, stem))
     return found
 
 
-def _short_keys(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _short_keys(settings: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Keys with their values; a single key is shortened to its last word."""
-    if len(pairs) != 1:
-        return pairs
-    [(key, value)] = pairs
+    if len(settings) != 1:
+        return settings
+    [(key, value)] = settings
     return [(key.rsplit(".", 1)[-1], value)]
 
 
@@ -273,8 +300,8 @@ def sweep_fabrics(
             pairs = _pairs_of(overrides)
             names.append(fabric_of(fabric).name)
         loaders.append(partial(_load_with, fabric, pairs, library, custom_machine))
-    apart = disambiguate(names, [typed_of(fabric) for fabric in fabrics])
-    return [SweepFabric(name, load) for name, load in zip(apart, loaders, strict=True)]
+    distinct = disambiguate(names, [typed_of(fabric) for fabric in fabrics])
+    return [SweepFabric(name, load) for name, load in zip(distinct, loaders, strict=True)]
 
 
 def fitted_fabrics(
@@ -290,17 +317,17 @@ def fitted_fabrics(
     from colltool.analysis.fitted import fitted
 
     found = []
-    places = sweep_fabrics(fabrics, overrides, library, machine)
-    for fabric, place in zip(fabrics, places, strict=True):
-        change = fitted(place.load(()), groups, varied)
+    as_given = sweep_fabrics(fabrics, overrides, library, machine)
+    for source, swept in zip(fabrics, as_given, strict=True):
+        change = fitted(swept.load(()), groups, varied)
         # one that is loaded already stays as it was loaded
-        if change.overrides and not isinstance(fabric, Fabric):
-            load = partial(_load_fitted, place.load, change.overrides)
+        if change.overrides and not isinstance(source, Fabric):
+            load = partial(_load_fitted, swept.load, change.overrides)
             # larger than a fabric may be: the ranks do not fit, which its cells say
             with suppress(ColltoolError):
                 load(())
-                place = place._replace(load=load, fitted=change)
-        found.append(place)
+                swept = swept._replace(load=load, fitted=change)
+        found.append(swept)
     return found
 
 
@@ -337,8 +364,11 @@ def _load_with(
         keys = {text.partition("=")[0].strip() for text in more}
         if keys & {"library", "library.name"}:
             named = argument_text("library", library)
-            what = f"the library is varied, and {named} would take the place of every value"
-            raise ColltoolError(what, argument="vary", fix=f"leave {argument_text('library')} out")
+            raise ColltoolError(
+                f"the library is varied, and {named} would take the place of every value",
+                argument="vary",
+                fix=f"leave {argument_text('library')} out",
+            )
     if overrides is None and not more:
         return fabric_of(fabric, library, machine)
     return under_library(load_fabric(fabric, [*(overrides or ()), *more], machine), library)

@@ -58,8 +58,8 @@ def reshard(
     loaded_job = job_of(job)
     model = model_of(loaded_job)
     loaded = fabric_of(fabric, machine=machine)
-    receiver_count = count_of(receivers, "receivers", 1, 2**24)
-    replica_ranks = count_of(replica, "replica", 1, 2**24)
+    receiver_count = count_of(receivers, "receivers")
+    replica_ranks = count_of(replica, "replica")
     # exactly one of the two sources
     if (senders is None) == (storage is None):
         raise ColltoolError(
@@ -72,12 +72,15 @@ def reshard(
     weights_bytes = model.parameters * kept.dense
     if kept.method:
         weights_bytes = weight_bytes(model, Deployment(), 1, kept).weights
-    sender_count = 0 if senders is None else count_of(senders, "senders", 1, 2**24)
+    sender_count = 0 if senders is None else count_of(senders, "senders")
     if way is not None:
         way = text_of(way, "way", "pairs").lower()
         if storage is not None:
-            what = "ways are of weights from ranks, not from a store"
-            raise ColltoolError(what, argument="way", fix=f"leave {argument_text('way')} out")
+            raise ColltoolError(
+                "ways are of weights from ranks, not from a store",
+                argument="way",
+                fix=f"leave {argument_text('way')} out",
+            )
     return run(
         model.name,
         weights_to_sync(model, weights_bytes, kept),
@@ -98,8 +101,9 @@ def _rate(storage: str | float) -> float:
 
     rate = parse_rate(storage) if isinstance(storage, str) else number_of(storage, "storage")
     if not 0 < rate < 1e18:
-        fix = f"write {argument_text('storage', '200GB/s')}"
-        raise ColltoolError("a rate above 0", argument="storage", fix=fix)
+        raise ColltoolError(
+            "a rate above 0", argument="storage", fix=f"write {argument_text('storage', '200GB/s')}"
+        )
     return rate
 
 

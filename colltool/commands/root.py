@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.base.errors import ColltoolError, clipped, nearest, nearest_and_all
 from colltool.commands.app import COMMANDS, FIRST_GROUPS, GROUPS
 
 PURPOSE = (
@@ -152,8 +152,10 @@ class _LazyGroup(_PlainGroup):
             return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
         if ctx.resilient_parsing:  # completion in a shell
             return None
-        fix = f"{nearest(cmd_name, list(COMMANDS))} commands: {', '.join(COMMANDS)}".strip()
-        raise ColltoolError(f"no command '{cmd_name}'", fix=fix)
+        raise ColltoolError(
+            f"no command '{cmd_name}'",
+            fix=nearest_and_all(cmd_name, COMMANDS, "commands:"),
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The called command, built on first use."""
@@ -335,8 +337,9 @@ def reworded(error: Any) -> ColltoolError:
     if kind == "MissingParameter":
         means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
         return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
-    message = clipped(str(error.message).rstrip("."), 200)
-    return ColltoolError(message, where=name, fix=_help(context))
+    return ColltoolError(
+        clipped(str(error.message).rstrip("."), 200), where=name, fix=_help(context)
+    )
 
 
 # Other tools' names of our options.
@@ -365,8 +368,7 @@ def _no_such_option(typed: str, context: Any) -> ColltoolError:
     if meant in known:
         longer = [meant]
     hint = f"did you mean '{longer[0]}'?" if longer else nearest(typed, known)
-    fix = f"{hint} {_help(context)}".strip()
-    return ColltoolError(f"no option '{clipped(typed)}'", fix=fix)
+    return ColltoolError(f"no option '{clipped(typed)}'", fix=f"{hint} {_help(context)}".strip())
 
 
 def _display_name(parameter: Any) -> str:

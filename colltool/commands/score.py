@@ -67,11 +67,17 @@ def score_command(out: Out, predictions: list[str] | None = None, template: bool
     from colltool.calibration.predictions import template as template_csv
 
     if predictions:
-        what = "writes the questions and scores nothing"
-        raise ColltoolError(what, argument="template", fix="leave the files out")
+        raise ColltoolError(
+            "writes the questions and scores nothing",
+            argument="template",
+            fix="leave the files out",
+        )
     # A terminal or a .csv file; whoever asks for another format is refused.
     form = chosen_format(out.form, out.path)
     if form != "csv" and (out.form is not None or out.path is not None):
-        fix = f"{argument_text('form', 'csv')}, or -o questions.csv"
-        raise ColltoolError("the questions are CSV", argument="template", fix=fix)
+        raise ColltoolError(
+            "the questions are CSV",
+            argument="template",
+            fix=f"{argument_text('form', 'csv')}, or -o questions.csv",
+        )
     write(template_csv(), out.path)

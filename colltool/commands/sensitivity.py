@@ -131,9 +131,10 @@ def compare_sensitivity(
     request = grid_request(primitive, algorithms, model)
     contestants = sweep_fabrics(several_of(fabrics), overrides, model.library, model.machine)
     if len(contestants) < 2:
-        what = "one fabric has nothing to be compared with"
         raise ColltoolError(
-            what, argument="fabrics", fix=f"another {argument_text('fabrics', ...)}"
+            "one fabric has nothing to be compared with",
+            argument="fabrics",
+            fix=f"another {argument_text('fabrics', ...)}",
         )
     ranges = vary_of(vary)
     loaded = [contestant.load(()) for contestant in contestants]
@@ -194,8 +195,9 @@ def sensitivity_command(fabric: FabricChoice, out: Out, **arguments: Any) -> Non
         out.emit(sensitivity(fabric.load_for(arguments), **arguments))
         return
     if out.plot is not None:
-        fix = "colltool compare draws several"
-        raise ColltoolError("draws one fabric", argument="plot", fix=fix)
+        raise ColltoolError(
+            "draws one fabric", argument="plot", fix="colltool compare draws several"
+        )
     contest = compare_sensitivity(
         several, overrides=fabric.overrides, machine=fabric.machine, **arguments
     )

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # a range of an uncertain number (=2x, =10%, =0.6:0.9), in contrast to values (=1us,2us)
 _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
+MOST_RANKS = 2**24
+"""Bound of the ranks that serve: more than any fleet has."""
 # samples of a spread: each prices the deployment anew, and 5% of them still are ten
 _DRAWS = 200
 _VARY = (
@@ -129,46 +131,34 @@ def serve(
         text_of,
     )
     from colltool.commands.requests import fabric_with
-    from colltool.serving.deployment import Deployment
     from colltool.serving.results import ServeQuestion
 
     loaded = job_of(job, model_file)
     model = model_of(loaded)
     kept = weights_of(weights, loaded, model)
-    counts = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
-    checked = {name: count_of(value, name, 1, 2**24) for name, value in counts.items()}
-    replicas = count_if(dp, "dp", 1)
+    given = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
+    counts = {name: count_of(value, name) for name, value in given.items()}
+    replicas = count_if(dp, "dp")
     if ranks is not None and not search:
-        replicas = _replicas(count_of(ranks, "ranks", 1, 2**24), checked, replicas)
+        replicas = _replicas(count_of(ranks, "ranks", 1, MOST_RANKS), counts, replicas)
     two_batches = flag_of(two_batch_overlap, "two_batch_overlap")
-    # the smallest useful batch: a sequence for each replica and stage, or one for each half
-    fewest = checked["pp"] * (replicas or max(1, checked["ep"] // checked["tp"]))
-    fewest *= 2 if two_batches else 1
-    deployment = Deployment(
-        tp=checked["tp"],
-        ep=checked["ep"],
-        pp=checked["pp"],
-        dp=replicas or 1,
-        batch=count_if(batch, "batch", 1) or fewest,
-        input=checked["isl"],
-        output=checked["osl"],
-        dtype=kept.name,
-        kv_dtype=dtype_of(kv_dtype, "kv_dtype"),
-        chunk=checked["chunk"],
-    )
+    deployment = _deployment(counts, replicas, count_if(batch, "batch"), two_batches=two_batches)
     question = ServeQuestion(
-        deployment=deployment,
+        deployment=deployment._replace(
+            dtype=kept.name,
+            kv_dtype=dtype_of(kv_dtype, "kv_dtype"),
+        ),
         dp=replicas,
         tpot_s=_time(tpot),
-        prefill_tp=count_if(prefill_tp, "prefill_tp", 1),
+        prefill_tp=count_if(prefill_tp, "prefill_tp"),
         kv=_kv_library(kv_library),
         weights=kept,
         prefill_tier=None if prefill_tier is None else text_of(prefill_tier, "prefill_tier", "wan"),
-        kv_page=count_of(kv_page, "kv_page", 1, 2**20),
+        kv_page=count_of(kv_page, "kv_page"),
         kv_layout=choice_of(kv_layout, "kv_layout", _KV_LAYOUTS, "layout"),
         two_batches=two_batches,
         mode=mode_if(mode),
-        sms=count_if(sms, "sms", 1) or 0,
+        sms=count_if(sms, "sms") or 0,
     )
     request = ServeRequest(
         model, question, _engine(engine, library_file), *_experts(experts_library)
@@ -177,6 +167,33 @@ def serve(
         only = fabric_with(_only(fabric, "a search"), overrides, machine=machine)
         return request.searched(only, count_if(ranks, "ranks", 1), batch)
     return _on_fabrics(request, fabric, vary, overrides, machine)
+
+
+def _deployment(
+    counts: Mapping[str, int], replicas: int | None, batch: int | None, *, two_batches: bool
+) -> Deployment:
+    """The layout and its sequences, in the default types of numbers.
+
+    The default batch is the smallest useful one: a sequence for each replica and stage, or one for
+    each half of it.
+    """
+    from colltool.serving.deployment import Deployment
+
+    # without dp, what ep leaves of tp
+    usual_replicas = max(1, counts["ep"] // counts["tp"])
+    fewest = counts["pp"] * (replicas or usual_replicas)
+    if two_batches:
+        fewest *= 2
+    return Deployment(
+        tp=counts["tp"],
+        ep=counts["ep"],
+        pp=counts["pp"],
+        dp=replicas or 1,
+        batch=batch or fewest,
+        input=counts["isl"],
+        output=counts["osl"],
+        chunk=counts["chunk"],
+    )
 
 
 def _on_fabrics(
@@ -208,8 +225,11 @@ def _replicas(ranks: int, counts: Mapping[str, int], dp: int | None) -> int:
         layout = f"tp {counts['tp']} x pp {counts['pp']}"
         if dp is not None:
             layout += f" x dp {dp}"
-        fix = f"leave it out, or add {argument_text('search', True)} for the best layout of {ranks}"
-        raise ColltoolError(f"{layout} does not fill {ranks} ranks", argument="ranks", fix=fix)
+        raise ColltoolError(
+            f"{layout} does not fill {ranks} ranks",
+            argument="ranks",
+            fix=f"leave it out, or add {argument_text('search', True)} for the best layout of {ranks}",
+        )
     return ranks // here
 
 
@@ -281,8 +301,11 @@ class ServeRequest(NamedTuple):
         from colltool.serving.spread import serve_spread
 
         if len(ranges) < len(vary):
-            what = "values side by side and ranges of uncertain numbers are two questions"
-            raise ColltoolError(what, argument="vary", fix="ask one per call")
+            raise ColltoolError(
+                "values side by side and ranges of uncertain numbers are two questions",
+                argument="vary",
+                fix="ask one per call",
+            )
         numbers, _ = ranges_of(fabric, list(vary))
         served = self.run(fabric)
         return serve_spread(served, fabric, numbers, self.run, samples=_DRAWS, seed=1)
@@ -329,8 +352,11 @@ def model_of(job: AnyJob) -> TransformerModel:
     """Return the model that a job trains or serves."""
     loaded = job_of(job)
     if loaded.draft.model is None:
-        fix = "a job with a model, or a config.json"
-        raise ColltoolError(f"{loaded.name} names no model", argument="job", fix=fix)
+        raise ColltoolError(
+            f"{loaded.name} names no model",
+            argument="job",
+            fix="a job with a model, or a config.json",
+        )
     return loaded.draft.model
 
 
@@ -427,9 +453,11 @@ def _kv_library(library: Any) -> LibraryFile:
 
     name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
     if name.partition("@")[0] not in _KV_LIBRARIES:
-        what = f"{clipped(name)} moves no KV caches here: no times by size are published"
-        fix = f"{' and '.join(_KV_LIBRARIES)} do"
-        raise ColltoolError(what, argument="kv_library", fix=fix)
+        raise ColltoolError(
+            f"{clipped(name)} moves no KV caches here: no times by size are published",
+            argument="kv_library",
+            fix=f"{' and '.join(_KV_LIBRARIES)} do",
+        )
     with rename_for_both(library="kv_library"):
         return find_library(name)
 

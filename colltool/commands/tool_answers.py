@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, quote
+from colltool.commands.tool_tables import TABLES
 
 BRIEF = 8_000
 """Bytes of an answer, its text included."""
@@ -22,43 +23,6 @@ _FEW = 3  # names or items that are short enough to be kept whole
 _ALL = "all of it"
 # characters of a text within a document that is not worth leaving out
 _SHORT = 400
-
-
-_SECONDARY: dict[str, tuple[str, ...]] = {
-    "price": (
-        "sizes of one",
-        "library.ways",
-        "interval.parts",
-        "results[].phases",
-        "runs.phases",
-        "notes",
-        "library.runs",
-        "infeasible",
-        "shipped_by",
-        "why_not",
-        "bound_ratio",
-        "alpha_share",
-        "bandwidth_share",
-        "n_alpha",
-        "n_beta",
-        "lower_bound_s",
-        "layers",
-        "detail",
-        "sizes[].model",
-        "sizes[].group",
-        "sizes[].machine",
-    ),
-    "breakdown": ("interval.parts", "baselines[].phases", "baselines[].notes", "infeasible"),
-    "fabric-draw": ("svg",),
-    "calibrate": ("interval.parts", "nearest", "notes", "residuals", "candidates", "protocols"),
-    "fabric-list": ("numbers", "tiers"),
-    "fabric-show": ("source", "library", "failures", "bill"),
-    "report": ("commands", "result"),
-    "serve-list": ("interval.parts", "nearest", "notes", "operations"),
-    "plan": ("interval.parts", "group", "compression", "control_step_s"),
-    "": ("interval.parts", "nearest", "notes"),
-}
-"""What goes before any row does, by document: keys, or the ends of paths to them."""
 
 
 class Bounded(NamedTuple):
@@ -101,38 +65,47 @@ def bounded(document: dict[str, Any], most: int) -> Bounded:
         return Bounded(document, {})
     kind = str(document.get("schema", "")).removeprefix("colltool.").partition("/")[0]
     document = _rounded(document)
+    secondary = TABLES["secondary"]
     left_out: dict[str, str] = {}
-    for path in _SECONDARY.get(kind, _SECONDARY[""]):
+    for path in secondary.get(kind, secondary["others"]):
         if size_of(document) <= most:
             return Bounded(document, left_out)
         if path == "sizes of one":
             # one size stands in results and in sizes
             if "results" in document:
                 document.pop("sizes", None)
-        elif (shorter := _without(document, path, "")) != document:
+            continue
+        shorter = _without(document, path, "")
+        if shorter != document:
             document = shorter
             left_out[path] = _ALL
+    return Bounded(document, left_out | _shortened(document, most))
+
+
+def _shortened(document: dict[str, Any], most: int) -> dict[str, str]:
+    """Shorten the lists of a document until it fits, and return how much of each is left."""
     counts: dict[str, int] = {}
     shown: dict[str, int] = {}
-    while (bytes_ := size_of(document)) > most:
+    while True:
+        excess = size_of(document) / most
         part = _to_shorten(document)
-        if part is None:
+        if excess <= 1 or part is None:
             break
-        name = part.name
         longest = _longest(document, part.keys)
-        counts.setdefault(name, longest)
+        counts.setdefault(part.name, longest)
         # a list of the first level says something as long as it has a row
-        least = 1 if len(part.keys) == 1 and longest > 1 else 0
-        shown[name] = max(least, int(longest * _step(bytes_ / most)))
-        _shorten(document, part.keys, shown[name])
+        least = int(len(part.keys) == 1 and longest > 1)
+        kept = max(least, int(longest * _step(excess)))
+        shown[part.name] = kept
+        _shorten(document, part.keys, kept)
+    left_out = {}
     for name, kept in shown.items():
-        outer = name.rpartition("[]")[0]
         # what is in something that is gone needs no line of its own
-        if not any(
-            other in (outer, name.rpartition(".")[0]) and not shown[other] for other in shown
-        ):
-            left_out[name] = f"{kept} of {counts[name]}" if kept else _ALL
-    return Bounded(document, left_out)
+        around = (name.rpartition("[]")[0], name.rpartition(".")[0])
+        if any(shown.get(outer) == 0 for outer in around):
+            continue
+        left_out[name] = f"{kept} of {counts[name]}" if kept else _ALL
+    return left_out
 
 
 def _without(value: Any, path: str, at: str) -> Any:
@@ -151,20 +124,25 @@ def _without(value: Any, path: str, at: str) -> Any:
 
 def _rounded(value: Any) -> Any:
     """A copy with :data:`_DIGITS` significant digits of each number that is no integer."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
-        return int(value)
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list) else value
+    match value:
+        case float() if value.is_integer() and abs(value) < _EXACT:
+            return int(value)
+        case float():
+            return float(f"{value:.{_DIGITS}g}")
+        case dict():
+            return {key: _rounded(item) for key, item in value.items()}
+        case list():
+            return list(map(_rounded, value))
+    return value
 
 
 def _step(excess: float) -> float:
     """The share of a list to keep: a long way to go takes long steps."""
     if excess > 8:
         return 0.125
-    return 0.5 if excess > 1.5 else 0.75
+    if excess > 1.5:
+        return 0.5
+    return 0.75
 
 
 def _to_shorten(document: dict[str, Any]) -> _Nested | None:
@@ -174,13 +152,16 @@ def _to_shorten(document: dict[str, Any]) -> _Nested | None:
     parts: dict[tuple[str, ...], _Nested] = {}
     for part in _parts(document, ()):
         keys = part.keys
+        is_list = isinstance(part.value, list)
         # a list within a row that is as short as this is a part of the row
         least = 1 if len(keys) == 1 else _FEW
-        can_shrink = isinstance(part.value, list) and len(part.value) > least
-        into = lists if can_shrink else others
-        if can_shrink or len(keys) > 1 or not isinstance(part.value, list):
-            into[keys] = into.get(keys, 0) + size_of(part.value)
-            parts[keys] = part
+        into = others
+        if is_list and len(part.value) > least:
+            into = lists
+        elif is_list and len(keys) == 1:
+            continue
+        into[keys] = into.get(keys, 0) + size_of(part.value)
+        parts[keys] = part
     for weights in (lists, others):
         if weights:
             heaviest = max(weights, key=lambda keys: weights[keys] * parts[keys].depth)
@@ -205,8 +186,9 @@ def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """The objects that hold the last of the keys."""
     first, *rest = keys
     if first == "[]":
-        for item in value if isinstance(value, list) else ():
-            yield from _holders(item, tuple(rest))
+        if isinstance(value, list):
+            for item in value:
+                yield from _holders(item, tuple(rest))
     elif isinstance(value, dict) and first in value:
         if rest:
             yield from _holders(value[first], tuple(rest))
@@ -216,8 +198,12 @@ def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 
 def _longest(document: dict[str, Any], keys: tuple[str, ...]) -> int:
     """The most items of a list at these keys; 1 of what is none."""
-    values = [holder[keys[-1]] for holder in _holders(document, keys)]
-    return max(len(value) if isinstance(value, list) else 1 for value in values)
+    longest = 1
+    for holder in _holders(document, keys):
+        value = holder[keys[-1]]
+        if isinstance(value, list):
+            longest = max(longest, len(value))
+    return longest
 
 
 def _shorten(document: dict[str, Any], keys: tuple[str, ...], count: int) -> None:
@@ -245,7 +231,10 @@ def first_sentences(text: str, most: int = LONGEST_TEXT) -> str:
         return text
     clipped = encoded[: most - 3].decode("utf-8", "ignore")
     end = max(clipped.rfind(mark) for mark in (". ", ".\n", "; ", "\n"))
-    return clipped[: end + 1] if end > most // 4 else f"{clipped}..."
+    # a first sentence that is too long is cut amid a word
+    if end <= most // 4:
+        return f"{clipped}..."
+    return clipped[: end + 1]
 
 
 def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
@@ -268,8 +257,11 @@ def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
 
 
 def _listed(names: list[str]) -> str:
+    text = ", ".join(names[:_FEW])
     more = len(names) - _FEW
-    return ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
+    if more > 0:
+        return f"{text} and {more} more"
+    return text
 
 
 def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
@@ -285,8 +277,11 @@ def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
         wanted = str(section).strip().lower()
         found = [part for part in sections if part.lower().startswith(wanted)]
         if not found:
-            what = f"no section begins with {quote(section)}"
-            raise ColltoolError(what, argument="section", fix=f"sections: {headings}")
+            raise ColltoolError(
+                f"no section begins with {quote(section)}",
+                argument="section",
+                fix=f"sections: {headings}",
+            )
         chosen = f"## {found[0]}"
     note = f'Shortened. Sections: {headings}. Send "section", or "detail": true for all of it.'
     return brief_text(chosen, note, detail=detail)

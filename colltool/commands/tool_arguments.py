@@ -1,5 +1,5 @@
 """What an assistant sends, as the arguments of a public function: names in singular and plural,
-one value or several, and texts in place of files.
+one value or several.
 """
 
 from __future__ import annotations
@@ -8,63 +8,21 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from colltool.base.errors import ColltoolError, clipped, nearest
+from colltool.commands.tool_tables import TABLES
 from colltool.estimate.assumptions import DECLARED
 
 # arguments without a counterpart in JSON; simulator starts another program
 _ONLY_PYTHON = ("watch", "values", "simulator")
-_OTHER_NAMES = {
-    "collective": "primitive",
-    "file": "logs",
-    "files": "logs",
-    "log": "logs",
-    "logs": "files",
-    "trace": "files",
-    "traces": "files",
-    "gpus": "ranks",
-    "num_gpus": "ranks",
-    "model": "job",
-    "config": "job",
-    "name": "fabric",
-    "set": "overrides",
-    "job_set": "job_overrides",
-    "parameter": "vary",
-}
+_OTHER_NAMES: dict[str, str] = TABLES["other_names"]
 """Words that people use for an argument, where a function has no argument of that name."""
-_SUFFIXES = {
-    "library_file": ".toml",
-    "matrix": ".csv",
-    "compute": ".csv",
-    "logs": ".log",
-    "topology_file": ".xml",
-}
-_FILES = {
-    "fabric",
-    "fabrics",
-    "against",
-    "job",
-    "logs",
-    "files",
-    "layout",
-    "matrix",
-    "placed",
-    "machine",
-    "library_file",
-    "prices",
-    "definition",
-    "algorithm_files",
-    "compute",
-    "old",
-    "new",
-    "topology_file",
-}
-"""Arguments that name files; each may be the file's text."""
+FILE_ARGUMENTS: dict[str, str] = TABLES["files"]
+"""Arguments that name files, each of which may be the file's text; and the suffix of such a file."""
 _SEVERAL_FABRICS = ("fabric", "fabrics", "against")
+# arguments whose text may name several, separated by commas
+_LISTED = ("sizes", "ranks", "primitives", "algorithms")
 
 
 class Parameter:
@@ -150,11 +108,16 @@ def named(
         own = next((word for word in variants(argument) if word in known or word in options), None)
         if own is None:
             hint = nearest(argument, list(known))
-            fix = f"{hint} {tool} takes {listed or 'nothing'}".strip()
-            raise ColltoolError(f"{tool} has no argument '{clipped(argument)}'", fix=fix)
+            raise ColltoolError(
+                f"{tool} has no argument '{clipped(argument)}'",
+                fix=f"{hint} {tool} takes {listed or 'nothing'}".strip(),
+            )
         if own in found:
-            what = f"given twice, the second time as '{clipped(argument)}'"
-            raise ColltoolError(what, argument=own, fix="send it once")
+            raise ColltoolError(
+                f"given twice, the second time as '{clipped(argument)}'",
+                argument=own,
+                fix="send it once",
+            )
         found[own] = value
     return found
 
@@ -166,23 +129,36 @@ def shaped(argument: Parameter, value: Any) -> Any:
         value = _list_in(value)
     if isinstance(value, list) and value and not argument.takes_several:
         if len(value) > 1:
-            fix = "send a call for each; compare takes several fabrics, ranks, sizes and primitives"
-            raise ColltoolError(f"expected one, got {len(value)}", argument=argument.name, fix=fix)
+            raise ColltoolError(
+                f"expected one, got {len(value)}",
+                argument=argument.name,
+                fix="send a call for each; compare takes several fabrics, ranks, sizes and primitives",
+            )
         value = value[0]
-    if isinstance(value, str) and argument.name not in _FILES:
-        several = value.split(",")
-        is_names = argument.name in ("sizes", "ranks", "primitives", "algorithms")
-        if argument.takes_several and is_names and (len(several) > 1 or argument.is_list):
-            value = [item.strip() for item in several]
-        elif argument.is_list:
-            value = [value]
-    elif isinstance(value, str) and argument.name in _SEVERAL_FABRICS and argument.takes_several:
-        value = value if is_content(value) else _names_in(value)
+    if isinstance(value, str):
+        value = _text_shaped(argument, value)
     elif argument.is_list and isinstance(value, int | float) and not isinstance(value, bool):
         value = [value]
-    if argument.is_count:
-        return [_count(item) for item in value] if isinstance(value, list) else _count(value)
-    return value
+    if not argument.is_count:
+        return value
+    if isinstance(value, list):
+        return list(map(_count, value))
+    return _count(value)
+
+
+def _text_shaped(argument: Parameter, text: str) -> Any:
+    """A text, or the list that it stands for: ``ring,tree`` are two names."""
+    if argument.name in _SEVERAL_FABRICS and argument.takes_several:
+        return text if is_content(text) else _names_in(text)
+    if argument.name in FILE_ARGUMENTS:
+        return text
+    if argument.takes_several and argument.name in _LISTED:
+        items = [item.strip() for item in text.split(",")]
+        if len(items) > 1 or argument.is_list:
+            return items
+    if argument.is_list:
+        return [text]
+    return text
 
 
 def _names_in(value: str) -> list[str]:
@@ -194,11 +170,16 @@ def _names_in(value: str) -> list[str]:
 
 def _list_in(text: str) -> Any:
     """The list that a text writes as JSON; else the text."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    found = json_in(text)
     return found if isinstance(found, list) else text
+
+
+def json_in(text: str) -> Any:
+    """What a text says as JSON; None where it is something else."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _count(value: Any) -> Any:
@@ -214,102 +195,3 @@ def is_content(value: Any) -> bool:
     text = value.strip()
     opens = text[:1] in ("{", "[", "<")
     return opens or len(text) > 1000 or any(mark in text for mark in ("\n", "  ", ": "))
-
-
-@contextmanager
-def texts_as_files(given: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The arguments with a file for each text of one, and the folder of these files; the folder is
-    empty, and not there, if there are none."""
-    own = {name: _file_argument(name) for name in given}
-    if not any(own[name] and _has_content(own[name], value) for name, value in given.items()):
-        yield dict(given), ""
-        return
-    with TemporaryDirectory(prefix="colltool-") as folder:
-        answer = {}
-        for name, value in given.items():
-            argument = own[name]
-            answer[name] = _in_files(argument, value, Path(folder)) if argument else value
-        yield answer, folder
-
-
-def _file_argument(name: str) -> str:
-    """The argument of a file that a name means; empty if it means another."""
-    return next((word for word in variants(name) if word in _FILES), "")
-
-
-def _has_content(name: str, value: Any) -> bool:
-    if isinstance(value, list):
-        return any(_has_content(name, item) for item in value)
-    if isinstance(value, dict):
-        return _is_written(name, value)
-    return is_content(value)
-
-
-def _is_written(name: str, value: Mapping[str, Any]) -> bool:
-    """Whether an object is to be read as a file: a config.json, or logs by their names."""
-    if name == "job":
-        return "model_type" in value or "architectures" in value
-    texts = value.values()
-    return (
-        name in ("logs", "files") and bool(value) and all(isinstance(item, str) for item in texts)
-    )
-
-
-def _in_files(name: str, value: Any, folder: Path, number: str = "") -> Any:
-    """A value with the path of a new file for each text of one."""
-    if isinstance(value, list):
-        several = [_in_files(name, item, folder, f"-{at}") for at, item in enumerate(value, 1)]
-        # a log of several hosts by name is several
-        return [path for item in several for path in (item if isinstance(item, list) else [item])]
-    if isinstance(value, dict) and _is_written(name, value):
-        if name == "job":
-            return _written(folder, f"{_model_name(value)}{number}.json", json.dumps(value))
-        names = [_file_name(key) for key in value]
-        if len(set(names)) < len(names):
-            what = "two of the names are one, without the characters that no file has"
-            raise ColltoolError(what, argument=name, fix="send other names")
-        return [_written(folder, *named) for named in zip(names, value.values(), strict=True)]
-    if not is_content(value):
-        return value
-    config = _config_in(value) if name == "job" else None
-    if config is not None:
-        return _written(folder, f"{_model_name(config)}{number}.json", value)
-    return _written(folder, _text_name(name, number, value), value)
-
-
-def _config_in(text: str) -> Mapping[str, Any] | None:
-    """The config.json of a model that a text holds, if it does."""
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) and _is_written("job", found) else None
-
-
-def _file_name(typed: str) -> str:
-    """A name that stays in its folder."""
-    return re.sub(r"[^\w.@+=-]", "_", str(typed)).lstrip(".")[:100] or "text"
-
-
-def _model_name(config: Mapping[str, Any]) -> str:
-    """What a config.json calls its model: the last part of a path."""
-    typed = config.get("_name_or_path")
-    return _file_name(typed.rstrip("/").rpartition("/")[2]) if typed else "model"
-
-
-def _text_name(name: str, number: str, text: str) -> str:
-    """What to call the file of a text: the argument in singular, and the suffix of its format."""
-    first = text.lstrip()[:1]
-    known = {"{": ".json", "[": ".json", "<": ".xml"}.get(first, ".yaml")
-    # YAML holds all of JSON, and a job in .json is a config.json
-    if name == "job":
-        known = ".yaml"
-    return f"{name.removesuffix('s')}{number}{_SUFFIXES.get(name, known)}"
-
-
-def _written(folder: Path, name: str, text: str) -> str:
-    path = folder / name
-    path.write_text(text, encoding="utf-8", errors="replace")
-    return str(path)

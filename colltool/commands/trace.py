@@ -57,29 +57,33 @@ def trace(
     """
     from colltool.commands.reading import is_nothing, paths_of
     from colltool.commands.requests import fabric_of
-    from colltool.diagnosis.trace import trace as run
+    from colltool.diagnosis.trace import trace as trace_files
     from colltool.estimate.groups import as_read
 
     paths = paths_of(files, "files", "traces", "rank0.json.gz")
-    where = _placed(placed)
+    rank_map = _checked_map(placed)
     model = checked(readings, **parts)
     loaded = as_read(fabric_of(fabric, library, machine), model)
-    traced = run(loaded, paths, model, where)
+    traced = trace_files(loaded, paths, model, rank_map)
     if is_nothing(against):
         return traced
-    before = paths_of(against, "against", "traces", "rank0.json.gz")
-    return replace(traced, against=run(loaded, before, model, where))
+    paths_before = paths_of(against, "against", "traces", "rank0.json.gz")
+    return replace(traced, against=trace_files(loaded, paths_before, model, rank_map))
 
 
-def _placed(placed: Any) -> Any:
+def _checked_map(placed: AnyPath | Sequence[int] | None) -> AnyPath | Sequence[int] | None:
     """A map of ranks: its name or file as they are, or a checked list of ranks."""
     from colltool.commands.reading import count_of, wrong
 
     if placed is None or isinstance(placed, str | os.PathLike):
         return placed
     if not isinstance(placed, Sequence) or not placed:
-        fix = f"write {argument_text('placed', 'cyclic')}, a path, or a list of ranks"
-        raise wrong(placed, "placed", "a map of ranks", fix)
+        raise wrong(
+            placed,
+            "placed",
+            "a map of ranks",
+            f"write {argument_text('placed', 'cyclic')}, a path, or a list of ranks",
+        )
     return [count_of(rank, "placed") for rank in placed]
 
 
@@ -91,7 +95,7 @@ def _placed(placed: Any) -> Any:
         FABRIC,
         "calls",
         "against",
-        "placed",
+        "placed",  # --map
         "library",
         DRAWN_RESULT,
         READINGS,
@@ -119,13 +123,23 @@ def trace_command(
     """
     result = trace(fabric.load(), **arguments)
     if calls is not None:
-        # calls without sizes cannot be priced on another fabric
-        if not result.calls:
-            what = "no call of the trace has a size, so there is no job to write"
-            fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"
-            if result.replayed:
-                what = "no call of the traces has a recorded time, so there is no job to write"
-                fix = "colltool plan prices the graphs themselves: give it these files"
-            raise ColltoolError(what, argument="calls", fix=fix)
-        write_bytes(calls, result.job.encode(), "calls")
+        _write_job(result, calls)
     out.emit(result)
+
+
+def _write_job(result: TraceComparison, file: Path) -> None:
+    """Write the calls of a trace as a job file.
+
+    Raises:
+        ColltoolError: no call has a size and a time; calls without sizes cannot be priced on another
+            fabric.
+    """
+    if result.calls:
+        write_bytes(file, result.job.encode(), "calls")
+        return
+    what = "no call of the trace has a size, so there is no job to write"
+    fix = "profile with PyTorch 2.1 or newer, whose traces name sizes"
+    if result.replayed:
+        what = "no call of the traces has a recorded time, so there is no job to write"
+        fix = "colltool plan prices the graphs themselves: give it these files"
+    raise ColltoolError(what, argument="calls", fix=fix)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from colltool.verification.verify import Verification
 
 _MOST_NUMBERS = 4096  # of a range in --values: 256 for each of the 16 ranks of a trace
+# 1..16, -3..3
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
 DEFAULT_RANKS = 64
 """Ranks without --ranks and fabrics: all 512 of the default ones would take minutes."""
@@ -98,8 +99,9 @@ def verify(
     vectors = _vectors_of(values)
     # values appear only in the steps of a trace
     if vectors and not traced:
-        fix = f"add {argument_text('trace', True)}"
-        raise ColltoolError("are shown step by step", argument="values", fix=fix)
+        raise ColltoolError(
+            "are shown step by step", argument="values", fix=f"add {argument_text('trace', True)}"
+        )
     simulate = _simulation(simulator, size_bytes, group, segment_count)
     verifications = []
     for fabric in map(fabric_of, several_of(fabrics)):
@@ -165,8 +167,12 @@ def _vectors_of(values: Any) -> Vectors:
     except (TypeError, ValueError, OverflowError):
         pass
     numbers = argument_text("values", "1,2,3,4")
-    fix = f"write {numbers} for two numbers on each of two ranks, or a range such as 1..16"
-    raise wrong(values, "values", "numbers, as many for each rank", fix)
+    raise wrong(
+        values,
+        "values",
+        "numbers, as many for each rank",
+        f"write {numbers} for two numbers on each of two ranks, or a range such as 1..16",
+    )
 
 
 def _numbers_of(text: str) -> list[float]:

@@ -232,7 +232,7 @@ class Breakdown(Result):
         gains: what would make it faster, the largest first.
     """
 
-    subject: ClassVar[str] = "price"
+    subject: ClassVar[str] = "breakdown"
     price: Price
     baselines: tuple[AlgorithmEstimate, ...]
     segments: tuple[BestSegments, ...] = ()

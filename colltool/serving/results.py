@@ -313,7 +313,7 @@ class Served(Result):
 class ServeList(Result):
     """Deployments side by side; those of a search are ordered best first."""
 
-    subject: ClassVar[str] = "serve"
+    subject: ClassVar[str] = "serve_list"
     title: str
     served: tuple[Served, ...]
     names: tuple[str, ...]

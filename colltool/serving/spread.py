@@ -41,7 +41,7 @@ class ServeSpread(Result):
         p5_s, p50_s, p95_s: percentiles with all numbers, and the errors of kernels, drawn at once.
     """
 
-    subject: ClassVar[str] = "serve"
+    subject: ClassVar[str] = "serve_spread"
     served: Served
     moved: tuple[ServedBar, ...]
     p5_s: float

@@ -90,7 +90,7 @@ class OwnLayout(NamedTuple):
 class LayoutSearch(Result):
     """Layouts of a job, the fastest first; of equal steps the one that takes less memory."""
 
-    subject: ClassVar[str] = "plan_compare"
+    subject: ClassVar[str] = "plan_search"
     job: Job
     fabric: str
     fabric_overrides: tuple[tuple[str, str], ...]

@@ -14,7 +14,7 @@ from colltool.analysis.what_if import draws
 from colltool.base.errors import ColltoolError
 from colltool.fabric.values import with_values
 from colltool.render.dispatch import document
-from colltool.render.views.sensitivity import contest_verdict as verdict
+from colltool.render.views.contest import contest_verdict as verdict
 
 TIER = {
     "name": "t",

@@ -20,7 +20,7 @@ from colltool.render.assumption_differences import basis_sentences
 from colltool.render.dispatch import document, rendered
 from colltool.render.views.compare import conclusions, verdict
 from colltool.render.views.sensitivity import sensitivity_title
-from colltool.render.views.sweep import sweep_title
+from colltool.render.views.sweep_words import sweep_title
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

@@ -13,13 +13,9 @@ from colltool.analysis.report import Report
 from colltool.base.errors import ColltoolError
 from colltool.render.dispatch import document, rendered
 from colltool.render.text import Screen
-from colltool.render.views.report_decision import (
-    answers,
-    cost_sentences,
-    number_in_words,
-    report_title,
-    risks,
-)
+from colltool.render.views.report_costs import cost_sentences
+from colltool.render.views.report_decision import answers, report_title
+from colltool.render.views.report_risks import number_in_words, risks
 from tests.commands.conftest import run
 
 BANNED = (

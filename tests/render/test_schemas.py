@@ -310,10 +310,9 @@ ELSEWHERE = {
     "sensitivity": {"range": "low"},
     "serve": {
         "phase": "name",
-        "prefill_limit_s": "limit_s",
-        "prefill_network_s": "network_s",
         "within": "interval",
     },
+    "serve_list": {"prefill_limit_s": "limit_s", "prefill_network_s": "network_s"},
     "sweep": {"how": "spec"},
     "trace": {"change_s": "now_s", "stride": "axes"},
     "validate": {"sizes": "points"},
@@ -357,7 +356,7 @@ WITHIN = {
     "fabric_diagram": "fabric",
     "fabric_parts": "fabric",
     "library": "fabric",
-    "report_decision": "report",
+    "report_costs": "report",
     "trace_graphs": "trace",
 }
 """Modules whose tables are parts of a result of another module, and of its document."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,20 +28,20 @@ from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Block, Lines, Table
 from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
-from colltool.render.page.lines import ChartLine, ChartPoint, chart_style, line_chart
+from colltool.render.page.lines import AxisWords, ChartLine, ChartPoint, chart_style, line_chart
 from colltool.render.text import fitting
 from colltool.render.views.doctor_answer import diagnosed
+from colltool.render.views.report_costs import cost_sentences, cost_table
 from colltool.render.views.report_decision import (
     answers,
     chart_of,
-    cost_sentences,
-    cost_table,
     reference_point,
     reference_ranks,
     report_title,
-    risks,
 )
-from colltool.render.views.sweep import changes, shown
+from colltool.render.views.report_risks import risks
+from colltool.render.views.sweep import changes_block
+from colltool.render.views.sweep_words import shown
 
 if TYPE_CHECKING:
     from colltool.analysis.report import Report, ReportEntry
@@ -238,7 +239,7 @@ def _on_page(result: Any) -> list[Block]:
     parts = blocks(result)
     if isinstance(result, FabricShown):  # the tree is drawn as a picture here
         return [part for part in parts if not (isinstance(part, Lines) and part.as_drawn)]
-    pictured = changes(result) if isinstance(result, Sweep) else []
+    pictured = changes_block(result) if isinstance(result, Sweep) else []
     return [part for part in parts if part not in pictured]
 
 
@@ -270,7 +271,7 @@ def _lines(report: Report, entry: ReportEntry) -> str:
         lines = list(_lines_of_ranks(result))
     names = ", ".join(line.name for line in lines)
     alt = f"{_chart_title(report, entry)}: a line for each of {names}"
-    return line_chart(lines, alt, ("size", _size_text), ("bus bandwidth", _rate_text))
+    return line_chart(lines, alt, _SIZE, _RATE)
 
 
 def _chart_title(report: Report, entry: ReportEntry) -> str:
@@ -321,9 +322,5 @@ def _point(size: float, cell: Cell) -> ChartPoint | None:
     return ChartPoint(size, rate, rate * total_s / interval.high_s, rate * total_s / interval.low_s)
 
 
-def _rate_text(rate: float) -> str:
-    return format_rate(rate, 3)
-
-
-def _size_text(size: float) -> str:
-    return format_bytes(size, 3)
+_SIZE = AxisWords("size", partial(format_bytes, digits=3))
+_RATE = AxisWords("bus bandwidth", partial(format_rate, digits=3))

@@ -7,7 +7,7 @@ light, dark and on paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,18 @@ _LONGEST_NAME = 18
 _TICK_APART = 58  # of two sizes under the axis
 _MOST_TICKS = 6  # along the upright axis
 
+_NAME_GAP = 8  # between the end of a line and its name
+_MARGIN = 6  # right of the longest name
+_MIDDLE = 4  # from the middle of a line of text down to its feet
+
 Show = Callable[[float], str]
+
+
+class AxisWords(NamedTuple):
+    """The title of an axis, and how its numbers are written."""
+
+    title: str
+    show: Show
 
 
 class ChartPoint(NamedTuple):
@@ -88,15 +99,14 @@ def chart_style() -> str:
 def line_chart(
     lines: Sequence[ChartLine],
     alt: str,
-    x: tuple[str, Show],
-    y: tuple[str, Show],
+    x: AxisWords,
+    y: AxisWords,
     *,
     dots: Sequence[ChartDots] = (),
     ticks: Sequence[float] = (),
     linear: bool = False,
 ) -> str:
-    """The chart as one ``<svg>``; ``x`` and ``y`` are the title of each axis and how its numbers
-    are written. Empty without a line of at least two points.
+    """The chart as one ``<svg>``. Empty without a line of at least two points.
 
     Args:
         dots: drawn as far as their sizes are among the lines'.
@@ -107,34 +117,46 @@ def line_chart(
     if not lines:
         return ""
     names = [_clipped(line.name) for line in lines]
-    right = WIDTH - max(map(len, names)) * _LETTER - 14
-    points = [point for line in lines for point in line.points]
+    points: list[ChartPoint] = []
+    for line in lines:
+        points += line.points
     xs = [point.x for point in points]
-    across = ChartAxis(*x, min(xs), max(xs), _LEFT, right, ticks)
-    shown = [_within(several, across) for several in dots]
-    for several in shown:
-        points += several.points
+    right = WIDTH - _MARGIN - _NAME_GAP - max(map(len, names)) * _LETTER
+    across = ChartAxis(*x, low=min(xs), high=max(xs), start=_LEFT, end=right, ticks=ticks)
+    inside = [_within(source, across) for source in dots]
+    for source in inside:
+        points += source.points
     up = _upright(y, _heights(points), linear=linear)
     body = [*_grid(across, up)]
     for number, line in enumerate(lines):
         body += _drawn(line, number % COLOURS, across, up)
-    body += [_dotted(several, across, up) for several in shown if several.points]
-    ends = [up.at(line.points[-1].y) for line in lines]
-    for number, (name, end) in enumerate(zip(names, _apart(ends), strict=True)):
-        place = f'x="{right + 8:.1f}" y="{end + 4:.1f}"'
-        body.append(f'<text class="ct-name-{number % COLOURS}" {place}>{html(name)}</text>')
-    head = f'<svg class="lines" role="img" aria-label="{html(alt)}" viewBox="0 0 {WIDTH} {HEIGHT}"'
-    return f'{head} width="{WIDTH}" height="{HEIGHT}">\n' + "\n".join(body) + "\n</svg>"
+    body += [_dotted(source, across, up) for source in inside if source.points]
+    body += _named(names, [up.at(line.points[-1].y) for line in lines], right)
+    drawn = "\n".join(body)
+    return (
+        f'<svg class="lines" role="img" aria-label="{html(alt)}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+        f' width="{WIDTH}" height="{HEIGHT}">\n{drawn}\n</svg>'
+    )
 
 
-def _upright(y: tuple[str, Show], values: Sequence[float], *, linear: bool) -> ChartAxis:
+def _named(names: Sequence[str], ends: Sequence[float], right: float) -> Iterator[str]:
+    """The names of lines at the heights of their ends, in their colours."""
+    for number, (name, y) in enumerate(zip(names, _apart(ends), strict=True)):
+        colour = number % COLOURS
+        place = f'x="{right + _NAME_GAP:.1f}" y="{y + _MIDDLE:.1f}"'
+        yield f'<text class="ct-name-{colour}" {place}>{html(name)}</text>'
+
+
+def _upright(y: AxisWords, values: Sequence[float], *, linear: bool) -> ChartAxis:
     """The axis that holds all values."""
-    place = (HEIGHT - _BOTTOM, _TOP)
+    low, high = _whole_steps(values)
+    axis = ChartAxis(*y, low=low, high=high, start=HEIGHT - _BOTTOM, end=_TOP)
     if not linear:
-        return ChartAxis(*y, *_whole_steps(values), *place)
+        return axis
     scale = Scale.up_to(max(values), _MOST_TICKS)
-    ticks = [scale.step * step for step in range(round(scale.top / scale.step) + 1)]
-    return ChartAxis(*y, 0.0, scale.top, *place, ticks, linear=True)
+    steps = round(scale.top / scale.step)
+    ticks = [scale.step * step for step in range(steps + 1)]
+    return axis._replace(low=0.0, high=scale.top, ticks=ticks, linear=True)
 
 
 def _within(dots: ChartDots, across: ChartAxis) -> ChartDots:
@@ -144,7 +166,10 @@ def _within(dots: ChartDots, across: ChartAxis) -> ChartDots:
 
 def _dotted(dots: ChartDots, across: ChartAxis, up: ChartAxis) -> str:
     """The points as one path of round dots, a link."""
-    path = "".join(f"M{across.at(point.x):.0f} {up.at(point.y):.1f}h0" for point in dots.points)
+    path = ""
+    for point in dots.points:
+        # a line of no length, whose round ends are a dot
+        path += f"M{across.at(point.x):.0f} {up.at(point.y):.1f}h0"
     colour = "none" if dots.line is None else str(dots.line % COLOURS)
     drawn = f'<path class="ct-dots-{colour}" d="{path}"/>'
     return f'<a href="{html(dots.url)}"><title>{html(dots.title)}</title>{drawn}</a>'
@@ -162,14 +187,17 @@ def _heights(points: Iterable[ChartPoint]) -> list[float]:
 
 
 def _whole_steps(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of an axis that holds all values: whole steps of 1, 2, 5 and 10."""
-    low, high = min(values), max(values)
+    """The ends of an axis that holds all values: 20 and 500 of 23 to 410."""
+    low = min(values)
+    high = max(values)
     steps = _steps(low / 10, high * 10)
-    return max(step for step in steps if step <= low), min(step for step in steps if step >= high)
+    below = max(step for step in steps if step <= low)
+    above = min(step for step in steps if step >= high)
+    return below, above
 
 
 def _steps(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times the powers of ten from ``low`` to ``high``."""
+    """1, 2 and 5 times the powers of ten from ``low`` to ``high``: 20, 50, 100 of 15 to 100."""
     found = []
     for power in range(floor(log10(low)), ceil(log10(high)) + 1):
         found += [times * 10.0**power for times in (1, 2, 5)]
@@ -189,7 +217,7 @@ def _grid(across: ChartAxis, up: ChartAxis) -> Iterable[str]:
     for tick in up.ticks or _ticks(up, _MOST_TICKS):
         y = up.at(tick)
         yield f'<path class="ct-grid" d="M{across.start} {y:.1f}H{across.end:.1f}"/>'
-        yield _text(across.start - 8, y + 4, up.show(tick), "end")
+        yield _text(across.start - 8, y + _MIDDLE, up.show(tick), "end")
     for tick in across.ticks or _ticks(across, (across.end - across.start) / _TICK_APART):
         x = across.at(tick)
         yield f'<path class="ct-grid" d="M{x:.1f} {up.start}V{up.end}"/>'
@@ -220,7 +248,11 @@ def _joined(places: Iterable[tuple[float, float]]) -> str:
 
 
 def _apart(ends: Sequence[float]) -> list[float]:
-    """Heights of names near the ends of their lines, none on another and none below the axis."""
+    """Heights of names near the ends of their lines, none on another and none below the axis.
+
+    Ends at 30, 32 and 100: from the top down each is at least a line of text below the one before,
+    30, 46 and 100; then from the bottom up each as far above, and none under the axis.
+    """
     order = sorted(range(len(ends)), key=ends.__getitem__)
     placed = list(ends)
     lowest: float = _TOP - _LINE

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from colltool.guides import TOPICS, read_guide
 from colltool.render.site.frame import SiteLink, guide_link, page
 
+# <h2>What a price counts</h2>
 _HEADING = re.compile(r"<h([2-4])>(.*?)</h\1>")
+# what an address leaves out of a heading: tags, entities such as &amp;, punctuation
 _MARKUP = re.compile(r"<[^>]+>|&\w+;|[^\w\s-]")
 
 

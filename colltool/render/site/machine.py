@@ -39,7 +39,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
-from colltool.render.page.lines import ChartDots, ChartLine, ChartPoint, line_chart
+from colltool.render.page.lines import AxisWords, ChartDots, ChartLine, ChartPoint, line_chart
 from colltool.render.site.frame import (
     MENU,
     SiteLink,
@@ -54,7 +54,7 @@ from colltool.render.site.frame import (
 )
 from colltool.render.site.measured import MeasuredCurve, measured_curves
 from colltool.render.views.expect import EXPECTED_COLUMNS, keepers_text
-from colltool.render.views.report_decision import basis_text
+from colltool.render.views.report_risks import basis_text
 from colltool.render.views.score import SCORE_COLUMNS
 
 # 1 KiB, 32 KiB, 1 MiB ...; of the chart of large sizes 16 MiB, 128 MiB, 1 GiB, 8 GiB
@@ -62,8 +62,8 @@ _TICKS = tuple(2.0**power for power in range(10, 31, 5))
 _LARGE_TICKS = tuple(2.0**power for power in range(24, 34, 3))
 
 
-_SIZE = ("size", size_text)
-_RATE = ("bus bandwidth", partial(format_rate, digits=3))
+_SIZE = AxisWords("size", size_text)
+_RATE = AxisWords("bus bandwidth", partial(format_rate, digits=3))
 
 
 class HeadlineRow(NamedTuple):

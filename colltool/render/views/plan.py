@@ -1,8 +1,9 @@
-"""``plan``: the time of a training step on a fabric, what to change, its parts, collectives,
-busiest links and other details.
+"""``plan``: the time of a training step on a fabric, what to change, its parts, collectives and
+busiest links.
 
 Read from :data:`VIEWS`: :func:`answer` is the headline, :func:`_blocks` the screen in its order,
-:class:`PlanDocument` JSON. Blocks marked :func:`later` wait for ``--all``.
+:class:`PlanDocument` JSON. Blocks marked :func:`later` wait for ``--all``, as do the lines of
+:mod:`colltool.render.views.plan_facts`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from colltool.base.formatting import (
     counted,
     format_bytes,
     format_count,
-    format_duration,
     format_energy,
     format_factor,
     format_rate,
@@ -53,7 +53,7 @@ from colltool.render.shared_documents import (
     whole,
 )
 from colltool.render.views.job import layout_text, memory_parts, numbers_text, to_type
-from colltool.training.compression import GradientCompression
+from colltool.render.views.plan_facts import step_facts
 from colltool.training.goodput import Goodput
 from colltool.training.job import Job
 from colltool.training.job_links import JobLink
@@ -63,10 +63,10 @@ from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelLayout
 from colltool.training.plan import Plan, PlannedCall, TierUse
 from colltool.training.proposals import Proposal
-from colltool.training.published import PublishedError, memory_error, published_error
+from colltool.training.published import PublishedError
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
 from colltool.training.stack_choice import StackStep
-from colltool.training.step_time import BELIEVED, StepCalibration, StepPart
+from colltool.training.step_time import StepCalibration, StepPart
 from colltool.training.targets import Needed, Targeted
 
 Pairs = tuple[tuple[str, str], ...]
@@ -303,7 +303,7 @@ def _blocks(result: Plan) -> list[Block]:
     paced = tuple(collective for collective in result.collectives if collective.paces)
     table = every._replace(records=paced)
     others = len(result.collectives) - len(paced)
-    facts: list[Block] = [Lines("more on the step", tuple(_facts(result)))]
+    facts: list[Block] = [Lines("more on the step", tuple(step_facts(result)))]
     if others:
         facts.append(table._replace(title=f"{table.title}, on the critical path"))
         rows = counted(others, "row")
@@ -644,55 +644,7 @@ class PlanDocument(PlannedDocument):
     changes: list[ProposalDocument]
 
 
-# --- the facts
-
-
-def _facts(result: Plan) -> Iterator[str]:
-    """The lines on a step, from its time to its failures."""
-    free = f"{format_time(result.control_step_s)} with a free network"
-    share = percent(result.network_share)
-    yield f"{format_time(result.step_s)} per step, {free}: the network takes {share} of it"
-    if result.collectives:
-        hidden = f"{format_time(result.hidden_s)} hidden"
-        yield f"communication: {format_time(result.exposed_s)} exposed, {hidden}"
-    if result.mfu is not None:
-        yield f"MFU {percent(result.mfu)} counts {MFU_CONVENTION}"
-    stack = result.setup.stack
-    if stack is not None:
-        yield f"compute: kernel efficiencies of stack {stack.name}; {_stack_error(result)}"
-    if result.stacks:
-        others = []
-        for other in result.stacks:
-            others.append(f"{format_time(other.step_s)} under {other.name} ({other.asked_by})")
-        yield f"by stack: {', '.join(others)}"
-    yield from result.grounds
-    yield from _measured(result)
-    yield from _run(result)
-
-
-def _stack_error(result: Plan) -> str:
-    """How far off plans by kernel efficiencies were on published runs."""
-    found = result.error
-    if found is None:
-        return "no published run to compare with"
-    memory = memory_error()
-    free = f"{percent(found.control)} with a free network"
-    text = (
-        f"median error on {found.runs} held-out published runs {percent(found.median)}"
-        f" ({free}), of memory on {memory.runs} runs {percent(memory.median)}"
-    )
-    stack, model = result.setup.stack, result.setup.model
-    if stack is None or not stack.measured:
-        return text
-    wide = published_error(stack.name, moe=bool(model and model.moe_layers))
-    if wide is None:
-        return text
-    before, after = (
-        f"{percent(error.low - 1, sign='+')} to {percent(error.high - 1, sign='+')}"
-        for error in (wide, found)
-    )
-    share = percent(result.gemm_share)
-    return f"{text}; your GEMM times, {share} of the step, narrow the interval from {before} to {after}"
+# --- whether it fits, and how far off it may be
 
 
 def _memory_text(memory: Memory) -> str:
@@ -733,100 +685,6 @@ def _error_text(result: Plan) -> str:
     if low.split()[1] == high.split()[1]:
         low = low.split()[0]
     return f"{low}-{high}, 90% interval"
-
-
-def _measured(result: Plan) -> Iterator[str]:
-    """How far the plan is off from what the job measured, and what fitting to it did."""
-    job = result.job
-    anchor = result.anchor
-    if job.measured_step_s is not None and result.measured_error is not None:
-        planned = "" if anchor is None else f" at {format_time(anchor.before_s)}"
-        off = percent(result.measured_error, sign="+")
-        yield f"measured {format_time(job.measured_step_s)}: the plan{planned} is off by {off}"
-    if anchor is not None and result.setup.stack is not None:
-        stack = result.setup.stack.name
-        yield (
-            f"fitted to the measured step: compute takes {anchor.factor:.4g} times as long as with"
-            f" stack {stack}"
-        )
-        yield (
-            f"to plan another layout or fabric at that speed, write slower: {anchor.factor:.6g} in"
-            " place of measured.step"
-        )
-        if not anchor.believable:
-            low, high = BELIEVED
-            yield (
-                f"{anchor.factor:.3g} is outside {low:g} to {high:g}, the error of stacks; look for"
-                " another reason: the layout, the device, or the measurement"
-            )
-    if job.measured_memory_bytes is not None and result.memory_error is not None:
-        off = percent(result.memory_error, sign="+")
-        size = format_bytes(job.measured_memory_bytes, 3)
-        yield f"measured memory {size}: the plan is off by {off}"
-
-
-def _run(result: Plan) -> Iterator[str]:
-    """Energy, compression, failures, and the time of all steps of a job."""
-    small = result.compression
-    if result.energy_J is not None:
-        yield f"communication takes {format_energy(result.energy_J)} per step"
-    if small is not None:
-        yield from _compressed(small)
-    if result.goodput is not None:
-        yield from _failures(result.goodput)
-    steps = result.job.steps
-    if steps is not None and result.run_s is not None:
-        text = f"{steps:,} steps take {format_duration(result.run_s)}"
-        if small is not None:
-            more = f"{percent(small.given.extra_steps)} more steps counted"
-            plainly = format_duration(small.plain_run_s(steps))
-            text += f" with {more}, {plainly} without compression"
-        yield text
-
-
-def _compressed(small: GradientCompression) -> Iterator[str]:
-    """Whether compressing gradients pays: for a call, for a step, and for the accuracy reached."""
-    given = small.given
-    scheme = given.scheme
-    if given.block:
-        scheme += f" in blocks of {given.block}"
-    yield (
-        f"{scheme} on {given.on}: {small.times_fewer:.4g} times fewer bytes sent"
-        f" ({small.ratio:.4g} against 4-byte elements)"
-    )
-    each = f"{format_time(small.each_s)} instead of {format_time(small.plain_each_s)}"
-    overhead = f"an overhead of {format_time(given.overhead_s)}"
-    pays = "pays" if small.pays else "does not pay"
-    least = format_time(small.largest_overhead_s)
-    yield f"one call takes {each}: {overhead} {pays} (it pays below {least})"
-    step = f"{format_time(small.step_s)} instead of {format_time(small.plain_step_s)}"
-    change = "0%"
-    if small.plain_step_s:
-        change = percent(small.step_s / small.plain_step_s - 1, sign="+")
-    more = f"with {percent(given.extra_steps)} more steps"
-    reached = "reached" if small.gains else "not reached"
-    break_even = percent(small.break_even_extra_steps)
-    yield (
-        f"one step takes {step} ({change}); {more} the same accuracy is {reached} sooner (break-even"
-        f" at {break_even} more steps)"
-    )
-
-
-def _failures(rate: Goodput) -> Iterator[str]:
-    """How often a job of this size fails, and how often to write a checkpoint."""
-    size = format_bytes(rate.checkpoint_bytes, 3)
-    write = format_duration(rate.write_s)
-    failures = format_duration(rate.job_mtbf_s)
-    yield f"the job fails every {failures}; a checkpoint of {size} takes {write} to write"
-    text = (
-        f"with a checkpoint every {format_duration(rate.interval_s)} it makes"
-        f" {rate.steps_per_day:,.0f} steps per day ({percent(rate.share)} of the time)"
-    )
-    if rate.interval_s == rate.best_interval_s:
-        yield f"{text}; that is the best interval (Daly 2006)"
-    else:
-        best = f"the best interval is {format_duration(rate.best_interval_s)}"
-        yield f"{text}; {best}, with {rate.best_steps_per_day:,.0f} steps per day"
 
 
 VIEWS = {Plan: View("plan", _blocks, PlanDocument.of, _table, answer)}

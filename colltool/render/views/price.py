@@ -1,23 +1,19 @@
-"""``price`` and ``breakdown``: every algorithm at one or several sizes, the winner at each size,
-and the phases of one.
+"""``price``: every algorithm at one or several sizes, and the winner at each size.
 
-Read from :data:`VIEWS`, which names the parts of each result: one size (``_price_*``), several
-(``_list_*``), or one algorithm (``_breakdown_*``). All begin with a headline (:func:`_answer`,
-:func:`_winners_answer`); tables of all rows come from :func:`_all_blocks`, documents stand last.
+Read from :data:`VIEWS`, which names the parts of each result: one size (``_price_*``) or several
+(``_sizes_*``). Both begin with a headline (:func:`price_answer`, :func:`_winners_answer`); tables of
+all rows come from :func:`_all_blocks`, documents stand last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from colltool.algorithms.libraries import NCCL_ALL_REDUCE
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
-    format_bytes,
     format_count,
-    format_energy,
     format_factor,
     format_rate,
     format_time,
@@ -27,8 +23,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
-from colltool.estimate.results import Breakdown, Gain, LibraryChoice, Price, PriceList
-from colltool.estimate.segments import BestSegments
+from colltool.estimate.results import Gain, LibraryChoice, Price, PriceList
 from colltool.libraries.nccl.hardware import version_label
 from colltool.libraries.nccl.rules import ALGORITHM_NAMES, algorithms_of
 from colltool.render import estimates as r
@@ -47,8 +42,8 @@ from colltool.render.blocks import (
     number,
 )
 from colltool.render.busbw_chart import BusbwChart, BusbwCurve, curves
-from colltool.render.dispatch import View, context, group_columns, listed, on_fabric
-from colltool.render.documents import LEFT_OUT, Document, optional
+from colltool.render.dispatch import View, listed, on_fabric
+from colltool.render.documents import Document
 from colltool.render.intervals import may_be_as_fast, within, within_several
 
 if TYPE_CHECKING:
@@ -60,7 +55,7 @@ _MOST_ROWS = 5  # of a ranking without --all
 # --- the answer
 
 
-def _answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = ()) -> str:
+def price_answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = ()) -> str:
     """The verdict with its interval, what comes next, what would change it, and what was asked."""
     who = row.name
     if price.shows_pick and row is price.best:
@@ -107,7 +102,7 @@ def _largest_gains(gains: Sequence[Gain], total_s: float) -> str:
     for gain in gains[:_MOST_GAINS]:
         saved = 1 - gain.total_s / total_s
         if saved >= _FELT_GAIN:
-            texts.append(f"{_gain_words(gain)}{' would save' * (not texts)} {whole_percent(saved)}")
+            texts.append(f"{gain_words(gain)}{' would save' * (not texts)} {whole_percent(saved)}")
     return sentence(", ".join(texts))
 
 
@@ -124,7 +119,7 @@ def _is_fixed_latency(row: AlgorithmEstimate, gains: Sequence[Gain]) -> bool:
     return left_s > (1 - _LITTLE) * latency_s / 2
 
 
-def _gain_words(gain: Gain) -> str:
+def gain_words(gain: Gain) -> str:
     match gain.kind:
         case "bandwidth":
             return f"twice the bandwidth of {gain.tier}"
@@ -134,13 +129,6 @@ def _gain_words(gain: Gain) -> str:
             return "half the launch overhead"
         case _:
             assert_never(gain.kind)
-
-
-def _gain_line(gain: Gain, total_s: float) -> str:
-    change = r.change_text(gain.total_s / total_s - 1)
-    took = f"{format_time(gain.total_s)} ({change})"
-    settings = " ".join(argument_text("set", setting) for setting in gain.set)
-    return f"{_gain_words(gain)}: {took}, {localize(settings)}"
 
 
 _MOST_GAINS = 2  # that the answer names
@@ -188,15 +176,15 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
     own_s = float(row.total_s)
     error = price.accuracy.median if price.accuracy else 0.0
     rival = rivals[0]
-    took = f"{format_time(r.seconds(rival))} ({r.change_text(r.seconds(rival) / own_s - 1)})"
-    gain = 1 - r.seconds(rival) / own_s
+    rival_s = r.seconds(rival)
+    change = r.change_text(rival_s / own_s - 1)
+    took = f"{format_time(rival_s)} ({change})"
+    gain = 1 - rival_s / own_s
     # only a pick is not the fastest
     if gain > error and not may_be_as_fast(row, rival):
-        if rival.status != "own":
-            setting = f": set NCCL_ALGO={_setting(price, rival)}" if price.shows_pick else ""
-            return f"{rival.name} would be faster, {took}{setting}"
-        before = "" if rival.protocol else " before any library overhead"
-        return f"Your own {rival.name} would be faster, {took}{before}"
+        whose = "Your own " if rival.status == "own" else ""
+        how = _how_to_run(price, rival)
+        return f"{whose}{rival.name} would be faster, {took}{how}"
     following = f"Next: {rival.name}, {took}"
     if gain > 0:
         following = f"{rival.name} might be faster, {took}"
@@ -209,11 +197,24 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
     return f"{following}, too close to call"
 
 
+def _how_to_run(price: Price, rival: AlgorithmEstimate) -> str:
+    """What to set for an algorithm of the library's; of one's own what its price leaves out."""
+    if rival.status == "own":
+        return "" if rival.protocol else " before any library overhead"
+    if price.shows_pick:
+        return f": set NCCL_ALGO={_setting(price, rival)}"
+    return ""
+
+
 def _setting(price: Price, row: AlgorithmEstimate) -> str:
     """What NCCL_ALGO calls a row."""
+    if row.library_name:
+        return row.library_name
     # a network without nodes has a tree of its own name
     ours = sorted(algorithms_of(row.spec, price.primitive))
-    return row.library_name or (ALGORITHM_NAMES[ours[0]] if ours else row.name)
+    if not ours:
+        return row.name
+    return ALGORITHM_NAMES[ours[0]]
 
 
 def _size_text(price: Price) -> str:
@@ -243,17 +244,23 @@ def _winners_answer(result: PriceList) -> str:
 
 def _by_size(prices: Sequence[Price]) -> str:
     """Such as ``NCCL runs Tree up to 16MB and NVLSTree at 256MB and 1GB.``"""
-    by_size = sorted(prices, key=lambda price: float(price.bytes))
-    sizes = gathered((price.best.name, _size_text(price)) for price in by_size)
-    picked = all(price.shows_pick for price in prices)
-    verb = f"{r.library_label(prices[0])} runs" if picked else "Fastest:"
-    if len(sizes) == 1:
-        return f"{verb} {next(iter(sizes))} at every size."
-    steps = [f"{name} at {_listed_sizes(at)}" for name, at in sizes.items()]
-    return f"{verb} {', '.join(steps[:-1])} and {steps[-1]}."
+    pairs = []
+    for price in sorted(prices, key=lambda price: float(price.bytes)):
+        pairs.append((price.best.name, _size_text(price)))
+    verb = "Fastest:"
+    if all(price.shows_pick for price in prices):
+        verb = f"{r.library_label(prices[0])} runs"
+    texts = []
+    for name, sizes in gathered(pairs).items():
+        texts.append(f"{name} at {_listed_sizes(sizes)}")
+    if len(texts) == 1:
+        return f"{verb} {prices[0].best.name} at every size."
+    *others, last = texts
+    return f"{verb} {', '.join(others)} and {last}."
 
 
 def _listed_sizes(sizes: Sequence[str]) -> str:
+    """``1KB, 4KB``; of many ``1KB to 1GB (12 sizes)``."""
     if len(sizes) > _MOST_SIZES:
         return f"{sizes[0]} to {sizes[-1]} ({len(sizes)} sizes)"
     return ", ".join(sizes)
@@ -266,20 +273,46 @@ _MOST_SIZES = 4  # that a sentence lists
 
 
 def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
-    """The blocks of prices with all rows.
+    """The blocks of prices with all rows; ``sizes``: of several sizes, whose winners come first."""
+    price = prices[0]
+    ranking, *more_tables = _row_tables(prices, sizes=sizes)
+    every = _rows(prices)
+    if sizes:
+        listed_sizes = PriceList(prices)
+        answer = _winners_answer(listed_sizes)
+        first_tables = [_winners_for_people(listed_sizes), later(ranking)]
+    else:
+        answer = price_answer(price, price.best)
+        title = _below_zero(price) or ranking.title
+        first_tables = [ranking._replace(first=_MOST_ROWS, title=title)]
+    return [
+        Headline(answer),
+        *first_tables,
+        *r.named_anyway(prices),
+        *_warnings(prices),
+        *_slow_rank(prices),
+        *_nearest_used(prices),
+        *_faster_elsewhere(prices),
+        *_pick_blocks(prices),
+        *(more_tables if price.asked else map(later, more_tables)),
+        links_table(every, first=0),
+        *r.notes(every, price.model, prices, first=0),
+        *_cannot_run(price),
+    ]
 
-    Selectable rows come first; those of other libraries, and those that no library runs, are in
-    tables that the default view leaves out.
-    """
+
+def _row_tables(prices: tuple[Price, ...], *, sizes: bool) -> list[Table]:
+    """The tables of all rows: those that the library can select, those of other libraries, and those
+    that no library runs, as far as there are any."""
     selectable: list[r.Ranked] = []
     others: list[r.Ranked] = []
     unranked: list[r.Ranked] = []
     for price in prices:
         selectable += [r.Ranked(price, row) for row in price.leading]
-        for estimate in price.others:
+        for row in price.others:
             # class 1: another library runs it; higher classes: none does
-            kind = others if estimate.rank_class == 1 else unranked
-            kind.append(r.Ranked(price, estimate))
+            kind = others if row.rank_class == 1 else unranked
+            kind.append(r.Ranked(price, row))
     tables = []
     if selectable:
         tables.append(r.row_table(selectable, "", None if sizes else 0, sizes=sizes, names=True))
@@ -287,35 +320,16 @@ def _all_blocks(prices: tuple[Price, ...], *, sizes: bool) -> list[Block]:
         title = f"priced, but {r.library_label(prices[0])} does not run these here"
         tables.append(r.row_table(others, title, sizes=sizes, names=True))
     if unranked:
-        statuses = {ranked.row.status for ranked in unranked}
-        reasons = [why for status, why in r.WHY_NOT_RANKED.items() if status in statuses]
-        title = f"not ranked: {'; '.join(reasons)}"
-        if statuses == {"reference"}:
-            title = "for reference only (no library implements these)"
-        tables.append(r.row_table(unranked, title, sizes=sizes, names=True))
-    first, *rest = tables
-    every = _rows(prices)
-    if sizes:
-        listed_sizes = PriceList(prices)
-        answer = _winners_answer(listed_sizes)
-        ranking = [_winners_for_people(listed_sizes), later(first)]
-    else:
-        answer = _answer(prices[0], prices[0].best)
-        ranking = [first._replace(first=_MOST_ROWS, title=_below_zero(prices[0]) or first.title)]
-    return [
-        Headline(answer),
-        *ranking,
-        *r.named_anyway(prices),
-        *_warnings(prices),
-        *_slow_rank(prices),
-        *_nearest_used(prices),
-        *_faster_elsewhere(prices),
-        *_pick_blocks(prices),
-        *(rest if prices[0].asked else map(later, rest)),
-        _links_table(every, first=0),
-        *r.notes(every, prices[0].model, prices, first=0),
-        *_cannot_run(prices[0]),
-    ]
+        tables.append(r.row_table(unranked, _why_unranked(unranked), sizes=sizes, names=True))
+    return tables
+
+
+def _why_unranked(rows: Sequence[r.Ranked]) -> str:
+    statuses = {ranked.row.status for ranked in rows}
+    if statuses == {"reference"}:
+        return "for reference only (no library implements these)"
+    reasons = [why for status, why in r.WHY_NOT_RANKED.items() if status in statuses]
+    return f"not ranked: {'; '.join(reasons)}"
 
 
 def _below_zero(price: Price) -> str:
@@ -384,8 +398,10 @@ def _nearest_used(prices: Sequence[Price]) -> list[Block]:
     """Where the library's overhead was not measured at this size or on so many ranks."""
     if len(prices) > 1:
         return []
-    notes = prices[0].best.software_time.notes(float(prices[0].bytes))
-    return [Lines(note.replace(prices[0].best.spec, prices[0].best.name), ()) for note in notes]
+    [price] = prices
+    best = price.best
+    notes = best.software_time.notes(float(price.bytes))
+    return [Lines(note.replace(best.spec, best.name), ()) for note in notes]
 
 
 def _warnings(prices: Sequence[Price]) -> list[Block]:
@@ -497,10 +513,14 @@ def _pick_blocks(prices: Sequence[Price]) -> list[Block]:
 
 def _picks_text(picks: Sequence[_Pick]) -> str:
     """Such as ``Ring (LL) at 1MB,4MB; Tree (Simple) at 1GB``."""
-    chosen = gathered((f"{pick.name} ({pick.estimate.protocol})", pick.size) for pick in picks)
-    if len(picks) == 1:
-        return next(iter(chosen))
-    return "; ".join(f"{name} at {_listed_sizes(sizes)}" for name, sizes in chosen.items())
+    pairs = [(f"{pick.name} ({pick.estimate.protocol})", pick.size) for pick in picks]
+    if len(pairs) == 1:
+        [(name, _)] = pairs
+        return name
+    texts = []
+    for name, sizes in gathered(pairs).items():
+        texts.append(f"{name} at {_listed_sizes(sizes)}")
+    return "; ".join(texts)
 
 
 def _is_slow(pick: _Pick) -> bool:
@@ -660,33 +680,12 @@ def _summary(result: Price) -> str:
         count = f"{len(result.results)} algorithms at {_size_count(result)} sizes"
         return f"{r.heading(result, '')}: {count}"
     best = result.best
-    took = f"{format_time(float(best.total_s))}, busbw {format_rate(float(best.busbw_Bps))}"
-    return f"{r.heading(result)}: {best.title}, {took}"
+    took = format_time(float(best.total_s))
+    rate = format_rate(float(best.busbw_Bps))
+    return f"{r.heading(result)}: {best.title}, {took}, busbw {rate}"
 
 
-# --- breakdown
-
-
-def _algorithm_name(phase: PhaseCost) -> str:
-    # the label that an estimate gives to copying a rank's own data, which no algorithm does
-    return "local copy" if phase.label == "own share" else phase.algorithm
-
-
-_PHASE: Columns[PhaseCost] = (
-    label("tier"),
-    label("level", drop=5),
-    label("primitive", "phase", lambda primitive: primitive.label),
-    label("algorithm", get=_algorithm_name),
-    label("label", "step", drop=4),
-    number("ranks", drop=7),
-    number("bytes", "payload", format_bytes, drop=6),
-    number("n_alpha", "n_alpha", format_count, drop=9),
-    number("n_beta", "n_beta", format_count, drop=10),
-    number("alpha_s", "latency", format_time, drop=2),
-    number("bandwidth_s", "transfer", format_time, drop=1),
-    number("eta_alpha", "eta_a", format_count, drop=11),
-    number("eta_beta", "eta_b", format_count, drop=12),
-)
+# --- the numbers of tiers
 
 
 class _Link(NamedTuple):
@@ -726,178 +725,13 @@ def _link(phase: PhaseCost) -> _Link:
     )
 
 
-def _links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> Table:
+def links_table(rows: Sequence[AlgorithmEstimate], first: int | None = None) -> Table:
     """Alpha, bandwidth and eta of each tier, recovered from the phases of rows."""
     links: dict[_Link, None] = {}
     for row in rows:
         links |= dict.fromkeys(map(_link, row.phases))
     title = "the numbers of each tier; alpha and BW are multiplied by their eta"
     return Table(_LINKS, tuple(links), title=title, first=first)
-
-
-class _Remainder(NamedTuple):
-    """Time that belongs to no phase: the launch, the library's overhead, or, below 0, what phases
-    save by running at once."""
-
-    label: str
-    total_s: float
-    tier: str = ""
-    level: str = ""
-    primitive: None = None
-    algorithm: str = ""
-    ranks: None = None
-    bytes: None = None
-    n_alpha: None = None
-    n_beta: None = None
-    alpha_s: None = None
-    bandwidth_s: None = None
-    eta_alpha: None = None
-    eta_beta: None = None
-    energy_J: None = None
-
-
-_Part = PhaseCost | _Remainder
-
-
-def _remainders(price: Price) -> list[_Remainder]:
-    """What a price has besides its phases; with them it adds up to the total."""
-    row = price.results[0]
-    in_phases = sum(float(phase.total_s) for phase in row.phases)
-    parts = {
-        "overlap of the phases": float(row.steps_s + row.moved_s) - in_phases,
-        "launch": float(row.overhead_s),
-        f"{r.library_label(price) or 'library'} overhead": float(row.rest_s),
-    }
-    # less is rounding
-    least_s = 1e-9 * float(row.total_s)
-    return [_Remainder(part, took) for part, took in parts.items() if abs(took) > least_s]
-
-
-def _whole_shares(parts: Sequence[_Part], total_s: float) -> dict[int, str]:
-    """The share of each part in whole percent, by its id; rounded so that they add up to 100."""
-    exact = {id(part): 100 * float(part.total_s) / total_s for part in parts}
-    shares = {key: floor(share) for key, share in exact.items()}
-    by_loss = sorted(exact, key=lambda key: shares[key] - exact[key])
-    for key in by_loss[: 100 - sum(shares.values())]:
-        shares[key] += 1
-    return {key: f"{share}%" for key, share in shares.items()}
-
-
-def _phase_name(part: _Part) -> str:
-    return part.label if part.primitive is None else part.primitive.label
-
-
-def _step(part: _Part) -> str:
-    return "" if isinstance(part, _Remainder) else part.label
-
-
-def _phases(result: Breakdown) -> Table:
-    """The phases of an algorithm; the question is in hidden columns, for CSV."""
-    price = result.price
-    row = price.results[0]
-
-    def share(phase: PhaseCost) -> float:
-        return float(phase.total_s / row.total_s)
-
-    columns: list[Column[PhaseCost]] = [
-        *context(fabric=price.fabric, collective=price.primitive),
-        number("group_ranks", "ranks of the group", hidden=True, get=lambda _: price.ranks),
-        number(
-            "message_bytes", "size", title_size, hidden=True, get=lambda _: whole_bytes(price.bytes)
-        ),
-        *context(spec=row.spec),
-        *group_columns(price.group, lambda _: price.group),
-        *context(price.overrides),
-        *_PHASE,
-        number("share", "of total", whole_percent, get=share),
-    ]
-    if row.energy_J is not None:
-        columns.append(number("energy_J", "energy", format_energy, drop=8))
-    return Table(tuple(columns), row.phases)
-
-
-_FELT = 0.005
-"""Least share of a part on the first screen: it would be shown as 0%."""
-
-
-def _phases_for_people(result: Breakdown) -> Table:
-    """The phases, and a row for all that is in none, so that the shares add up to 100%."""
-    price = result.price
-    total_s = float(price.results[0].total_s)
-    parts: list[_Part] = [*price.results[0].phases, *_remainders(price)]
-    shares = _whole_shares(parts, total_s)
-    # what takes no time that anybody feels is for --all
-    felt = [part for part in parts if abs(float(part.total_s)) >= _FELT * total_s]
-    parts = [*felt, *(part for part in parts if part not in felt)]
-
-    def share(part: _Part) -> str:
-        return shares[id(part)]
-
-    for_people: dict[str, Column[Any]] = {
-        "primitive": label("primitive", "phase", get=_phase_name),
-        "label": label("label", "step", drop=4, get=_step),
-        "share": number("share", get=share),
-    }
-    columns: list[Column[Any]] = []
-    for column in _phases(result).columns:
-        if column.key == "share":
-            columns.append(number("total_s", "time", format_time))
-        columns.append(for_people.get(column.key, column))
-    return Table(tuple(columns), tuple(parts), first=len(felt))
-
-
-def _breakdown_blocks(result: Breakdown) -> list[Block]:
-    price = result.price
-    row = price.results[0]
-    answer = _answer(price, row, result.gains)
-    out: list[Block] = [Headline(answer), _phases_for_people(result)]
-    out.append(Lines(_sums(price), ()))
-    slow = r.slow_words(row.slow)
-    if slow:
-        out.append(Lines(slow, ()))
-    segments = r.segment_lines(result.segments)
-    # payloads that are best sent whole are for --all
-    first = None if any(cut.exact >= 1 for cut in result.segments) else 0
-    title = "segments of the pipeline, P* = sqrt((F-1) b M / (alpha BW))"
-    out += listed(title, segments, first=first)
-    gains = [_gain_line(gain, float(row.total_s)) for gain in result.gains]
-    out += listed("what would save time", gains, first=0)
-    if row.streams:
-        text = "the phases overlap: only the bandwidth of the busiest tier counts"
-        out.append(Lines(text, (), first=0))
-    out.append(_links_table([row], first=0))
-    if result.baselines:
-        baselines = [r.Ranked(price, baseline) for baseline in result.baselines]
-        out.append(r.row_table(baselines, "flat baselines", names=True)._replace(first=0))
-    return out + r.notes([row], price.model, first=0)
-
-
-def _sums(price: Price) -> str:
-    """Such as ``3 us = latency 1 us + transfer 2 us (protocol LL)``."""
-    row = price.results[0]
-    terms = {
-        "latency": float(row.steps_s),
-        "transfer": float(row.moved_s),
-        "launch": float(row.overhead_s),
-        f"{r.library_label(price) or 'library'} overhead": float(row.rest_s),
-    }
-    sums = ""
-    for term, seconds in terms.items():
-        if seconds or term in ("latency", "transfer"):
-            sign = "-" if seconds < 0 else "+"
-            sums += f" {sign} {term} {format_time(abs(seconds))}"
-    text = f"{format_time(float(row.total_s))} = {sums.removeprefix(' + ')}"
-    if row.protocol:
-        text += f" (protocol {row.protocol})"
-    if row.energy_J is not None:
-        text += f"; energy {format_energy(float(row.energy_J))}"
-    return text
-
-
-def _breakdown_summary(result: Breakdown) -> str:
-    row = result.price.results[0]
-    sums = "; ".join(filter(None, (_sums(result.price), r.slow_words(row.slow))))
-    return f"{row.title}: {r.heading(result.price)}\n{sums}"
 
 
 # --- documents
@@ -912,14 +746,6 @@ class PricesDocument(Document):
 class PriceDocument(r.SizeDocument, PricesDocument):
     """The prices at a single size, which has its fields at the top as well, for readers of older
     documents."""
-
-
-class BreakdownDocument(r.SizeDocument):
-    """The price of one schedule, and of flat baselines to compare it with."""
-
-    baselines: list[r.RowDocument]
-    segments: list[BestSegments] = optional("segments")
-    gains: list[Gain]
 
 
 def _price_document(result: Price) -> dict[str, Any]:
@@ -941,21 +767,9 @@ def _sizes_list_document(result: PriceList) -> dict[str, Any]:
     return _sizes_document(result.prices)
 
 
-def _breakdown_document(result: Breakdown) -> dict[str, Any]:
-    return BreakdownDocument.of(
-        result.price,
-        baselines=result.baselines,
-        segments=result.segments or LEFT_OUT,
-        gains=result.gains,
-    )
-
-
 VIEWS = {
     Price: View("price", _price_blocks, _price_document, _price_table, _summary),
     PriceList: View(
         "price", _sizes_blocks, _sizes_list_document, _sizes_table, _sizes_summary, chart=_chart
-    ),
-    Breakdown: View(
-        "breakdown", _breakdown_blocks, _breakdown_document, _phases, _breakdown_summary
     ),
 }

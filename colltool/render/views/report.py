@@ -9,11 +9,7 @@ from typing import Any, NamedTuple
 
 from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
 from colltool.base.errors import either, localize
-from colltool.base.formatting import (
-    format_bit_energy,
-    format_bytes,
-    format_length,
-)
+from colltool.base.formatting import format_bit_energy, format_bytes, format_length
 from colltool.base.primitives import Primitive
 from colltool.fabric.library import Efficiency
 from colltool.fabric.provenance import Provenance
@@ -21,23 +17,11 @@ from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label
 from colltool.render.dispatch import View, document, listed, summary
 from colltool.render.documents import Document, derived, or_null
 from colltool.render.estimates import ModelDocument
-from colltool.render.shared_documents import (
-    FabricFileDocument,
-    OnFabricDocument,
-    model_echo,
-    whole,
-)
+from colltool.render.shared_documents import FabricFileDocument, OnFabricDocument, model_echo, whole
 from colltool.render.views.fabric_parts import reached_text
-from colltool.render.views.report_decision import (
-    BoughtDocument,
-    answers,
-    chart_of,
-    cost_sentences,
-    cost_table,
-    reference_point,
-    report_title,
-    risks,
-)
+from colltool.render.views.report_costs import BoughtDocument, cost_sentences, cost_table
+from colltool.render.views.report_decision import answers, chart_of, reference_point, report_title
+from colltool.render.views.report_risks import risks
 from colltool.render.views.sensitivity import quantity
 
 # of the first screen

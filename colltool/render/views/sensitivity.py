@@ -1,18 +1,16 @@
-"""``sensitivity``: how safe a choice is while its numbers are uncertain; fabrics against each other
-under the same draws.
+"""``sensitivity``: how safe a choice of algorithm is while the fabric's numbers are uncertain.
 
-Read from :data:`VIEWS`, at the end: one fabric (``_sensitivity_*``) is the first half, several
-under the same draws (``_contest_*``) the second.
+Read from :data:`VIEWS`: :func:`verdict` is the headline, :func:`_blocks` the screen. Several fabrics
+under the same draws are in ``contest``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from colltool.analysis.break_even import BreakEven
-from colltool.analysis.contest import Beats, Contest, ContestSide
-from colltool.analysis.outcomes import SAME
+from colltool.analysis.contest import Contest
 from colltool.analysis.sensitivity import Sensitivity, Spread, TornadoBar, ValueOfInformation
 from colltool.base.formatting import (
     counted,
@@ -39,6 +37,10 @@ from colltool.render.shared_documents import (
     whole_size,
 )
 
+if TYPE_CHECKING:
+    from colltool.analysis.jobs import StepTornadoBar
+    from colltool.serving.spread import ServedBar
+
 
 def quantity(key: str, value: float) -> str:
     """A number of a fabric in its unit."""
@@ -53,7 +55,21 @@ def quantity(key: str, value: float) -> str:
     return f"{value:.4g}"
 
 
-def _ends(number: ParameterRange | ValueOfInformation, between: str) -> str:
+def times_at_ends(bar: StepTornadoBar | ServedBar) -> str:
+    """The times with a number at either end of its range: ``1.2 s at 1 us, 1.4 s at 4 us``."""
+    key = bar.number.key
+    low = f"{format_time(bar.low_s)} at {quantity(key, bar.number.low)}"
+    high = f"{format_time(bar.high_s)} at {quantity(key, bar.number.high)}"
+    return f"{low}, {high}"
+
+
+def rows_that_move(bars: Sequence[StepTornadoBar | ServedBar]) -> int:
+    """How many numbers the first screen shows: those that move a time, at least one."""
+    moving = sum(bar.span_s > 0 for bar in bars)
+    return max(1, min(moving, _MOST_MOVED))
+
+
+def range_ends(number: ParameterRange | ValueOfInformation, between: str) -> str:
     """Such as ``1 us to 2 us``."""
     return f"{quantity(number.key, number.low)} {between} {quantity(number.key, number.high)}"
 
@@ -63,7 +79,7 @@ def _value(row: BreakEven) -> str:
 
 
 def _between(row: ValueOfInformation) -> str:
-    return _ends(row, "and")
+    return range_ends(row, "and")
 
 
 _FLIPS: Columns[BreakEven] = (
@@ -130,7 +146,7 @@ def _turns(result: Sensitivity) -> str:
     return f"{none} changes that within a factor of 100"
 
 
-def _samples_text(result: Sensitivity | Contest) -> str:
+def samples_text(result: Sensitivity | Contest) -> str:
     samples = counted(result.samples, "sample")
     if result.samples == result.samples_asked:
         return samples
@@ -138,22 +154,23 @@ def _samples_text(result: Sensitivity | Contest) -> str:
 
 
 _MOST_NUMBERS = 12  # whose ranges are listed
+_MOST_MOVED = 6  # rows of numbers that move a time, without --all
 
 
 def _facts(result: Sensitivity) -> tuple[str, ...]:
     """How many samples were drawn, and from which ranges."""
     whose = "ranges assumed, as none were given" if result.assumed else "ranges as given"
     numbers = counted(len(result.numbers), "number")
-    lines = [f"{_samples_text(result)} of {numbers}, seed {result.seed}; {whose}"]
+    lines = [f"{samples_text(result)} of {numbers}, seed {result.seed}; {whose}"]
     for number_range in result.numbers[:_MOST_NUMBERS]:
         value = quantity(number_range.key, number_range.value)
-        lines.append(f"  {number_range.key} {value}: {_ends(number_range, 'to')}")
+        lines.append(f"  {number_range.key} {value}: {range_ends(number_range, 'to')}")
     if len(result.numbers) > _MOST_NUMBERS:
         lines.append("  ...")
     return tuple(lines)
 
 
-def _sensitivity_blocks(result: Sensitivity) -> list[Block]:
+def _blocks(result: Sensitivity) -> list[Block]:
     """Who wins in how many samples, which number turns it, and what is worth measuring."""
     drawn, *ranges = _facts(result)
     out: list[Block] = [
@@ -187,7 +204,7 @@ _TIMES: Columns[Spread] = (
 )
 
 
-def _sensitivity_table(result: Sensitivity) -> Table:
+def _table(result: Sensitivity) -> Table:
     return _samples(result)
 
 
@@ -224,7 +241,7 @@ def sensitivity_title(result: Sensitivity) -> str:
     return f"{what}, {size}{library}, {CONTENTION[ideal_or_realistic(result)]}"
 
 
-def _sensitivity_summary(result: Sensitivity) -> str:
+def _summary(result: Sensitivity) -> str:
     return f"{sensitivity_title(result)}: {verdict(result)}"
 
 
@@ -266,144 +283,4 @@ class SensitivityDocument(OnFabricDocument):
     verdict: str = derived(verdict)
 
 
-# --- fabrics against each other
-
-
-class _SideLine(NamedTuple):
-    """A fabric, and how it compares with the first; None for the first."""
-
-    side: ContestSide
-    beats: Beats | None
-
-
-def _lines(result: Contest) -> list[_SideLine]:
-    beats: Sequence[Beats | None] = (None, *result.beats)
-    return list(map(_SideLine, result.sides, beats))
-
-
-_CONTEST: Columns[_SideLine] = (
-    label("name", "fabric", path="side.name"),
-    label("algorithm", "fastest, nominal", drop=4, path="side.algorithm"),
-    number("nominal_s", "nominal", format_time, drop=1, path="side.nominal_s"),
-    number("p5_s", "5th percentile", format_time, drop=3, path="side.p5_s"),
-    number("p50_s", "median", format_time, path="side.p50_s"),
-    number("p95_s", "95th percentile", format_time, drop=3, path="side.p95_s"),
-    number("faster", "faster", percent, path="beats.faster"),
-    number("same", f"same to {SAME:.0%}", percent, drop=2, path="beats.same"),
-    number("slower", "slower", percent, drop=2, path="beats.slower"),
-    number("ratio_p5", "ratio, 5th percentile", format_factor, drop=2, path="beats.ratio_p5"),
-    number("ratio_p50", "median ratio", format_factor, path="beats.ratio_p50"),
-    number("ratio_p95", "ratio, 95th percentile", format_factor, drop=2, path="beats.ratio_p95"),
-)
-
-
-def _contest_table(result: Contest) -> Table:
-    return Table(_CONTEST, tuple(_lines(result)))
-
-
-def _contest_blocks(result: Contest) -> list[Block]:
-    """Which fabric wins in how many samples, and which of their numbers were drawn together."""
-    first = result.sides[0].name
-    lines = [f"{_samples_text(result)}, seed {result.seed}"]
-    for side in result.sides:
-        whose = "assumed, as none were given" if side.assumed else "as given"
-        ranges = ", ".join(
-            f"{number_range.key} {_ends(number_range, 'to')}" for number_range in side.numbers
-        )
-        lines.append(f"  {side.name}, ranges {whose}: {ranges or 'none'}")
-    for beats in result.beats:
-        shared = ", ".join(beats.shared) or "nothing"
-        pair = f"{first} and {beats.name}"
-        lines.append(f"  drawn together for {pair}: {shared}; all others separately")
-    size = f"{result.ranks} ranks, {title_size(result.bytes)} per rank"
-    mode = CONTENTION[ideal_or_realistic(result)]
-    question = f"{result.primitive.label} against {first}, {size}, {mode}"
-    return [
-        Headline(f"{'. '.join(contest_verdict(result))}. {sentence(question)}."),
-        _contest_table(result),
-        Lines("samples", tuple(lines), first=1),
-        *basis_block(result.ground, [result.ranks]),
-    ]
-
-
-def contest_verdict(result: Contest) -> tuple[str, ...]:
-    """A sentence on each fabric compared with the first."""
-    return tuple(_against_first(result.sides[0].name, beats) for beats in result.beats)
-
-
-def _against_first(first: str, beats: Beats) -> str:
-    # None where the two are not compared
-    ratios = (beats.ratio_p5, beats.ratio_p50, beats.ratio_p95)
-    known = [format_factor(ratio) for ratio in ratios if ratio is not None]
-    if beats.faster is None or len(known) < len(ratios):
-        why = "only one of the two includes launch overhead, and it matters at this size"
-        return f"{beats.name} is not comparable with {first}: {why}"
-    low, middle, high = known
-    how = f"{beats.name} is faster than {first} in {percent(beats.faster)} of the samples"
-    same = f" and equal within {SAME:.0%} in {percent(beats.same)}" if beats.same else ""
-    takes = f"Its time is {middle} that of {first} ({low} to {high}, 90% interval)"
-    return f"{how}{same}. {takes}"
-
-
-def _contest_summary(result: Contest) -> str:
-    return "; ".join((*contest_verdict(result), *basis_summary(result.ground)))
-
-
-class SideDocument(Document):
-    """A fabric, and how it compares with the first."""
-
-    name: str = derived("side.name")
-    fabric: str = derived("side.fabric")
-    algorithm: str = derived("side.algorithm")
-    nominal_s: float = derived("side.nominal_s")
-    p5_s: float = derived("side.p5_s")
-    p50_s: float = derived("side.p50_s")
-    p95_s: float = derived("side.p95_s")
-    assumed: bool = derived("side.assumed")
-    faster: float | None = derived("beats.faster")
-    same: float | None = derived("beats.same")
-    slower: float | None = derived("beats.slower")
-    ratio_p5: float | None = derived("beats.ratio_p5")
-    ratio_p50: float | None = derived("beats.ratio_p50")
-    ratio_p95: float | None = derived("beats.ratio_p95")
-    # the first is compared with nothing
-    shared: list[str] = derived(lambda line: line.beats.shared if line.beats else ())
-    compared: bool = derived(lambda line: line.beats is None or line.beats.compared)
-    ranges: list[RangeDocument] = derived("side.numbers")
-
-
-def _side_documents(result: Contest) -> tuple[dict[str, Any], ...]:
-    return tuple(map(SideDocument.of, _lines(result)))
-
-
-class ContestDocument(Document):
-    """Fabrics against the first under the same draws."""
-
-    primitive: str
-    ranks: int
-    bytes: float = derived(whole_size)
-    mode: str = derived(ideal_or_realistic)
-    samples: int
-    samples_asked: int
-    seed: int
-    rows: list[SideDocument] = derived(_side_documents)
-    verdict: list[str] = derived(contest_verdict)
-    ground: list[BasisDocument]
-
-
-VIEWS = {
-    Sensitivity: View(
-        "sensitivity",
-        _sensitivity_blocks,
-        SensitivityDocument.of,
-        _sensitivity_table,
-        _sensitivity_summary,
-    ),
-    Contest: View(
-        "sensitivity-compare",
-        _contest_blocks,
-        ContestDocument.of,
-        _contest_table,
-        _contest_summary,
-    ),
-}
+VIEWS = {Sensitivity: View("sensitivity", _blocks, SensitivityDocument.of, _table, _summary)}

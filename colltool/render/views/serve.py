@@ -1,8 +1,9 @@
-"""Serving: tokens/s at most, the network's part of them, KV transfer, and what would change it.
+"""``serve``: tokens/s of a deployment, the network's part of them, KV transfer, and what would change
+it.
 
-Read from :data:`VIEWS`, at the end: one deployment (:func:`_answer`, :func:`_blocks`), several
-(``_list_*``) and one under other numbers (``_spread_*``) follow each other, each with its
-documents behind it.
+Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the screen and
+:func:`_operations` the rows of CSV. Several deployments are in ``serve_list``, one under uncertain
+numbers in ``serve_spread``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 
 from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import (
-    counted,
     format_bytes,
     format_count,
     format_rate,
@@ -20,25 +20,13 @@ from colltool.base.formatting import (
 )
 from colltool.render.blocks import Block, Columns, Headline, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
-from colltool.render.documents import LEFT_OUT, Document, derived, optional
+from colltool.render.documents import LEFT_OUT, Document, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
-from colltool.render.shared_documents import (
-    MovedNumberDocument,
-    OnFabricDocument,
-)
+from colltool.render.shared_documents import OnFabricDocument
 from colltool.render.views.kernels import no_kernel_interval, warnings_first, without_warnings
-from colltool.render.views.sensitivity import quantity
 from colltool.serving.deployment import Deployment
 from colltool.serving.quantization import WeightFormat
-from colltool.serving.results import (
-    KvTransfer,
-    Served,
-    ServedChange,
-    ServedOperation,
-    ServedPhase,
-    ServeList,
-)
-from colltool.serving.spread import ServedBar, ServeSpread
+from colltool.serving.results import KvTransfer, Served, ServedChange, ServedOperation, ServedPhase
 
 ANY = "all"
 """The library of a fabric that names none."""
@@ -50,7 +38,7 @@ _STEP = {
 }
 
 
-def _where(result: Served) -> str:
+def deployment_in_words(result: Served) -> str:
     """Such as ``hgx-h200, tp 8, batch 64, 4096 in, 1024 out, vllm@0.24.0, weights: bf16``."""
     deployment = result.deployment
     sizes = f"batch {deployment.batch}, {deployment.input} in, {deployment.output} out"
@@ -69,7 +57,7 @@ def _took(seconds: float, call: ServedOperation | KvTransfer) -> str:
     return f"{format_time(seconds)}{each}{off}"
 
 
-def _largest_operation(phase: ServedPhase) -> ServedOperation:
+def largest_operation(phase: ServedPhase) -> ServedOperation:
     """The operation that takes most of a phase."""
     return max(phase.operations, key=lambda operation: operation.total_s)
 
@@ -85,7 +73,7 @@ def _number(tokens_per_s: float) -> str:
     return f"{tokens_per_s:,.0f}" if tokens_per_s >= 100 else f"{tokens_per_s:.3g}"
 
 
-def _tokens(tokens_per_s: float) -> str:
+def tokens_text(tokens_per_s: float) -> str:
     return f"{_number(tokens_per_s)} tokens/s"
 
 
@@ -115,7 +103,7 @@ def _estimate_answer(result: Served) -> str:
     first = "About"
     if result.fits is False:
         first = "If it did: about"
-    tokens = _tokens(result.estimated_tokens_per_s or 0.0)
+    tokens = tokens_text(result.estimated_tokens_per_s or 0.0)
     # the smallest that fills the layout is the default, which few mean
     smallest = result.deployment.dp * result.deployment.pp
     if result.deployment.batch == smallest:
@@ -129,7 +117,7 @@ def _estimate_answer(result: Served) -> str:
         limits = f"{least} to {most}: {interval.reason}; {limits}"
     token = f"{format_time(result.estimated_time_per_token_s or 0.0)} per token (TPOT)"
     prefill = f"at least {format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
-    where = f"{result.job} on {_where(result)}"
+    where = f"{result.job} on {deployment_in_words(result)}"
     return f"{first} {tokens} ({limits}), with {token} and {prefill}: {where}."
 
 
@@ -181,10 +169,13 @@ def _network_answer(result: Served) -> list[str]:
         f" add {device}."
     )
     if not decode.network_s:
-        return [f"Nothing is sent: {result.job} on {_where(result)} needs one rank.", unknown]
+        return [
+            f"Nothing is sent: {result.job} on {deployment_in_words(result)} needs one rank.",
+            unknown,
+        ]
     times = f"Network time: {_network(decode)} per token"
     prefill = f"{format_time(result.prefill.network_s)} per prefill"
-    return [f"{times} and {prefill}: {result.job} on {_where(result)}.", unknown]
+    return [f"{times} and {prefill}: {result.job} on {deployment_in_words(result)}.", unknown]
 
 
 def _given_time(result: Served, tpot_s: float) -> str:
@@ -228,7 +219,7 @@ def _change(change: ServedChange) -> str:
     sign = "+" if change.gain >= 1 else "-"
     gain = f"{sign}{whole_percent(abs(change.gain - 1))}"
     token = f"{format_time(token_s)} per token"
-    return f"{change.change}: {_tokens(tokens_per_s)} ({gain}) at {token}"
+    return f"{change.change}: {tokens_text(tokens_per_s)} ({gain}) at {token}"
 
 
 class _ServedLine(NamedTuple):
@@ -413,249 +404,4 @@ class ServeDocument(ServedJobDocument, OnFabricDocument):
     without_overlap: list[ServedPhaseDocument] = optional(_whole)
 
 
-# --- several deployments
-
-
-class _NamedServed(NamedTuple):
-    """One of several deployments, by the name that it has in their table."""
-
-    name: str
-    served: Served
-
-    @property
-    def kernel(self) -> str:
-        decode = self.served.decode
-        return _largest_operation(decode).kernel if decode.operations else ""
-
-
-_SERVED: Columns[_NamedServed] = (
-    label("name", "deployment"),
-    number(
-        "estimated_tokens_per_s",
-        "tokens/s",
-        "{:,.0f}".format,
-        path="served.estimated_tokens_per_s",
-    ),
-    number(
-        "estimated_time_per_token_s",
-        "per token",
-        format_time,
-        path="served.estimated_time_per_token_s",
-    ),
-    number("tokens_per_s", "at most", "{:,.0f}".format, 4, path="served.tokens_per_s"),
-    number("time_per_token_s", None, format_time, hidden=True, path="served.time_per_token_s"),
-    number("network_s", "network", format_time, path="served.decode.network_s"),
-    number("floor_s", "memory or FLOPs", format_time, 3, path="served.decode.floor_s"),
-    number("prefill_limit_s", "per prefill", format_time, 2, path="served.prefill.limit_s"),
-    number("prefill_network_s", hidden=True, path="served.prefill.network_s"),
-    number("bound_tokens_s", hidden=True, path="served.bound_tokens_s"),
-    number("memory_bytes", "memory", format_bytes, 4, path="served.memory_bytes"),
-    label("kernel", "most by", drop=5),
-)
-
-
-def _list_records(result: ServeList) -> list[_NamedServed]:
-    return list(map(_NamedServed, result.names, result.served))
-
-
-def _time_per_sequence(record: _NamedServed) -> float:
-    """The inverse of tokens/s; of the network alone where the device is unknown."""
-    served = record.served
-    took_s = served.estimated_time_per_token_s
-    return (served.decode.network_s if took_s is None else took_s) / served.deployment.batch
-
-
-def _best(records: list[_NamedServed]) -> _NamedServed:
-    """The one with the most tokens/s; with the least network where not every device is known."""
-    if all(record.served.tokens_per_s for record in records):
-        return min(records, key=_time_per_sequence)
-    return min(records, key=lambda record: record.served.decode.network_s)
-
-
-def _list_table(result: ServeList) -> Table:
-    records = _list_records(result)
-    first = result.served[0]
-    context_columns = context(first.overrides, job=first.job, engine=first.engine)
-    return Table((*context_columns, *_SERVED), tuple(records), records.index(_best(records)))
-
-
-def _least(served: Served) -> str:
-    """``about 3,580 tokens/s, 17.9 ms per token: 2.428 ms of network and 15.4 ms of kernels``."""
-    decode = served.decode
-    if decode.kernels_s is None or decode.estimate_s is None:
-        return f"{format_time(decode.network_s)} of network time per token"
-    least = f"{format_time(decode.kernels_s)} of kernels"
-    if decode.network_s:
-        interval = decode.network_interval
-        off = f" ({within(interval, decode.network_s)})" if interval else ""
-        least = f"{format_time(decode.network_s)} of network{off} and {least}"
-    token = f"{format_time(decode.estimate_s)} per token"
-    return f"about {_tokens(served.deployment.batch / decode.estimate_s)}, {token}: {least}"
-
-
-def _list_answer(result: ServeList) -> str:
-    records = _list_records(result)
-    best = _best(records)
-    where = f"{best.served.job} on {_where(best.served)}"
-    if result.feasible is not None:
-        layouts = counted(result.feasible, "feasible layout")
-        found = f"Best of {layouts} ({result.tried} tried): {best.name}"
-        return f"{found}, {_least(best.served)}. {where}."
-    if len(records) == 1:
-        return f"{best.name}: {_least(best.served)}. {where}."
-    if not all(record.served.tokens_per_s for record in records):
-        took = format_time(best.served.decode.network_s)
-        return f"{best.name} has the least network time per token, {took}: {where}."
-    others = [record for record in records if record is not best]
-    second = _best(others)
-    ratio = _time_per_sequence(second) / _time_per_sequence(best)
-    # less than half a percent is no difference
-    if ratio < 1.005:
-        rest = f"about {_tokens(best.served.estimated_tokens_per_s or 0.0)}"
-        return f"{best.name} and {second.name} serve the same, {rest}. {where}."
-    if _overlap(best.served, second.served):
-        first = f"{best.name} serves about {_tokens(best.served.estimated_tokens_per_s or 0.0)}"
-        behind = f"{second.name} {_tokens(second.served.estimated_tokens_per_s or 0.0)}"
-        why = "the network's error is larger than the difference"
-        return f"Too close to call: {first}, {behind}; {why}. {where}."
-    ahead = f"{ratio:.3g} times {second.name}"
-    return f"{best.name} serves most, {ahead}: {_least(best.served)}. {where}."
-
-
-def _overlap(best: Served, second: Served) -> bool:
-    """Whether the intervals of two fabrics overlap; on one fabric both err alike."""
-    if best.fabric == second.fabric:
-        return False
-    slow = best.decode.network_interval
-    fast = second.decode.network_interval
-    if slow is None or fast is None or best.deployment.batch != second.deployment.batch:
-        return False
-    # the law of the kernels errs alike on both
-    return (best.decode.kernels_s or 0) + slow.high_s > (second.decode.kernels_s or 0) + fast.low_s
-
-
-def _list_blocks(result: ServeList) -> list[Block]:
-    refused = (f"{name}: {why}" for name, why in result.refused)
-    return [
-        Headline(_list_answer(result)),
-        _list_table(result),
-        *listed("not possible", refused, first=0),
-    ]
-
-
-class RefusedDeployment(NamedTuple):
-    """A deployment that is not possible, and why."""
-
-    name: str
-    reason: str
-
-
-class NameDocument(Document):
-    """The name of a deployment."""
-
-    name: str
-
-
-class NamedServeDocument(NameDocument, ServeDocument):
-    """A deployment by its name."""
-
-
-def _named_documents(result: ServeList) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        NamedServeDocument.of(record.served, name=record.name) for record in _list_records(result)
-    )
-
-
-class ServeListDocument(Document):
-    """Deployments side by side, or the best of those that were tried."""
-
-    title: str
-    tried: int
-    feasible: int | None
-    served: list[NamedServeDocument] = derived(_named_documents)
-    refused: list[RefusedDeployment] = derived(
-        lambda result: tuple(RefusedDeployment(*pair) for pair in result.refused)
-    )
-
-
-# --- how far uncertain numbers move it
-
-
-def _spread_answer(result: ServeSpread) -> str:
-    decode = result.served.decode
-    ends = f"{format_time(result.p5_s)} to {format_time(result.p95_s)}, 90% of the samples"
-    took = f"The network takes {format_time(decode.network_s)} per token ({ends})"
-    answer = f"{took}: {result.served.job} on {_where(result.served)}."
-    if not result.moved or not result.moved[0].span_s:
-        none = "None of the fabric's numbers changes it: only the kernels' own error is left."
-        return f"{answer} {none}"
-    most = result.moved[0]
-    name = most.number.key
-    low = f"{format_time(most.low_s)} at {quantity(name, most.number.low)}"
-    high = f"{format_time(most.high_s)} at {quantity(name, most.number.high)}"
-    return f"{answer} {name} matters most: {low}, {high}."
-
-
-_MOST_NUMBERS = 6  # rows of numbers that move the time, without --all
-_MOVED: Columns[ServedBar] = (
-    label("key", "number", path="number.key"),
-    number("value", "now", "{:.4g}".format, path="number.value"),
-    number("low", "from", "{:.4g}".format, 2, path="number.low"),
-    number("high", "to", "{:.4g}".format, 2, path="number.high"),
-    number("low_s", "per token from", format_time),
-    number("high_s", "to", format_time),
-    number("span_s", "apart", format_time, 1),
-)
-
-
-def _spread_table(result: ServeSpread) -> Table:
-    title = "network time per token when one number changes alone"
-    moving = sum(bar.span_s > 0 for bar in result.moved)
-    columns = (*context(result.served.overrides, job=result.served.job), *_MOVED)
-    return Table(columns, result.moved, title=title, first=max(1, min(moving, _MOST_NUMBERS)))
-
-
-def _spread_blocks(result: ServeSpread) -> list[Block]:
-    return [Headline(_spread_answer(result)), _spread_table(result)]
-
-
-class ServedBarDocument(MovedNumberDocument, of=ServedBar):
-    """The network of a token at both ends of a number's range."""
-
-
-class ServeSpreadDocument(Document):
-    """The network of a token over samples of a fabric's uncertain numbers."""
-
-    served: ServeDocument = derived(lambda result: ServeDocument.of(result.served))
-    network_s: float = derived("served.decode.network_s")
-    p5_s: float
-    p50_s: float
-    p95_s: float
-    samples: int
-    seed: int
-    moved: list[ServedBarDocument]
-
-
-VIEWS = {
-    ServeSpread: View(
-        "serve-spread",
-        _spread_blocks,
-        ServeSpreadDocument.of,
-        _spread_table,
-        _spread_answer,
-    ),
-    Served: View(
-        "serve",
-        _blocks,
-        ServeDocument.of,
-        _operations,
-        _answer,
-    ),
-    ServeList: View(
-        "serve-list",
-        _list_blocks,
-        ServeListDocument.of,
-        _list_table,
-        _list_answer,
-    ),
-}
+VIEWS = {Served: View("serve", _blocks, ServeDocument.of, _operations, _answer)}

@@ -1,117 +1,63 @@
 """``sweep``: the winner at every point, as a long table or as pivot tables, and where it
 changes.
 
-Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the screen,
-:func:`_table` the rows of CSV and :func:`_pivots` the tables of ``--pivot``.
+Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_table` the rows of CSV and
+:func:`_pivots` the tables of ``--pivot``. The headline is made in
+:mod:`colltool.render.views.sweep_answer`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from colltool.analysis.axes import GRID_AXES, SweepAxis
+from colltool.analysis.axes import SweepAxis
 from colltool.analysis.cells import Cell
 from colltool.analysis.sweep import (
     CLOSE,
-    AxisSettings,
     Pivot,
     Sweep,
     WinnerChange,
     fastest_name,
     fastest_s,
     is_close,
-    is_surely_beaten,
     pivot_tables,
 )
-from colltool.base.formatting import (
-    counted,
-    format_factor,
-    format_rate,
-    format_time,
-    or_text,
-    sentence,
-    title_size,
-    whole_bytes,
-    whole_percent,
-)
+from colltool.base.formatting import counted, format_rate, format_time, whole_bytes, whole_percent
 from colltool.estimate.results import Accuracy
-from colltool.machines.used import Applied, Overrides, assumed_in, machine_used
-from colltool.render.assumption_differences import BasisDocument, basis_lines, layers_sentence
+from colltool.render.assumption_differences import BasisDocument, basis_lines
 from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag, label, number
-from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived, optional, or_null
-from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.estimates import ModelDocument, readings_block
 from colltool.render.intervals import IntervalDocument, no_cell_interval
 from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
-from colltool.render.verdicts import (
-    fitted_sentences,
-    height,
-    lists_that_fit,
-    rows_that_fit,
-)
-from colltool.render.views.compare import (
-    FittedDocument,
-    cell_intervals,
-    extrapolated_notes,
-    runs_title,
+from colltool.render.verdicts import height, lists_that_fit, rows_that_fit
+from colltool.render.views.compare import FittedDocument, extrapolated_notes, runs_title
+from colltool.render.views.sweep_answer import sweep_answer
+from colltool.render.views.sweep_words import (
+    axis_title,
+    axis_values,
+    pivot_title,
+    settings_in_words,
+    shown,
+    sweep_title,
 )
 
 _MOST_CHANGES = 12  # changes of the algorithm; JSON has them all
-_MOST_NAMES = 3  # algorithms that a sentence names
-# The axis of sizes in a cell's values.
-_BYTES = GRID_AXES.index("bytes")
-CHANGES = "Where the algorithm changes"
-
-
-def shown(key: str, value: Any) -> str:
-    """A value of an axis as people read it."""
-    if key == "bytes":
-        return title_size(float(value))
-    text = str(value)
-    if isinstance(value, bool):
-        return text.lower()
-    return text
-
-
-def axis_title(key: str) -> str:
-    return "size" if key == "bytes" else key
-
-
-def _spoken(key: str, value: Any) -> str:
-    """A value of an axis in a sentence: ``64 ranks``, ``16MB``, ``ib.bandwidth 25GB/s``."""
-    if key == "ranks":
-        return f"{value} ranks"
-    if key in GRID_AXES:
-        return shown(key, value)
-    return f"{key} {shown(key, value)}"
-
-
-def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
-    return next(axis.values for axis in result.axes if axis.key == key)
-
-
-def _place(at: AxisSettings) -> str:
-    """Such as ``64 ranks, ib.bandwidth 25GB/s``."""
-    return ", ".join(_spoken(key, value) for key, value in at)
-
-
-def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
-    """What sets one of several tables apart: ``64 ranks, ib.bandwidth 25GB/s``."""
-    varied = [pair for pair in fixed if len(axis_values(result, pair[0])) > 1]
-    return _place(tuple(varied))
+_CHANGES_TITLE = "Where the algorithm changes"
 
 
 # --- the long table
 
 
 def _exact(key: str, value: Any) -> Any:
+    """A value of an axis in CSV and JSON."""
     return whole_bytes(value) if key == "bytes" else value
 
 
-def _axis(index: int, axis: SweepAxis) -> Column[Cell]:
+def _axis_column(index: int, axis: SweepAxis) -> Column[Cell]:
     def value(cell: Cell) -> Any:
         return _exact(axis.key, cell.at[index])
 
@@ -143,7 +89,8 @@ _CELL: Columns[Cell] = (
     label("reason", "why not", drop=8),
 )
 _LIBRARY_NAMES = {"algorithm": "known_as", "runner_up": "runner_up_known_as"}
-"""Columns that people read with the library's names, and where these are."""
+"""Columns that people read with the library's names, and the attributes that hold these; they have no
+``get``, which would win over a path."""
 
 _HOW: Column[Cell] = label("how", "how (inside / across)", drop=2, fold=20)
 
@@ -169,36 +116,35 @@ def _for_people(result: Sweep) -> Table:
 
 
 def _table(result: Sweep) -> Table:
-    axes = [_axis(index, axis) for index, axis in enumerate(result.axes)]
+    axes = [_axis_column(index, axis) for index, axis in enumerate(result.axes)]
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
     table = Table(columns, result.cells)
-    # columns that say nothing of any cell are for those who name them
-    for key in ("protocol", "reason"):
-        if not any(getattr(cell, key) for cell in result.cells):
-            table = table.without(key)
-    if not result.differing:
-        table = table.without("ideal_algorithm")
-    return table if result.close else table.without("close")
+    says_something = {
+        "protocol": any(cell.protocol for cell in result.cells),
+        "reason": any(cell.reason for cell in result.cells),
+        "ideal_algorithm": bool(result.differing),
+        "close": bool(result.close),
+    }
+    # the others are for those who name them
+    return table.without(*(key for key, says in says_something.items() if not says))
 
 
-# --- the answer
+# --- the screen
 
 
 def _blocks(result: Sweep) -> list[Block]:
     ranks = [value for value in axis_values(result, "ranks") if isinstance(value, int)]
-    answer = _answer(result)
+    answer = sweep_answer(result)
     readings = readings_block(result.readings, _keys(result))
     lists: list[tuple[str, Sequence[str]]] = [
-        (CHANGES, _change_lines(result)),
+        (_CHANGES_TITLE, _change_lines(result)),
         ("Different assumptions", basis_lines(result.ground, ranks)),
     ]
     above = height(answer) + 2 * len(readings)
     if result.pivot is None:
-        varied = [axis for axis in result.axes if len(axis.values) > 1]
+        along_one_axis = len(result.varied) == 1
         table = _for_people(result)
-        first = rows_that_fit(above)
-        along_one_axis = len(varied) == 1
-        tables = [table._replace(first=first, spread=along_one_axis)]
+        tables = [table._replace(first=rows_that_fit(above), spread=along_one_axis)]
     else:
         tables = _pivots(result, result.pivot)
     return [
@@ -214,155 +160,22 @@ def _keys(result: Sweep) -> list[str]:
     return [axis.key for axis in result.axes]
 
 
-def _answer(result: Sweep) -> str:
-    parts = [
-        f"{sentence(_question(result))}: {_what_runs(result)}",
-        *_faster(result),
-        _none_implemented(result),
-        cell_intervals(result.priced),
-        *fitted_sentences(result.fitted),
-        layers_sentence(result.ground),
-    ]
-    return f"{'. '.join(filter(None, parts))}."
-
-
-def _none_implemented(result: Sweep) -> str:
-    """That the library runs none of the algorithms. Empty where it runs some."""
-    if not result.library or any(cell.selectable for cell in result.priced):
-        return ""
-    return sentence(running(result.library, leads=False))
-
-
-def _faster(result: Sweep) -> Iterator[str]:
-    """Where another algorithm is faster than what runs, and where that is too close to call."""
-    points = counted(len(result.cells), "point")
-    beaten = [cell for cell in result.priced if is_surely_beaten(cell)]
-    if beaten:
-        names = list(dict.fromkeys(cell.runner_up_known_as for cell in beaten))
-        most = max((cell.total_s or 0.0) / (cell.runner_up_s or 1.0) for cell in beaten)
-        which = or_text(names) if len(names) <= _MOST_NAMES else "others"
-        yield f"{sentence(which)} would be up to {format_factor(most, 3)} faster in {len(beaten)} of {points}"
-    close = [cell for cell in result.close if not is_surely_beaten(cell)]
-    if close:
-        where = f"In {len(close)} of {points} two" if len(result.cells) > 1 else "Two"
-        yield f"{where} algorithms are too close to call"
-
-
-def _what_runs(result: Sweep) -> str:
-    """``NCCL runs Ring (8 ranks) or Tree up to 1MB, NVLSTree from 16MB``."""
-    if not result.priced:
-        return f"none of {counted(len(result.cells), 'point')} can be priced"
-    picked = any(cell.picked for cell in result.priced)
-    runs = "the fastest is"
-    if picked:
-        # of several fabrics the first may have none
-        library = running(result.library, leads=True) if result.library else "the library"
-        runs = f"{library} runs"
-    lower, upper = _size_classes(result)
-    if not upper:
-        return f"{runs} {_names_in(result, lower)}"
-    until = f"up to {shown('bytes', lower[-1])}"
-    since = f"from {shown('bytes', upper[0])}"
-    return f"{runs} {_names_in(result, lower)} {until}, {_names_in(result, upper)} {since}"
-
-
-def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
-    """All sizes in at most two classes, cut where each has the fewest algorithms."""
-    sizes = sorted(axis_values(result, "bytes"))
-    names: dict[float, set[str]] = {size: set() for size in sizes}
-    for cell in result.priced:
-        names[cell.at[_BYTES]].add(cell.known_as)
-
-    def algorithms(cut: int) -> int:
-        count = 0
-        for some in (sizes[:cut], sizes[cut:]):
-            together = set().union(*(names[size] for size in some))
-            count += len(some) * len(together)
-        return count
-
-    cut = min(range(len(sizes), 0, -1), key=algorithms)
-    return sizes[:cut], sizes[cut:]
-
-
-def _names_in(result: Sweep, sizes: Sequence[float]) -> str:
-    """The algorithms at some sizes, commonest first, each with the value of the axis that sets it
-    apart: ``Tree or Ring (8 ranks)``."""
-    cells = [cell for cell in result.priced if cell.at[_BYTES] in sizes]
-    counts = Counter(cell.known_as for cell in cells)
-    texts = []
-    for name, _ in counts.most_common(_MOST_NAMES):
-        where = _apart(result, cells, name) if len(counts) > 1 else ""
-        texts.append(name + where)
-    if len(counts) > _MOST_NAMES:
-        texts.append("others")
-    return or_text(texts)
-
-
-def _apart(result: Sweep, cells: Sequence[Cell], name: str) -> str:
-    """The one value of an axis at which an algorithm runs, and no other runs there: `` (8 ranks)``.
-    Empty if no axis has one."""
-    for index, axis in enumerate(result.axes):
-        if axis.key == "bytes" or len(axis.values) == 1:
-            continue
-        values = {cell.at[index] for cell in cells if cell.known_as == name}
-        others = {cell.at[index] for cell in cells if cell.known_as != name}
-        if len(values) == 1 and not values & others:
-            return f" ({_spoken(axis.key, next(iter(values)))})"
-    return ""
-
-
-def sweep_title(result: Sweep) -> str:
-    """The question as a title, without the axes that vary."""
-    parts = [_question(result)]
-    if result.library:
-        leads = any(cell.selectable for cell in result.priced)
-        parts.append(running(result.library, leads=leads))
-    if "ideal" not in _keys(result):
-        parts.append("without contention" if result.ideal else "with contention")
-    return ", ".join(parts)
-
-
-def _question(result: Sweep) -> str:
-    """What is asked, without the axes that vary."""
-    single = {axis.key: axis.values[0] for axis in result.axes if len(axis.values) == 1}
-    what = result.primitive.label
-    where = on_fabric(str(single.get("fabric", "")), _typed_overrides(result)).strip()
-    if where:
-        what += f" on {where}"
-    parts = [what]
-    if "ranks" in single:
-        parts.append(f"{single['ranks']} ranks")
-    if "bytes" in single:
-        parts.append(f"{shown('bytes', single['bytes'])} per rank")
-    for key, value in single.items():
-        if key not in GRID_AXES:
-            parts.append(f"{key}={shown(key, value)}")
-    return ", ".join(parts)
-
-
-def _typed_overrides(result: Sweep) -> Overrides:
-    """The overrides without those that made a fabric hold the ranks, which the answer says."""
-    changes = {text for _, change in result.fitted for text in change.overrides}
-    pairs = [(key, value) for key, value in result.overrides if f"{key}={value}" not in changes]
-    used = result.overrides
-    return Applied(pairs, machine_used(used), assumed_in(used))
-
-
-def changes(result: Sweep) -> list[Block]:
+def changes_block(result: Sweep) -> list[Block]:
     """Where the algorithm changes along an axis."""
-    return listed(CHANGES, _change_lines(result), first=4)
+    return listed(_CHANGES_TITLE, _change_lines(result), first=4)
 
 
 def _change_lines(result: Sweep) -> list[str]:
     names = {cell.algorithm: cell.known_as for cell in result.priced}
-    lines = [_change(change, names) for change in result.changes[:_MOST_CHANGES]]
+    lines = [_change_text(change, names) for change in result.changes[:_MOST_CHANGES]]
     left = len(result.changes) - _MOST_CHANGES
     if left > 0:
         lines.append(f"and {left} more in JSON")
     return lines
 
 
-def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
+def _change_text(change: WinnerChange, names: dict[str | None, str]) -> str:
+    """``size 1MB to 4MB at 64 ranks: Tree, then Ring``."""
     then = f"{names[change.before]}, then {names[change.after]}"
     # where the library has one name for two schedules, ours distinguish them
     if names[change.before] == names[change.after]:
@@ -370,7 +183,7 @@ def _change(change: WinnerChange, names: dict[str | None, str]) -> str:
     between = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
     text = f"{axis_title(change.axis)} {between}"
     if change.at:
-        text += f" at {_place(change.at)}"
+        text += f" at {settings_in_words(change.at)}"
     return f"{text}: {then}"
 
 
@@ -401,25 +214,44 @@ def _summary(result: Sweep) -> str:
 
 # --- pivot tables
 
-_SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "busbw": ("busbw_Bps", format_rate),
-    "total": ("total_s", format_time),
-    "algorithm": ("known_as", str),
+
+class _PivotValue(NamedTuple):
+    """What a pivot table shows of a cell, and how."""
+
+    path: str
+    show: Callable[[Any], str]
+    column: Callable[..., Column[Any]] = number
+
+
+_PIVOT_VALUES = {
+    "busbw": _PivotValue("busbw_Bps", format_rate),
+    "total": _PivotValue("total_s", format_time),
+    "algorithm": _PivotValue("known_as", str, label),
 }
-"""What a pivot table can show: the attribute of a cell, and its format."""
+
+
+class _PivotRow(NamedTuple):
+    """A value of the axis that goes down, and the cells beside it."""
+
+    value: Any
+    cells: Sequence[Cell]
+
+    def get(self, index: int, path: str) -> Any:
+        """The attribute of a cell, by the cell's place in the row."""
+        return getattr(self.cells[index], path)
 
 
 def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     """A table for each combination of the axes that neither go down nor across."""
-    name, show = _SHOWN[pivot.value]
+    what = _PIVOT_VALUES[pivot.value]
     down = axis_values(result, pivot.rows)
-    columns: list[Column[Any]] = [
+    columns: list[Column[_PivotRow]] = [
         label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), path="value")
     ]
-    for at, value in enumerate(axis_values(result, pivot.cols)):
+    for index, value in enumerate(axis_values(result, pivot.cols)):
         title = shown(pivot.cols, value)
-        kind = label if pivot.value == "algorithm" else number
-        columns.append(kind(title, title, show, get=partial(_pivot_cell, at=at, name=name)))
+        cell_at = partial(_PivotRow.get, index=index, path=what.path)
+        columns.append(what.column(title, title, what.show, get=cell_at))
     tables = []
     for fixed, rows in pivot_tables(result, pivot):
         title = f"{pivot.value} of {sweep_title(result)}"
@@ -429,17 +261,6 @@ def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
         records = tuple(map(_PivotRow, down, rows))
         tables.append(Table(tuple(columns), records, title=title))
     return tables
-
-
-class _PivotRow(NamedTuple):
-    """A value of the axis that goes down, and the cells beside it."""
-
-    value: Any
-    cells: Sequence[Cell]
-
-
-def _pivot_cell(row: _PivotRow, at: int, name: str) -> Any:
-    return getattr(row.cells[at], name)
 
 
 # --- documents
@@ -498,7 +319,7 @@ def _unvaried_model(result: Sweep) -> dict[str, Any]:
     return {option: value for option, value in options.items() if option not in varied}
 
 
-def _fitted(result: Sweep) -> dict[str, Any]:
+def _grown(result: Sweep) -> dict[str, Any]:
     """The fabrics that were grown, by name."""
     return {name: FittedDocument.of(change) for name, change in result.fitted if change.overrides}
 
@@ -512,7 +333,7 @@ class SweepDocument(OverridesDocument):
     library: str | None = or_null("library")
     axes: dict[str, Any] = derived(_axes)
     cells: list[CellDocument] = derived(_cells)
-    fitted: dict[str, FittedDocument] = derived(_fitted)
+    fitted: dict[str, FittedDocument] = derived(_grown)
     ground: list[BasisDocument]
     changes: list[ChangeDocument]
 

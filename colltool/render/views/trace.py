@@ -1,8 +1,12 @@
-"""``trace``: the collectives of profiler traces against predicted times."""
+"""``trace``: the collectives of profiler traces against predicted times.
+
+Read from :data:`VIEWS`: :func:`traced` is the headline, whose first sentences are those of
+:mod:`colltool.render.views.trace_blame`, :func:`_trace_blocks` the screen and :func:`_totals` the rows
+of CSV.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
@@ -10,17 +14,13 @@ from typing import Any
 from colltool.base.errors import clipped
 from colltool.base.formatting import (
     counted,
-    format_factor,
     format_rate,
     format_time,
-    of_times,
     percent,
-    ranks_text,
     sentence,
     size_text,
     whole_percent,
 )
-from colltool.base.statements import Statement
 from colltool.diagnosis.compared import ComparedCalls, compared_totals
 from colltool.diagnosis.rank_map import RankMap
 from colltool.diagnosis.trace_results import (
@@ -42,6 +42,7 @@ from colltool.render.dispatch import View, context, listed, on_fabric, reached_p
 from colltool.render.documents import LEFT_OUT, Document, derived, optional, or_null
 from colltool.render.shared_documents import OnFabricDocument
 from colltool.render.views.health import SeriesHealthDocument, SeriesWords
+from colltool.render.views.trace_blame import blame, unpriced_reasons, window_text
 from colltool.render.views.trace_graphs import (
     ReplayedDocument,
     graph_blocks,
@@ -148,14 +149,6 @@ def _files(result: TraceComparison) -> str:
     return traces
 
 
-def _window(result: TraceComparison) -> str:
-    if result.steps:
-        return counted(result.steps, "step")
-    if len(result.files) > 1:
-        return "the whole traces"
-    return "the whole trace"
-
-
 def trace_verdict(result: TraceComparison) -> str:
     """How much of a step is communication, and its speed, for titles."""
     if result.replayed and not result.calls:
@@ -164,7 +157,7 @@ def trace_verdict(result: TraceComparison) -> str:
 
 
 def _exposed(result: TraceComparison) -> str:
-    exposed = f"Exposed communication takes {percent(result.exposed)} of {_window(result)}"
+    exposed = f"Exposed communication takes {percent(result.exposed)} of {window_text(result)}"
     return f"{exposed} ({percent(result.share)} with what compute hides)"
 
 
@@ -186,129 +179,12 @@ def _as_sentences(texts: Iterable[str]) -> Iterator[str]:
         yield f"{text}."
 
 
-def _blame(result: TraceComparison) -> Iterator[str]:
-    """Which tiers are slow, which are not, and which cannot be judged."""
-    for why in result.assumed:
-        if why.code == "group-by-fabric":
-            yield f"Not judged: {why}"
-            return
-    by_verdict: defaultdict[str, list[LinkHealth]] = defaultdict(list)
-    for wire in result.wires:
-        by_verdict["too fast" if _too_fast(wire) else wire.verdict].append(wire)
-    slow = by_verdict["slow"]
-    fine = by_verdict["fine"]
-    unknown = by_verdict["unknown"]
-    too_fast = by_verdict["too fast"]
-    for wire in too_fast:
-        times = format_factor(wire.of_expected, 2).removesuffix("x")
-        yield f"Not judged: {wire.note}; calls are {times} times faster than expected"
-    if slow:
-        yield from _blame_slow(result, slow, fine)
-    elif fine:
-        cleared = "No tier is"
-        if unknown or too_fast:
-            cleared = f"{_listed_tiers(wire.tier for wire in fine)} not"
-        yield f"{cleared} slow: {_reached_by(fine)}"
-    elif not unknown and not too_fast:
-        for why, _ in _reasons(result).most_common(1):
-            yield f"No tier can be judged: {why}"
-    for wire in unknown:
-        yield from _blame_unknown(result, wire)
-    for wire in slow + fine:
-        if wire.note:
-            yield str(wire.note)
-
-
-def _too_fast(wire: LinkHealth) -> bool:
-    return wire.note.code == "tier-too-fast"
-
-
-def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
-    """Why a tier cannot be judged, and what would tell."""
-    who = "Cannot tell network from waiting"
-    if len(result.wires) > 1:
-        who = f"Cannot tell {wire.tier} from waiting"
-    waiting = of_times(wire.measured_s - wire.expected_s, wire.measured_s)
-    where = f"up to {waiting} on {wire.tier} may be"
-    traced_ranks = [device.rank for device in result.activity if device.rank is not None]
-    cures = []
-    if wire.missing and traced_ranks:
-        seen = ranks_text(sorted(traced_ranks))
-        verb = "were"
-        others = ranks_text(wire.missing)
-        whose = f"waits for {others}"
-        if len(traced_ranks) == 1:
-            verb = "was"
-            whose = f"{seen} waiting for {others}"
-        yield f"{who}: only {seen} {verb} traced, and {where} {whose}"
-        cures.append(f"trace all ranks ({others} {_is_or_are(wire.missing)} missing)")
-    else:
-        yield f"{who}: {wire.why}, and {where} waiting"
-    if wire.measure:
-        cures.append(f"measure {wire.tier} alone: {wire.measure}")
-    if cures:
-        yield sentence(", or ".join(cures))
-
-
-def _is_or_are(ranks: Sequence[int]) -> str:
-    return "is" if len(ranks) == 1 else "are"
-
-
-def _blame_slow(
-    result: TraceComparison, slow: Sequence[LinkHealth], fine: Sequence[LinkHealth]
-) -> Iterator[str]:
-    """Which tiers are slow, how much of the time is exposed on them, and what cannot be told apart."""
-    tiers = [wire.tier for wire in slow]
-    # tiers whose calls also cross another slow tier are not named
-    names = [" or ".join((wire.tier, *wire.beside)) for wire in slow if not _both(wire, tiers)]
-    lost = []
-    for wire in slow:
-        lost.append(f"{percent(wire.exposed)} of {_window(result)} is exposed on {wire.tier}")
-    yield f"{_listed_tiers(names)} slow: {_reached_by([*slow, *fine])}; {', '.join(lost)}"
-    for wire in slow:
-        both = _both(wire, tiers)
-        if both:
-            yield (
-                f"Whether {wire.tier} is slow too cannot be told: its calls also cross"
-                f" {' and '.join(both)}"
-            )
-
-
-def _both(wire: LinkHealth, tiers: Sequence[str]) -> list[str]:
-    """Those of the tiers that the calls of another one go over as well."""
-    return [tier for tier in tiers if tier in wire.beside]
-
-
-def _listed_tiers(names: Iterable[str]) -> str:
-    """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``."""
-    listed_names = list(names)
-    verb = "is" if len(listed_names) == 1 else "are"
-    return f"{' and '.join(listed_names)} {verb}"
-
-
-def _reached_by(wires: Sequence[LinkHealth]) -> str:
-    """Such as ``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
-    parts: list[str] = []
-    for wire in wires:
-        where = f"that cross {wire.tier}"
-        if wire.innermost:
-            where = f"inside {wire.tier}"
-        reached = reached_percent(wire.of_expected)
-        if not wire.clear:
-            reached = f"at least {reached}"
-        if parts:
-            parts.append(f"those {where} {reached}")
-        else:
-            parts.append(f"calls {where} reach {reached} of expected")
-    return ", ".join(parts)
-
-
 def traced(result: TraceComparison) -> str:
     """The answer on a trace: what is to blame, and how much communication is exposed."""
     if result.replayed and not result.calls:
         return " ".join((f"{prices_alone(result, _files(result))}.", *_more(result)))
     title = trace_title(result)
-    judged = list(_as_sentences(_blame(result)))
+    judged = list(_as_sentences(blame(result)))
     # what all calls reach says nothing more where tiers are judged
     if not result.wires:
         judged = [f"{sentence(_speed(result))}.", *judged]
@@ -384,33 +260,48 @@ def _facts(result: TraceComparison) -> Iterator[str]:
     """What the traces are of, which times are only bounds, and how much compute hides."""
     if not result.window_s:
         return
-    each = format_time(result.window_s / (result.steps or len(result.files)))
-    text = f"a trace spans {each}: it has no ProfilerStep# annotations"
-    if result.steps:
-        text = f"a step takes {each}"
-    ran = []
-    if result.device:
-        ran.append(clipped(result.device))
-    if result.nccl:
-        ran.append(f"NCCL {clipped(result.nccl)}")
-    yield "; ".join(filter(None, (text, ", ".join(ran))))
-    if result.rank_map.given:
-        yield f"the ranks of the job are placed on the fabric by {clipped(result.rank_map.given)}"
+    yield _ran_on(result)
+    placed_by = result.rank_map.given
+    if placed_by:
+        yield f"the ranks of the job are placed on the fabric by {clipped(placed_by)}"
     for wire in result.wires:
         if wire.why and wire.verdict != "unknown":
             bounds = f"{wire.calls - wire.clear} of {wire.calls} times on {wire.tier}"
             yield f"{bounds} are upper bounds: {wire.why}"
-    hidden = []
-    for device in result.activity:
-        if device.overlap is not None:
-            hidden.append(f"rank {device.rank}: {percent(device.overlap)}")
     if result.overlap is not None:
-        yield f"compute hides {percent(result.overlap)} of the communication time{_each(hidden)}"
+        hidden = percent(result.overlap)
+        by_rank = _each(_hidden_by_rank(result))
+        yield f"compute hides {hidden} of the communication time{by_rank}"
     doubts = dict.fromkeys(device.doubt for device in result.activity if device.doubt)
     yield from map(str, doubts)
     # a kernel's name such as AllReduce_Sum_f32_RING_LL
     if any("LL" in total.kernel.split("_") for total in result.totals):
         yield _CARRIER
+
+
+def _ran_on(result: TraceComparison) -> str:
+    """``a step takes 46.9 ms; NVIDIA H100, NCCL 2.21.5``."""
+    each = format_time(result.window_s / (result.steps or len(result.files)))
+    text = f"a trace spans {each}: it has no ProfilerStep# annotations"
+    if result.steps:
+        text = f"a step takes {each}"
+    software = []
+    if result.device:
+        software.append(clipped(result.device))
+    if result.nccl:
+        software.append(f"NCCL {clipped(result.nccl)}")
+    if software:
+        text += f"; {', '.join(software)}"
+    return text
+
+
+def _hidden_by_rank(result: TraceComparison) -> list[str]:
+    texts = []
+    for device in result.activity:
+        if device.overlap is not None:
+            share = percent(device.overlap)
+            texts.append(f"rank {device.rank}: {share}")
+    return texts
 
 
 def _each(parts: Sequence[str]) -> str:
@@ -448,19 +339,13 @@ def _trace_blocks(result: TraceComparison) -> list[Block]:
         words = SeriesWords([finding.health], (result.device,), where)
         read = words.outcome(finding.health)
         out.append(Lines(f"findings: {finding.series}", (read, *map(str, finding.findings))))
-    reasons = [f"{why}: {counted(calls, 'call')}" for why, calls in _reasons(result).items()]
+    reasons = [
+        f"{why}: {counted(calls, 'call')}" for why, calls in unpriced_reasons(result).items()
+    ]
     out += listed("without a price", reasons)
     out += listed("left out", _left_out(result))
     table = _totals(result)._replace(title="by group, primitive and size", first=_MOST_TOTALS)
     return [Headline(traced(result)), table, *map(later, out)]
-
-
-def _reasons(result: TraceComparison) -> Counter[Statement]:
-    found: Counter[Statement] = Counter()
-    for total in result.totals:
-        if total.reason:
-            found[total.reason] += total.calls
-    return found
 
 
 def _left_out(result: TraceComparison) -> Iterator[str]:
@@ -540,7 +425,7 @@ class TracesDocument(OnFabricDocument):
     assumed: list[str] = optional("assumed")
     against: list[ComparedCalls] = optional(_compared)
     verdict: str = derived(trace_verdict)
-    blame: list[str] = derived(lambda result: tuple(_blame(result)))
+    blame: list[str] = derived(lambda result: tuple(blame(result)))
     wires: list[LinkHealth]
     totals: list[CallTotalDocument]
     calls: list[TracedCallDocument] = derived(_calls)
@@ -553,7 +438,7 @@ def _trace_summary(result: TraceComparison) -> str:
     if result.replayed and not result.calls:
         return traced(result)
     exposed = _exposed(result) if result.wires else trace_verdict(result)
-    answer = (trace_title(result), exposed, *_blame(result))
+    answer = (trace_title(result), exposed, *blame(result))
     return "\n".join((*answer, *_more(result)))
 
 

@@ -6,6 +6,7 @@ Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the sc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -37,54 +38,69 @@ from colltool.render.shared_documents import GroupDocument, OverridesDocument
 from colltool.verification.executed import VERDICTS
 from colltool.verification.verify import Verification, Verified
 
-# verdicts as people read them; CSV and JSON keep the words that scripts know
-_VERDICT_TEXTS = {
-    "proved": "matches",
-    "idealised": "only on idle wires",
-    "mismatch": "does not match",
+
+class _VerdictWords(NamedTuple):
+    """A verdict as people read it; CSV and JSON keep the words that scripts know.
+
+    Args:
+        execution: in the column of formulas, such as ``matches``.
+        counted, counted_one: of several formulas and of one: ``2 match``, ``1 matches``.
+        result: where there is no formula to match, and the result of the schedule is what is proved.
+    """
+
+    execution: str
+    counted: str
+    counted_one: str
+    result: str
+
+
+_WORDS = {
+    "proved": _VerdictWords("matches", "match", "matches", "proved"),
+    "idealised": _VerdictWords(
+        "only on idle wires",
+        "match only on idle wires",
+        "matches only on idle wires",
+        "proved on idle wires",
+    ),
+    "counts only": _VerdictWords("counts only", "counts only", "counts only", "counts only"),
+    "mismatch": _VerdictWords("does not match", "do not match", "does not match", "wrong"),
 }
 
 
-# where there is no formula to match, it is the result that is proved
-_RESULTS = {"idealised": "proved on idle wires", "mismatch": "wrong"}
-
-
-def _verdict_text(verdict: str) -> str:
-    return _VERDICT_TEXTS.get(verdict, verdict)
+def _execution_text(verdict: str) -> str:
+    return _WORDS[verdict].execution
 
 
 def _result_text(verdict: str) -> str:
-    return _RESULTS.get(verdict, verdict)
+    return _WORDS[verdict].result
 
 
-_COLUMNS: Columns[Verified] = (
+_ASKED: Columns[Verified] = (
     label("primitive", "primitive", lambda primitive: primitive.label),
     label("fabric", drop=7),
     label("algorithm"),
     number("ranks", drop=6),
-    label("verdict", "execution", _verdict_text),
+)
+_PRICE: Column[Verified] = number("price_s", "price", format_time, drop=8, path="time_s.price_s")
+_NOTE: Column[Verified] = label("note", hidden=True)
+_COLUMNS: Columns[Verified] = (
+    *_ASKED,
+    label("verdict", "execution", _execution_text),
     number("n_alpha_formula", "n_alpha", format_count, drop=4, path="n_alpha.formula"),
     number("n_alpha_executed", "executed", format_count, drop=5, path="n_alpha.executed"),
     number("n_beta_formula", "n_beta", format_count, drop=2, path="n_beta.formula"),
     number("n_beta_executed", "executed", format_count, drop=3, path="n_beta.executed"),
-    number("price_s", "price", format_time, drop=8, path="time_s.price_s"),
+    _PRICE,
     number("executed_s", "executed", format_time, drop=9, path="time_s.executed_s"),
-    label("note", hidden=True),
 )
 # of algorithms without a formula
-_TITLES = {
-    "n_alpha_executed": "n_alpha",
-    "n_beta_executed": "n_beta",
-    "executed_s": "takes",
-    "verdict": "result",
-}
-_WITHOUT_FORMULA: Columns[Verified] = tuple(
-    column._replace(
-        title=_TITLES.get(column.key, column.title),
-        show=_result_text if column.key == "verdict" else column.show,
-    )
-    for column in _COLUMNS
-    if "formula" not in column.key
+_WITHOUT_FORMULA: Columns[Verified] = (
+    *_ASKED,
+    label("verdict", "result", _result_text),
+    number("n_alpha_executed", "n_alpha", format_count, drop=5, path="n_alpha.executed"),
+    number("n_beta_executed", "n_beta", format_count, drop=3, path="n_beta.executed"),
+    _PRICE,
+    number("executed_s", "takes", format_time, drop=9, path="time_s.executed_s"),
 )
 
 
@@ -96,20 +112,23 @@ def _formulas(result: Verification) -> list[Verified]:
 def _table(result: Verification) -> Table:
     overrides = context(result.overrides)
     if not _formulas(result):
-        return Table((*_WITHOUT_FORMULA, *overrides), result.results)
-    *columns, note = _COLUMNS
+        return Table((*_WITHOUT_FORMULA, _NOTE, *overrides), result.results)
+    columns = list(_COLUMNS)
     if result.simulator:
         columns.append(number("simulated_s", result.simulator, format_time))
     groups = group_columns(result.results[0].group, lambda row: row.group)
-    return Table((*columns, note, *groups, *overrides), result.results)
+    return Table((*columns, _NOTE, *groups, *overrides), result.results)
 
 
 def _counts(result: Verification) -> str:
     """Such as ``86 match, 2 match only on idle wires; 1 not executed``."""
-    verdicts = [row.verdict for row in result.results]
-    shown = [verdict for verdict in VERDICTS if verdict in verdicts]
-    say = _counted if _formulas(result) else _counted_results
-    parts = [", ".join(say(verdicts.count(name), name) for name in shown)]
+    counts = Counter(row.verdict for row in result.results)
+    of_formulas = bool(_formulas(result))
+    texts = []
+    for verdict in VERDICTS:
+        if verdict in counts:
+            texts.append(_counted(counts[verdict], verdict, of_formulas=of_formulas))
+    parts = [", ".join(texts)]
     stride = result.results[0].group.stride
     if result.skipped:
         parts.append(f"{len(result.skipped)} not executed")
@@ -120,21 +139,14 @@ def _counts(result: Verification) -> str:
     return "; ".join(parts)
 
 
-def _counted(count: int, verdict: str) -> str:
-    """``2 match only on idle wires``; of one ``1 matches``."""
-    several = count > 1
-    match verdict:
-        case "proved":
-            return f"{count} {'match' if several else 'matches'}"
-        case "idealised":
-            return f"{count} {'match' if several else 'matches'} only on idle wires"
-        case "mismatch":
-            return f"{count} {'do' if several else 'does'} not match"
-    return f"{count} {_verdict_text(verdict)}"
-
-
-def _counted_results(count: int, verdict: str) -> str:
-    return f"{count} {_result_text(verdict)}"
+def _counted(count: int, verdict: str, *, of_formulas: bool) -> str:
+    """``2 match only on idle wires``, of one ``1 matches``; without formulas ``2 proved``."""
+    words = _WORDS[verdict]
+    if not of_formulas:
+        return f"{count} {words.result}"
+    if count == 1:
+        return f"{count} {words.counted_one}"
+    return f"{count} {words.counted}"
 
 
 _MOST_ROWS = 10  # shown without --all, and all that are not proved
@@ -146,7 +158,8 @@ _ENDS_HERE = (
 
 
 def _blocks(result: Verification) -> list[Block]:
-    worst_first = sorted(result.results, key=lambda row: -VERDICTS.index(row.verdict))
+    # VERDICTS goes from the best to the worst
+    worst_first = sorted(result.results, key=lambda row: VERDICTS.index(row.verdict), reverse=True)
     odd = sum(row.verdict != "proved" for row in worst_first)
     table = _table(result)._replace(records=tuple(worst_first), first=max(odd, _MOST_ROWS))
     traces: list[Block] = []
@@ -258,8 +271,8 @@ def _trace_tables(row: Verified, trace: Trace) -> Iterator[Table]:
 def _trace_table(row: Verified, trace: Trace, nodes: range) -> Table:
     """The steps with what some nodes hold after each; the first table also has the messages."""
     states = [_TraceRow(0, traced=None, holds=trace.start)]
-    for number_of_step, step in enumerate(trace.steps, start=1):
-        states.append(_TraceRow(number_of_step, step, step.holds))
+    for at, step in enumerate(trace.steps, start=1):
+        states.append(_TraceRow(at, step, step.holds))
     moved = _MOVED if nodes.start == 0 else ()
     held = (_holdings_column(trace, node) for node in nodes)
     columns: Columns[_TraceRow] = (number("step"), *moved, *held)
@@ -325,6 +338,9 @@ def _numbered(sent: Message | TracedChunk) -> str:
 
 
 # --- documents
+
+# A count or time of the formula beside that of the execution is an object of two keys in JSON. Records
+# have other names for them (``price_s``), and so are written as these.
 
 
 class FormulaAndRun(NamedTuple):
@@ -398,13 +414,13 @@ class VerifiedDocument(Document, of=Verified):
     trace: StepsDocument = optional("trace")
 
 
-class HoldsDocument(Document):
-    """Whether no formula is contradicted."""
+class VerdictDocument(Document):
+    """Whether no formula is contradicted, which stands first."""
 
     holds: bool
 
 
-class VerifyDocument(HoldsDocument, OverridesDocument):
+class VerifyDocument(VerdictDocument, OverridesDocument):
     """Formulas against executed schedules."""
 
     simulator: str = optional("simulator")

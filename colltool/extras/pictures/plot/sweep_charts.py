@@ -35,7 +35,13 @@ from colltool.extras.pictures.plot.panels import (
     several,
 )
 from colltool.extras.pictures.plot.ticks import apart, slant, thinned
-from colltool.render.views.sweep import axis_title, axis_values, pivot_title, shown, sweep_title
+from colltool.render.views.sweep_words import (
+    axis_title,
+    axis_values,
+    pivot_title,
+    shown,
+    sweep_title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

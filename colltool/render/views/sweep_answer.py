@@ -1,0 +1,162 @@
+"""The answer of a sweep: what runs at which sizes, and where something else would be faster.
+
+:func:`sweep_answer` puts its sentences together, and each stands below it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from colltool.analysis.axes import GRID_AXES
+from colltool.analysis.cells import Cell
+from colltool.analysis.sweep import Sweep, is_surely_beaten
+from colltool.base.formatting import counted, format_factor, or_text, sentence
+from colltool.render.assumption_differences import layers_sentence
+from colltool.render.estimates import running
+from colltool.render.verdicts import fitted_sentences
+from colltool.render.views.compare import cell_intervals
+from colltool.render.views.sweep_words import axis_values, question, shown, value_in_words
+
+_MOST_NAMES = 3  # algorithms that a sentence names
+# where a cell's values have its size
+_BYTES = GRID_AXES.index("bytes")
+
+
+def sweep_answer(result: Sweep) -> str:
+    """What runs where, how sure that is, and what was done to let fabrics hold the ranks."""
+    asked = sentence(question(result))
+    parts = [
+        f"{asked}: {_what_runs(result)}",
+        _faster(result),
+        _too_close(result),
+        _none_implemented(result),
+        cell_intervals(result.priced),
+        *fitted_sentences(result.fitted),
+        layers_sentence(result.ground),
+    ]
+    sentences = filter(None, parts)
+    return f"{'. '.join(sentences)}."
+
+
+def _what_runs(result: Sweep) -> str:
+    """``NCCL runs Ring (8 ranks) or Tree up to 1MB, NVLSTree from 16MB``."""
+    if not result.priced:
+        points = _points(result)
+        return f"none of {points} can be priced"
+    runs = "the fastest is"
+    if any(cell.picked for cell in result.priced):
+        # of several fabrics the first may have none
+        library = running(result.library, leads=True) if result.library else "the library"
+        runs = f"{library} runs"
+    small, large = _size_classes(result)
+    names = _names_at(result, small)
+    if not large:
+        return f"{runs} {names}"
+    until = shown("bytes", small[-1])
+    since = shown("bytes", large[0])
+    names_of_large = _names_at(result, large)
+    return f"{runs} {names} up to {until}, {names_of_large} from {since}"
+
+
+def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
+    """All sizes in at most two classes, cut so that they name the fewest algorithms: every size
+    counts the names of its class.
+
+    With Ring at 1KB and Tree at 1MB and 1GB, the cut after 1KB counts 1 x 1 + 2 x 1 names, and one
+    class of all sizes 3 x 2.
+    """
+    sizes = sorted(axis_values(result, "bytes"))
+    names: dict[float, set[str]] = {size: set() for size in sizes}
+    for cell in result.priced:
+        names[cell.at[_BYTES]].add(cell.known_as)
+
+    def names_counted(cut: int) -> int:
+        count = 0
+        for size_class in (sizes[:cut], sizes[cut:]):
+            together: set[str] = set()
+            for size in size_class:
+                together |= names[size]
+            count += len(size_class) * len(together)
+        return count
+
+    # of cuts that count as many the last: one class where two say no more
+    cut = min(range(len(sizes), 0, -1), key=names_counted)
+    return sizes[:cut], sizes[cut:]
+
+
+def _names_at(result: Sweep, sizes: Sequence[float]) -> str:
+    """The algorithms at some sizes, commonest first, each with the value of the axis that sets it
+    apart: ``Tree or Ring (8 ranks)``."""
+    cells = [cell for cell in result.priced if cell.at[_BYTES] in sizes]
+    counts = Counter(cell.known_as for cell in cells)
+    texts = []
+    for name, _ in counts.most_common(_MOST_NAMES):
+        where = _only_at(result, cells, name)
+        texts.append(f"{name}{where}")
+    if len(counts) > _MOST_NAMES:
+        texts.append("others")
+    return or_text(texts)
+
+
+def _only_at(result: Sweep, cells: Sequence[Cell], name: str) -> str:
+    """The one value of an axis at which an algorithm runs, where others run at other values alone:
+    `` (8 ranks)``. Empty if no axis has one, or if nothing else runs."""
+    own = [cell for cell in cells if cell.known_as == name]
+    others = [cell for cell in cells if cell.known_as != name]
+    if not others:
+        return ""
+    for index, axis in enumerate(result.axes):
+        if axis.key == "bytes" or len(axis.values) == 1:
+            continue
+        values = {cell.at[index] for cell in own}
+        values_of_others = {cell.at[index] for cell in others}
+        if len(values) == 1 and values.isdisjoint(values_of_others):
+            [value] = values
+            where = value_in_words(axis.key, value)
+            return f" ({where})"
+    return ""
+
+
+def _points(result: Sweep) -> str:
+    return counted(len(result.cells), "point")
+
+
+def _faster(result: Sweep) -> str:
+    """How much faster than what runs another algorithm is, and at how many points. Empty for none."""
+    beaten = [cell for cell in result.priced if is_surely_beaten(cell)]
+    if not beaten:
+        return ""
+    names = dict.fromkeys(cell.runner_up_known_as for cell in beaten)
+    which = "others"
+    if len(names) <= _MOST_NAMES:
+        which = or_text(list(names))
+    factors = []
+    for cell in beaten:
+        # neither is None in a cell that is beaten
+        total_s = cell.total_s or 0.0
+        faster_s = cell.runner_up_s or 1.0
+        factors.append(total_s / faster_s)
+    most = format_factor(max(factors), 3)
+    points = _points(result)
+    which = sentence(which)
+    return f"{which} would be up to {most} faster in {len(beaten)} of {points}"
+
+
+def _too_close(result: Sweep) -> str:
+    """The number of points at which another algorithm may be faster than what runs. Empty for none."""
+    close = [cell for cell in result.close if not is_surely_beaten(cell)]
+    if not close:
+        return ""
+    if len(result.cells) == 1:
+        return "Two algorithms are too close to call"
+    points = _points(result)
+    return f"In {len(close)} of {points} two algorithms are too close to call"
+
+
+def _none_implemented(result: Sweep) -> str:
+    """That the library runs none of the algorithms. Empty where it runs some."""
+    if not result.library or any(cell.selectable for cell in result.priced):
+        return ""
+    none = running(result.library, leads=False)
+    return sentence(none)

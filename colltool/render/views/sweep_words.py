@@ -1,0 +1,101 @@
+"""The axes and the question of a sweep in words: for its tables, its answer, and titles of plots and
+pages.
+
+An axis is ``fabric``, ``ranks``, ``bytes``, or a key of a fabric or of the model that is varied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from colltool.analysis.axes import GRID_AXES
+from colltool.analysis.sweep import AxisSettings, Sweep
+from colltool.base.formatting import title_size
+from colltool.machines.used import Applied, Overrides, assumed_in, machine_used
+from colltool.render.dispatch import on_fabric
+from colltool.render.estimates import running
+
+
+def shown(key: str, value: Any) -> str:
+    """A value of an axis as people read it."""
+    if key == "bytes":
+        return title_size(float(value))
+    text = str(value)
+    if isinstance(value, bool):
+        return text.lower()
+    return text
+
+
+def axis_title(key: str) -> str:
+    return "size" if key == "bytes" else key
+
+
+def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
+    return next(axis.values for axis in result.axes if axis.key == key)
+
+
+def value_in_words(key: str, value: Any) -> str:
+    """A value of an axis in a sentence: ``64 ranks``, ``16MB``, ``ib.bandwidth 25GB/s``."""
+    text = shown(key, value)
+    if key == "ranks":
+        return f"{text} ranks"
+    if key in GRID_AXES:
+        return text
+    return f"{key} {text}"
+
+
+def settings_in_words(settings: AxisSettings) -> str:
+    """Such as ``64 ranks, ib.bandwidth 25GB/s``."""
+    texts = [value_in_words(key, value) for key, value in settings]
+    return ", ".join(texts)
+
+
+def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
+    """What sets one of several tables apart: ``64 ranks, ib.bandwidth 25GB/s``."""
+    varied = {axis.key for axis in result.varied}
+    settings = tuple((key, value) for key, value in fixed if key in varied)
+    return settings_in_words(settings)
+
+
+def sweep_title(result: Sweep) -> str:
+    """The question as a title, without the axes that vary."""
+    parts = [question(result)]
+    if result.library:
+        leads = any(cell.selectable for cell in result.priced)
+        parts.append(running(result.library, leads=leads))
+    if all(axis.key != "ideal" for axis in result.axes):
+        parts.append("without contention" if result.ideal else "with contention")
+    return ", ".join(parts)
+
+
+def question(result: Sweep) -> str:
+    """What is asked, without the axes that vary: ``all-reduce on nvl72, 64 ranks, alpha=1us``."""
+    single = {}
+    for axis in result.axes:
+        if len(axis.values) == 1:
+            single[axis.key] = axis.values[0]
+    what = result.primitive.label
+    fabric = str(single.pop("fabric", ""))
+    where = on_fabric(fabric, _typed_overrides(result)).strip()
+    if where:
+        what += f" on {where}"
+    parts = [what]
+    for key, value in single.items():
+        if key == "bytes":
+            parts.append(f"{shown(key, value)} per rank")
+        elif key == "ranks":
+            parts.append(value_in_words(key, value))
+        else:
+            parts.append(f"{key}={shown(key, value)}")
+    return ", ".join(parts)
+
+
+def _typed_overrides(result: Sweep) -> Overrides:
+    """The overrides that the user typed. Those that let a fabric hold the ranks, such as
+    ``ib.size=16``, are among all overrides too, as the same text: the answer says them."""
+    overrides = result.overrides
+    growing: set[str] = set()
+    for _, change in result.fitted:
+        growing.update(change.overrides)
+    typed = [(key, value) for key, value in overrides if f"{key}={value}" not in growing]
+    return Applied(typed, machine_used(overrides), assumed_in(overrides))
