@@ -21,7 +21,7 @@ from colltool.commands.shell import command_line
 
 if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.estimate.assumptions import ModelOptions
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
@@ -243,7 +243,7 @@ def deployment_of(serve: Any, options: Any) -> dict[str, Any]:
         ColltoolError: options without a model, or that are none of a deployment.
     """
     from colltool.commands.reading import is_nothing
-    from colltool.definitions.reader import texts_of
+    from colltool.definitions.overrides import texts_of
 
     if is_nothing(options):
         return {}

@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError, clipped, nearest_and_all, rename
 if TYPE_CHECKING:
     from colltool.analysis.report import FabricPrices
     from colltool.commands.report_page import PageColumn
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.fabric.library import Prices
 
 GPU = "gpu"
@@ -140,7 +140,7 @@ def _prices_of(column: PageColumn, stated: Sequence[_StatedPrice]) -> FabricPric
 
 def _read_prices(currency: str, parts: Mapping[str, str]) -> Prices:
     """The prices of a network by the keys of ``prices``, checked as in a fabric file."""
-    from colltool.fabric.load import load_prices
+    from colltool.fabric.prices_file import load_prices
 
     with rename_for_both(overrides="price"):
         pairs = [f"{key}={value}" for key, value in {"currency": currency, **parts}.items()]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from colltool.base.files import AnyPath
     from colltool.base.result import Result
     from colltool.commands.public_options import AnyShape
-    from colltool.definitions.reader import Overrides
+    from colltool.definitions.overrides import Overrides
     from colltool.fabric.load import FabricSource
 
 

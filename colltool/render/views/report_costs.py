@@ -15,7 +15,8 @@ from colltool.analysis.report import FabricPrices, Report
 from colltool.base.errors import either, localize
 from colltool.base.formatting import format_money, format_power, format_time
 from colltool.estimate.results import Breakdown
-from colltool.fabric.properties import Bill, Cost, FabricFacts, bill_of
+from colltool.fabric.bill import Bill, Cost, bill_of
+from colltool.fabric.properties import FabricFacts
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Columns, Table, gathered, label, number
 from colltool.render.documents import Document

@@ -24,7 +24,6 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.fabric.ranges import ParameterRange
-from colltool.render.assumption_differences import BasisDocument, basis_block, basis_summary
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import Document, derived, or_null
