@@ -63,6 +63,7 @@ def test_the_printed_error_is_of_these_runs(found: list[Judged]) -> None:
     assert memory_error().runs == in_clusters + len(card_memory())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("stack", "kinds", "most"),
     [
@@ -87,6 +88,7 @@ def test_the_error_of_unseen_sources_is_told_not_that_of_the_fit(
     assert 0.5 < told.low < 1 < told.high < 2.5
 
 
+@pytest.mark.thorough
 def test_steps_grow_with_the_replicas_as_they_did(found: list[Judged]) -> None:
     grown = [abs(more) for more in growth(found).values()]
     assert len(grown) >= 20
@@ -94,6 +96,7 @@ def test_steps_grow_with_the_replicas_as_they_did(found: list[Judged]) -> None:
     assert max(grown) <= 0.12
 
 
+@pytest.mark.thorough
 def test_the_layout_that_the_plan_would_take_was_nearly_the_fastest(found: list[Judged]) -> None:
     lost = regret(found)
     assert len(lost) >= 8
@@ -101,6 +104,7 @@ def test_the_layout_that_the_plan_would_take_was_nearly_the_fastest(found: list[
     assert mean(lost) <= 0.03
 
 
+@pytest.mark.thorough
 def test_memory_is_near_and_what_ran_fits(found: list[Judged]) -> None:
     errors = [abs(one.memory) for one in found if one.memory is not None]
     on_a_card = [abs(run.used) for run in card_memory()]

@@ -12,7 +12,7 @@ import colltool
 
 
 @swept("algorithm", ["chain", "pipelined-tree"])
-@swept("size", [1e3, 1e6, 16e6, 1e9])
+@swept("size", [1e3, 16e6])
 def test_the_best_cut_is_the_fastest_of_all(algorithm: str, size: float) -> None:
     where = fabric(star(64, alpha=0.7, bw=400.0))
     (cut,) = colltool.breakdown(where, "bc", size=size, algorithm=algorithm).segments

@@ -160,6 +160,7 @@ def own_row(row: Row) -> MachineRow:
     )
 
 
+@pytest.mark.thorough
 def test_three_rows_of_the_owner_take_two_fifths_off_the_error_of_the_others() -> None:
     """On machines that the shipped factor has not seen."""
     unseen, helped = [], []
