@@ -5,7 +5,7 @@
 
 TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
 
-__version__ = "0.25.0"
+__version__ = "0.26.0"
 _HOMES = {
     "commands.breakdown": ("breakdown",),
     "commands.calibrate": ("calibrate",),

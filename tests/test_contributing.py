@@ -27,8 +27,8 @@ def test_what_it_names_is_there(path: str) -> None:
     assert (PACKAGE / path).exists() or (ROOT / path).exists()
 
 
-def test_there_are_nine_recipes_of_five_steps() -> None:
+def test_there_are_ten_recipes_of_five_steps() -> None:
     recipes = re.findall(r"^\*\*(An?|The) .+?\*\*(.*?)(?=^\*\*|\Z)", RECIPES, re.M | re.S)
-    assert len(recipes) == 9
+    assert len(recipes) == 10
     for _, steps in recipes:
         assert re.findall(r"^(\d)\. ", steps, re.M) == ["1", "2", "3", "4", "5"]
