@@ -81,10 +81,10 @@ def check_against_tables(keep_order: bool) -> None:
     after = {
         key: (len(several), fmean(abs(one.machine) for one in several))
         for key, several in cells.items()
+        if key in before
     }
-    assert {key: rows for key, (rows, _) in after.items()} == {
-        key: rows for key, (rows, _) in before.items()
-    }
+    # some were measured since
+    assert {key for key, (rows, _) in before.items() if after[key][0] < rows} == set()
     for (fabric, wire, at), (rows, error) in after.items():
         print(
             f"{fabric:14} {wire:8} {fit_machines.NAMES[at]:16} {rows:4} rows"
