@@ -68,6 +68,7 @@ def whole_nodes_alone() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     effort.thorough = config.getoption("--thorough")
+    effort.in_ci = config.getoption("--ci")
     settings.register_profile(
         "repeatable",
         derandomize=True,
@@ -84,6 +85,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--thorough",
         action="store_true",
         help="every case of every sweep; about three times as long",
+    )
+    parser.addoption(
+        "--ci", action="store_true", help="also what is marked ci, which takes CI a minute more"
     )
     parser.addoption(
         "--update-readme",

@@ -16,6 +16,7 @@ import pytest
 
 Case = TypeVar("Case")
 thorough = False
+in_ci = False
 """Set by ``conftest.pytest_configure``, before any test is imported."""
 
 
@@ -30,8 +31,8 @@ def some(cases: Iterable[Case], most: int) -> list[Case]:
 
 
 def taken(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Without those marked ``thorough``, and of the cases of a test marked ``alike(most)`` that
-    many; in their order."""
+    """Without those marked ``thorough``, nor ``ci`` outside CI, and of the cases of a test marked
+    ``alike(most)`` that many; in their order."""
     if thorough:
         return list(items)
     cases = defaultdict[tuple[str, int], list[pytest.Item]](list)
@@ -43,8 +44,11 @@ def taken(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         for (_, most), alike in cases.items()
         for item in set(alike).difference(some(alike, most))
     }
+    left_to_others = ("thorough",) if in_ci else ("thorough", "ci")
     return [
-        item for item in items if item not in left and item.get_closest_marker("thorough") is None
+        item
+        for item in items
+        if item not in left and not any(map(item.get_closest_marker, left_to_others))
     ]
 
 

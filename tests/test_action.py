@@ -88,6 +88,7 @@ def test_it_compares_prices_and_fails_where_one_moved(tmp_path: Path) -> None:
     assert (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: str(hook["id"]))
 def test_a_hook_checks_what_it_is_given(hook: dict[str, Any], tmp_path: Path) -> None:
     kind = "fabric" if "fabric" in hook["id"] else "job"

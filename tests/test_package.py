@@ -101,6 +101,7 @@ def test_the_metadata(wheel: zipfile.ZipFile) -> None:
     assert required == {"typer", "rich", "pyyaml", "numpy", "pydantic"}
 
 
+@pytest.mark.ci
 def test_the_wheel_finds_its_fabrics(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "site")
     code = (

@@ -32,6 +32,11 @@ TEXT = README.read_text(encoding="utf-8")
 MAX_LINES = 200
 PICTURE = ROOT / ".github" / "nvl72.svg"
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+# what guides print takes seconds each
+PRINTED = [
+    pytest.param(path, marks=[pytest.mark.ci] * (path != README), id=path.stem)
+    for path in DOCUMENTS
+]
 
 
 @pytest.fixture
@@ -46,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@every_document
+@pytest.mark.parametrize("path", PRINTED)
 def test_a_document_shows_what_its_commands_print(
     path: Path, folder: Path, request: pytest.FixtureRequest
 ) -> None:

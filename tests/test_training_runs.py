@@ -52,7 +52,7 @@ def test_no_measurement_stands_twice() -> None:
         assert len(of) == 1 or len(set(of) - {""}) == len(of), key
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_the_printed_error_is_of_these_runs(found: list[Judged]) -> None:
     """Each class of ``errors.csv`` was made of the runs that stand in the table."""
     of = Counter((stack_of(one.row), one.kind != "dense") for one in found)
@@ -63,7 +63,7 @@ def test_the_printed_error_is_of_these_runs(found: list[Judged]) -> None:
     assert memory_error().runs == in_clusters + len(card_memory())
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("stack", "kinds", "most"),
     [
@@ -88,7 +88,7 @@ def test_the_error_of_unseen_sources_is_told_not_that_of_the_fit(
     assert 0.5 < told.low < 1 < told.high < 2.5
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_steps_grow_with_the_replicas_as_they_did(found: list[Judged]) -> None:
     grown = [abs(more) for more in growth(found).values()]
     assert len(grown) >= 20
@@ -96,7 +96,7 @@ def test_steps_grow_with_the_replicas_as_they_did(found: list[Judged]) -> None:
     assert max(grown) <= 0.12
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_the_layout_that_the_plan_would_take_was_nearly_the_fastest(found: list[Judged]) -> None:
     lost = regret(found)
     assert len(lost) >= 8
@@ -104,7 +104,7 @@ def test_the_layout_that_the_plan_would_take_was_nearly_the_fastest(found: list[
     assert mean(lost) <= 0.03
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_memory_is_near_and_what_ran_fits(found: list[Judged]) -> None:
     errors = [abs(one.memory) for one in found if one.memory is not None]
     on_a_card = [abs(run.used) for run in card_memory()]

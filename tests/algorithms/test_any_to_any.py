@@ -220,7 +220,7 @@ BIG = [
 ]
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 @swept(("primitive", "name"), BIG)
 def test_512_ranks(primitive: Primitive, name: str) -> None:
     net = Ports(512)

@@ -30,6 +30,7 @@ def test_ranks_are_those_of_the_smallest() -> None:
     assert {one.ranks for one in found.plans} == {256}
 
 
+@pytest.mark.ci
 def test_every_step_of_a_spread_is_a_plan() -> None:
     fabric = colltool.load_fabric("dgx-h100")
     found = colltool.plan_sensitivity(

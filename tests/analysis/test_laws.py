@@ -113,6 +113,7 @@ int main(void) {
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(GCC is None, reason="no gcc")
 def test_the_header_compiles_and_gives_the_price(tmp_path: Path) -> None:
     path = tmp_path / "table.h"

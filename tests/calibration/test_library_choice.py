@@ -155,6 +155,7 @@ def test_two_nodes_tell_what_eight_take_where_the_pick_is_known() -> None:
     assert error(fit(unknown, two), eight) > 2 * error(found, eight)
 
 
+@pytest.mark.ci
 def test_a_call_runs_under_one_protocol_on_every_tier() -> None:
     """The tiers inside run under the protocol of the same name when an outer one is fitted, and
     when it is priced."""

@@ -179,7 +179,7 @@ def by_machine(what: str, when: str, middle: Callable[[list[float]], float] = me
     return [middle(values) for values in found.values()]
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_three_rows_take_a_third_and_more_off_the_error_of_the_others() -> None:
     before, after = by_machine("off", "before", median), by_machine("off", "after", median)
     assert len(after) >= 10
@@ -187,7 +187,7 @@ def test_three_rows_take_a_third_and_more_off_the_error_of_the_others() -> None:
     assert mean(after) <= 0.85 * mean(before)
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_three_rows_narrow_the_interval_and_nine_of_ten_stay_inside() -> None:
     assert mean(by_machine("width", "after")) <= 0.85 * mean(by_machine("width", "before"))
     assert mean(by_machine("inside", "after")) >= 0.9

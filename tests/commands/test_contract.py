@@ -1052,6 +1052,7 @@ print(json.dumps({name: run(*args) for name, args in json.load(sys.stdin).items(
 """
 
 
+@pytest.mark.ci
 def test_another_hash_seed_gives_the_same_bytes(folder: Path) -> None:
     """What every command leaves behind, in two processes whose sets and dicts are ordered
     differently; one test, run once."""

@@ -340,6 +340,7 @@ END
 """
 
 
+@pytest.mark.ci
 @pytest.mark.alike(1)
 @pytest.mark.parametrize(("share", "code"), [("1.0", 0), ("0.6", 1)])
 def test_the_slurm_script_passes_and_fails(share: str, code: int, run: Any, folder: Path) -> None:

@@ -154,7 +154,7 @@ def test_compare_names_it_for_each_column(run: Run) -> None:
     assert "h200" in done.err
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_two_plans_name_it_for_each(run: Run) -> None:
     Path("sub/two.machine.yaml").rename("sub/cluster.machine.yaml")
     question = ("plan", "llama3-70b", "-n", "64", "-f", "sub/cluster.yaml", "-f", "hgx-h200")

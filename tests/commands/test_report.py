@@ -77,6 +77,7 @@ def test_fabrics_followed_link_by_link_have_a_page_without_a_spread(fabric: str)
     assert [entry.title.split(",")[0] for entry in section.exhibits][-1] == "Where the time goes"
 
 
+@pytest.mark.ci
 def test_every_command_gives_what_the_page_shows(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

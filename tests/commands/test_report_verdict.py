@@ -84,6 +84,7 @@ def several() -> Report:
     )
 
 
+@pytest.mark.ci
 def test_several_fabrics_have_a_winner_and_its_rival(several: Report) -> None:
     assert re.fullmatch(
         r"llama3-70b trains fastest on dgx-b200, [\d.]+% ahead of dgx-h100;"
@@ -132,6 +133,7 @@ def test_a_difference_within_the_error_has_no_winner() -> None:
     assert "slower" not in title
 
 
+@pytest.mark.ci
 def test_what_is_the_same_is_said_so() -> None:
     same = colltool.report(
         "dgx-h100", vary="ib.levels.spine.oversubscription=1,2", ranks=16, primitives="ar"
@@ -175,6 +177,7 @@ def test_no_sentence_has_the_habits(two: Report, one: Report, several: Report) -
                 assert not re.search(habit, line), (habit, line)
 
 
+@pytest.mark.ci
 def test_costs_are_of_gpus_and_network() -> None:
     priced = colltool.report(
         "dgx-h100", primitives="ar", ranks=64, price={"gpu": 30000, "switch": 20000}
@@ -192,6 +195,7 @@ def test_costs_are_of_gpus_and_network() -> None:
     assert "per GB/s of bus bandwidth" in text
 
 
+@pytest.mark.ci
 def test_costs_of_a_job_are_per_token_and_a_fabric_may_have_its_own() -> None:
     done = run(
         *("report", "-f", "dgx-h100", "-f", "dgx-b200", "--job", "llama3-70b", "-n", "64"),
@@ -212,6 +216,7 @@ def test_without_prices_it_says_what_to_type() -> None:
     )
 
 
+@pytest.mark.ci
 def test_a_fabrics_own_prices_stand_where_none_are_given() -> None:
     own = colltool.report(
         "dgx-h100",

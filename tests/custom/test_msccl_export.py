@@ -55,6 +55,7 @@ def messages(schedule: CustomSchedule) -> Counter[tuple[int, int, int, bool]]:
     )
 
 
+@pytest.mark.ci
 def test_every_shipped_schedule_is_read_back_and_proved() -> None:
     steps = Counter[bool]()
     for own in shipped():

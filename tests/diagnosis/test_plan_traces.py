@@ -66,6 +66,7 @@ def test_a_planned_step_is_read_back(tmp_path: Path) -> None:
     assert elsewhere.step_s > found.step_s
 
 
+@pytest.mark.ci
 @pytest.mark.alike(1)
 @pytest.mark.parametrize(
     "layout",

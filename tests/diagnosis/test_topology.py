@@ -235,7 +235,7 @@ def test_a_run_on_some_gpus(tmp_path: Path) -> None:
     assert "the run used 2 of the file's GPUs: compared with these alone" in result.topology.notes
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_a_run_on_gpus_that_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_damages, "_VISITS", 50_000)
     log = log_of(tmp_path, graphs_of(broken(tmp_path, "part", *NODE), 1), nodes=1)

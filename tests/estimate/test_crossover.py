@@ -247,6 +247,7 @@ def sign_changes(at: Callable[[float], float]) -> list[float]:
     return found
 
 
+@pytest.mark.ci
 @swept("n", [4, 8, 64, 512], most=2)
 @swept(("primitive", "pair"), PAIRS)
 def test_optimal_segments_cross_where_whole_numbers_of_them_do(

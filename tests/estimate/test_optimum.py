@@ -10,6 +10,7 @@ from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import lp
+import pytest
 from small import CUBE_MESH, clos, dragonfly, fabric, full_mesh, graph, hyperx, mesh, star, torus
 from swept import swept
 
@@ -145,6 +146,7 @@ CASES = {
 BEST = {"a2a": lp.all_to_all_s, "ag": lp.all_gather_s, "bc": lp.broadcast_s}
 
 
+@pytest.mark.ci
 @swept("primitive", BEST)
 @swept("name", CASES, most=3)
 def test_the_fastest_schedule_is_within_a_hundredth_of_the_optimum(

@@ -44,6 +44,7 @@ def test_a_second_price_routes_no_message_and_is_the_same() -> None:
     assert priced("frontier") == (first, False)
 
 
+@pytest.mark.ci
 def test_a_file_of_the_users_and_a_changed_fabric_are_not_kept(tmp_path: Path) -> None:
     mine = tmp_path / "frontier.yaml"
     mine.write_text((shipped_folder() / "frontier.yaml").read_text())
@@ -52,6 +53,7 @@ def test_a_file_of_the_users_and_a_changed_fabric_are_not_kept(tmp_path: Path) -
     assert not list(cache_folder().glob("routes-*"))
 
 
+@pytest.mark.ci
 def test_an_entry_of_another_form_is_ignored() -> None:
     first, _ = priced("frontier")
     state = route_cache._code_state()

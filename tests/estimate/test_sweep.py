@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+import pytest
 from effort import some
 from small import clos, dragonfly, fabric, full_mesh, mesh, routed, shipped, star, switch, torus
 from swept import swept
@@ -180,6 +181,7 @@ def test_an_array_of_sizes_has_a_price_everywhere(primitive: Primitive) -> None:
             assert np.all(np.diff(row.total_s) >= -0.06 * np.asarray(row.total_s)[:-1])
 
 
+@pytest.mark.ci
 def test_every_algorithm_runs_somewhere() -> None:
     seen, every = (
         set(),

@@ -230,6 +230,7 @@ def test_oversubscription_and_contention_are_not_charged_twice() -> None:
         assert found == pytest.approx(share)
 
 
+@pytest.mark.ci
 @swept("primitive", list(Primitive))
 def test_a_list_of_equal_domains_is_the_even_fabric(primitive: Primitive) -> None:
     outer = clos(4, (2, 5.0), (4, 8.0, 2.0), bw=10.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 
+import pytest
 from swept import swept
 
 import colltool
@@ -51,6 +52,7 @@ def test_a_huge_network_is_priced_or_refused_at_once(kind: str, primitive: str) 
     assert most < 100 * 2**20
 
 
+@pytest.mark.ci
 def test_a_large_hyperx_does_not_list_its_links() -> None:
     """Of two million links an object each would be half a GB, only to say that they are too many
     for trees."""

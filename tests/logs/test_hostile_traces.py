@@ -83,6 +83,7 @@ sys.exit(run(["trace", sys.argv[1], "-f", "dgx-h100"]))
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="memory is bounded by the system")
 def test_one_value_without_end(tmp_path: Path) -> None:
     """A hundred kilobytes, unpacked a list of 8 million numbers: what is read of it stays

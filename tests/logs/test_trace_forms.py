@@ -311,6 +311,7 @@ def test_a_wrong_type_at_any_key_is_no_bug(place: tuple[Any, ...], tmp_path: Pat
             assert f"distributedInfo.{place[-1]} is" in str(said)
 
 
+@pytest.mark.ci
 def test_a_bomb_stops_after_seconds(tmp_path: Path) -> None:
     """Kilobytes that unpack to 24 megabytes: of blanks, and of events."""
     event = json.dumps({"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}).encode() + b","

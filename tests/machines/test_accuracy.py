@@ -97,7 +97,7 @@ def check_against_tables(keep_order: bool) -> None:
             assert error <= APART.get(key, WORSE) * was[key] + ROOM, key
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_no_machine_and_no_size_is_worse_than_with_tables_of_software_seconds() -> None:
     check_against_tables(keep_order=False)
 
@@ -107,7 +107,7 @@ def test_nor_with_prices_in_order() -> None:
     check_against_tables(keep_order=True)
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_nine_of_ten_are_within_their_sigma() -> None:
     """1.645 posterior deviations and the scatter of a series; across, where the process is not the
     library's own fit."""
@@ -160,7 +160,7 @@ def own_row(row: Row) -> MachineRow:
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_three_rows_of_the_owner_take_two_fifths_off_the_error_of_the_others() -> None:
     """On machines that the shipped factor has not seen."""
     unseen, helped = [], []

@@ -155,6 +155,7 @@ def test_far_from_its_rows_nothing_is_known(name: str) -> None:
         )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["nvl72", "gh200"])
 def test_far_from_its_rows_d_goes_to_nothing(name: str) -> None:
     """But where it must not fall, because the prices of layers 1 to 3 do not rise with ranks
@@ -254,6 +255,7 @@ def test_bus_bandwidth_of_racks_holds_as_the_message_grows(ranks: int) -> None:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.alike(3)
 @pytest.mark.parametrize("primitive", PRIMITIVES)
 @pytest.mark.parametrize("name", NAMES)

@@ -67,6 +67,7 @@ def test_distances_are_those_of_the_cables(shape: tuple[int, ...]) -> None:
         assert (found.longest, found.total, len(links)) == (max(links), sum(links), prod(shape))
 
 
+@pytest.mark.ci
 @pytest.mark.alike(3)
 @pytest.mark.parametrize("shape", [(2, 4), (3, 6), (4, 8), (2, 2, 4), (2, 4, 4)], ids=str)
 def test_an_all_to_all_is_the_best_that_any_routing_could_do(shape: tuple[int, ...]) -> None:

@@ -30,6 +30,7 @@ def group_of(*shape: int) -> Group:
     return Group(prod(shape), "torus", axes)
 
 
+@pytest.mark.ci
 @pytest.mark.alike(3)
 @pytest.mark.parametrize(
     "shape", [(2, 4), (4, 2), (3, 6), (4, 8), (2, 2, 4), (2, 4, 2), (4, 2, 4), (3, 3, 6)], ids=str

@@ -23,7 +23,7 @@ CHROMIUM = next(
 )
 # seconds a page: CI runs them beside the suite
 pytestmark = [
-    pytest.mark.thorough,
+    pytest.mark.ci,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
 ]
 

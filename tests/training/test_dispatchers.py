@@ -263,6 +263,7 @@ def test_deduplicate_is_still_a_copy_a_rank_and_a_node() -> None:
     assert any("UCCL-EP" in line for line in found.grounds)
 
 
+@pytest.mark.ci
 @pytest.mark.alike(5)
 @pytest.mark.parametrize("ranks", [16, 64])
 @pytest.mark.parametrize("fabric", ["dgx-h100", "aws-p6-b200", EFA], ids=["ib", "efa", "efa800"])

@@ -45,6 +45,7 @@ def test_the_factor_is_a_key_of_its_own() -> None:
     assert beside.measured_error == pytest.approx(0.25)
 
 
+@pytest.mark.ci
 def test_changes_are_those_of_the_anchored_step() -> None:
     job = dense(measured={"step": "2.5s"}, recompute="full")
     found = colltool.plan(job, two_tiers(), 64)

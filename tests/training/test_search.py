@@ -289,6 +289,7 @@ def test_what_is_never_tried_may_be_kept() -> None:
     assert searched(EXPERTS, keep={"tp": 2, "etp": 2}).best.choice.etp == 2
 
 
+@pytest.mark.ci
 def test_the_jobs_own_ring_is_tried_however_short() -> None:
     found = searched(SMALL | {"layout": {"cp": 4}})
     assert {one.choice.cp for one in found.layouts} == {1, 2, 4}
@@ -333,6 +334,7 @@ def test_the_jobs_own_layout_stands_beside(small: LayoutSearch) -> None:
     assert none.why == "tp x cp x pp x dp = 3 does not fill 16 ranks"
 
 
+@pytest.mark.ci
 def test_sequence_parallelism_unless_the_job_says_otherwise() -> None:
     assert all(
         one.choice.sp == (one.choice.tp > 1)
@@ -414,6 +416,7 @@ def random_job(seed: int) -> dict[str, Any]:
         return job
 
 
+@pytest.mark.ci
 @swept("seed", range(60), most=1)
 def test_the_fastest_layout_of_a_random_job_is_the_best(seed: int) -> None:
     check_the_best(random_job(seed))
@@ -438,7 +441,7 @@ def check_the_best(job: dict[str, Any]) -> None:
     assert best == (whole.best.choice, whole.values)
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_a_few_of_the_best_are_those_of_all_where_some_cannot_be_placed() -> None:
     sixes = FABRIC | {"tiers": [FABRIC["tiers"][0] | {"size": 6}, FABRIC["tiers"][1] | {"size": 8}]}
     whole = colltool.search_layouts(SMALL, sixes, 48)

@@ -106,6 +106,7 @@ def test_the_thinnest_spine() -> None:
     assert worse.step_s > found.targeted.limit_s >= one.step_s
 
 
+@pytest.mark.ci
 def test_the_smallest_domain_is_the_first_that_does() -> None:
     job = dense(layout={"tp": 4, "sp": True}, batch={"global": 64, "micro": 1})
     now = colltool.plan(job, two_tiers(), 64)

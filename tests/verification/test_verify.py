@@ -57,6 +57,7 @@ def test_every_algorithm_on_a_star(n: int) -> None:
     assert {one.primitive for one in result.results} == set(Primitive)
 
 
+@pytest.mark.ci
 @swept("topology", ["torus", "mesh"])
 @swept("shape", [(2,), (5,), (8,), (4, 4), (3, 5), (2, 2, 2), (4, 3, 2), (4, 4, 4), (1, 6)], most=2)
 def test_every_algorithm_on_a_lattice(topology: str, shape: tuple[int, ...]) -> None:

@@ -51,6 +51,7 @@ def channels(found: Graph | None) -> tuple[float, float, float] | None:
     return None if found is None else (found.channels, found.inside_GBps, found.across_GBps)
 
 
+@pytest.mark.ci
 @swept("name", NODES if effort.thorough else QUICK)
 def test_on_the_exported_node_nccl_finds_the_channels_that_prices_use(
     name: str, tmp_path: Path
@@ -115,7 +116,7 @@ def test_links_of_a_graph_and_counts_of_gpus(tmp_path: Path) -> None:
     assert read_nccl_topo(cube).pairs[0, 1] == 1
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_a_rack_names_its_hosts(tmp_path: Path) -> None:
     tray = exported("nvl72", tmp_path, gpus=4)
     assert "host_hash" not in tray.read_text()

@@ -68,6 +68,7 @@ def test_what_simgrid_cannot_be_told_is_refused(monkeypatch: pytest.MonkeyPatch)
         given(fabric(star(4)), "ar", "ring")
 
 
+@pytest.mark.ci
 @installed
 @pytest.mark.alike(5)
 @pytest.mark.parametrize(

@@ -522,7 +522,7 @@ def test_lines_are_as_far_apart_as_letters_are_high() -> None:
 # ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_a_browser_finds_every_text_inside() -> None:
     """With its own fonts: no text leaves the drawing, none lies on another."""
     playwright = pytest.importorskip("playwright.sync_api")

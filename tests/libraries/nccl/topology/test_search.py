@@ -204,6 +204,7 @@ def test_a_gpu_that_lacks_links_gets_them(tmp_path: Path) -> None:
     assert not found_on(tmp_path, *h100()).changes
 
 
+@pytest.mark.ci
 def test_a_narrow_slot_is_widened(tmp_path: Path) -> None:
     narrow = 'link_speed="32.0 GT/s PCIe" link_width="8"'
     result = found_on(tmp_path, *h100(slot=narrow), nodes=2)
@@ -224,7 +225,7 @@ def test_gpudirect_is_switched_on(tmp_path: Path) -> None:
     assert figures(result.node)[1] < change(result, "gdr")[1] == 24
 
 
-@pytest.mark.thorough
+@pytest.mark.ci
 def test_nics_of_no_gpu_move_to_the_gpus(tmp_path: Path) -> None:
     parts = [gpu(rank, TO_SWITCH) for rank in range(4)]
     nics = [nic(dev) for dev in range(4)]
