@@ -1,5 +1,5 @@
 """What would make a price smaller: each tier's bandwidth doubled, its latencies halved, the launch
-halved, one at a time, with the same schedule."""
+halved (:data:`NEXT_GENERATION`), one at a time, with the same schedule."""
 
 from __future__ import annotations
 
@@ -13,21 +13,18 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.ranges import parameter_ranges
 from colltool.fabric.values import Place, with_values
 
-# What the next generation of a part usually brings.
-FACTOR = 2
+# What the next generation of a part usually brings: a factor on bandwidths, a divisor of latencies.
+NEXT_GENERATION = 2
 
 
 def gains(fabric: Fabric, priced: SchedulePrice) -> tuple[Gain, ...]:
     """The changes that save time, the largest first. None for a user's own algorithm."""
     if priced.row.status == "own":
         return ()
-    found = [
-        gain
-        for gain in (*_by_tier(fabric, priced), _halved_launch(fabric, priced))
-        if gain.total_s < float(priced.row.total_s)
-    ]
-    found.sort(key=attrgetter("total_s"))
-    return tuple(found)
+    tried = [*_by_tier(fabric, priced), _halved_launch(fabric, priced)]
+    total_s = float(priced.row.total_s)
+    saving = [gain for gain in tried if gain.total_s < total_s]
+    return tuple(sorted(saving, key=attrgetter("total_s")))
 
 
 def _by_tier(fabric: Fabric, priced: SchedulePrice) -> Iterator[Gain]:
@@ -36,7 +33,9 @@ def _by_tier(fabric: Fabric, priced: SchedulePrice) -> Iterator[Gain]:
     for tier in dict.fromkeys(phase.tier for phase in priced.row.phases):
         for kind in kinds:
             try:
-                numbers = parameter_ranges(fabric, [f"{tier}.{kind}={FACTOR}x"])
+                # read as --range reads it, 2 times lower to 2 times higher: "leaf.alpha=2x" gives
+                # every latency of the tier
+                numbers = parameter_ranges(fabric, [f"{tier}.{kind}={NEXT_GENERATION}x"])
             except ColltoolError:
                 continue  # no number of the fabric, or 0
             values: dict[Place, float] = {}
@@ -56,7 +55,7 @@ def _by_tier(fabric: Fabric, priced: SchedulePrice) -> Iterator[Gain]:
 
 def _halved_launch(fabric: Fabric, priced: SchedulePrice) -> Gain:
     """Where the file states no launch, the library's is halved."""
-    launch_s = float(priced.row.overhead_s) / FACTOR
+    launch_s = float(priced.row.overhead_s) / NEXT_GENERATION
     setting = f"launch_overhead={launch_s * 1e6:.12g}us"
     quicker = with_values(fabric, {("launch_overhead",): launch_s})
     return Gain("launch_overhead", "", (setting,), priced.seconds_on(quicker))

@@ -19,7 +19,7 @@ WRITE_ONE = (
 )
 # A string or a number of JSON text, to find where one stands.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN|-?\d[\d.eE+-]*')
-# Digits of an integer: a float holds 308.
+# Digits of an integer, so that it can always be turned into a float: these hold 308.
 _MOST_DIGITS = 300
 
 
@@ -91,8 +91,8 @@ def _number_error(text: str, name: str) -> ColltoolError:
         try:
             read(token)
         except _NotComparable:
-            number = token if len(token) <= 40 else "a number that"
-            return _error(text, name, match.start(), f"{number} is too large to compare")
+            shown = token if len(token) <= 40 else "a number that"
+            return _error(text, name, match.start(), f"{shown} is too large to compare")
         except ValueError:
             continue
     return ColltoolError("holds a number that cannot be compared", where=name, fix=WRITE_ONE)

@@ -8,6 +8,7 @@ each reaches.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from colltool.analysis.fitted import node_noun
@@ -28,7 +29,8 @@ SIZE_OPTIONS = "-b 1K -e 16G --factor 4"
 HEADLINE_SIZES = (128 * 2.0**20, 2.0**30)
 """The sizes of the short table, as :data:`HEADLINE_OPTIONS` asks for them."""
 HEADLINE_OPTIONS = "-M 128M,1G"
-_RANKS_OF_NODE = 8  # of a machine of one tier, which has no nodes
+# Ranks for which one "node" of :data:`NODES` stands on a machine without nodes.
+_RANKS_OF_NODE = 8
 
 
 class MachineGroup(NamedTuple):
@@ -98,35 +100,35 @@ def machine_groups(fabric: Fabric) -> list[MachineGroup]:
     """The groups that a shipped machine is shown on: 1, 2, 8, 32 and 128 nodes, as far as it has
     them or can be given them. A machine of one tier is shown on so many ranks instead, and on all.
     """
-    tiers = fabric.tiers
-    of_node = tiers[0].endpoints if len(tiers) > 1 and not fabric.domains else _RANKS_OF_NODE
-    found: dict[int, MachineGroup] = {}
+    ranks_per_node = fabric.tiers[0].endpoints if _has_nodes(fabric) else _RANKS_OF_NODE
+    by_ranks: dict[int, MachineGroup] = {}
     for nodes in NODES:
-        group = _grown(fabric, nodes, of_node)
+        group = _group_of_nodes(fabric, nodes, ranks_per_node)
         if group is not None:
-            found.setdefault(group.ranks, group)
-    if len(tiers) == 1 or fabric.domains:
+            by_ranks.setdefault(group.ranks, group)
+    if not _has_nodes(fabric):
         # a pod or a box is bought as a whole
-        found.setdefault(fabric.ranks, MachineGroup(fabric, fabric.name, fabric.ranks, nodes=0))
-    return list(found.values())
+        by_ranks.setdefault(fabric.ranks, MachineGroup(fabric, fabric.name, fabric.ranks, nodes=0))
+    return list(by_ranks.values())
 
 
-def _grown(fabric: Fabric, nodes: int, of_node: int) -> MachineGroup | None:
+def _has_nodes(fabric: Fabric) -> bool:
+    """Whether the innermost domains are equal nodes, of a machine of several tiers."""
+    return len(fabric.tiers) > 1 and not fabric.domains
+
+
+def _group_of_nodes(fabric: Fabric, nodes: int, ranks_per_node: int) -> MachineGroup | None:
     """A group of so many nodes, on the machine as it ships or grown to hold them. Where it cannot
-    grow, the group has all its ranks; a group of one node is left out (None)."""
+    grow, the group has all its ranks; a group of a single rank is left out (None)."""
     typed = fabric.name
-    wanted = nodes * of_node
-    if wanted > fabric.ranks and len(fabric.tiers) == 2 and not fabric.domains:
-        try:
-            fabric = load_fabric(f"{typed}:nodes={nodes}")
-            typed += f":nodes={nodes}"
-        except ColltoolError:
-            # its switches have no ports for so many
-            pass
+    wanted = nodes * ranks_per_node
+    if wanted > fabric.ranks and _has_nodes(fabric) and len(fabric.tiers) == 2:
+        grown = f"{typed}:nodes={nodes}"
+        # an error: its switches have no ports for so many
+        with suppress(ColltoolError):
+            fabric, typed = load_fabric(grown), grown
     ranks = count_within(fabric, wanted, stride=1)
     if ranks is None:
         return None
-    filled = 0
-    if len(fabric.tiers) > 1 and not fabric.domains and ranks % of_node == 0:
-        filled = ranks // of_node
-    return MachineGroup(fabric, typed, ranks, filled)
+    fills_nodes = _has_nodes(fabric) and ranks % ranks_per_node == 0
+    return MachineGroup(fabric, typed, ranks, nodes=ranks // ranks_per_node if fills_nodes else 0)

@@ -23,21 +23,33 @@ SAME = 0.02
 # Borders between outcomes of two rank counts within this factor count as one size.
 NEAR = 1.25
 
+# How a column does against the first. ``unlike``: two times that cannot be compared. ``first``,
+# ``other`` and ``neither`` say which of the two can run the collective, where not both can.
 Outcome = Literal["same", "slower", "faster", "unlike", "first", "other", "neither"]
-# Who wins at a point: ``winner``, faster than all others by more than the error; ``behind``, some
-# are surely slower, but not all others; ``close``, none surely is; ``same``, no measurable
-# difference; ``unlike``, times that cannot be compared; ``alone``, one column can run it; ``none``,
-# none can. Several points together are ``mixed`` where some have a winner.
-Call = Literal["winner", "behind", "close", "mixed", "same", "unlike", "alone", "none"]
-Reason = Literal["tier", "level", "share", "unpaid", "small"]
+# Who wins at a point, or at several points together.
+VerdictKind = Literal[
+    "winner",  # one is faster than all others by more than the error
+    "behind",  # some are surely slower than the fastest, but not all
+    "close",  # none is surely slower
+    "mixed",  # of several points: some have a winner, and not all the same
+    "same",  # no measurable difference
+    "unlike",  # times that cannot be compared
+    "alone",  # one column can run it
+    "none",  # no column can
+]
+# Why a value makes no difference.
+Reason = Literal[
+    "tier",  # no two ranks meet on the tier
+    "level",  # one domain of the level ``below`` holds all ``endpoints``
+    "share",  # too few messages cross it at once
+    "unpaid",  # the fastest ``algorithm`` does not pay it
+    "small",  # it moves the time by at most ``most``
+]
 
 
 class SameReason(NamedTuple):
     """Why a value makes no difference."""
 
-    # ``tier``: no two ranks meet on it; ``level``: one domain of the level ``below`` holds all
-    # ``endpoints``; ``share``: too few messages cross it at once; ``unpaid``: the fastest
-    # ``algorithm`` does not pay it; ``small``: it moves the time by at most ``most``
     reason: Reason
     key: str = ""  # empty between different fabrics
     tier: str = ""
@@ -51,11 +63,11 @@ class SameReason(NamedTuple):
 class OutcomeRange(NamedTuple):
     """A size range with one outcome."""
 
-    outcome: Outcome  # ``unlike``: only one of the two states a launch overhead
+    outcome: Outcome
     from_bytes: float
     to_bytes: float
     ratio: float  # the one farthest from 1
-    # how far the ratio may be off, if that is more than its distance from 1
+    # the error of the ratio, a share, if that is more than its distance from 1
     within: float | None = None
     why: tuple[SameReason, ...] = ()  # reasons for ``same``
 
@@ -68,13 +80,12 @@ class LineOutcome(NamedTuple):
     within_error: bool = False
 
 
-class PointCall(NamedTuple):
-    """Who wins at a point, and which column that names. ``slower`` lists the columns that are
-    surely slower, where not all others are."""
+class PointVerdict(NamedTuple):
+    """Who wins at a point."""
 
-    call: Call
-    column: int | None
-    slower: tuple[int, ...] = ()
+    kind: VerdictKind
+    column: int | None  # that wins, or runs alone
+    slower: tuple[int, ...] = ()  # of ``behind``: the columns that are surely slower
 
 
 class CompareLine(NamedTuple):
@@ -85,42 +96,57 @@ class CompareLine(NamedTuple):
     bytes: float
     cells: tuple[Cell, ...]
     missing: tuple[float, ...]  # launch seconds that a column does not state but others do
-    # of ln of each column's time over the first's, without what is the same for both; 0 where
-    # nothing is known of it
+    # standard deviations of ln(a column's time / the first's), without what is the same for both;
+    # 0 where nothing is known of it
     sigmas: tuple[float, ...]
-    rival_sigmas: tuple[float, ...] = ()  # likewise over the fastest column's
+    rival_sigmas: tuple[float, ...] = ()  # likewise over the fastest column's time
 
     def ratio(self, column: int) -> float | None:
         """A column's time over the first's. None if one is missing or they contain different terms
         that matter."""
         return self._ratio(0, column)
 
-    def _ratio(self, base: int, column: int) -> float | None:
-        first, other = self.cells[base].total_s, self.cells[column].total_s
-        if first is None or other is None:
-            return None
-        if launch_matters((first, other), (self.missing[base], self.missing[column])):
-            return None
-        if software_time_matters(self.cells[base], self.cells[column]):
-            return None
-        return other / first
-
     def rival_ratio(self, column: int) -> float | None:
         """A column's time over the fastest's, 1 and more; None as for :meth:`ratio`."""
         fastest = self.fastest()
         return None if fastest is None else self._ratio(fastest, column)
 
+    def _ratio(self, base: int, column: int) -> float | None:
+        base_s, column_s = self.cells[base].total_s, self.cells[column].total_s
+        if base_s is None or column_s is None:
+            return None
+        if launch_matters((base_s, column_s), (self.missing[base], self.missing[column])):
+            return None
+        if software_time_matters(self.cells[base], self.cells[column]):
+            return None
+        return column_s / base_s
+
+    def ratio_error(self, column: int) -> float:
+        """How far nine of ten measured ratios are from ours at most, as a share."""
+        return _error_of(self.sigmas[column])
+
     def rival_error(self, column: int) -> float:
         """Error of the ratio to the fastest column, as :meth:`ratio_error`."""
         return _error_of(self.rival_sigmas[column])
 
+    def ratio_interval(self, column: int) -> tuple[float, float] | None:
+        """Where nine of ten measured ratios lie. None without a ratio, or where nothing is known of
+        its error."""
+        if column == 0:
+            return None
+        return self._interval(column, self.ratio(column), self.ratio_error(column))
+
     def rival_interval(self, column: int) -> tuple[float, float] | None:
         """Interval of the ratio to the fastest column, as :meth:`ratio_interval`."""
-        ratio = self.rival_ratio(column)
+        return self._interval(column, self.rival_ratio(column), self.rival_error(column))
+
+    def _interval(
+        self, column: int, ratio: float | None, error: float
+    ) -> tuple[float, float] | None:
+        """A ratio of 2 with an error of 0.25 lies between 1.6 and 2.5."""
         if ratio is None or self.cells[column].interval is None:
             return None
-        factor = 1 + self.rival_error(column)
-        return ratio / factor, ratio * factor
+        return ratio / (1 + error), ratio * (1 + error)
 
     def surely_slower(self, column: int) -> bool:
         """Whether a column is slower than the fastest by more than the error of their ratio, and
@@ -128,48 +154,37 @@ class CompareLine(NamedTuple):
         ratio = self.rival_ratio(column)
         return ratio is not None and ratio > max(1 + SAME, 1 + self.rival_error(column))
 
-    def call(self) -> PointCall:
-        """Who wins here, and which column that is."""
+    def verdict(self) -> PointVerdict:
+        """Who wins here."""
         fastest = self.fastest()
         if fastest is None:
-            return PointCall("none", None)
+            return PointVerdict("none", None)
         rivals = [
-            at for at, cell in enumerate(self.cells) if at != fastest and cell.total_s is not None
+            column
+            for column, cell in enumerate(self.cells)
+            if column != fastest and cell.total_s is not None
         ]
         if not rivals:
-            return PointCall("alone", fastest)
+            return PointVerdict("alone", fastest)
         ratios = []
         for rival in rivals:
             ratio = self.rival_ratio(rival)
             if ratio is None:
-                return PointCall("unlike", None)
+                return PointVerdict("unlike", None)
             ratios.append(ratio)
         if max(ratios) <= 1 + SAME:
-            return PointCall("same", None)
+            return PointVerdict("same", None)
         slower = tuple(filter(self.surely_slower, rivals))
         if len(slower) == len(rivals):
-            return PointCall("winner", fastest)
+            return PointVerdict("winner", fastest)
         if slower:
-            return PointCall("behind", None, slower)
-        return PointCall("close", None)
+            return PointVerdict("behind", None, slower)
+        return PointVerdict("close", None)
 
     def winner(self) -> int | None:
         """The column that wins here; None where nobody surely does."""
-        here = self.call()
-        return here.column if here.call == "winner" else None
-
-    def ratio_interval(self, column: int) -> tuple[float, float] | None:
-        """Where nine of ten measured ratios lie. None without a ratio, or where nothing is known of
-        its error."""
-        ratio = self.ratio(column)
-        if ratio is None or self.cells[column].interval is None or column == 0:
-            return None
-        factor = 1 + self.ratio_error(column)
-        return ratio / factor, ratio * factor
-
-    def ratio_error(self, column: int) -> float:
-        """How far nine of ten measured ratios are from ours at most, as a share."""
-        return _error_of(self.sigmas[column])
+        here = self.verdict()
+        return here.column if here.kind == "winner" else None
 
     def outcome(self, column: int) -> LineOutcome:
         """How a column does against the first; where not both have a price, which can run it."""
@@ -189,7 +204,9 @@ class CompareLine(NamedTuple):
     def fastest(self) -> int | None:
         """The column with the least seconds, the first of equals. None without any price."""
         seconds = {
-            at: cell.total_s for at, cell in enumerate(self.cells) if cell.total_s is not None
+            column: cell.total_s
+            for column, cell in enumerate(self.cells)
+            if cell.total_s is not None
         }
         return min(seconds, key=seconds.__getitem__, default=None)
 
@@ -203,6 +220,7 @@ class CompareLine(NamedTuple):
 
 
 def _error_of(sigma: float) -> float:
+    """What nine of ten ratios are within, a share: ``kappa`` standard deviations of their logarithm."""
     return exp(sigma_table()["kappa"] * sigma) - 1
 
 
@@ -229,34 +247,34 @@ class OnePortWinner(NamedTuple):
 def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, ...]:
     """Sizes with one outcome, from lines in order of size; what is no larger than the ratio's own
     error is ``within`` it."""
-    runs = []
-    for (outcome, within_error), alike in groupby(lines, key=lambda line: line.outcome(column)):
-        run = list(alike)
+    ranges = []
+    for (outcome, within_error), group in groupby(lines, key=lambda line: line.outcome(column)):
+        alike = list(group)
         ratios = []
-        for line in run:
+        for line in alike:
             ratio = line.ratio(column)
             if ratio is not None:
                 ratios.append(ratio)
-        runs.append(
+        ranges.append(
             OutcomeRange(
                 outcome,
-                run[0].bytes,
-                run[-1].bytes,
-                _farthest(ratios or [1.0]),
-                max(line.ratio_error(column) for line in run) if within_error else None,
+                from_bytes=alike[0].bytes,
+                to_bytes=alike[-1].bytes,
+                ratio=_farthest(ratios or [1.0]),
+                within=max(line.ratio_error(column) for line in alike) if within_error else None,
             )
         )
-    return tuple(runs)
+    return tuple(ranges)
 
 
 def same_ranges(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) -> bool:
     """Whether two lists of ranges have the same outcomes, at nearly the same sizes."""
     if len(some) != len(others):
         return False
-    for run, other in zip(some, others, strict=True):
-        if (run.outcome, run.within is None) != (other.outcome, other.within is None):
+    for one, other in zip(some, others, strict=True):
+        if (one.outcome, one.within is None) != (other.outcome, other.within is None):
             return False
-        ends = run.to_bytes, other.to_bytes
+        ends = one.to_bytes, other.to_bytes
         if max(ends) > NEAR * min(ends):
             return False
     return True
@@ -266,10 +284,10 @@ def joined_range(same: Sequence[OutcomeRange]) -> OutcomeRange:
     """Ranges of one outcome as one: the widest sizes, the farthest ratio."""
     return OutcomeRange(
         same[0].outcome,
-        min(run.from_bytes for run in same),
-        max(run.to_bytes for run in same),
-        _farthest([run.ratio for run in same]),
-        max((run.within for run in same if run.within is not None), default=None),
+        from_bytes=min(one.from_bytes for one in same),
+        to_bytes=max(one.to_bytes for one in same),
+        ratio=_farthest([one.ratio for one in same]),
+        within=max((one.within for one in same if one.within is not None), default=None),
     )
 
 
@@ -284,12 +302,20 @@ def changed_winners(
     """Rows whose fastest column is another one with one port, and more than :data:`SAME` faster
     there than the fastest with all ports."""
     for line, one_port_line in zip(all_ports, one_port, strict=True):
-        before, now = line.fastest(), one_port_line.fastest()
-        if before is None or now is None or before == now:
+        fastest, fastest_by_one = line.fastest(), one_port_line.fastest()
+        if fastest is None or fastest_by_one is None or fastest == fastest_by_one:
             continue
-        before_s, now_s = one_port_line.cells[before].total_s, one_port_line.cells[now].total_s
-        if before_s is None or now_s is None or before_s > now_s * (1 + SAME):
-            yield OnePortWinner(line.primitive, line.ranks, line.bytes, names[now], names[before])
+        # both with one port
+        usual_s = one_port_line.cells[fastest].total_s
+        least_s = one_port_line.cells[fastest_by_one].total_s
+        if usual_s is None or least_s is None or usual_s > least_s * (1 + SAME):
+            yield OnePortWinner(
+                line.primitive,
+                line.ranks,
+                line.bytes,
+                column=names[fastest_by_one],
+                instead_of=names[fastest],
+            )
 
 
 def launch_matters(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:

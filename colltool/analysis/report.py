@@ -14,14 +14,14 @@ from colltool.fabric.provenance import Provenance
 Found = TypeVar("Found", bound=Result)
 
 
-class ReportEntry(NamedTuple):
-    """One result."""
+class Exhibit(NamedTuple):
+    """One result, as the page shows it."""
 
     title: str
     result: Result
-    # that reproduce it: one per fabric if necessary, none for Python-only results
+    # the commands that reproduce it: one per fabric if necessary, none for Python-only results
     commands: tuple[str, ...]
-    # which of its pictures to show; empty for the default, None for its tables alone
+    # the picture to show: empty for the default one, None for no picture, only tables
     view: str | None = ""
 
 
@@ -30,7 +30,7 @@ class ReportSection(NamedTuple):
 
     key: str
     title: str
-    exhibits: tuple[ReportEntry, ...]
+    exhibits: tuple[Exhibit, ...]
 
 
 @result
@@ -40,7 +40,7 @@ class Assumptions(Result):
     ``library``: the one requested instead of the file's own, or empty.
     """
 
-    subject: ClassVar[str] = "report"
+    subject: ClassVar[str] = "report"  # rendered as a part of it
     fabric: Fabric
     stated: tuple[Provenance, ...]
     library: str
@@ -48,12 +48,11 @@ class Assumptions(Result):
 
 
 class FabricPrices(NamedTuple):
-    """What a fabric of the page is bought at: each of its GPUs, and the parts of its network; None:
-    not known."""
+    """What a fabric of the page is bought at, in its currency; None where it is not known."""
 
     currency: str
-    gpu: float | None = None
-    parts: Prices | None = None
+    gpu: float | None = None  # of one GPU
+    parts: Prices | None = None  # of the network
 
 
 @result
@@ -63,10 +62,11 @@ class Report(Result):
     subject: ClassVar[str] = "report"
     fabrics: tuple[Fabric, ...]
     titles: tuple[str, ...]
-    ranks: int  # of the reference point
-    bytes: float  # of the reference point
+    # of the reference point, at which the page compares fabrics and algorithms
+    ranks: int
+    bytes: float
     sections: tuple[ReportSection, ...]
-    # of each fabric, None where neither the user nor its file gives any; empty where all are so
+    # one a fabric, None where neither the user nor its file gives any; empty where none has any
     prices: tuple[FabricPrices | None, ...] = ()
 
     def results_of(self, kind: type[Found]) -> list[Found]:
@@ -79,7 +79,7 @@ class Report(Result):
         return found
 
     def result_of(self, kind: type[Found]) -> Found | None:
-        """The first of them; None without any."""
+        """The first result of a type; None without any."""
         return next(iter(self.results_of(kind)), None)
 
     @property

@@ -36,7 +36,8 @@ class WhatIf(NamedTuple):
     size: float
 
     def rows(self, values: Mapping[Place, Any], count: int = 1) -> list[AlgorithmEstimate]:
-        """The schedules that may win with these values, ``count`` each, in place of the file's."""
+        """The schedules that may win with these values in place of the file's, priced ``count``
+        times each: every value is one number, or an array of so many."""
         return leading_rows(
             with_values(self.fabric, values),
             self.group,
@@ -58,15 +59,18 @@ class WhatIf(NamedTuple):
         return self.rows(varied, count)
 
     def only(self, names: Sequence[str]) -> WhatIf:
+        """The same question about the algorithms of these names alone."""
         return self._replace(request=self.request._replace(only=tuple(names)))
 
 
 def affordable(samples: int, numbers: int) -> int:
     """The number of samples to draw: numbers times samples stay within :data:`MOST_DRAWN`, and
     beyond :data:`MOST_EXAMINED` numbers pricing takes seconds at most."""
-    draws_each = max(1, numbers)
-    slower = max(1.0, numbers / MOST_EXAMINED)
-    most = int(MOST_DRAWN / (draws_each * slower))
+    # at most 100,000 samples of 100 numbers; of 200 numbers 25,000, as each sample holds twice as
+    # many and is priced twice as slowly
+    drawn_per_sample = max(1, numbers)
+    slowdown = max(1.0, numbers / MOST_EXAMINED)
+    most = int(MOST_DRAWN / (drawn_per_sample * slowdown))
     return max(1, min(samples, most))
 
 
@@ -100,22 +104,18 @@ def totals_of(
     """
     check_by_class(question.fabric, question.group)
     listed = {nominal.title: nominal}
-    # seconds by title, for each block of draws
-    seconds: list[dict[str, Floats]] = []
+    blocks_s: list[dict[str, Floats]] = []
     for block in _blocks(drawn):
         rows = question.rows(block.values, block.length)
         listed |= {row.title: row for row in rows}
-        seconds.append(seconds_by_title(rows, block.length))
-    for block, known in zip(_blocks(drawn), seconds, strict=True):
-        missing = [row.spec for title, row in listed.items() if title not in known]
+        blocks_s.append(seconds_by_title(rows, block.length))
+    for block, by_title in zip(_blocks(drawn), blocks_s, strict=True):
+        missing = [row.spec for title, row in listed.items() if title not in by_title]
         if missing:
             rows = question.only(missing).rows(block.values, block.length)
-            known |= seconds_by_title(rows, block.length)
-    totals = []
-    for title in listed:
-        parts = [known[title] for known in seconds]
-        totals.append(np.concatenate(parts))
-    return listed, np.stack(totals)
+            by_title.update(seconds_by_title(rows, block.length))
+    totals_s = [np.concatenate([by_title[title] for by_title in blocks_s]) for title in listed]
+    return listed, np.stack(totals_s)
 
 
 def seconds_by_title(rows: Sequence[AlgorithmEstimate], count: int) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-"""Who wins a comparison: the call at each point, and the verdict on each question by size.
+"""Who wins a comparison: the verdict on each question by size, from the verdicts at its points.
 
 A question is a collective and a rank count. At one size a column wins only if it is faster than
 every other by more than their ratio's own error; a :class:`QuestionVerdict` then says at which
@@ -13,17 +13,17 @@ from itertools import groupby
 from math import sqrt
 from typing import NamedTuple
 
-from colltool.analysis.outcomes import NEAR, Call, CompareLine, PointCall
+from colltool.analysis.outcomes import NEAR, CompareLine, PointVerdict, VerdictKind
 from colltool.base.primitives import Primitive
 
 # Size classes that one verdict names: more is a list that nobody repeats.
 MOST_CLASSES = 2
-# A winner in a band of sizes narrower than this factor is no class: the border of its error, or of
-# a library's pick.
+# A winner in a band of sizes narrower than this factor is no class: it may only be the border of
+# its error, or of a library's pick.
 NARROW = 4.0
 
 # What a size class can be claimed to be; of all other sizes nobody wins.
-_CLAIMED: tuple[Call, ...] = ("winner", "behind", "alone", "unlike")
+_CLAIMED: tuple[VerdictKind, ...] = ("winner", "behind", "alone", "unlike")
 
 
 class RivalRatio(NamedTuple):
@@ -58,9 +58,9 @@ def _end(
 
 
 class SizeBand(NamedTuple):
-    """Sizes with one call."""
+    """Sizes with one verdict."""
 
-    call: Call
+    kind: VerdictKind
     winner: str  # empty where nobody wins
     from_bytes: float
     to_bytes: float
@@ -85,20 +85,20 @@ class QuestionVerdict(NamedTuple):
         """The column that wins at every size; None without."""
         if self.rest is None and len({claim.winner for claim in self.claims}) == 1:
             [claim, *_] = self.claims
-            return claim.winner if claim.call == "winner" else None
+            return claim.winner if claim.kind == "winner" else None
         return None
 
 
 def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVerdict:
     """The verdict on one question, from its lines in order of size."""
-    calls = [line.call() for line in lines]
-    claimed: list[range] = []
+    candidates: list[range] = []
     narrow = min(NARROW, sqrt(lines[-1].bytes / lines[0].bytes))
-    for call, run in _runs(calls):
+    for verdict, run in _runs([line.verdict() for line in lines]):
         lasts = lines[run[-1]].bytes >= narrow * lines[run[0]].bytes
-        if call.call in _CLAIMED and lasts:
-            claimed.append(run)
-    claimed = sorted(sorted(claimed, key=len, reverse=True)[:MOST_CLASSES], key=lambda run: run[0])
+        if verdict.kind in _CLAIMED and lasts:
+            candidates.append(run)
+    longest = sorted(candidates, key=len, reverse=True)[:MOST_CLASSES]
+    claimed = sorted(longest, key=lambda run: run[0])
     claims = []
     inside: set[int] = set()
     for run in claimed:
@@ -109,18 +109,20 @@ def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVe
         lines[0].primitive,
         (lines[0].ranks,),
         tuple(claims),
-        _class_of(lines, names, left) if left else None,
-        tuple(name for name, cell in zip(names, lines[0].cells, strict=True) if not cell.total_s),
-        len({line.bytes for line in lines}) > 1,
+        rest=_class_of(lines, names, left) if left else None,
+        idle=tuple(
+            name for name, cell in zip(names, lines[0].cells, strict=True) if not cell.total_s
+        ),
+        several_sizes=len({line.bytes for line in lines}) > 1,
     )
 
 
-def _runs(calls: Sequence[PointCall]) -> Iterator[tuple[PointCall, range]]:
-    """Neighbouring points with one call."""
+def _runs(verdicts: Sequence[PointVerdict]) -> Iterator[tuple[PointVerdict, range]]:
+    """Neighbouring points with one verdict."""
     start = 0
-    for call, same in groupby(calls):
+    for verdict, same in groupby(verdicts):
         end = start + len(list(same))
-        yield call, range(start, end)
+        yield verdict, range(start, end)
         start = end
 
 
@@ -128,26 +130,28 @@ def _class_of(
     lines: Sequence[CompareLine], names: Sequence[str], points: Sequence[int]
 ) -> SizeBand:
     """Some of the points as one class: a winner only where it wins at all of them."""
-    call, column, _ = _common_call({lines[point].call() for point in points})
+    common = _common({lines[point].verdict() for point in points})
     return SizeBand(
-        call=call,
-        winner="" if column is None else names[column],
+        kind=common.kind,
+        winner="" if common.column is None else names[common.column],
         from_bytes=lines[points[0]].bytes,
         to_bytes=lines[points[-1]].bytes,
         first=points[0] == 0,
         last=points[-1] == len(lines) - 1,
         unbroken=len(points) == points[-1] - points[0] + 1,
-        rivals=tuple(_rivals([lines[point] for point in points], names, column)),
+        rivals=tuple(_rivals([lines[point] for point in points], names, common.column)),
     )
 
 
-def _common_call(calls: set[PointCall]) -> PointCall:
-    if len(calls) == 1:
-        return next(iter(calls))
-    kinds = {call.call for call in calls}
+def _common(verdicts: set[PointVerdict]) -> PointVerdict:
+    """What holds at all of some points."""
+    if len(verdicts) == 1:
+        [verdict] = verdicts
+        return verdict
+    kinds = {verdict.kind for verdict in verdicts}
     if "unlike" in kinds:
-        return PointCall("unlike", None)
-    return PointCall("close" if kinds <= {"close", "same"} else "mixed", None)
+        return PointVerdict("unlike", None)
+    return PointVerdict("close" if kinds <= {"close", "same"} else "mixed", None)
 
 
 def _rivals(
@@ -185,10 +189,10 @@ def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
         return False
     if len(first.claims) != len(other.claims) or (first.rest is None) != (other.rest is None):
         return False
-    if first.rest and other.rest and first.rest.call != other.rest.call:
+    if first.rest and other.rest and first.rest.kind != other.rest.kind:
         return False
     for claim, same in zip(first.claims, other.claims, strict=True):
-        if _kind(claim) != _kind(same):
+        if _claimed(claim) != _claimed(same):
             return False
         starts = claim.from_bytes, same.from_bytes
         ends = claim.to_bytes, same.to_bytes
@@ -199,9 +203,10 @@ def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
     return True
 
 
-def _kind(claim: SizeBand) -> tuple[object, ...]:
+def _claimed(claim: SizeBand) -> tuple[object, ...]:
+    """What a claim says, without its sizes."""
     slower = tuple(rival.column for rival in claim.rivals if rival.slower)
-    return claim.call, claim.winner, claim.first, claim.last, slower
+    return claim.kind, claim.winner, claim.first, claim.last, slower
 
 
 def _joined(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:

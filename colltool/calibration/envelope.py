@@ -1,10 +1,13 @@
 """The lower envelope of lines that is nearest to measured times, in relative error.
 
-A point takes the least, over components (protocols, and the switch) and algorithms, of ``offset +
-x·θ`` with the parameters θ of :mod:`colltool.calibration.least_squares` and ``x = (1, n_α, n_β·M,
-own share·M)``. Points are assigned to components and algorithms, and lines refitted, in turn: a few
-rounds from many starts, then more rounds from the best of these.
+A component is a protocol, or reduction inside the network's switches, which has parameters θ of its
+own. A point takes the least, over components and algorithms, of ``offset + x·θ``, with the θ of
+:mod:`colltool.calibration.least_squares` and ``x = (1, n_α, n_β·M, own share·M)``. Points are
+assigned to components and algorithms, and lines refitted, in turn: a few rounds from many starts,
+then more rounds from the best of these (:func:`fit_envelope`).
 """
+
+from __future__ import annotations
 
 from itertools import combinations
 from typing import NamedTuple
@@ -12,7 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltool.calibration.least_squares import ALPHA, PER_BYTE, Array, Prior, robust_fit
+from colltool.calibration.least_squares import (
+    ALPHA,
+    LAUNCH,
+    PARAMETERS,
+    PER_BYTE,
+    Array,
+    Prior,
+    robust_fit,
+)
 
 Labels = NDArray[np.intp]
 # Borders between components to start from: at most so many sizes, evenly spread.
@@ -27,8 +38,8 @@ _CLIPPED = 0.5
 UNLIKELY = 0.03
 # Points that determine a line.
 _AT_LEAST = 2
-# Seconds of launch overhead of a component without points: it explains none.
-_NEVER = 1e6
+# Launch overhead of a component without points: it explains none.
+_NEVER_S = 1e6
 # Points refitted in one batch, over all starts: more would only take memory.
 _TOGETHER = 50_000
 
@@ -53,7 +64,7 @@ class Sample(NamedTuple):
     prior: Prior
     unlikely: NDArray[np.bool_] | None = None
 
-    def only(self, which: NDArray[np.bool_]) -> "Sample":
+    def only(self, which: NDArray[np.bool_]) -> Sample:
         """The sample of some of the points."""
         return self._replace(
             seconds=self.seconds[which],
@@ -65,8 +76,18 @@ class Sample(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A fit: ``theta`` (components, 4); the component, algorithm and fitted seconds of each point;
-    the loss. Or several fits, stacked along a leading axis of starts."""
+    """A fit: the parameters of each component, and where they put each point."""
+
+    theta: Array  # (components, 4)
+    component: Labels  # (points,)
+    algorithm: Labels  # (points,)
+    fitted: Array  # seconds, (points,)
+    loss: Array  # mean relative error and penalty, one number
+
+
+class _Envelopes(NamedTuple):
+    """The fits from several starts: the arrays of :class:`Envelope`, with an axis of starts before
+    their own."""
 
     theta: Array
     component: Labels
@@ -74,7 +95,7 @@ class Envelope(NamedTuple):
     fitted: Array
     loss: Array
 
-    def start(self, index: int) -> "Envelope":
+    def start(self, index: int) -> Envelope:
         """The fit from one of the starts."""
         return Envelope(*(part[index] for part in self))
 
@@ -84,7 +105,7 @@ def evaluate(theta: Array, sample: Sample) -> Envelope:
     return _evaluated(theta[None], sample).start(0)
 
 
-def _evaluated(theta: Array, sample: Sample) -> Envelope:
+def _evaluated(theta: Array, sample: Sample) -> _Envelopes:
     """The envelopes under several sets of parameters, (starts, components, 4)."""
     # every point takes the least of components x algorithms: of 2 x 3 the fifth is component 1
     # running algorithm 1, for 4 // 3 = 1 and 4 % 3 = 1
@@ -98,7 +119,7 @@ def _evaluated(theta: Array, sample: Sample) -> Envelope:
     loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)
     if sample.unlikely is not None:
         loss = loss + UNLIKELY * sample.unlikely[best % algorithms, np.arange(points)].mean(axis=1)
-    return Envelope(theta, best // algorithms, best % algorithms, fitted, loss)
+    return _Envelopes(theta, best // algorithms, best % algorithms, fitted, loss)
 
 
 def relative_errors(fit: Envelope, sample: Sample) -> Array:
@@ -108,10 +129,10 @@ def relative_errors(fit: Envelope, sample: Sample) -> Array:
 
 def fit_envelope(sample: Sample) -> Envelope:
     """The fit with the least loss from all starts."""
-    first = _refined(sample, *_starts(sample), _FEW_ROUNDS)
-    best = np.argsort(first.loss, kind="stable")[:_BEST_STARTS]
-    last = _refined(sample, first.component[best], first.algorithm[best], _ROUNDS)
-    return last.start(int(last.loss.argmin()))
+    rough = _refined(sample, *_starts(sample), _FEW_ROUNDS)
+    best = np.argsort(rough.loss, kind="stable")[:_BEST_STARTS]
+    refined = _refined(sample, rough.component[best], rough.algorithm[best], _ROUNDS)
+    return refined.start(int(refined.loss.argmin()))
 
 
 def _starts(sample: Sample) -> tuple[Labels, Labels]:
@@ -141,14 +162,14 @@ def _mixes(sample: Sample) -> set[tuple[int, ...]]:
     """Algorithms to start from, one for each component."""
     components, algorithms = sample.allowed.shape
     order = np.arange(algorithms)
-    found = {_first_allowed(sample.allowed, np.roll(order, shift)) for shift in range(algorithms)}
+    mixes = {_first_allowed(sample.allowed, np.roll(order, shift)) for shift in range(algorithms)}
     if algorithms > 1:
         # the algorithm of fewest steps below, the one of fewest bytes above
         low = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, ALPHA].mean(axis=1)))
         high = _first_allowed(sample.allowed, np.argsort(sample.x[:, :, PER_BYTE].sum(axis=1)))
         for split in range(1, components):
-            found.add((*low[:split], *high[split:]))
-    return found
+            mixes.add((*low[:split], *high[split:]))
+    return mixes
 
 
 def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> tuple[int, ...]:
@@ -156,40 +177,35 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> tuple[int, ...]
     return tuple(order[allowed[:, order].argmax(axis=1)].tolist())
 
 
-def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> Envelope:
+def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Envelopes:
     """Every start refitted and reassigned until it converges, in batches."""
     together = max(1, _TOGETHER // len(sample.seconds))
     parts = []
-    for first in range(0, len(component), together):
-        batch = slice(first, first + together)
+    for begin in range(0, len(component), together):
+        batch = slice(begin, begin + together)
         parts.append(_refined_together(sample, component[batch], algorithm[batch], rounds))
-    return Envelope(*map(np.concatenate, zip(*parts, strict=True)))
+    return _Envelopes(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _refined_together(
     sample: Sample, component: Labels, algorithm: Labels, rounds: int
-) -> Envelope:
-    """The best envelope seen from each start of a batch: refitting may cycle."""
+) -> _Envelopes:
+    """The best envelope seen from each start of a batch, as refitting may cycle; ``component`` and
+    ``algorithm`` are (starts, points)."""
     starts = len(component)
-    components = len(sample.allowed)
-    theta = np.zeros((starts, components, 4))
-    theta[:, :, 0] = _NEVER
-    never = np.full(starts, np.inf)
-    best = Envelope(theta, component.copy(), algorithm.copy(), np.zeros(component.shape), never)
-    # the starts that have not converged
+    theta = np.zeros((starts, len(sample.allowed), PARAMETERS))
+    theta[:, :, LAUNCH] = _NEVER_S
+    nothing_yet = np.full(starts, np.inf)
+    best = _Envelopes(
+        theta, component.copy(), algorithm.copy(), np.zeros(component.shape), nothing_yet
+    )
+    # The starts that have not converged: theta, component and algorithm hold these alone. Of starts
+    # 0 to 3, where the second has converged, 0, 2 and 3.
     active = np.arange(starts)
     for _ in range(rounds):
-        mine = component[:, None, :] == np.arange(components)[:, None]
-        enough = mine.sum(axis=-1) >= _AT_LEAST
-        # with one algorithm all starts have the same rows
-        same_rows = len(sample.x) == len(sample.offset) == 1
-        some = slice(1) if same_rows else slice(None)
-        rows = relative_rows(sample, algorithm[some], component[some])
-        theta = np.where(enough[:, :, None], robust_fit(*rows, mine, sample.prior), theta)
+        theta = _refitted_lines(sample, component, algorithm, theta)
         fits = _evaluated(theta, sample)
-        better = fits.loss < best.loss[active]
-        for kept, found in zip(best, fits, strict=True):
-            kept[active[better]] = found[better]
+        _keep_better(best, fits, active)
         changed = ((fits.component != component) | (fits.algorithm != algorithm)).any(axis=1)
         if not changed.any():
             break
@@ -200,14 +216,35 @@ def _refined_together(
     return best
 
 
+def _refitted_lines(
+    sample: Sample, component: Labels, algorithm: Labels, last_theta: Array
+) -> Array:
+    """θ fitted to the points of each component, (starts, components, 4). A component with too few
+    points keeps its last one."""
+    # (starts, components, points): of components 0 0 1 of three points, T T F and F F T
+    mine = component[:, None, :] == np.arange(last_theta.shape[1])[:, None]
+    enough = mine.sum(axis=-1) >= _AT_LEAST
+    # rows depend on the start through its algorithms and offsets: where there is one of each, the
+    # rows of one start are those of all
+    if len(sample.x) == len(sample.offset) == 1:
+        algorithm, component = algorithm[:1], component[:1]
+    x, y = relative_rows(sample, algorithm, component)
+    return np.where(enough[:, :, None], robust_fit(x, y, mine, sample.prior), last_theta)
+
+
+def _keep_better(best: _Envelopes, fits: _Envelopes, active: Labels) -> None:
+    """Overwrite the best fits, in their arrays, where those of the active starts lose less."""
+    better = fits.loss < best.loss[active]
+    for kept, found in zip(best, fits, strict=True):
+        kept[active[better]] = found[better]
+
+
 def refitted(fit: Envelope, sample: Sample) -> Envelope:
     """A fit to a sample of other costs, with every point in its component and algorithm."""
-    rows = relative_rows(sample, fit.algorithm, fit.component)
-    mine = fit.component == np.arange(len(fit.theta))[:, None]
-    theta = np.where(
-        (mine.sum(axis=1) > 1)[:, None], robust_fit(*rows, mine, sample.prior), fit.theta
+    theta = _refitted_lines(
+        sample, fit.component[None], fit.algorithm[None], last_theta=fit.theta[None]
     )
-    return evaluate(theta, sample)
+    return _evaluated(theta, sample).start(0)
 
 
 def relative_rows(sample: Sample, algorithm: Labels, component: Labels) -> tuple[Array, Array]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 # The columns of θ, and of x, whose entries count launches, steps, bytes and own bytes of a call.
-LAUNCH, ALPHA, PER_BYTE, PER_OWN_BYTE = range(4)
+PARAMETERS = 4
+LAUNCH, ALPHA, PER_BYTE, PER_OWN_BYTE = range(PARAMETERS)
 # Relative noise of a measurement, against which the priors are weighed.
 NOISE = 0.05
 # Residuals beyond this many spreads are weighed down in inverse proportion: near Huber's 1.345.
@@ -31,13 +32,13 @@ _LEAST_SPREAD = 0.003
 _PASSES = 3
 # The last two parameters are solved as (1/BW - 1/copy, 1/copy), both at least 0: (.., u, v) gives
 # (.., u + v, v).
-_MIXED = np.eye(4) + np.diag((0.0, 0.0, 1.0), 1)
+_MIXED = np.eye(PARAMETERS) + np.diag((0.0, 0.0, 1.0), 1)
 # A symmetric matrix is summed as its upper triangle, 00 01 02 03 11 12 13 22 23 33: the rows and
 # columns of these ten entries, and the place of each entry of the matrix among them.
-_UPPER = np.triu_indices(4)
+_UPPER = np.triu_indices(PARAMETERS)
 _PLACES = np.array([[0, 1, 2, 3], [1, 4, 5, 6], [2, 5, 7, 8], [3, 6, 8, 9]])
 # Every choice of parameters that are not 0.
-_ACTIVE_SETS = np.array(list(product((0.0, 1.0), repeat=4)))
+_ACTIVE_SETS = np.array(list(product((0.0, 1.0), repeat=PARAMETERS)))
 # One rank count cannot tell a local copy from 1/BW: prefer 1/BW.
 _RIDGE = np.array([1e-10, 1e-10, 1e-10, 1e-5])
 
@@ -64,7 +65,7 @@ def robust_fit(x: Array, y: Array, member: NDArray[np.bool_], prior: Prior) -> A
         member: which rows each set has, (..., sets, rows), at least two.
     """
     weight = member.astype(float)
-    theta = np.zeros((*member.shape[:-1], 4))
+    theta = np.zeros((*member.shape[:-1], PARAMETERS))
     mixed = x @ _MIXED
     products = _products(mixed, y)
     scale = _largest(np.abs(mixed), member)
@@ -145,7 +146,7 @@ def _non_negative(gram: Array, right: Array) -> Array:
         active = _ACTIVE_SETS[:, :, None]
         # rows and columns of a parameter outside the active set are those of "it is 0"
         kept = gram[negative][:, None] * active * _ACTIVE_SETS[:, None, :]
-        left_out = np.eye(4) * (1 - active)
+        left_out = np.eye(PARAMETERS) * (1 - active)
         parts = _solved_each(kept + left_out, targets * _ACTIVE_SETS)
         feasible = (parts >= 0).all(axis=-1)
         # at a stationary point the objective is -r'θ/2

@@ -16,7 +16,7 @@ from colltool.base.primitives import SHORT, Primitive
 from colltool.commands.report_page import Page, common_counts, typed_of
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.analysis.report import Exhibit, ReportSection
     from colltool.fabric.model import Fabric
     from colltool.training.job import Job
 
@@ -41,7 +41,7 @@ MAX_LINES = 6
 
 def network_section(page: Page) -> ReportSection:
     """What each fabric is."""
-    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.analysis.report import Exhibit, ReportSection
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
@@ -52,7 +52,7 @@ def network_section(page: Page) -> ReportSection:
             name = f"{name}-{number}"
         lines = column.line("fabric show") + column.line("fabric draw", output=f"{name}.svg")
         shown = FabricShown(column.file, fabric_facts(column.file))
-        entries.append(ReportEntry(column.title, shown, lines))
+        entries.append(Exhibit(column.title, shown, lines))
     return ReportSection("network", "The network", tuple(entries))
 
 
@@ -72,9 +72,9 @@ def collective_section(page: Page, primitive: Primitive) -> ReportSection:
     return ReportSection(SHORT[primitive], primitive.label.capitalize(), tuple(entries))
 
 
-def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
+def _grid_entries(page: Page, primitive: Primitive) -> list[Exhibit]:
     """Bus bandwidth, and the fastest schedule, over sizes and ranks."""
-    from colltool.analysis.report import ReportEntry
+    from colltool.analysis.report import Exhibit
 
     short = SHORT[primitive]
     fabric = page.first.fabric
@@ -89,13 +89,13 @@ def _grid_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
         "cols": "ranks",
     }
     return [
-        ReportEntry(
+        Exhibit(
             "Bus bandwidth by size and ranks",
             swept.pivoted("busbw", "bytes", "ranks"),
             page.line("sweep", short, **grid, pivot="busbw"),
             "busbw",
         ),
-        ReportEntry(
+        Exhibit(
             "The fastest schedule by size and ranks",
             swept.pivoted("algorithm", "bytes", "ranks"),
             page.line("sweep", short, **grid, pivot="algorithm"),
@@ -114,9 +114,9 @@ def _group_options(page: Page) -> dict[str, Any]:
     return {"ranks": page.reference_ranks, "shape": page.shape and shape_text(page.shape)}
 
 
-def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
+def _close_entries(page: Page, primitive: Primitive) -> list[Exhibit]:
     """The crossovers, and the breakdown of the winner, of the detailed group."""
-    from colltool.analysis.report import ReportEntry
+    from colltool.analysis.report import Exhibit
 
     short = SHORT[primitive]
     fabric = page.first.fabric
@@ -124,13 +124,13 @@ def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
     who = _group_arguments(page)
     typed = _group_options(page)
     return [
-        ReportEntry(
+        Exhibit(
             f"Where the winner changes, {page.reference_ranks} ranks",
             colltool.crossover(fabric, primitive, **who),
             page.line("crossover", short, **typed),
             view=None,
         ),
-        ReportEntry(
+        Exhibit(
             f"Where the time goes, {page.reference_ranks} ranks, {size}",
             colltool.breakdown(fabric, primitive, size=page.size, **who),
             page.line("breakdown", short, **typed, size=size),
@@ -139,8 +139,8 @@ def _close_entries(page: Page, primitive: Primitive) -> list[ReportEntry]:
     ]
 
 
-def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
-    from colltool.analysis.report import ReportEntry
+def _sensitivity_entry(page: Page, primitive: Primitive) -> Exhibit:
+    from colltool.analysis.report import Exhibit
 
     size = format_size(page.size)
     line = page.line("sensitivity", SHORT[primitive], **_group_options(page), size=size)
@@ -148,12 +148,12 @@ def _sensitivity_entry(page: Page, primitive: Primitive) -> ReportEntry:
     spread = colltool.sensitivity(
         page.first.fabric, primitive, size=page.size, **_group_arguments(page)
     )
-    return ReportEntry(title, spread, line, view=None)
+    return Exhibit(title, spread, line, view=None)
 
 
-def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
+def _comparison_entry(page: Page, primitive: Primitive) -> Exhibit:
     """The fabrics beside each other at the reference sizes."""
-    from colltool.analysis.report import ReportEntry
+    from colltool.analysis.report import Exhibit
     from colltool.commands.reading import size_of
 
     sizes = [format_size(size) for size in sorted({page.size, *map(size_of, CURVE_SIZES)})]
@@ -170,7 +170,7 @@ def _comparison_entry(page: Page, primitive: Primitive) -> ReportEntry:
     )
     listed = {"ranks": page.reference_ranks, "size": _listed(sizes)}
     line = page.side_by_side("compare", SHORT[primitive], **listed)
-    return ReportEntry("Side by side", compared, line)
+    return Exhibit("Side by side", compared, line)
 
 
 def step_section(page: Page, job: Job, typed: str) -> ReportSection:
@@ -179,7 +179,7 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
     Args:
         typed: the job's file or name as the user wrote it; empty for a job object.
     """
-    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.analysis.report import Exhibit, ReportSection
 
     fabrics = [column.fabric for column in page.columns]
     plans = None
@@ -194,12 +194,12 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
         "job_overrides": [f"{key}={value}" for key, value in job.overrides],
     }
     title = f"A step on {page.first.title}"
-    entries = [ReportEntry(title, plan, page.line("plan", typed, **options), view=None)]
+    entries = [Exhibit(title, plan, page.line("plan", typed, **options), view=None)]
     if plans:
         # plan compares no values: a command for each column
         lines_of = page.line_on_each if page.vary else page.side_by_side
         lines = lines_of("plan", typed, **options)
-        entries.append(ReportEntry("The step on each", plans, lines, view=None))
+        entries.append(Exhibit("The step on each", plans, lines, view=None))
     return ReportSection("job", f"The job {job.name}", tuple(entries))
 
 
@@ -209,7 +209,7 @@ def serving_section(page: Page, job: Any, deployment: dict[str, Any]) -> ReportS
     Args:
         deployment: arguments of :func:`colltool.serve`.
     """
-    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.analysis.report import Exhibit, ReportSection
     from colltool.estimate.assumptions import ModelOptions
     from colltool.serving.results import Served
 
@@ -225,12 +225,12 @@ def serving_section(page: Page, job: Any, deployment: dict[str, Any]) -> ReportS
         assert isinstance(served, Served)
         title = f"Serving on {page.first.title}"
         line = own.line("serve", typed, **options)
-        entries = [ReportEntry(title, served, line, view=None)]
+        entries = [Exhibit(title, served, line, view=None)]
         if len(page.columns) > 1:
             fabrics = [column.file for column in page.columns]
             each = colltool.serve(job, fabrics, **deployment)
             lines = own.line_on_each("serve", typed, **options)
-            entries.append(ReportEntry("Serving on each", each, lines, view=None))
+            entries.append(Exhibit("Serving on each", each, lines, view=None))
     return ReportSection("serving", f"Serving {served.job}", tuple(entries))
 
 
@@ -240,7 +240,7 @@ def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> 
     Args:
         hints: primitive, nodes and in_place for logs that do not say them.
     """
-    from colltool.analysis.report import ReportEntry, ReportSection
+    from colltool.analysis.report import Exhibit, ReportSection
     from colltool.logs.pytorch_trace import is_trace
 
     traces = [log for log in logs if is_trace(log)]
@@ -250,13 +250,13 @@ def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> 
         entries.append(_benchmarks_entry(page, others, hints))
     if traces:
         traced = colltool.trace(page.first.fabric, traces, readings=page.readings)
-        entries.append(ReportEntry("What a job measured", traced, page.line("trace", *traces)))
+        entries.append(Exhibit("What a job measured", traced, page.line("trace", *traces)))
     return ReportSection("measured", "Measured against expected", tuple(entries))
 
 
-def _benchmarks_entry(page: Page, logs: list[str], hints: dict[str, Any]) -> ReportEntry:
+def _benchmarks_entry(page: Page, logs: list[str], hints: dict[str, Any]) -> Exhibit:
     """What the benchmark logs show, as ``doctor`` reads them."""
-    from colltool.analysis.report import ReportEntry
+    from colltool.analysis.report import Exhibit
 
     ranks = page.ranks if page.ranks and _lack_ranks(logs, hints) else None
     diagnosis = colltool.doctor(logs, page.first.file, readings=page.readings, ranks=ranks, **hints)
@@ -268,7 +268,7 @@ def _benchmarks_entry(page: Page, logs: list[str], hints: dict[str, Any]) -> Rep
     }
     # logs say which library ran
     line = page._replace(library=None).line("doctor", *logs, **typed)
-    return ReportEntry("What benchmarks measured", diagnosis, line)
+    return Exhibit("What benchmarks measured", diagnosis, line)
 
 
 def _lack_ranks(logs: list[str], hints: dict[str, Any]) -> bool:
@@ -285,7 +285,7 @@ def _lack_ranks(logs: list[str], hints: dict[str, Any]) -> bool:
 
 def assumptions_section(page: Page) -> ReportSection:
     """The numbers behind the prices with their sources; of other fabrics only what differs."""
-    from colltool.analysis.report import Assumptions, ReportEntry, ReportSection
+    from colltool.analysis.report import Assumptions, Exhibit, ReportSection
     from colltool.fabric.provenance import provenance
 
     numbers_of_first = provenance(page.first.file)
@@ -300,7 +300,7 @@ def assumptions_section(page: Page) -> ReportSection:
             numbers = tuple(number for number in own if number not in numbers_of_first)
         result = Assumptions(column.file, numbers, page.library or "", page.readings)
         line = column.line("fabric show", format="yaml")
-        entries.append(ReportEntry(title, result, line, view=None))
+        entries.append(Exhibit(title, result, line, view=None))
     return ReportSection("assumptions", "What the numbers rest on", tuple(entries))
 
 

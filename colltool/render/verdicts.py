@@ -51,7 +51,7 @@ def claims_text(result: Comparison, verdict: QuestionVerdict, *, brief: bool = F
     for claim in verdict.claims:
         if before is None:
             text = _claim(result, claim, again=False)
-        elif (before.call, before.winner) == ("winner", claim.winner) and len(claim.rivals) == 1:
+        elif (before.kind, before.winner) == ("winner", claim.winner) and len(claim.rivals) == 1:
             text += f" and {_times(claim.rivals[0])}{_where(claim)}"
         else:
             text += f", {_claim(result, claim, again=True)}"
@@ -66,7 +66,7 @@ def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -
     """How the first of two columns does, over its widest class of sizes: ``all-reduce up to 1.7x faster
     than b above 1 MB``."""
     what = verdict.primitive.label
-    won = [claim for claim in verdict.claims if claim.call == "winner"]
+    won = [claim for claim in verdict.claims if claim.kind == "winner"]
     if not won:
         claims = claims_text(result, verdict, brief=True)
         if claims.startswith("no "):
@@ -110,11 +110,11 @@ def _ranks(ranks: Sequence[int]) -> str:
 def _claim(result: Comparison, claim: SizeBand, *, again: bool) -> str:
     """What a size class with a winner says; ``again``: after another one."""
     where = _where(claim)
-    if claim.call == "alone":
+    if claim.kind == "alone":
         return f"only {claim.winner} can run it{where}"
-    if claim.call == "unlike":
+    if claim.kind == "unlike":
         return f"not comparable{where} ({_unlike(result)})"
-    if claim.call == "behind":
+    if claim.kind == "behind":
         return f"{_behind(claim)}{where}"
     rivals = sorted(claim.rivals, key=attrgetter("least"))
     subject = claim.winner if again else f"{claim.winner} is"
@@ -159,7 +159,7 @@ def _factor(ratio: float) -> str:
 def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief: bool) -> str:
     """What holds for the sizes that no claim is made of."""
     where = _rest_where(verdict, rest)
-    match rest.call:
+    match rest.kind:
         case "same":
             return f"no measurable difference{where}"
         case "none":
@@ -167,12 +167,12 @@ def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief
         case "unlike":
             return f"not comparable{where} ({_unlike(result)})"
         case "close" | "mixed" | "behind" | "winner" | "alone":
-            nobody = "too close to call" if rest.call == "close" else "no clear winner"
+            nobody = "too close to call" if rest.kind == "close" else "no clear winner"
             if verdict.claims or brief or not rest.rivals:
                 return nobody + where
             return f"{nobody} ({_distance(rest.rivals)})"
         case _:
-            assert_never(rest.call)
+            assert_never(rest.kind)
 
 
 def _distance(rivals: Sequence[RivalRatio]) -> str:

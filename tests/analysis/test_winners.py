@@ -79,11 +79,11 @@ def test_what_is_claimed_of_a_class_holds_at_each_of_its_sizes(points: Any) -> N
         inside = [one for one in lines if claim.from_bytes <= one.bytes <= claim.to_bytes]
         claimed |= {one.bytes for one in inside}
         for one in inside:
-            here = one.call()
-            assert here.call == claim.call
-            if claim.call == "winner":
+            here = one.verdict()
+            assert here.kind == claim.kind
+            if claim.kind == "winner":
                 assert NAMES[here.column] == claim.winner
-        if claim.call == "winner":
+        if claim.kind == "winner":
             assert all(rival.low is None or rival.low > 1 for rival in claim.rivals)
     assert (found.rest is None) == (len(claimed) == len(lines))
     if not found.claims:

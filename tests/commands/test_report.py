@@ -11,7 +11,7 @@ import reports
 from swept import swept
 
 import colltool
-from colltool.analysis.report import Assumptions, Report, ReportEntry
+from colltool.analysis.report import Assumptions, Exhibit, Report
 from colltool.base.errors import ColltoolError
 from colltool.commands.report_sections import counts_of, evenly_spaced
 from colltool.commands.shell import command_line
@@ -24,7 +24,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return reports.small(tmp_path_factory.mktemp("report"))
 
 
-def exhibits(report: Report) -> list[ReportEntry]:
+def exhibits(report: Report) -> list[Exhibit]:
     return [one for section in report.sections for one in section.exhibits]
 
 

@@ -44,7 +44,7 @@ from colltool.render.views.sweep import changes_block
 from colltool.render.views.sweep_words import shown
 
 if TYPE_CHECKING:
-    from colltool.analysis.report import Report, ReportEntry
+    from colltool.analysis.report import Exhibit, Report
 
 # characters of a table on A4 in small print; columns that do not fit are dropped as on a terminal
 WIDTH = 132
@@ -123,7 +123,7 @@ def _pictures(report: Report) -> _Pictures:
     return _Pictures(wanted=True, letters=plot().shared_letters())
 
 
-def _is_plotted(exhibit: ReportEntry) -> bool:
+def _is_plotted(exhibit: Exhibit) -> bool:
     """Whether the picture of an exhibit is drawn by matplotlib."""
     result = exhibit.result
     healthy = isinstance(result, Diagnosis) and result.ok
@@ -189,7 +189,7 @@ def _appendix(report: Report, pictures: _Pictures) -> Iterator[str]:
         yield "</details>\n"
 
 
-def _exhibit(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures) -> Iterator[str]:
+def _exhibit(report: Report, exhibit: Exhibit, key: str, pictures: _Pictures) -> Iterator[str]:
     """A result: its picture, its tables, and the commands that give it."""
     yield f'<article id="{html(key)}">\n<h4>{html(exhibit.title)}</h4>\n'
     picture = ""
@@ -243,7 +243,7 @@ def _on_page(result: Any) -> list[Block]:
     return [part for part in parts if part not in pictured]
 
 
-def _picture(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures) -> str:
+def _picture(report: Report, exhibit: Exhibit, key: str, pictures: _Pictures) -> str:
     if exhibit.view is None:
         return ""
     result = exhibit.result
@@ -261,7 +261,7 @@ def _picture(report: Report, exhibit: ReportEntry, key: str, pictures: _Pictures
 # --- lines of bus bandwidth
 
 
-def _lines(report: Report, entry: ReportEntry) -> str:
+def _lines(report: Report, entry: Exhibit) -> str:
     """Bus bandwidth over size: a line for each fabric, or for each number of ranks."""
     result = entry.result
     lines: list[ChartLine] = []
@@ -274,7 +274,7 @@ def _lines(report: Report, entry: ReportEntry) -> str:
     return line_chart(lines, alt, _SIZE, _RATE)
 
 
-def _chart_title(report: Report, entry: ReportEntry) -> str:
+def _chart_title(report: Report, entry: Exhibit) -> str:
     result = entry.result
     if isinstance(result, Comparison):
         return f"{_bandwidth_of(result.lines[0].primitive)} on {reference_ranks(report)}"

@@ -16,11 +16,11 @@ from colltool.analysis.cells import Cell
 from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
 from colltool.analysis.fitted import Fitted
 from colltool.analysis.outcomes import (
-    Call,
     ColumnDifference,
     CompareLine,
     OnePortWinner,
     SameReason,
+    VerdictKind,
 )
 from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
 from colltool.base.errors import argument_text, localize
@@ -124,7 +124,7 @@ def _winner(line: CompareLine, names: Sequence[str]) -> str | None:
     return None if winner is None else names[winner]
 
 
-_CALLS: dict[Call, str] = {
+_VERDICTS: dict[VerdictKind, str] = {
     "winner": "",
     "behind": "too close",
     "mixed": "",
@@ -137,7 +137,7 @@ _CALLS: dict[Call, str] = {
 
 
 def _call(line: CompareLine, names: Sequence[str]) -> str | None:
-    return _winner(line, names) or _CALLS[line.call().call]
+    return _winner(line, names) or _VERDICTS[line.verdict().kind]
 
 
 def _same_algorithms(result: Comparison, index: int) -> bool:
@@ -385,9 +385,9 @@ def _values(line: CompareLine) -> Iterator[dict[str, Any]]:
 
 
 class ClassDocument(Document, of=SizeBand):
-    """Sizes with one call, and the ratios of the others to the winner, or to the fastest."""
+    """Sizes with one verdict, and the ratios of the others to the winner, or to the fastest."""
 
-    call: str
+    call: str = derived("kind")
     winner: str | None = derived(lambda size_class: size_class.winner or None)
     from_bytes: float
     to_bytes: float
@@ -433,7 +433,7 @@ class LineDocument(Document, of=CompareLine):
     ranks: int
     bytes: float = derived(whole_size)
     values: list[ValueDocument] = derived(_values)
-    call: str = derived(lambda line: line.call().call)
+    call: str = derived(lambda line: line.verdict().kind)
 
 
 class ColumnDocument(Document, of=CompareColumn):

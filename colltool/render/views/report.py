@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
-from colltool.analysis.report import Assumptions, Report, ReportEntry, ReportSection
+from colltool.analysis.report import Assumptions, Exhibit, Report, ReportSection
 from colltool.base.errors import either, localize
 from colltool.base.formatting import format_bit_energy, format_bytes, format_length
 from colltool.base.primitives import Primitive
@@ -73,10 +73,10 @@ class _PlacedExhibit(NamedTuple):
     """An exhibit, and the section that it belongs to."""
 
     section: ReportSection
-    exhibit: ReportEntry
+    exhibit: Exhibit
 
 
-def _in_a_line(exhibit: ReportEntry) -> str:
+def _in_a_line(exhibit: Exhibit) -> str:
     return summary(exhibit.result).replace("\n", "; ")
 
 
@@ -136,7 +136,7 @@ class ExhibitResultDocument(Document, open=True):
     colltool: str
 
 
-class ExhibitDocument(Document, of=ReportEntry):
+class ExhibitDocument(Document, of=Exhibit):
     """A result, and the commands that print it."""
 
     title: str

@@ -15,7 +15,7 @@ from colltool.analysis.cells import Cell
 from colltool.analysis.compare import Comparison
 from colltool.analysis.jobs import Plans
 from colltool.analysis.outcomes import CompareLine
-from colltool.analysis.report import Report, ReportEntry
+from colltool.analysis.report import Exhibit, Report
 from colltool.analysis.sweep import Sweep
 from colltool.analysis.winners import QuestionVerdict
 from colltool.base.formatting import (
@@ -444,10 +444,10 @@ _ANSWERS: dict[type, Callable[[Report, Any], Iterable[str]]] = {
 # --- the picture
 
 
-def chart_of(result: Report) -> ReportEntry | None:
+def chart_of(result: Report) -> Exhibit | None:
     """The exhibit whose lines are drawn with the verdict: of the fabrics beside each other, else
     of the one fabric by ranks."""
-    drawn: dict[type, ReportEntry] = {}
+    drawn: dict[type, Exhibit] = {}
     for section in result.sections:
         for exhibit in section.exhibits:
             if exhibit.view is not None:
