@@ -156,7 +156,7 @@ def winner(
 
 def priced_cells(
     question: GridQuestion,
-    where: Sequence[AxisValues],
+    axis_values: Sequence[AxisValues],
     sizes: Floats,
     picks: Picks,
     *,
@@ -166,8 +166,8 @@ def priced_cells(
     try:
         listed = _listed_rows(question, sizes)
     except ColltoolError as error:
-        return [Cell(values, reason=localize(error.what)) for values in where]
-    return _cells_of_rows(question, where, sizes, listed, picks, ideal=ideal)
+        return [Cell(values, reason=localize(error.what)) for values in axis_values]
+    return _cells_of_rows(question, axis_values, sizes, listed, picks, ideal=ideal)
 
 
 def library_picks(question: GridQuestion, values: dict[Place, Floats], sizes: Floats) -> Picks:
@@ -191,7 +191,8 @@ def _value_combinations(
     count: int, values: dict[Place, Floats]
 ) -> Iterator[tuple[dict[Place, float], Indices]]:
     """Each different combination of values, and the elements that have it."""
-    # a column of zeros, so that there is one combination where nothing is varied
+    # Bandwidths 1, 2, 1 of three elements: 1 at elements 0 and 2, 2 at element 1. A column of zeros
+    # makes one combination where nothing is varied.
     table = np.stack([np.zeros(count), *values.values()], axis=1)
     rows, row_of = np.unique(table, axis=0, return_inverse=True)
     for number, row in enumerate(rows):
@@ -271,7 +272,7 @@ def _ideal_winners(question: GridQuestion, sizes: Floats) -> IdealWinners:
 
 def _cells_of_rows(
     question: GridQuestion,
-    where: Sequence[AxisValues],
+    axis_values: Sequence[AxisValues],
     sizes: Floats,
     listed: list[ListedRow],
     picks: Picks,
@@ -296,37 +297,37 @@ def _cells_of_rows(
     alpha_s = _of_leaders(listed, "alpha_s", leader)
     busbw = _of_leaders(listed, "busbw_Bps", leader)
     second_s = others[second, np.arange(count)].tolist()
-    fitted: dict[int, Floats] = {}
+    software_s: dict[int, Floats] = {}
     protocols = []
     for number, (row, _) in enumerate(listed):
         # one name, or the name at each element
         same = isinstance(row.protocol, str)
         protocols.append([row.protocol] * count if same else row.protocol.tolist())
         if row.software_time is not NO_SOFTWARE_TIME:
-            fitted[number] = _broadcast(row.fitted_s, count)
+            software_s[number] = _broadcast(row.fitted_s, count)
     found = []
-    for n, (first, next_row) in enumerate(zip(leader.tolist(), second.tolist(), strict=True)):
-        row = listed[first].row
+    for n, (leading, behind) in enumerate(zip(leader.tolist(), second.tolist(), strict=True)):
+        row = listed[leading].row
         runner_up_s = second_s[n]
         has_runner_up = isfinite(runner_up_s)
         found.append(
             Cell(
-                at=where[n],
-                algorithm=titles[first],
-                known_as=names[first],
+                at=axis_values[n],
+                algorithm=titles[leading],
+                known_as=names[leading],
                 how=row.how,
                 spec=row.spec,
-                protocol=str(protocols[first][n]),
+                protocol=str(protocols[leading][n]),
                 total_s=total_s[n],
                 busbw_Bps=busbw[n],
                 alpha_share=alpha_s[n] / total_s[n],
-                runner_up=titles[next_row] if has_runner_up else None,
-                runner_up_known_as=names[next_row] if has_runner_up else "",
+                runner_up=titles[behind] if has_runner_up else None,
+                runner_up_known_as=names[behind] if has_runner_up else "",
                 runner_up_s=runner_up_s if has_runner_up else None,
                 ideal=ideal_winners and ideal_winners.titles[n],
                 ideal_s=ideal_winners and ideal_winners.seconds[n],
                 selectable=row.selectable,
-                fitted_s=float(fitted[first][n]) if first in fitted else None,
+                fitted_s=float(software_s[leading][n]) if leading in software_s else None,
                 extrapolated="; ".join(row.software_time.notes(float(row.bytes[n]))),
                 picked=int(picked_row[n]) >= 0,
             )
@@ -358,9 +359,9 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySche
     except ColltoolError:
         return {}
     size_list = sizes.tolist()
-    where = [(size,) for size in size_list]
+    picks = library_picks(question, {}, sizes)
     cells = _cells_of_rows(
-        question, where, sizes, listed, library_picks(question, {}, sizes), ideal=False
+        question, [(size,) for size in size_list], sizes, listed, picks, ideal=False
     )
     seconds: dict[tuple[str, float], float] = {}
     for row, _ in listed:

@@ -177,15 +177,15 @@ def _array_cells(
             on_axis = indices[index] if index in indices else np.full(len(flat), fixed[index])
             steps.append(on_axis)
             columns.append([axis.values[step] for step in on_axis.tolist()])
-        where = list(zip(*columns, strict=True))
+        axis_values = list(zip(*columns, strict=True))
         sizes = all_sizes[indices[_BYTES]]
         varied = question._replace(fabric=with_values(fabric, values))
         cells: Sequence[Cell] = priced_cells(
-            varied, where, sizes, library_picks(question, values, sizes), ideal=parts.ideal
+            varied, axis_values, sizes, library_picks(question, values, sizes), ideal=parts.ideal
         )
         if parts.interval:
             before = before_dials(fabric) or (fabric if values else None)
-            base = None if before is None else unchanged.seconds(question, before, sizes)
-            cells = list(with_intervals(cells, fabric, group, request, sizes.tolist(), base))
+            before_s = None if before is None else unchanged.seconds(question, before, sizes)
+            cells = list(with_intervals(cells, fabric, group, request, sizes.tolist(), before_s))
         grid_indices = np.ravel_multi_index(tuple(steps), shape).tolist()
         yield from zip(grid_indices, cells, strict=True)

@@ -112,13 +112,19 @@ def _with_accuracy(
         return planned_call
     group = GroupSpec(call.group.ranks, call.group.stride)
     accuracy = accuracy_of(fabric, call.primitive, group, call.bytes, readings)
-    base = None
+    unchanged_s = None
     if unchanged is not None:
         seconds = seconds_by_schedule(unchanged, call.primitive, call.bytes, group, readings)
         # infinitely long where the same schedule did not run before
-        base = seconds.get((planned_call.sent.cost.algorithm, ""), inf)
+        unchanged_s = seconds.get((planned_call.sent.cost.algorithm, ""), inf)
     interval = interval_of(
-        fabric, call.primitive, group, call.bytes, readings, total_s=call_s, base_total_s=base
+        fabric,
+        call.primitive,
+        group,
+        call.bytes,
+        readings,
+        total_s=call_s,
+        base_total_s=unchanged_s,
     )
     if accuracy and interval:
         accuracy = accuracy._replace(p90=interval.larger_side(call_s))

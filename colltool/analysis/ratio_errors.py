@@ -7,9 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from colltool.analysis.cells import Cell, PriceRequest
-from colltool.analysis.outcomes import (
-    CompareLine,
-)
+from colltool.analysis.outcomes import CompareLine
 from colltool.estimate.groups import place
 from colltool.estimate.interval import ErrorModel, error_model, ratio_sigma
 from colltool.estimate.placement import GroupSpec

@@ -116,16 +116,23 @@ class Sweep(Result):
         for index, axis in enumerate(self.axes):
             if axis.key == "fabric" or axis.is_option:
                 continue
-            step = prod(lengths[index + 1 :])  # from a cell to its neighbour on this axis
+            # from a cell to its neighbour on this axis: of lengths 1, 2 and 3 a step of 3 on the
+            # second one, on which cells 3 to 5 are the last
+            step = prod(lengths[index + 1 :])
             for start, cell in enumerate(self.cells):
                 if start // step % lengths[index] == lengths[index] - 1:
-                    continue  # the last on its axis
+                    continue
                 other = self.cells[start + step]
                 if cell.algorithm and other.algorithm and cell.algorithm != other.algorithm:
-                    where = tuple(self._other_axes(index, cell))
-                    last, first = cell.at[index], other.at[index]
-                    names = cell.algorithm, other.algorithm
-                    found.append(WinnerChange(axis.key, where, last, first, *names))
+                    change = WinnerChange(
+                        axis.key,
+                        at=tuple(self._other_axes(index, cell)),
+                        last=cell.at[index],
+                        first=other.at[index],
+                        before=cell.algorithm,
+                        after=other.algorithm,
+                    )
+                    found.append(change)
         return tuple(found)
 
     def _other_axes(self, index: int, cell: Cell) -> Iterator[tuple[str, Any]]:

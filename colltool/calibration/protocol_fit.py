@@ -73,6 +73,7 @@ class CollectiveFit(NamedTuple):
 
     @property
     def errors_by_member(self) -> list[NDArray[np.float64]]:
+        """The errors, an array for each member."""
         ends = np.cumsum([member.used.sum() for member in self.members])
         return np.split(self.errors, ends[:-1])
 
@@ -128,6 +129,8 @@ def _fit_with_protocols(
 
 def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
     """The fit with its ``count`` protocols sorted by the sizes that they serve."""
+    # protocols that serve 1 MB, 1 KB and 1 GB, and the switch: order 1 0 2 3, and a point of
+    # component 0 is then one of component 1
     mean_size = np.full(len(fit.theta), np.inf)
     for component in range(count):
         sizes = sample.sizes[fit.component == component]
@@ -194,41 +197,47 @@ def as_written(fit: CollectiveFit) -> CollectiveFit | None:
     there.
     """
     theta = fit.envelope.theta
-    count = len(fit.names)
-    if len(theta) == count:
+    protocols = len(fit.names)
+    has_switch = len(theta) > protocols
+    if not has_switch:
         return fit
-    if not (fit.envelope.component == count).any():
+    # the switch is the component after the protocols
+    if not (fit.envelope.component == protocols).any():
         return None
-    switch = theta[count]
-    last = theta[count - 1]
+    switch = theta[protocols]
+    last = theta[protocols - 1]
     slower = switch[PER_BYTE] >= last[PER_BYTE] > 0
     if slower and switch[LAUNCH] >= last[LAUNCH] * _SHORTER:
         return fit
-    if count == MOST_PROTOCOLS:
+    # it needs one of its own
+    if protocols == MOST_PROTOCOLS:
         return None
-    return fit._replace(names=placeholder_names(count + 1))
+    return fit._replace(names=placeholder_names(protocols + 1))
 
 
 def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
     """The bandwidth (bytes/s) that a fit needs where bandwidth matters, if that exceeds the port's
     stated rate; else None."""
+    # a ring of 8 sends 1.75 MB of 1 MB: at 2.5e-11 s a byte 44 us, of a measured 60 us most, so that
+    # it needs 40 GB/s
     sample = fit.sample
-    load = sample.x[fit.envelope.algorithm, np.arange(len(sample.seconds)), PER_BYTE]
-    needed = 0.0
+    wire_bytes = sample.x[fit.envelope.algorithm, np.arange(len(sample.seconds)), PER_BYTE]
+    needed_Bps = 0.0
     for protocol in range(len(fit.names)):
-        slope = fit.envelope.theta[protocol, PER_BYTE]
-        share = (load * slope / sample.seconds)[fit.envelope.component == protocol]
+        per_byte_s = fit.envelope.theta[protocol, PER_BYTE]
+        of_protocol = fit.envelope.component == protocol
+        wire_share = (wire_bytes * per_byte_s / sample.seconds)[of_protocol]
         # only where the wires take over half of some message's time
-        if share.max(initial=0.0) > 0.5:
-            needed = max(needed, 1 / float(slope))
-    return needed if needed > line_Bps * _ABOVE_LINE else None
+        if wire_share.max(initial=0.0) > 0.5:
+            needed_Bps = max(needed_Bps, 1 / float(per_byte_s))
+    return needed_Bps if needed_Bps > line_Bps * _ABOVE_LINE else None
 
 
 def renamed(fit: CollectiveFit, names: tuple[str, ...], prior: Prior) -> CollectiveFit:
     """The fit with its protocols renamed; refitted where inner tiers list these names, since costs
     there change."""
     found = fit._replace(names=names)
-    # one component of offsets: costs are alike under all names
+    # offsets of one component only: costs are alike under all names
     if len(fit.sample.offset) == 1 or names == fit.names:
         return found
     sample = sample_of(fit.members, names, prior)
@@ -243,7 +252,8 @@ def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     members = tuple(member.of_algorithms(kept) for member in fit.members)
     envelope = fit.envelope._replace(algorithm=np.searchsorted(kept, fit.envelope.algorithm))
     names = fit.names
-    # the switch alone
+    # The switch alone is left, which competes with nothing: what served no point goes, and the rest
+    # are plain protocols.
     if members[0].switched.all():
         used, component = np.unique(envelope.component, return_inverse=True)
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
@@ -265,10 +275,10 @@ def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | No
         members += fit.members
     if len(fits) < 2 or SWITCH in component_names(members, ()):
         return None
-    width = max(len(fit.algorithms) for fit in fits)
+    most_algorithms = max(len(fit.algorithms) for fit in fits)
     for index, member in enumerate(members):
-        # algorithms are repeated, so that all arrays stack
-        places = np.arange(width) % len(member.costs)
+        # algorithms are repeated, so that all arrays stack: of 2 for 3 places 0 1 0
+        places = np.arange(most_algorithms) % len(member.costs)
         members[index] = member.of_algorithms(places)._replace(unlikely=None)
     joint = fit_collective((), members, prior)
     separate = mape(np.concatenate([fit.errors for fit in fits]))

@@ -97,9 +97,9 @@ def component_names(members: Sequence[Member], names: Sequence[str]) -> list[str
 
 def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> Sample:
     """The used points of all members under protocols of these names."""
-    parts = component_names(members, names)
-    allowed = np.tile(~members[0].switched | members[0].switched.all(), (len(parts), 1))
-    if SWITCH in parts:
+    components = component_names(members, names)
+    allowed = np.tile(~members[0].switched | members[0].switched.all(), (len(components), 1))
+    if SWITCH in components:
         allowed[-1] = members[0].switched
     # costs are the same under all components where no inner tier lists several protocols
     differ = any(len(member.inner) > 1 for member in members)
@@ -120,7 +120,7 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
         )
         x.append(terms[:, None] * np.stack([ones, ones, size, size], axis=1))
         offset = []
-        for costs in _costs_by_component(member, parts) if differ else [member.costs]:
+        for costs in _costs_by_component(member, components) if differ else [member.costs]:
             base = np.array([(cost.base_s, cost.base_s_per_byte) for cost in costs])
             offset.append(base[:, :1] + base[:, 1:] * size)
         offsets.append(np.stack(offset))
@@ -138,19 +138,22 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
     )
 
 
-def _costs_by_component(member: Member, parts: Sequence[str]) -> list[tuple[AlgorithmCosts, ...]]:
+def _costs_by_component(
+    member: Member, components: Sequence[str]
+) -> list[tuple[AlgorithmCosts, ...]]:
     """The costs under each component.
 
     A call uses one protocol on all tiers, so inner tiers run under the protocol of the same name;
     segments without a name map to the inner tiers' protocols in order.
     """
     if len(member.inner) < 2:
-        return [member.costs] * len(parts)
+        return [member.costs] * len(components)
     names = list(member.inner)
-    count = len(parts) - (SWITCH in parts)
+    # without the switch, which runs under the last one
+    count = len(components) - (SWITCH in components)
     return [
         member.inner[name_inside(name, min(place, count - 1), count, names)]
-        for place, name in enumerate(parts)
+        for place, name in enumerate(components)
     ]
 
 
@@ -163,5 +166,6 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
     whole = PROTOCOL_NAMES.get(protocol_of(name))
     if whole is not None and whole in inner:
         return whole
+    # in order: over two inner protocols, three of this tier run under 0, 0 and 1
     last = len(inner) - 1
     return inner[last * place // (count - 1) if count > 1 else last]

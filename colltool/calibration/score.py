@@ -254,7 +254,7 @@ def _score_row(name: str, by: By, group: str, answers_here: Sequence[Judged]) ->
         name=group,
         rows=len(answers_here),
         median=median(errors),
-        # the smallest error that nine of ten do not exceed
+        # the smallest error that nine of ten do not exceed: the 23rd of 25
         p90=errors[-(-9 * len(errors) // 10) - 1],
         bias=median(entry.ratio for entry in answers_here) - 1,
         covered=_share(inside_interval),

@@ -37,6 +37,13 @@ _CLEAR = 1.5
 _DOUBTED = 4 / 3
 
 
+class AlgorithmSet(NamedTuple):
+    """Algorithms that may have run together, and the series that they are fitted to."""
+
+    algorithms: tuple[str, ...]
+    members: Sequence[Member]
+
+
 class Candidate(NamedTuple):
     """Algorithms tried together, and their mean absolute relative error on unseen sizes (None with
     too few sizes)."""
@@ -171,7 +178,7 @@ def _error(fit: CollectiveFit) -> float:
 
 
 def select_algorithms(
-    options: Sequence[tuple[tuple[str, ...], Sequence[Member]]],
+    options: Sequence[AlgorithmSet],
     prior: Prior,
     line_Bps: float,
     documented: DocumentedChoice | None = None,
@@ -179,12 +186,11 @@ def select_algorithms(
     """The best set of algorithms for one collective.
 
     Args:
-        options: sets of algorithms with the series that they are fitted to, simplest and likeliest
-            first.
+        options: what may have run, simplest and likeliest first.
         line_Bps: the port's stated rate.
         documented: what says that the first set ran.
     """
-    fits = [fit_collective(names, members, prior) for names, members in options]
+    fits = [fit_collective(option.algorithms, option.members, prior) for option in options]
     return Selection(fits, line_Bps, documented).choice(prior)
 
 

@@ -27,7 +27,7 @@ from colltool.calibration.library_choice import (
 from colltool.calibration.log_fits import check_fits
 from colltool.calibration.protocol_fit import CollectiveFit, above_line, joint_fit
 from colltool.calibration.samples import Member
-from colltool.calibration.select import SelectedFit, select_algorithms
+from colltool.calibration.select import AlgorithmSet, SelectedFit, select_algorithms
 from colltool.calibration.serialise import (
     FittedProtocol,
     fitted_protocols,
@@ -158,7 +158,11 @@ class CollectiveSeries(NamedTuple):
         ):
             found.append(
                 Member(
-                    series, points, self.costs(placed, names), self.inner_costs(placed, names), on
+                    series,
+                    used=points,
+                    costs=self.costs(placed, names),
+                    inner=self.inner_costs(placed, names),
+                    on=on,
                 )
             )
         return found
@@ -242,10 +246,11 @@ def _fit_collective(
         picked = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
     if known and picked:
         documented = known.documented
-        options.append((picked, _with_unlikely(collective.members(picked, used), picked, known)))
+        members = _with_unlikely(collective.members(picked, used), picked, known)
+        options.append(AlgorithmSet(picked, members))
     for names in _sets_to_compare(collective, runnable, algorithms):
         if set(names) != set(picked):
-            options.append((names, collective.members(names, used)))
+            options.append(AlgorithmSet(names, collective.members(names, used)))
     line_Bps = tier.bandwidth * tier.ports
     choice = select_algorithms(options, prior, line_Bps, documented)
     needed = above_line(choice.fit, line_Bps)
@@ -267,11 +272,10 @@ def _sets_to_compare(
     if algorithms:
         return [runnable]
     found: list[tuple[str, ...]] = [(name,) for name in runnable]
-    # On one rank count and tier two algorithms cannot be told from one with a further protocol.
-    # Those of all-to-all differ in latency alone, so that one of them is always faster.
-    if (
-        len(ranks_of(collective.series)) > 1 or len(collective.placed[0].spans) > 1
-    ) and collective.primitive is not A2A:
+    # on one rank count and tier two algorithms cannot be told from one with a further protocol
+    can_be_told = len(ranks_of(collective.series)) > 1 or len(collective.placed[0].spans) > 1
+    # those of all-to-all differ in latency alone, so that one of them is always faster
+    if can_be_told and collective.primitive is not A2A:
         found += combinations(runnable, 2)
     return found
 
@@ -281,6 +285,8 @@ def _with_unlikely(
 ) -> list[Member]:
     """Mark in each member what the library would not have run (``unlikely``). A size where the
     library runs an algorithm that is not compared has no marks."""
+    # ring and tree compared where it runs ring, tree and nvls: the ring is marked at the second size,
+    # the tree at the first
     found = []
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array(calls)

@@ -7,10 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.base.formatting import size_text
-from colltool.calibration.envelope import (
-    evaluate,
-    fit_envelope,
-)
+from colltool.calibration.envelope import evaluate, fit_envelope
 from colltool.calibration.least_squares import Prior
 from colltool.calibration.samples import (
     Member,
@@ -61,10 +58,10 @@ def usable_points(
     smaller = np.minimum.accumulate(seconds / sizes) * sizes
     used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
     names = placeholder_names(most_protocols(int(used.sum())))
-    whole = sample_of([member], names, prior)
+    all_points = sample_of([member], names, prior)
     for _ in range(_OUTLIER_ROUNDS):
         fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
-        ratio = seconds / evaluate(fit.theta, whole).fitted
+        ratio = seconds / evaluate(fit.theta, all_points).fitted
         kept = ratio <= 1 + _FAR_OFF
         if (kept == used).all() or kept.sum() < 2:
             break
