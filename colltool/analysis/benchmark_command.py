@@ -55,14 +55,15 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     """
     parts = key.split(".")
     names = [tier.name for tier in fabric.tiers]
-    tier = names.index(parts[0]) if parts[0] in names else len(names) - 1
-    if capabilities_of(fabric.tiers[tier]).axes:
+    # a number of the whole fabric, such as its launch overhead, counts as one of the outermost tier
+    position = names.index(parts[0]) if parts[0] in names else len(names) - 1
+    if capabilities_of(fabric.tiers[position]).axes:
         return ""
     small = parts[-1] in _LATENCIES
     sizes = SMALL_SIZES if small else LARGE_SIZES
     mpi = fabric.library_name == "mpi"
     inside = fabric.tiers[0].endpoints
-    if tier == 0:
+    if position == 0:
         return command_line(primitive, sizes, min(ranks, inside), mpi=mpi)
     hosts = max(2, ceil_div(ranks, inside))
     return command_line(primitive, sizes, hosts, hosts, mpi=mpi)

@@ -14,10 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.analysis.cells import Floats, winner
-from colltool.analysis.what_if import (
-    WhatIf,
-    seconds_by_title,
-)
+from colltool.analysis.what_if import WhatIf, seconds_by_title
 from colltool.base.arrays import first_least
 from colltool.base.result import with_progress
 from colltool.fabric.ranges import ParameterRange
@@ -66,9 +63,9 @@ def break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[Br
             directions.append(Direction(number, within))
     found: list[BreakEven] = []
     for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
-        some = directions[start : start + DIRECTIONS_AT_ONCE]
+        batch = directions[start : start + DIRECTIONS_AT_ONCE]
         found += [
-            _first_other_winner(question, direction) for direction in _closed_in(question, some)
+            _first_other_winner(question, direction) for direction in _closed_in(question, batch)
         ]
     # a number may change the winner both ways
     found.sort(key=lambda change: abs(log(change.factor)))
@@ -128,7 +125,9 @@ def _first_other_winner(question: WhatIf, direction: Direction) -> BreakEven:
 
 def _winners(question: WhatIf, directions: Sequence[Direction]) -> list[list[str]]:
     """The winner's title at each value of each direction."""
-    # each number has its own values while those of other directions are priced with the file's
+    # Each number has its own values, while those of other directions are priced with the file's: of
+    # a (2) upwards and b (20) downwards, with two values each, a is 2, 200, 2, 2 and b 20, 20, 20,
+    # 0.2.
     count = POINTS * len(directions)
     varied: dict[Place, Floats] = {}
     for direction in directions:

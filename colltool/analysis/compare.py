@@ -185,7 +185,8 @@ def with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
 
 
 def sizes_between(sizes: Sequence[float], points: int) -> list[float]:
-    """Return ``points`` sizes from the smallest to the largest, each larger by the same factor."""
+    """Return ``points`` sizes from the smallest to the largest, each larger by the same factor: of
+    1 and 100, three are 1, 10 and 100."""
     least, most = min(sizes), max(sizes)
     if least == most:
         return [least]
@@ -261,8 +262,8 @@ class CompareTable:
         self.fabrics = fabrics
         self.groups = groups
         self.sizes = sizes
-        # One call prices the sizes of the table and those in between: a price of many sizes costs
-        # little more than one.
+        # One call prices the sizes of the table, and after them those in between: a price of many
+        # sizes costs little more than one.
         between = sizes_between(sizes, POINTS)
         self._at_sizes = self._lines(request, [*sizes, *between], WITH_INTERVALS)
 
@@ -341,15 +342,15 @@ class CompareTable:
         return found
 
     def _with_why(
-        self, run: OutcomeRange, number: int, groups: Sequence[GroupSpec]
+        self, equal: OutcomeRange, number: int, groups: Sequence[GroupSpec]
     ) -> OutcomeRange:
         """A range of equal times with the reasons why the column's values do not move them."""
-        first, other = dict(self.columns[0].set), dict(self.columns[number].set)
+        set_on_first, set_here = dict(self.columns[0].set), dict(self.columns[number].set)
         keys = []
         if self.columns[0].fabric == self.columns[number].fabric:
-            keys = [key for key in other if first.get(key) != other[key]]
-        middle = sqrt(run.from_bytes * run.to_bytes)
-        moved = abs(run.ratio - 1)
+            keys = [key for key in set_here if set_on_first.get(key) != set_here[key]]
+        middle = sqrt(equal.from_bytes * equal.to_bytes)
+        moved = abs(equal.ratio - 1)
         # The same reason for several groups is given once, for the largest.
         found: dict[SameReason, SameReason] = {}
         for group in groups:
@@ -358,7 +359,7 @@ class CompareTable:
                 known = found.get(key)
                 if known is None or reason.endpoints > known.endpoints:
                     found[key] = reason
-        return run._replace(why=tuple(found.values()))
+        return equal._replace(why=tuple(found.values()))
 
     def one_port_winners(self) -> Iterator[OnePortWinner]:
         """The rows with another fastest column under ``ports="one"``.

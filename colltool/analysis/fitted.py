@@ -20,8 +20,8 @@ from colltool.fabric.model import Fabric
 
 # An endpoint of the outermost tier with this many ranks behind it is called a rack, not a node.
 _RACK = 32
-# Share of each rack from which a part of it is what the user means: 64 of 72, not 50.
-_MOST = 0.75
+# Least share of each rack that a user can mean by a part of it: 64 of 72 ranks, not 50.
+_LEAST_SHARE = 0.75
 
 
 class Fitted(NamedTuple):
@@ -106,7 +106,7 @@ def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
     change = fitted(fabric, [GroupSpec(ranks)])
     if change.nodes is not None or change.per_rack is None:
         return AS_IT_IS
-    if change.per_rack < _MOST * change.rack:
+    if change.per_rack < _LEAST_SHARE * change.rack:
         return AS_IT_IS
     return change
 
@@ -124,10 +124,12 @@ def _states_size(stated: set[str], tier: str, position: int) -> bool:
 
 def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | None:
     """The largest count up to ``most`` that all fabrics can run. None without any."""
+    # One fabric runs multiples of 8, another those of 6: up to 20 these are 16 and 18, up to 16 they
+    # are 16 and 12, up to 12 8 and 12, up to 8 8 and 6, up to 6 none and 6: there is none.
     count = most
     while True:
-        found = [count_within(fabric, count, stride) or 0 for fabric in fabrics]
-        least = min(found, default=0)
+        each = [count_within(fabric, count, stride) or 0 for fabric in fabrics]
+        least = min(each, default=0)
         if least == count:
             return count
         if least <= 1:

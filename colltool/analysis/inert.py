@@ -83,32 +83,34 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
             if alone_s is None or len(changes) > 1:
                 alone_s = priced.seconds_on(with_values(fabric, numbers[key]))
             if alone_s == set_s:
-                at = next(iter(numbers[key]))
+                changed_place = next(iter(numbers[key]))
                 placed = place(fabric, priced.group)
-                inert.append(Inert(key, _why(at, fabric, placed, priced.readings, priced.row)))
+                reason = _why(changed_place, fabric, placed, priced.readings, priced.row)
+                inert.append(Inert(key, reason))
     return AgainstFile(tuple(inert), filed_s)
 
 
 @lru_cache(maxsize=16)
 def _file_values(set_on: SameFabric, filed: SameFabric) -> dict[str, dict[Place, Any]]:
     """The file's values of each overridden key and of all keys below it, where they differ."""
-    before = values_of(filed.fabric)
+    filed_values = values_of(filed.fabric)
     fabric = set_on.fabric
-    now = values_of(fabric)
+    set_values = values_of(fabric)
     names = keys_of(fabric)
     changes: dict[str, dict[Place, Any]] = {}
     for key, _ in fabric.overrides:
         changes[key] = {}
         for at, name in names.items():
             below = name == key or name.startswith(f"{key}.")
-            if not below or at not in before:
+            if not below or at not in filed_values:
                 continue
-            if before[at] != now[at]:
-                changes[key][at] = before[at]
+            if filed_values[at] != set_values[at]:
+                changes[key][at] = filed_values[at]
     return changes
 
 
 def _are_numbers(changed: dict[Place, Any]) -> bool:
+    """Whether there are values, and all are quantities: words and counts change what is asked."""
     if not changed:
         return False
     return all(isinstance(value, float) for value in changed.values())
@@ -135,8 +137,8 @@ def _why(
     tier = fabric.tiers[int(at[1])]
     field = [str(step) for step in at[2:]]
     if tier.name not in [span.tier.name for span in placed.spans]:
-        where = ", ".join(span.tier.name for span in placed.spans)
-        return f"nothing crosses {tier.name}: {placed.ranks} ranks lie on {where} alone"
+        spanned = ", ".join(span.tier.name for span in placed.spans)
+        return f"nothing crosses {tier.name}: {placed.ranks} ranks lie on {spanned} alone"
     if field[0] == "eta" and readings.ideal:
         return "ideal leaves contention out"
     phases = [phase for phase in estimate.phases if phase.tier == tier.name]
@@ -146,10 +148,10 @@ def _why(
     if field[0] == "in_network":
         return f"{estimate.title} computes nothing in the switches of {tier.name}"
     if in_switch and field[0] in ("alpha", "eta"):
-        own = "alpha_switch" if "alpha" in field else "eta_beta"
+        switch_field = "alpha_switch" if "alpha" in field else "eta_beta"
         return (
             f"{estimate.title} runs in the switches of {tier.name}, which have a number of their own:"
-            f" {tier.name}.in_network.{own}"
+            f" {tier.name}.in_network.{switch_field}"
         )
     if field[0] == "post":
         return f"{estimate.title} posts one message at a time on {tier.name}"

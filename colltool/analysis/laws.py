@@ -59,7 +59,7 @@ class Law(NamedTuple):
 
     def seconds(self, size: float) -> float:
         """The time of a size in bytes that the table covers."""
-        return _at(self.pieces, size)
+        return _seconds_at(self.pieces, size)
 
 
 class NotCovered(NamedTuple):
@@ -88,6 +88,7 @@ def usual_counts(fabric: Fabric) -> list[int]:
     of it, and all ranks."""
     everything = place(fabric).placement.ranks
     inside = min(fabric.tiers[0].endpoints, everything)
+    # domains of 8, and 3 of them: 2, 4, 8, 16, 24
     found = {inside, everything}
     for start, end in ((2, inside), (inside, everything)):
         count = start
@@ -158,11 +159,11 @@ def _checked_pieces(
     """
     _sample(seconds, FROM_BYTES, TO_BYTES)
     while True:
-        pieces = _fitted(known)
+        pieces = _longest_pieces(known)
         missed = []
         worst = 0.0
-        for size in _between():
-            off = _distance(_at(pieces, size), seconds(size))
+        for size in _check_sizes():
+            off = _distance(_seconds_at(pieces, size), seconds(size))
             worst = max(worst, off)
             if off > WITHIN:
                 missed.append(size)
@@ -175,7 +176,7 @@ def _checked_pieces(
             _sample(seconds, size, sizes[at + 1])
 
 
-def _between() -> list[int]:
+def _check_sizes() -> list[int]:
     """Sizes of the check, off those of doublings."""
     found = []
     step = 2 ** (1 / _CHECKS)
@@ -187,7 +188,9 @@ def _between() -> list[int]:
 
 
 def _sample(seconds: Seconds, low: int, high: int) -> None:
-    """Ask for prices between two sizes until straight lines between neighbours meet them."""
+    """Ask for prices between two sizes until straight lines between neighbours meet them; the
+    caller keeps what was asked."""
+    # of 8 and 128 bytes the middle is 32, and 16 and 64 lie halfway to it
     ahead = [(low, high)]
     while ahead:
         low, high = ahead.pop()
@@ -206,15 +209,16 @@ def _line_through(low: int, low_s: float, high: int, high_s: float) -> LinePiece
     return LinePiece(low, low_s, (high_s - low_s) / (high - low))
 
 
-def _fitted(known: dict[int, float]) -> tuple[LinePiece, ...]:
+def _longest_pieces(known: dict[int, float]) -> tuple[LinePiece, ...]:
     """The longest straight lines through known prices that pass every other known price within
     :data:`_ASKED`."""
     sizes = sorted(known)
+    # prices of 10, 11, 12 and 20 us at 1, 2, 3 and 4 KB: a piece from 1 to 3 KB, one up to 4 KB
     pieces = []
     start = 0
     while start < len(sizes) - 1:
         end = start + 1
-        while end + 1 < len(sizes) and _keeps(known, sizes, start, end + 1):
+        while end + 1 < len(sizes) and _passes(known, sizes, start, end + 1):
             end += 1
         low, high = sizes[start], sizes[end]
         pieces.append(_line_through(low, known[low], high, known[high]))
@@ -222,16 +226,17 @@ def _fitted(known: dict[int, float]) -> tuple[LinePiece, ...]:
     return tuple(pieces)
 
 
-def _keeps(known: dict[int, float], sizes: Sequence[int], start: int, end: int) -> bool:
+def _passes(known: dict[int, float], sizes: Sequence[int], start: int, end: int) -> bool:
+    """Whether the line between two of the sizes, given by index, passes the prices between them."""
     low, high = sizes[start], sizes[end]
     line = _line_through(low, known[low], high, known[high])
     passed = sizes[start + 1 : end]
     return all(_distance(line.seconds(size), known[size]) <= _ASKED for size in passed)
 
 
-def _at(pieces: Sequence[LinePiece], size: float) -> float:
-    place_of = bisect_right(pieces, size, key=attrgetter("from_bytes")) - 1
-    return pieces[max(place_of, 0)].seconds(size)
+def _seconds_at(pieces: Sequence[LinePiece], size: float) -> float:
+    piece = bisect_right(pieces, size, key=attrgetter("from_bytes")) - 1
+    return pieces[max(piece, 0)].seconds(size)
 
 
 def _distance(found: float, expected: float) -> float:

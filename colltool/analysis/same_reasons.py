@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from colltool.analysis.cells import PriceRequest, winner
-from colltool.analysis.outcomes import (
-    SameReason,
-)
+from colltool.analysis.outcomes import SameReason
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.path_classes import tier_paths
@@ -52,14 +50,14 @@ def _why_key(fabric: Fabric, placed: PlacedGroup, readings: ModelOptions, key: s
         return SameReason("unpaid", key)
     span = next((span for span in placed.spans if span.tier.name == tier.name), None)
     if span is None:
-        return SameReason("tier", key, tier.name)
+        return SameReason("tier", key, tier=tier.name)
     if len(path) < 2 or path[0] != "levels":
-        return SameReason("unpaid", key, tier.name)
+        return SameReason("unpaid", key, tier=tier.name)
     _, level, *field = path
     levels = [known.name for known in capabilities_of(span.tier).levels]
     # a level by name or by number
     number = levels.index(level) if level in levels else int(level)
-    reason = SameReason("unpaid", key, tier.name, levels[number])
+    reason = SameReason("unpaid", key, tier=tier.name, level=levels[number])
     used = [known.name for known in tier_paths(span.position, readings).used]
     if number and levels[number] not in used:
         return reason._replace(

@@ -76,7 +76,9 @@ def algorithm_costs(
         without_copy = replace(placed, spans=tuple(spans), overhead_s=0.0, local_copy_Bps=None)
         return named_candidates(without_copy, primitive, ModelOptions(), [algorithm])[0].curve
 
-    # three prices determine a curve that is affine in α and in 1/BW
+    # Three prices determine a curve a + b·M that is affine in α and in 1/BW. A ring of 8 on one
+    # tier: a is 14 us with α of 1 us, 28 us with 2 us, so that n_alpha is 14; halving BW adds
+    # 1.75/BW to b, so that n_beta is 1.75.
     try:
         near = curve(_PROBE_ALPHA_S, slow)
     except ColltoolError:
@@ -86,7 +88,7 @@ def algorithm_costs(
     n_alpha = (later.a - near.a) / _PROBE_ALPHA_S
     n_beta = (slower.b - near.b) * slow
     per_byte = near.b - n_beta / slow
-    # less is rounding
+    # below this share of the price it is rounding
     if per_byte <= 1e-9 * near.b:
         per_byte = 0.0
     # Where an inner tier's protocol states a copy rate, the local copy is a fixed part of the base,
@@ -103,9 +105,9 @@ def algorithm_costs(
         algorithm,
         n_alpha,
         n_beta,
-        copied,
-        max(near.a - n_alpha * _PROBE_ALPHA_S, 0.0),
-        per_byte,
+        own_share=copied,
+        base_s=max(near.a - n_alpha * _PROBE_ALPHA_S, 0.0),
+        base_s_per_byte=per_byte,
         switched=algorithm == IN_SWITCH,
     )
 

@@ -67,17 +67,18 @@ class ModelledPoint(NamedTuple):
 def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     """The fit with its protocols named; segments keep placeholder names where the evidence is
     missing or conflicting."""
-    count = len(fit.names)
-    slopes = fit.envelope.theta[:count, PER_BYTE]
+    segments = len(fit.names)
+    slopes = fit.envelope.theta[:segments, PER_BYTE]
     per_byte_s = np.maximum(slopes, _LEAST_PER_BYTE_S)
     fastest = per_byte_s[slopes > 0].min(initial=np.inf)
     protocols = []
-    for segment, points in enumerate(_points_by_segment(fit)[:count]):
-        share = float(fastest / per_byte_s[segment])
-        protocols.append(_protocol(points, share, last=segment == count - 1))
+    for segment, points in enumerate(_points_by_segment(fit)[:segments]):
+        rate_share = float(fastest / per_byte_s[segment])
+        protocols.append(_protocol(points, rate_share, last=segment == segments - 1))
     names = list(fit.names)
     for protocol, name in PROTOCOL_NAMES.items():
-        # the largest sizes have the whole protocol, smaller ones parts of it
+        # Of several segments of one protocol that of the largest sizes is the protocol, those of
+        # smaller sizes are parts of it.
         same = [segment for segment, known in enumerate(protocols) if known == protocol]
         for part, segment in zip(("", *SEGMENT_PREFIXES), reversed(same), strict=False):
             names[segment] = part + name
@@ -107,18 +108,20 @@ def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:
     """The points of each component, for which NCCL's model has a protocol, members in order."""
     theta = fit.envelope.theta
     found: list[list[ModelledPoint]] = [[] for _ in theta]
-    place = 0
+    index = 0
     for member in fit.members:
         for _ in range(member.used.sum()):
-            segment = fit.envelope.component[place]
-            algorithm = fit.envelope.algorithm[place]
-            per_call_s = fit.sample.x[algorithm, place, 2:] @ theta[segment, 2:]
-            size = float(fit.sample.sizes[place])
-            per_byte_s = max(float(per_call_s / size), _LEAST_PER_BYTE_S)
+            segment = fit.envelope.component[index]
+            algorithm = fit.envelope.algorithm[index]
+            # what wires and local copy take: the columns from PER_BYTE on
+            x = fit.sample.x[algorithm, index, PER_BYTE:]
+            moving_s = x @ theta[segment, PER_BYTE:]
+            size = float(fit.sample.sizes[index])
+            per_byte_s = max(float(moving_s / size), _LEAST_PER_BYTE_S)
             point = _modelled_point(member, member.costs[algorithm].algorithm, size, per_byte_s)
             if point is not None:
                 found[segment].append(point)
-            place += 1
+            index += 1
     return found
 
 
@@ -163,18 +166,18 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
     return found
 
 
-def _protocol(points: Sequence[ModelledPoint], share: float, *, last: bool) -> str:
+def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, last: bool) -> str:
     """A segment's protocol by majority of its sizes, if its rate allows that. Empty if undecided.
 
     Args:
-        share: the segment's rate over the fastest segment's.
+        rate_share: the segment's rate over the fastest segment's.
         last: whether it serves the largest sizes, where the bandwidth decides between LL128 and
             Simple.
     """
     if not points:
         return ""
     largest = max(points, key=attrgetter("size"))
-    possible = _possible(largest.rate, share)
+    possible = _possible(largest.rate, rate_share)
     votes: Counter[str] = Counter(map(attrgetter("protocol"), points))
     if last and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
         return largest.protocol
@@ -190,11 +193,11 @@ def _protocol(points: Sequence[ModelledPoint], share: float, *, last: bool) -> s
     return likeliest if near[likeliest] >= _MAJORITY * len(points) else ""
 
 
-def _possible(rate: float | None, share: float) -> set[str]:
+def _possible(rate: float | None, rate_share: float) -> set[str]:
     """The protocols that can have a rate, over LL's in NCCL's model; None and rates that tell
-    nothing exclude none. ``share``: the rate over the fastest segment's."""
+    nothing exclude none. ``rate_share``: the rate over the fastest segment's."""
     if rate is not None and rate < _TOO_SLOW_FOR_OTHERS:
         return {"ll"}
-    if rate is not None and _TOO_FAST_FOR_LL < rate <= _RATE_UNKNOWN and share > _FULL_RATE:
+    if rate is not None and _TOO_FAST_FOR_LL < rate <= _RATE_UNKNOWN and rate_share > _FULL_RATE:
         return {"ll128", "simple"}
     return set(PROTOCOL_NAMES)

@@ -98,6 +98,7 @@ def _fitting_sizes(fabric: Fabric, series: Series) -> dict[int, int]:
         shared = gcd(series.ranks, inner.endpoints)
         per_domain = shared if shared > 1 else 0
     if per_domain and len(tiers) > 1:
+        # 64 ranks on 8 nodes, and two tiers: 8 endpoints inside, and at least 8 outside
         inside = per_domain * prod(tier.endpoints for tier in tiers[1:-1])
         outside = max(tiers[-1].endpoints, ceil_div(series.ranks, inside))
         return {0: per_domain, len(tiers) - 1: outside}

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import product
 from math import log2
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from colltool.base.formatting import format_size
 from colltool.base.primitives import A2A, AG, AR, NCCL_TESTS, RS, Primitive
@@ -70,23 +70,23 @@ def next_row(file: MachineFile) -> NextRow | None:
 def _best_in(file: MachineFile, scope: str) -> NextRow:
     """The row of a scope after which the mean sigma is least."""
     rows = []
-    counts = set()
+    measured_ranks = set()
     primitives = list(_COMMON)
     for measured in file.rows:
         if measured.scope == scope:
             rows.append(
                 _observation(measured.primitive, scope, measured.ranks, measured.bytes, measured.r)
             )
-            counts.add(measured.ranks)
+            measured_ranks.add(measured.ranks)
             if measured.primitive not in primitives:
                 primitives.append(measured.primitive)
-    ranks = sorted(counts)
-    sigma = _mean_sigma(file, scope, rows, primitives, ranks)
+    rank_counts = sorted(measured_ranks)
+    sigma = _mean_sigma(file, scope, rows, primitives, rank_counts)
     proposals = []
-    for primitive, count, size in product(primitives, ranks, SIZES):
-        more = [*rows, _observation(primitive, scope, count, size)]
-        sigma_after = _mean_sigma(file, scope, more, primitives, ranks)
-        proposals.append(NextRow(primitive, scope, count, size, sigma, sigma_after))
+    for primitive, ranks, size in product(primitives, rank_counts, SIZES):
+        more = [*rows, _observation(primitive, scope, ranks, size)]
+        sigma_after = _mean_sigma(file, scope, more, primitives, rank_counts)
+        proposals.append(NextRow(primitive, scope, ranks, size, sigma, sigma_after))
     return min(proposals, key=attrgetter("sigma_after"))
 
 
@@ -102,23 +102,23 @@ def _mean_sigma(
     scope: str,
     rows: Sequence[Observation],
     primitives: Sequence[Primitive],
-    ranks: Sequence[int],
+    rank_counts: Sequence[int],
 ) -> float:
     """The mean sigma of ln time over sizes, collectives and rank counts. Each is at least the sigma
     that such prices have where rows were measured, as in an interval."""
     import numpy as np
 
     smoother = machine_smoother(scope, file.smoother)
-    base = np.array(_least_sigma("inside" if scope == INSIDE else "across"))
+    least_sigma = np.array(_least_sigma("inside" if scope == INSIDE else "across"))
     total = 0.0
     for primitive in primitives:
-        place = Observation(str(primitive), scope, ranks=1, size=1.0, r=0.0, source="")
-        sigma = posterior(smoother, rows, place, ranks, SIZES).sigma
-        total += float(np.maximum(sigma, base).mean())
+        asked = Observation(str(primitive), scope, ranks=1, size=1.0, r=0.0, source="")
+        sigma = posterior(smoother, rows, asked, rank_counts, SIZES).sigma
+        total += float(np.maximum(sigma, least_sigma).mean())
     return total / len(primitives)
 
 
 @cache
-def _least_sigma(where: str) -> list[float]:
+def _least_sigma(scope: Literal["inside", "across"]) -> list[float]:
     """The sigma of prices where rows were measured, at each of the sizes."""
-    return [by_size(sigma_table(), f"base_{where}", log2(size)) for size in SIZES]
+    return [by_size(sigma_table(), f"base_{scope}", log2(size)) for size in SIZES]

@@ -74,10 +74,11 @@ def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
     found["alpha"] = max(
         tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, MIN_ALPHA_S
     )
-    share = tier.eta.beta * row.share * row.line
-    if share > 1:
-        found["bandwidth"] = tier.bandwidth * share
-    found["eta"] = {"alpha": 1.0, "beta": _rounded(min(share, 1.0))}
+    # of the tier's bandwidth: a file's eta is at most 1
+    bandwidth_share = tier.eta.beta * row.share * row.line
+    if bandwidth_share > 1:
+        found["bandwidth"] = tier.bandwidth * bandwidth_share
+    found["eta"] = {"alpha": 1.0, "beta": _rounded(min(bandwidth_share, 1.0))}
     if row.copy_Bps is not None:
         found["local_copy"] = row.copy_Bps
     if row.primitives is not None:

@@ -32,7 +32,7 @@ _VAGUE = 5
 _VISIBLE = 0.02
 # Seconds per byte of wires whose time no size shows: far below those of any link, and not 0, since
 # it divides.
-_LEAST_PER_BYTE = 1e-15
+_LEAST_PER_BYTE_S = 1e-15
 # The fields of a protocol in the order of θ.
 _FIELDS = ("launch_overhead_s", "alpha_s", "bandwidth_Bps", "local_copy_Bps")
 # Logs that a source names at most.
@@ -180,7 +180,7 @@ def protocol_entries(
     return entries
 
 
-def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str, Any]:
+def switch_update(fit: CollectiveFit, steps: float, last_eta_beta: float) -> dict[str, Any]:
     """``in_network`` values of a fit that includes the switch.
 
     Where the switch is alone or has a protocol of its own, that protocol has all that was measured.
@@ -189,23 +189,27 @@ def switch_update(fit: CollectiveFit, switches: float, share: float) -> dict[str
     protocol's, times the ratio of seconds per byte.
 
     Args:
-        switches: steps of a call, n_α.
-        share: η_β of the last protocol.
+        steps: of a call, n_α.
+        last_eta_beta: η_β of the last protocol.
     """
+    # Launch overheads of 12 us (switch) and 6 us (last protocol), two steps: α is 3 us. 2e-11 and
+    # 1e-11 s a byte: η_β is half of that protocol's.
     theta = fit.envelope.theta
     alpha_s = 0.0
     update: dict[str, Any] = {}
     if len(theta) > len(fit.names):
         last = theta[len(fit.names) - 1]
         launch_s, _, per_byte, per_own_byte = theta[len(fit.names)]
-        alpha_s = float(launch_s - last[LAUNCH]) / switches
+        alpha_s = float(launch_s - last[LAUNCH]) / steps
         if last[PER_BYTE] > 0:
             # The file keeps the last protocol's local copy for the switch. What the switch's own
             # copy takes beyond it goes to its wires, of which noise may take half at most.
             own_share = np.mean([member.costs[0].own_share for member in fit.members])
             beyond_copy = per_byte + own_share * (per_own_byte - last[PER_OWN_BYTE])
-            slope = max(beyond_copy, per_byte / 2, _LEAST_PER_BYTE)
-            update["eta_beta"] = float(f"{share * min(last[PER_BYTE] / slope, 1.0):.4g}")
+            wire_per_byte = max(beyond_copy, per_byte / 2, _LEAST_PER_BYTE_S)
+            update["eta_beta"] = float(
+                f"{last_eta_beta * min(last[PER_BYTE] / wire_per_byte, 1.0):.4g}"
+            )
     if SWITCH in component_names(fit.members, fit.names):
         update["protocols"] = [fit.names[-1]]
     return {"alpha_switch": time_text(max(alpha_s, MIN_ALPHA_S)), **update}

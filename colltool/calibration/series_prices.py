@@ -142,17 +142,17 @@ def _library_candidates(placed: PlacedGroup, series: Series, readings: ModelOpti
     sizes = np.array(sizes_of(series))
     default: LibraryName = "all" if series.library else placed.fabric.library_name
     known: LibraryName = log_library(series.library).in_fabrics or default
-    under = replace(placed, fabric=under_library(placed.fabric, known))
-    costs = Candidates(under, primitive, readings).every_schedule([sizes])
+    under_known = replace(placed, fabric=under_library(placed.fabric, known))
+    costs = Candidates(under_known, primitive, readings).every_schedule([sizes])
     # class 0 is what the user can run
-    found = [cost.choice.spec for cost in costs if cost.rank_class == 0]
-    hosts = []
+    runnable = [cost.choice.spec for cost in costs if cost.rank_class == 0]
+    on_hosts = []
     if known != "all" and not placed.fabric.library_facts:
         # flat schedules that the library runs where every rank is a host of its own
-        whole, _ = flat_group(placed, readings)
-        scaled_out = whole._replace(scale_out=True)
+        flat, _ = flat_group(placed, readings)
+        scaled_out = flat._replace(scale_out=True)
         for algorithm in algorithms(primitive):
-            runs = algorithm.why_not(whole) is None and selectable(algorithm.status_on(whole))
-            if runs and not algorithm.not_run_by(Running(known), scaled_out):
-                hosts.append(algorithm.name)
-    return list(dict.fromkeys([*hosts, *found]))
+            can_run = algorithm.why_not(flat) is None and selectable(algorithm.status_on(flat))
+            if can_run and not algorithm.not_run_by(Running(known), scaled_out):
+                on_hosts.append(algorithm.name)
+    return list(dict.fromkeys([*on_hosts, *runnable]))
