@@ -116,7 +116,8 @@ def compare(
     """
     _check_count(requests, columns, groups, sizes)
     fabrics = [column.load(()) for column in with_progress(columns)]
-    chosen = len({fabric.ranks for fabric in fabrics}) > 1 and groups[0].ranks is None
+    several_sizes = len({fabric.ranks for fabric in fabrics}) > 1
+    ranks_chosen = several_sizes and groups[0].ranks is None
     groups = [with_ranks(fabrics, group) for group in groups]
     names = [column.name for column in columns]
     primitives = {request.primitive for request in requests}
@@ -143,7 +144,7 @@ def compare(
             chain.from_iterable(joined_verdicts(list(table.verdicts())) for table in tables)
         ),
         offers=tuple(_offers(fabrics, names, groups)),
-        taken=groups[0].ranks if chosen else None,
+        taken=groups[0].ranks if ranks_chosen else None,
     )
 
 

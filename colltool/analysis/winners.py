@@ -28,17 +28,17 @@ _CLAIMED: tuple[VerdictKind, ...] = ("winner", "behind", "alone", "unlike")
 
 class RivalRatio(NamedTuple):
     """How many times the winner's time (or the fastest's, where nobody wins) a column takes in a
-    size class: the least, the most, and the ends of their intervals. None where the error is not
-    known."""
+    size class."""
 
     column: str
     least: float
     most: float
-    low: float | None
-    high: float | None
-    slower: bool
+    low: float | None  # lower end of the interval of ``least``; None where the error is not known
+    high: float | None  # upper end of the interval of ``most``
+    slower: bool  # surely slower, at every size
 
     def joined(self, other: RivalRatio) -> RivalRatio:
+        """The ratios of both: at more sizes, or on more ranks."""
         return RivalRatio(
             self.column,
             min(self.least, other.least),
@@ -91,6 +91,8 @@ class QuestionVerdict(NamedTuple):
 
 def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVerdict:
     """The verdict on one question, from its lines in order of size."""
+    # a wins at 1, 2 and 4 KB, nobody at 8 KB, b at 16 KB: a class of a from 1 to 4 KB, and the rest,
+    # since the band of b is narrow
     candidates: list[range] = []
     narrow = min(NARROW, sqrt(lines[-1].bytes / lines[0].bytes))
     for verdict, run in _runs([line.verdict() for line in lines]):

@@ -25,6 +25,7 @@ from colltool.calibration.least_squares import (
     robust_fit,
 )
 
+# A component or an algorithm for each point, by number.
 Labels = NDArray[np.intp]
 # Borders between components to start from: at most so many sizes, evenly spread.
 _STARTS = 6
@@ -111,6 +112,7 @@ def _evaluated(theta: Array, sample: Sample) -> _Envelopes:
     # running algorithm 1, for 4 // 3 = 1 and 4 % 3 = 1
     starts, components, _ = theta.shape
     algorithms, points, _ = sample.x.shape
+    # (starts, components, algorithms, points), then (starts, components x algorithms, points)
     times = np.einsum("anp,scp->scan", sample.x, theta) + sample.offset
     times[:, ~sample.allowed] = np.inf
     flat = times.reshape(starts, components * algorithms, points)

@@ -86,24 +86,25 @@ def _protocol(
     fit: CollectiveFit, index: int, name: str, nominal_Bps: float, line_Bps: float | None
 ) -> FittedProtocol:
     """The protocol of one component of a fit, under this name."""
-    launch_s, alpha_s, per_byte, per_own_byte = fit.envelope.theta[index].tolist()
+    launch_s, alpha_s, per_byte_s, per_own_byte_s = fit.envelope.theta[index].tolist()
     certain = certainty(fit.sample, fit.envelope, index)
     tied = []
     if not certain.alpha_is_determined:
         # of the sum of both one part is kept near the fabric's, the other one is the rest
         tied.append("launch_overhead_s" if fit.sample.prior.launch_s else "alpha_s")
     # the next protocol bounds the bandwidth of one that serves smaller sizes
-    last = index == len(fit.names) - 1
-    least_per_byte, _ = certain.ci95[PER_BYTE]
-    vague = least_per_byte < min(per_byte / _VAGUE, 1 / nominal_Bps)
+    serves_largest = index == len(fit.names) - 1
+    # 40 GB/s whose interval ends at 300 GB/s, where the fabric has 200: the sizes do not tell
+    least_per_byte_s, _ = certain.ci95[PER_BYTE]
+    vague = least_per_byte_s < min(per_byte_s / _VAGUE, 1 / nominal_Bps)
     bandwidth_Bps = nominal_Bps
     copy_Bps = None
-    if per_byte <= 0 or (last and vague):
+    if per_byte_s <= 0 or (serves_largest and vague):
         tied.append("bandwidth_Bps")
     else:
-        bandwidth_Bps = min(1 / per_byte, MAX_BANDWIDTH_BPS)
-        if per_own_byte > max(_VISIBLE * per_byte, 1 / MAX_BANDWIDTH_BPS):
-            copy_Bps = 1 / per_own_byte
+        bandwidth_Bps = min(1 / per_byte_s, MAX_BANDWIDTH_BPS)
+        if per_own_byte_s > max(_VISIBLE * per_byte_s, 1 / MAX_BANDWIDTH_BPS):
+            copy_Bps = 1 / per_own_byte_s
     hidden = set(tied)
     if copy_Bps is None:
         hidden.add("local_copy_Bps")
@@ -113,8 +114,8 @@ def _protocol(
         launch_s,
         max(alpha_s, MIN_ALPHA_S),
         bandwidth_Bps,
-        copy_Bps,
-        eta_beta,
+        copy_Bps=copy_Bps,
+        eta_beta=eta_beta,
         ci95=_intervals(certain.ci95, hidden),
         tied=tuple(tied),
     )
