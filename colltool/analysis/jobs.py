@@ -64,7 +64,7 @@ class Plans(Result):
     def error(self, at: int) -> float | None:
         """The expected relative error of :meth:`ratio`. On the same fabric it is None, because
         there the model's error cancels."""
-        first, other = self.plans[0], self.plans[at]
+        first, other = self.first, self.plans[at]
         if other.fabric == first.fabric:
             return None
         share = max(first.network_share, other.network_share)

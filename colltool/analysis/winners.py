@@ -33,8 +33,8 @@ class RivalRatio(NamedTuple):
     column: str
     least: float
     most: float
-    low: float | None  # lower end of the interval of ``least``; None where the error is not known
-    high: float | None  # upper end of the interval of ``most``
+    low: float | None  # the least end of their intervals; None where the error is not known
+    high: float | None  # the largest end of these
     slower: bool  # surely slower, at every size
 
     def joined(self, other: RivalRatio) -> RivalRatio:

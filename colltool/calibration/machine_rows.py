@@ -15,7 +15,6 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.calibration.log_fits import check_fits
 from colltool.calibration.series_prices import applicable_names
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_pick import with_library_choice
@@ -204,12 +203,8 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
     if forced.protocol:
         for row in found.results:
             if str(row.protocol).lower() == forced.protocol:
-                return _seconds(row)
+                return float(row.total_s)
     # what the library picks, not what the model finds fastest
     if not forced.spec and fabric.library_name == "nccl":
         (found,) = with_library_choice([found], fabric, LIBRARY, required=False)
-    return _seconds(found.best)
-
-
-def _seconds(estimate: AlgorithmEstimate) -> float:
-    return float(estimate.total_s)
+    return float(found.best.total_s)

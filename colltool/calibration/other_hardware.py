@@ -6,7 +6,7 @@ no bundled fabric has tell nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.fabric.bundled_for import bundled_for
@@ -41,9 +41,7 @@ def _generation(fabric: Fabric) -> str:
 
 def _gpu(fabric: Fabric) -> str:
     facts = fabric.library_facts
-    if facts is None:
-        return ""
-    return facts.gpu or ""
+    return (facts and facts.gpu) or ""
 
 
 def check_hardware(fabric: Fabric, devices: Sequence[str]) -> None:
@@ -52,17 +50,14 @@ def check_hardware(fabric: Fabric, devices: Sequence[str]) -> None:
     other = other_devices(fabric, devices)
     if not other:
         return
+    named = argument_text("fabric", next(iter(other.values())))
     raise ColltoolError(
         f"the logs are of {', '.join(other)}, {fabric.name} is a machine of {device_of(fabric)}",
         argument="fabric",
-        fix=f"fit the machine that ran this: {_named(other)}, or a file of your own",
+        fix=f"fit the machine that ran this: {named}, or a file of your own",
     )
 
 
 def device_of(fabric: Fabric) -> str:
     """A fabric's device as people write it, else its GPUs' generation."""
     return (fabric.device or _gpu(fabric)).upper()
-
-
-def _named(other: Mapping[str, str]) -> str:
-    return argument_text("fabric", next(iter(other.values())))

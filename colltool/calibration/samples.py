@@ -126,7 +126,6 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
         offsets.append(np.stack(offset))
         if member.unlikely is not None:
             unlikely.append(member.unlikely[:, member.used])
-    all_marked = len(unlikely) == len(members)
     return Sample(
         seconds=np.concatenate(seconds),
         sizes=np.concatenate(sizes),
@@ -134,7 +133,7 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
         offset=np.concatenate(offsets, axis=2),
         allowed=allowed,
         prior=prior,
-        unlikely=np.concatenate(unlikely, axis=1) if all_marked else None,
+        unlikely=np.concatenate(unlikely, axis=1) if len(unlikely) == len(members) else None,
     )
 
 

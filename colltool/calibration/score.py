@@ -270,13 +270,13 @@ def _share(yes: Sequence[bool]) -> float | None:
 
 def _lost(judged: dict[str, list[Judged]]) -> list[LostRow]:
     """Rows on which another predictor is nearer than colltool, the farthest from colltool first."""
-    by_distance = []
+    lost = []
     for predictor, answers in judged.items():
         for entry in answers:
             if predictor != OWN and entry.row.unseen and entry.nearer_by > 0:
-                by_distance.append((entry.nearer_by, _lost_row(predictor, entry)))
-    by_distance.sort(key=lambda pair: -pair[0])
-    return [lost_row for _, lost_row in by_distance]
+                lost.append((predictor, entry))
+    lost.sort(key=lambda pair: -pair[1].nearer_by)
+    return [_lost_row(*pair) for pair in lost]
 
 
 def _lost_row(name: str, entry: Judged) -> LostRow:
