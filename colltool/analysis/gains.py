@@ -21,10 +21,12 @@ def gains(fabric: Fabric, priced: SchedulePrice) -> tuple[Gain, ...]:
     """The changes that save time, the largest first. None for a user's own algorithm."""
     if priced.row.status == "own":
         return ()
-    tried = [*_by_tier(fabric, priced), _halved_launch(fabric, priced)]
     total_s = float(priced.row.total_s)
+    tried = list(_by_tier(fabric, priced))
+    tried.append(_halved_launch(fabric, priced))
     saving = [gain for gain in tried if gain.total_s < total_s]
-    return tuple(sorted(saving, key=attrgetter("total_s")))
+    saving.sort(key=attrgetter("total_s"))
+    return tuple(saving)
 
 
 def _by_tier(fabric: Fabric, priced: SchedulePrice) -> Iterator[Gain]:

@@ -271,10 +271,10 @@ def same_ranges(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) ->
     """Whether two lists of ranges have the same outcomes, at nearly the same sizes."""
     if len(some) != len(others):
         return False
-    for one, other in zip(some, others, strict=True):
-        if (one.outcome, one.within is None) != (other.outcome, other.within is None):
+    for here, other in zip(some, others, strict=True):
+        if (here.outcome, here.within is None) != (other.outcome, other.within is None):
             return False
-        ends = one.to_bytes, other.to_bytes
+        ends = here.to_bytes, other.to_bytes
         if max(ends) > NEAR * min(ends):
             return False
     return True
@@ -284,10 +284,10 @@ def joined_range(same: Sequence[OutcomeRange]) -> OutcomeRange:
     """Ranges of one outcome as one: the widest sizes, the farthest ratio."""
     return OutcomeRange(
         same[0].outcome,
-        from_bytes=min(one.from_bytes for one in same),
-        to_bytes=max(one.to_bytes for one in same),
-        ratio=_farthest([one.ratio for one in same]),
-        within=max((one.within for one in same if one.within is not None), default=None),
+        from_bytes=min(part.from_bytes for part in same),
+        to_bytes=max(part.to_bytes for part in same),
+        ratio=_farthest([part.ratio for part in same]),
+        within=max((part.within for part in same if part.within is not None), default=None),
     )
 
 

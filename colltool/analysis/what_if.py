@@ -114,7 +114,10 @@ def totals_of(
         if missing:
             rows = question.only(missing).rows(block.values, block.length)
             by_title.update(seconds_by_title(rows, block.length))
-    totals_s = [np.concatenate([by_title[title] for by_title in blocks_s]) for title in listed]
+    totals_s = []
+    for title in listed:
+        parts_s = [by_title[title] for by_title in blocks_s]
+        totals_s.append(np.concatenate(parts_s))
     return listed, np.stack(totals_s)
 
 
