@@ -17,19 +17,20 @@ def _write_site(folder: Path, pyodide: Path | None) -> None:
     """Write the pages and pictures of the site, with the playground where there is a Pyodide, and print
     where the first page is."""
     from colltool.fabric.load import load_fabric, shipped_fabrics
-    from colltool.render.site import site
+    from colltool.render.site import site as site_pages
 
-    pages: dict[str, bytes] = {}
-    if pyodide is not None:  # first, as a folder without it is soon said
+    playground_files: dict[str, bytes] = {}
+    # read before the pages are made, which takes seconds: a wrong folder is refused at once
+    if pyodide is not None:
         from colltool.render.playground import playground
 
-        pages = dict(playground(pyodide))
-    for name, text in site(
-        [load_fabric(name) for name in shipped_fabrics()], playground=bool(pages)
-    ):
-        write_bytes(folder / name, text.encode(), "site", folder=(folder / name).parent)
-    for path, content in pages.items():
-        file = folder / path
+        playground_files = dict(playground(pyodide))
+    fabrics = [load_fabric(name) for name in shipped_fabrics()]
+    for name, text in site_pages(fabrics, playground=bool(playground_files)):
+        file = folder / name
+        write_bytes(file, text.encode(), "site", folder=file.parent)
+    for name, content in playground_files.items():
+        file = folder / name
         write_bytes(file, content, "playground", folder=file.parent)
     write(f"{folder / 'index.html'}\n", None)
 
@@ -56,11 +57,12 @@ def guide_command(
 
     if site is not None:
         if topic is not None:
-            fix = f"write {argument_text('site', str(site))} without {topic}"
+            whole_manual = f"write {argument_text('site', str(site))} without {topic}"
+            one_chapter = f"colltool guide {topic} -o {topic}.md"
             raise ColltoolError(
                 "writes the whole manual, not one topic",
                 argument="site",
-                fix=f"{fix}, or colltool guide {topic} -o {topic}.md",
+                fix=f"{whole_manual}, or {one_chapter}",
             )
         _write_site(site, playground)
         return

@@ -44,31 +44,33 @@ def board_lines(result: Expected) -> Iterator[str]:
     """The board as JSON, to import in Grafana."""
     parts = json.loads(_FILE.read_text(encoding="utf-8"))
     labels = [f"{key}={json.dumps(value)}" for key, value in gauge_labels(result).items()]
-    choices = []
-    for size in sorted({int(size.bytes) for size in result.sizes}, reverse=True):
-        choices.append(f"{binary_size(size)} : {size}")
+    all_bytes = {int(size.bytes) for size in result.sizes}
+    choices = [f"{binary_size(bytes_)} : {bytes_}" for bytes_ in sorted(all_bytes, reverse=True)]
+    # in the order in which board.json has them, between two @
     words = {
         "title": machine_text(result),
-        "keepers": keepers_text(result.share),
         "query": ",".join(choices),
-        "machine": ",".join(labels),
-        "expected": EXPECTED_BUSBW,
-        "floor": FLOOR_BUSBW,
-        "supported": FLOOR_SUPPORTED,
         "measured": MEASURED_BUSBW,
+        "machine": ",".join(labels),
+        "floor": FLOOR_BUSBW,
+        "keepers": keepers_text(result.share),
+        "expected": EXPECTED_BUSBW,
         "busbw": BUSBW_METRIC,
         "micro": TIME_METRIC,
+        "supported": FLOOR_SUPPORTED,
     }
     panels = _filled(parts["first"], words)
     for largest in result.largest:
         panels += _filled(parts["test"], words | _words_of_test(largest))
     panels += _filled(parts["last"], words)
+    # Panels stand from left to right as in board.json, some two in a row; only the rows' places are
+    # ours.
     top = 0
     for number, panel in enumerate(panels, start=1):
         panel["id"] = number
         grid = panel["gridPos"]
         grid["y"] = top
-        # the next one begins a row
+        # this one ends its row
         if grid["x"] + grid["w"] == _WIDTH:
             top += grid["h"]
     board = _filled(parts["board"], words) | {"panels": panels}
@@ -85,20 +87,21 @@ def _filled(part: Any, words: Mapping[str, str]) -> Any:
 
 
 def _words_of_test(largest: ExpectedSize) -> dict[str, str]:
-    """The words of a test's panels; ``largest``: at its largest size, of which the alert is.
+    """The words of a test's panels. The alert is for the largest size.
 
-    The size of Inspector's samples is busbw times time over the factor of the collective, as their
-    label is a bucket; one counts as the expected size that it is nearest to, sizes doubling.
+    Inspector's samples name no size, only a range of sizes. So the queries compute it, as
+    ``bytes = busbw * time / busbw_factor``, and take the samples from 1/sqrt(2) to sqrt(2) of an
+    expected size: expected sizes double.
     """
-    size = int(largest.bytes)
+    bytes_ = int(largest.bytes)
     factor = busbw_factor(largest.primitive, largest.ranks)
     return {
         "test": largest.test,
-        "bytes": str(size),
-        "size": binary_size(size),
-        # Inspector writes AllReduce where nccl-tests has all_reduce
+        "bytes": str(bytes_),
+        "size": binary_size(bytes_),
+        # Inspector writes AllReduce where nccl-tests has all_reduce; the queries ignore case
         "collective": largest.test.replace("_", "_?"),
         "ranks": str(largest.ranks),
-        # GB/s times microseconds to bytes
+        # 1 GB/s times 1 us is 1000 bytes
         "factor": f"{1e3 / factor:.6g}",
     }

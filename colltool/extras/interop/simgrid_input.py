@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.estimate.wired import LinkNetwork, link_network
@@ -38,10 +39,10 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     ends = np.array(sorted(pairs), dtype=np.int64)
     placed = run.placed
     positions = tuple(span.position for span in placed.spans)
+    # every η at 1: the links at their full rates, as the schedule is executed
     link_model = link_network(positions, placed.ranks, ideal=True, uneven=placed.domains)
-    links: dict[tuple[int, int, int], int] = {}
-    routes = list(_routes(link_model, ends[:, 0], ends[:, 1], links))
-    rates = [_rate_Bps(link_model.network.tiers[tier], kind, place) for tier, kind, place in links]
+    routes, links = _routed(link_model, ends[:, 0], ends[:, 1])
+    rates = [_rate_Bps(link_model.network.tiers[link.tier], link) for link in links]
     return json.dumps({"links": rates, "routes": routes, "steps": steps})
 
 
@@ -56,28 +57,39 @@ def _limited(steps: Iterator[list[Sent]]) -> Iterator[list[Sent]]:
         yield step
 
 
-def _routes(
-    link_model: LinkNetwork, src: Indices, dst: Indices, links: dict[tuple[int, int, int], int]
-) -> Iterator[Route]:
-    """The route of each pair; ``links`` gets the number of every link on a route, by its tier, class
-    and place there."""
-    used: list[list[int]] = [[] for _ in src]
+class _RouteLink(NamedTuple):
+    """A link of the network; all are numbers."""
+
+    tier: int
+    link_class: int  # of the tier
+    place: int  # in the class
+
+
+def _routed(
+    link_model: LinkNetwork, src: Indices, dst: Indices
+) -> tuple[list[Route], Sequence[_RouteLink]]:
+    """The route of each pair, and the links that routes name by their places in this sequence."""
+    numbers: dict[_RouteLink, int] = {}
+    ways: list[list[int]] = [[] for _ in src]
     for tier, use in link_model.uses(src, dst):
-        # A share contains the slowness of its link, which SimGrid gets as a lower rate.
+        # A message that takes a link of half the rate has a share of 2 there. SimGrid gets the lower
+        # rate instead, so without it all shares must be 1.
         slowness = link_model.network.tiers[tier].slowness(use.number, use.resource)
         _refuse_spread((use.share / slowness).tolist())
         for message, place in zip(use.message.tolist(), use.resource.tolist(), strict=True):
-            used[message].append(links.setdefault((tier, use.number, place), len(links)))
-    yield from zip(
-        src.tolist(), dst.tolist(), link_model.latency(src, dst).tolist(), used, strict=True
-    )
+            link = _RouteLink(tier, use.number, place)
+            ways[message].append(numbers.setdefault(link, len(numbers)))
+    latencies_s = link_model.latency(src, dst).tolist()
+    routes = list(zip(src.tolist(), dst.tolist(), latencies_s, ways, strict=True))
+    return routes, tuple(numbers)
 
 
-def _rate_Bps(tier: LinkModel, kind: int, place: int) -> float:
-    """Bytes/s of the link at a place of class ``kind``, slower where the fabric says so."""
+def _rate_Bps(tier: LinkModel, link: _RouteLink) -> float:
+    """Bytes/s of a link, fewer than its class has where the fabric says that it is slow."""
     import numpy as np
 
-    return float(tier.classes[kind].capacity_Bps / tier.slowness(kind, np.array([place]))[0])
+    slowness = tier.slowness(link.link_class, np.array([link.place]))[0]
+    return float(tier.classes[link.link_class].capacity_Bps / slowness)
 
 
 def _refuse_spread(shares: Sequence[float]) -> None:

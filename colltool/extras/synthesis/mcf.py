@@ -1,14 +1,16 @@
-"""All-to-all over several ways at once, with ranks that forward: :mod:`.flow_split` splits the traffic."""
+"""All-to-all as a multicommodity flow (MCF): what a rank has for another is split over several ways,
+and ranks on a way forward it.
+
+:mod:`.flow_split` finds the split. It is a forest of which each tree is a way: a chain of links from
+the sender to the receiver.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from colltool.algorithms.program import (
-    Program,
-    schedule,
-)
+from colltool.algorithms.program import Program, schedule
 from colltool.algorithms.registry import MCF, algorithm
 from colltool.base.primitives import A2A, Links, Primitive, Terms
 from colltool.extras.synthesis.forest import MOST_SWITCHES
@@ -25,6 +27,7 @@ ON_WIRES: frozenset[Topology] = frozenset({"graph", "dragonfly"})
 
 def few_ranks(group: Group) -> str | None:
     """Consecutive ranks, few enough to split traffic over ways that the network lets them take."""
+    # the sentence above is also what ``explain`` prints for this condition
     wires = group.wires
     if wires is None or wires.endpoints != group.ranks:
         return "needs consecutive ranks"
@@ -40,8 +43,8 @@ def few_ranks(group: Group) -> str | None:
     return None
 
 
-def flows_on(group: Group) -> Forest:
-    # prices on other networks need not load it
+def _ways_of(group: Group) -> Forest:
+    # loaded here, as prices on other networks do without it
     from colltool.extras.synthesis.flow_split import flows_of
 
     assert isinstance(group.wires, GraphWires | DragonflyWires)  # few_ranks requires it
@@ -67,18 +70,21 @@ def mcf(group: Group) -> Terms:
     >>> mcf(Group(3, "graph", wires=ring_wires(3)))[:2]
     (1, 0.3333333333333333)
     """
-    flows = flows_on(group)
-    sends = () if isinstance(group.wires, GraphWires) else _sends(flows, group.ranks)
-    return Terms(flows.depth, 1 / (group.ranks * flows.rate), Links(sends), fill=flows.fill)
+    # The sentence above is what ``explain`` prints: L is the number of links of the longest way. In the
+    # example, links of 1 byte/s, each of six pairs has a link for itself: R = 1, L = 1, t = α + M/3.
+    ways = _ways_of(group)
+    # on a graph R says all; on a dragonfly the network's own links are loaded with the messages
+    sends = () if isinstance(group.wires, GraphWires) else _sends(ways, group.ranks)
+    return Terms(ways.depth, 1 / (group.ranks * ways.rate), Links(sends), fill=ways.fill)
 
 
-def _sends(flows: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
-    """Bytes between the two ranks of every hop, in units of M."""
-    total: dict[tuple[int, int], float] = defaultdict(float)
-    for way in flows.trees:
-        for hop in way.links:
-            total[hop] += float(way.share) / ranks
-    return tuple((a, b, size) for (a, b), size in total.items())
+def _sends(ways: Forest, ranks: int) -> tuple[tuple[int, int, float], ...]:
+    """Sender, receiver and bytes, in units of M, of all that passes between two ranks."""
+    sent: dict[tuple[int, int], float] = defaultdict(float)
+    for way in ways.trees:
+        for link in way.links:
+            sent[link] += float(way.share) / ranks
+    return tuple((sender, receiver, size) for (sender, receiver), size in sent.items())
 
 
 @schedule("mcf", A2A)
@@ -86,15 +92,17 @@ def _mcf(primitive: Primitive, group: Group, segments: int) -> Program:
     """Segment after segment along every way at once."""
     from colltool.extras.synthesis.packing import chunk_sizes, down_trees
 
-    flows = flows_on(group)
+    ways = _ways_of(group)
     nodes = group.wires.nodes if isinstance(group.wires, GraphWires) else group.ranks
     return Program(
         primitive,
         group.ranks,
         nodes,
-        chunk_sizes(flows, group.ranks, segments),
-        home=np.repeat([way.links[0][0] for way in flows.trees], segments),
-        target=np.repeat([way.links[-1][-1] for way in flows.trees], segments),
-        batches=down_trees(flows, segments),
+        chunk_sizes(ways, group.ranks, segments),
+        # chunks are numbered way by way: each begins at a way's sender and is for its receiver
+        home=np.repeat([way.links[0][0] for way in ways.trees], segments),
+        target=np.repeat([way.links[-1][-1] for way in ways.trees], segments),
+        batches=down_trees(ways, segments),
+        # a graph's switches forward too: each is its own place, after those of the ranks
         node_places=np.arange(nodes) if nodes > group.ranks else None,
     )

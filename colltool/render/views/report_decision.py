@@ -35,7 +35,7 @@ from colltool.render.intervals import nine_in_ten
 from colltool.render.verdicts import claims_text, verdict_in_title
 from colltool.render.views.doctor_answer import diagnosed
 from colltool.render.views.plan import answer as planned
-from colltool.render.views.trace import traced
+from colltool.render.views.trace_answer import trace_headline
 from colltool.serving.results import Served, ServeList
 from colltool.training.plan import Plan
 
@@ -437,7 +437,7 @@ _ANSWERS: dict[type, Callable[[Report, Any], Iterable[str]]] = {
     Served: _serving,
     ServeList: _serving,
     Diagnosis: lambda _, result: (f"Benchmarks: {_closed(diagnosed(result))}",),
-    TraceComparison: lambda _, result: (f"The traced job: {_closed(traced(result))}",),
+    TraceComparison: lambda _, result: (f"The traced job: {_closed(trace_headline(result))}",),
 }
 
 

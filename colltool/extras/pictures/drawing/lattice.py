@@ -23,12 +23,29 @@ _MARGIN = 34.0  # room for both
 _BETWEEN = 40.0  # from one block to the next
 _STEP = 30.0  # from one place to the next, at most
 _DEPTH = (0.52, -0.42)  # x and y of a step along the third axis, in steps along the others
-_SIDES = ((0.0, -1.0, 0.0, "middle"), (-1.0, 0.0, 5.0, "end"), (0.8, 0.6, 8.0, "start"))
-"""Where the number and the wraparound of each axis are drawn: the direction away from the block, how
-much lower the number is, and the anchor of its text."""
+_BLOCK_DOT = 6.0  # radius of a place that is a block itself
+_ENDPOINT_DOT = 3.2  # of one that is an endpoint
 
 Point = tuple[float, float]
 """x to the right and y down."""
+
+
+class _AxisSide(NamedTuple):
+    """The side of the block on which an axis has its number and its wraparound."""
+
+    # the direction away from the block, of length 1
+    right: float
+    down: float
+    lower: float  # pixels from the end of that direction down to the number's baseline
+    anchor: str  # of the number's text
+
+
+# The first axis along the upper edge, the second along the left one, the third along the lower right.
+_SIDES = (
+    _AxisSide(0.0, -1.0, 0.0, "middle"),
+    _AxisSide(-1.0, 0.0, 5.0, "end"),
+    _AxisSide(0.8, 0.6, 8.0, "start"),
+)
 
 
 class Place(NamedTuple):
@@ -63,8 +80,11 @@ def faces(lines: Sequence[Sequence[Place]]) -> list[tuple[Place, ...]]:
     right = lines[0][-1]
     top = lines[1][-1]
     front = lines[2][0]
-    everywhere = product(*lines)
-    return [at for at in everywhere if at[0] == right or at[1] == top or at[2] == front]
+    return [
+        place
+        for place in product(*lines)
+        if place[0] == right or place[1] == top or place[2] == front
+    ]
 
 
 def drawn_places(diagram: TierDiagram) -> int:
@@ -120,9 +140,9 @@ def _draw_block(
     first = index * AXES + 1
     block = _LatticeBlock(canvas, axes, room._replace(top=top), first)
     if outer is not None:
-        left = (block.front[0], block.back[1], block.front[2])
-        zoom(canvas, outer, top - _BETWEEN, block.at(left), block.at(block.back))
-    focus = block.draw(6.0 if index else 3.2)
+        upper_left = (block.front[0], block.back[1], block.front[2])
+        zoom(canvas, outer, top - _BETWEEN, block.at(upper_left), block.at(block.back))
+    focus = block.draw(_BLOCK_DOT if index else _ENDPOINT_DOT)
     count = prod(axis.size for axis in axes)
     what = endpoint_text(diagram, count)
     if index:
@@ -185,11 +205,12 @@ class _LatticeBlock:
         for place, other, jumping in self._neighbours(visible):
             x, y = self.at(place)
             to_x, to_y = self.at(other)
-            step = f"M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}"
+            # SVG: move to a point, a line to another
+            line = f"M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}"
             if jumping:
-                jumps += step
+                jumps += line
             else:
-                links += step
+                links += line
         if links:
             self.canvas.path(links)
         if jumps:
@@ -218,7 +239,8 @@ class _LatticeBlock:
 
     def _draw_name(self, index: int, axis: Axis) -> None:
         """Draw the number of an axis, and its wraparound, along an edge of the block."""
-        # The first axis along the upper edge in front, the third along the right one.
+        # The first axis has them along the upper edge in front, the second along the left edge in front,
+        # where the block begins, the third along the lower right one.
         start = list(self.front)
         if index == 0:
             start[1:] = self.back[1:]
@@ -228,17 +250,18 @@ class _LatticeBlock:
         end[index] = self.back[index]
         x, y = self.at(start)
         to_x, to_y = self.at(end)
-        across, down, below, anchor = _SIDES[index]
-        far = _RIM
+        side = _SIDES[index]
+        distance = _RIM
         if axis.closed:
-            far = _ARC
-            dx = across * _ARC
-            dy = down * _ARC
+            distance = _ARC
+            dx = side.right * _ARC
+            dy = side.down * _ARC
+            # a curve from end to end, drawn away from the block by the same step at both
             curve = f"{x + dx:.1f} {y + dy:.1f} {to_x + dx:.1f} {to_y + dy:.1f}"
             self.canvas.path(
                 f"M{x:.1f} {y:.1f}C{curve} {to_x:.1f} {to_y:.1f}", dashed=bool(axis.twist)
             )
-        middle = (x + to_x) / 2 + across * far
-        low = (y + to_y) / 2 + down * far + below
+        middle = (x + to_x) / 2 + side.right * distance
+        baseline = (y + to_y) / 2 + side.down * distance + side.lower
         number = str(self.first + index)
-        self.canvas.text(middle, low, number, 2 * _ARC, tone="ct-soft", anchor=anchor)
+        self.canvas.text(middle, baseline, number, 2 * _ARC, tone="ct-soft", anchor=side.anchor)

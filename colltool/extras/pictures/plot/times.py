@@ -40,7 +40,7 @@ from colltool.extras.pictures.plot.panels import (
 from colltool.render.dispatch import on_fabric
 from colltool.render.estimates import heading
 from colltool.render.views.plan import plan_title
-from colltool.render.views.trace import trace_title, trace_verdict
+from colltool.render.views.trace_answer import trace_title, trace_verdict
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
