@@ -24,15 +24,23 @@ _NOTABLE_WAIT = 0.1
 
 def trace_headline(result: TraceComparison) -> str:
     """The answer on a trace: what is to blame, and how much communication is exposed."""
-    if result.replayed and not result.calls:
-        return " ".join((f"{prices_alone(result, _files(result))}.", *_further(result)))
-    title = trace_title(result)
-    # they begin with a capital, or with the name of a tier, which stays as it is
-    judged = [f"{text}." for text in blame(result)]
-    # what all calls reach says nothing more where tiers are judged
-    if not result.wires:
-        judged = [f"{sentence(_speed_text(result))}.", *judged]
-    return " ".join((*judged, f"{_exposed_text(result)}: {title}.", *_further(result)))
+    sentences = []
+    if _has_only_graphs(result):
+        sentences.append(trace_verdict(result))
+    else:
+        # what all calls reach says nothing more where tiers are judged
+        if not result.wires:
+            sentences.append(sentence(_speed_text(result)))
+        # they begin with a capital, or with the name of a tier, which stays as it is
+        sentences += blame(result)
+        sentences.append(f"{_exposed_text(result)}: {trace_title(result)}")
+    sentences += _further(result)
+    return f"{'. '.join(sentences)}."
+
+
+def _has_only_graphs(result: TraceComparison) -> bool:
+    """Whether no call has a recorded time: the graphs of Chakra traces alone."""
+    return bool(result.replayed and not result.calls)
 
 
 def _further(result: TraceComparison) -> Iterator[str]:
@@ -40,19 +48,29 @@ def _further(result: TraceComparison) -> Iterator[str]:
     assumed = ""
     # of several assumptions the last one is said: one sentence is enough here, JSON has them all
     for why in result.assumed:
-        # where calls have a price, :func:`blame` begins with this one
+        # :func:`blame` begins with this one
         if why.code != "group-by-fabric" or not result.calls:
-            assumed = f"{sentence(str(why))}."
-    graphs = graph_step(result.replayed)
-    return filter(None, (assumed, graphs, _waiting(result), _since_other(result)))
+            assumed = sentence(str(why))
+    texts = (
+        assumed,
+        graph_step(result.replayed),
+        _waiting(result),
+        _since_other(result),
+    )
+    return filter(None, texts)
 
 
 def trace_summary(result: TraceComparison) -> str:
-    if result.replayed and not result.calls:
+    if _has_only_graphs(result):
         return trace_headline(result)
-    exposed = _exposed_text(result) if result.wires else trace_verdict(result)
-    answer = (trace_title(result), exposed, *blame(result))
-    return "\n".join((*answer, *_further(result)))
+    lines = [trace_title(result)]
+    if result.wires:
+        lines.append(_exposed_text(result))
+    else:
+        lines.append(trace_verdict(result))
+    lines += blame(result)
+    lines += [f"{text}." for text in _further(result)]
+    return "\n".join(lines)
 
 
 def trace_title(result: TraceComparison) -> str:
@@ -72,7 +90,7 @@ def _files(result: TraceComparison) -> str:
 
 def trace_verdict(result: TraceComparison) -> str:
     """How much of a step is communication, and its speed, for titles."""
-    if result.replayed and not result.calls:
+    if _has_only_graphs(result):
         return prices_alone(result, _files(result))
     return f"{_exposed_text(result)}; {_speed_text(result)}"
 
@@ -96,20 +114,24 @@ def _speed_text(result: TraceComparison) -> str:
 
 def _waiting(result: TraceComparison) -> str:
     """How long ranks wait for a late one, where that is notable, and which is late."""
-    wire_s = sum(call.wire_s for call in result.waits.collectives)
-    wait_s = sum(call.wait_s for call in result.waits.collectives)
+    wire_s = 0.0
+    wait_s = 0.0
+    for collective in result.waits.collectives:
+        wire_s += collective.wire_s
+        wait_s += collective.wait_s
     if not wait_s or wait_s < wire_s * _NOTABLE_WAIT:
         return ""
     waits = f"Each rank also waits {format_time(wait_s)} for others"
     text = f"{waits}, next to {format_time(wire_s)} of transfer"
-    late = max(result.waits.ranks, key=attrgetter("last"))
+    ranks = result.waits.ranks
+    late = max(ranks, key=attrgetter("last"))
     # more than twice as often as if all ranks came last equally often
-    if late.last * len(result.waits.ranks) > 2 * late.calls:
+    if late.last * len(ranks) > 2 * late.calls:
         who = late.file
         if late.rank is not None:
             who = f"rank {late.rank}"
         text += f": {who} is last in {late.last} of {late.calls} calls"
-    return f"{text}."
+    return text
 
 
 def _since_other(result: TraceComparison) -> str:
@@ -122,7 +144,9 @@ def _since_other(result: TraceComparison) -> str:
     then_s = step_s(other)
     # exposed communication is known as a share of each trace; traces may differ in steps
     more_exposed_s = result.exposed * now_s - other.exposed * then_s
-    word = "more" if more_exposed_s >= 0 else "less"
+    word = "more"
+    if more_exposed_s < 0:
+        word = "less"
     text = (
         f"A step takes {format_time(now_s)}, in the other trace {format_time(then_s)}:"
         f" {format_time(abs(more_exposed_s))} {word} exposed communication"
@@ -132,12 +156,13 @@ def _since_other(result: TraceComparison) -> str:
         what = f"{most.primitive.label} of {size_text(most.bytes)}"
         change = f"{_or_none(most.then_s)} -> {_or_none(most.now_s)}"
         text += f"; {what} changed most ({change} per step)"
-    return f"{text}."
+    return text
 
 
 def step_s(result: TraceComparison) -> float:
     """Seconds of a step, or of a trace without steps."""
-    return result.window_s / max(1, result.steps or len(result.files))
+    steps = result.steps or len(result.files)
+    return result.window_s / max(1, steps)
 
 
 def _or_none(seconds: float) -> str:

@@ -64,7 +64,8 @@ def recorded_lines(graphs: Sequence[Replayed]) -> list[Block]:
 
 
 def graph_step(graphs: Sequence[Replayed]) -> str:
-    """The slowest graph with prices in place of its collectives' times. Empty without graphs."""
+    """A sentence on the slowest graph with prices in place of its collectives' times; empty without
+    graphs."""
     if not graphs:
         return ""
     slowest = _slowest(graphs)
@@ -74,7 +75,7 @@ def graph_step(graphs: Sequence[Replayed]) -> str:
     text += f" ({recorded} as recorded)"
     if slowest.unpriced:
         text += f"; {counted(slowest.unpriced, 'node')} without a price"
-    return f"{text}."
+    return text
 
 
 def prices_alone(result: TraceComparison, files: str) -> str:
