@@ -52,7 +52,7 @@ def _refined(
     """Return colours that two nodes share only if they see the same, and what told the others
     apart. A renamed network has the same colours."""
     trace: list[tuple[Sight, int]] = []
-    count = len(set(colours.values()))
+    told_apart = len(set(colours.values()))
     while True:
         seen = {}
         for node, ends in joined.items():
@@ -64,9 +64,9 @@ def _refined(
         sizes = Counter(colours.values())
         for place, sight in enumerate(ranking):
             trace.append((sight, sizes[place]))
-        if len(ranking) == count:
+        if len(ranking) == told_apart:
             return colours, trace
-        count = len(ranking)
+        told_apart = len(ranking)
 
 
 def _told_apart(joined: dict[int, list[tuple[int, int, int]]], colours: Colours) -> Colours:
@@ -75,14 +75,14 @@ def _told_apart(joined: dict[int, list[tuple[int, int, int]]], colours: Colours)
     cells: dict[int, list[int]] = {}
     for node, colour in colours.items():
         cells.setdefault(colour, []).append(node)
-    first = min(colour for colour, nodes in cells.items() if len(nodes) > 1)
+    shared = min(colour for colour, nodes in cells.items() if len(nodes) > 1)
     best: tuple[list[tuple[Sight, int]], Colours] | None = None
-    for node in cells[first]:
-        # Twice the number leaves a colour free before each.
+    for node in cells[shared]:
+        # Twice the number leaves a colour free before each: 0 1 1 2 becomes 0 1 2 4, or 0 2 1 4.
         singled = {other: 2 * colour for other, colour in colours.items()}
         singled[node] -= 1
-        found, trace = _refined(joined, singled)
+        refined, trace = _refined(joined, singled)
         if best is None or trace < best[0]:
-            best = (trace, found)
+            best = (trace, refined)
     assert best is not None
     return best[1]

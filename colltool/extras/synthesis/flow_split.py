@@ -84,139 +84,147 @@ def _net(wires: GraphWires | DragonflyWires, arcs: ArcUse) -> _Net:
 
 def _cheapest(net: _Net, price: Floats) -> Indices:
     """The first arc of the cheapest way from each node to each other (Floyd-Warshall), shape
-    (nodes, nodes).
+    (nodes, nodes); -1 from a node to itself.
+
+    In a ring of four whose arc 0 leads from 0 to 1, arc 7 from 0 to 3, all of one price, row 0 is
+    ``-1, 0, 0, 7``: the way to 2 begins with arc 0 too.
 
     Args:
         price: price of a second of each link, shape (links,).
     """
     start, end = net.ends.T
     cost = np.full((net.nodes, net.nodes), np.inf)
-    first = np.full((net.nodes, net.nodes), -1)
+    first_arcs = np.full((net.nodes, net.nodes), -1)
     cost[start, end] = net.link_s @ price
-    first[start, end] = np.arange(len(net.ends))
+    first_arcs[start, end] = np.arange(len(net.ends))
     np.fill_diagonal(cost, 0.0)
     for via in range(net.nodes):
         detour = cost[:, via, None] + cost[via]
         is_cheaper = detour < cost * (1 - 1e-12)
         cost = np.where(is_cheaper, detour, cost)
-        first = np.where(is_cheaper, first[:, via, None], first)
-    return first
+        first_arcs = np.where(is_cheaper, first_arcs[:, via, None], first_arcs)
+    return first_arcs
 
 
-def _busy(net: _Net, first: Indices) -> Floats:
+def _busy_s(net: _Net, first_arcs: Indices) -> Floats:
     """Seconds of each link for a byte from a rank to every other one, shape (ranks, links).
 
+    Rank 0 of that ring, with links of 1 byte/s: 2 s on link 0, which carries the bytes for 1 and 2,
+    1 s on the link from 1 to 2, 1 s on link 7.
+
     Args:
-        first: the first arc of the way from each node to each other.
+        first_arcs: the first arc of the way from each node to each other.
     """
     passed = np.zeros((net.ranks, len(net.ends)))
     start, to = np.nonzero(~np.eye(net.ranks, dtype=bool))
     node = start
     while len(node):
-        arc = first[node, to]
+        arc = first_arcs[node, to]
         np.add.at(passed, (start, arc), 1.0)
         node = net.ends[arc, 1]
         under_way = node != to
         start = start[under_way]
         node = node[under_way]
         to = to[under_way]
-    busy: Floats = passed @ net.link_s
-    return busy
+    busy_s: Floats = passed @ net.link_s
+    return busy_s
 
 
 class _Portion(NamedTuple):
     """A share of what a rank has for all others, which takes the same ways.
 
     Args:
-        first: the first arc of the way from each node to each other.
-        busy: seconds of each link for a byte to every rank, shape (links,).
+        first_arcs: the first arc of the way from each node to each other.
+        busy_s: seconds of each link for a byte to every rank, shape (links,).
     """
 
     share: float
-    first: Indices
-    busy: Floats
+    first_arcs: Indices
+    busy_s: Floats
 
 
 def _split(net: _Net) -> list[list[_Portion]]:
     """The portions of each rank, after the search for the best split."""
-    first = _cheapest(net, np.ones(net.link_s.shape[1]))
-    straight = _busy(net, first)
-    split = [[_Portion(1.0, first, busy)] for busy in straight]
-    total: Floats = straight.sum(axis=0)
+    first_arcs = _cheapest(net, np.ones(net.link_s.shape[1]))
+    straight = _busy_s(net, first_arcs)
+    split = [[_Portion(1.0, first_arcs, busy_s)] for busy_s in straight]
+    load_s: Floats = straight.sum(axis=0)
     bound = 0.0
     sharpness = _FIRST_SHARPNESS
     for _ in range(_MOST_ROUNDS):
-        price = _prices(total, sharpness)
-        first = _cheapest(net, price)
-        others = _busy(net, first)
+        price = _prices(load_s, sharpness)
+        first_arcs = _cheapest(net, price)
+        others = _busy_s(net, first_arcs)
         # The lower bound: at these prices no split costs less than the cheapest ways, and the busiest
         # link takes at least the average over links, weighted by price.
-        least = float(price @ others.sum(axis=0))
-        bound = max(bound, least / float(price.sum()))
-        if total.max() <= bound * (1 + _GAP):
+        least_cost = float(price @ others.sum(axis=0))
+        bound = max(bound, least_cost / float(price.sum()))
+        if load_s.max() <= bound * (1 + _GAP):
             break
-        for portions, busy in zip(split, others, strict=True):
-            total = _moved(portions, _Portion(0.0, first, busy), total, sharpness)
-        if 1 - least / float(price @ total) < 2 / sharpness:
+        for portions, busy_s in zip(split, others, strict=True):
+            load_s = _moved(portions, _Portion(0.0, first_arcs, busy_s), load_s, sharpness)
+        if 1 - least_cost / float(price @ load_s) < 2 / sharpness:
             sharpness = min(1.3 * sharpness, _LAST_SHARPNESS)
     return split
 
 
-def _prices(total: Floats, sharpness: float) -> Floats:
-    prices: Floats = np.exp(sharpness * (total / total.max() - 1)) + _IDLE_PRICE
+def _prices(load_s: Floats, sharpness: float) -> Floats:
+    prices: Floats = np.exp(sharpness * (load_s / load_s.max() - 1)) + _IDLE_PRICE
     return prices
 
 
-def _moved(portions: list[_Portion], new: _Portion, total: Floats, sharpness: float) -> Floats:
+def _moved(portions: list[_Portion], new: _Portion, load_s: Floats, sharpness: float) -> Floats:
     """Move some of a rank's dearest portion to its cheapest, one of the old ones or ``new``.
 
     Returns:
         Seconds of each link for all ranks after the move.
     """
-    price = _prices(total, sharpness)
-    costs = [float(price @ portion.busy) for portion in portions]
+    price = _prices(load_s, sharpness)
+    costs = [float(price @ portion.busy_s) for portion in portions]
     dearest = int(np.argmax(costs))
     cheapest = int(np.argmin(costs))
-    if float(price @ new.busy) < costs[cheapest]:
+    if float(price @ new.busy_s) < costs[cheapest]:
         cheapest = len(portions)
         portions.append(new)
     if cheapest == dearest:
-        return total
+        return load_s
     worst = portions[dearest]
     best = portions[cheapest]
     # Of 31 sizes of the step, 0 among them, take the one with the least soft maximum (log-sum-exp) of
     # the links' loads; the largest power is taken out so that none overflows.
     moves = np.append(0.0, np.geomspace(1e-4, 1, 30)) * worst.share
-    tried: Floats = total + moves[:, None] * (best.busy - worst.busy)
-    powers = sharpness * (tried / total.max() - 1)
-    most = powers.max(axis=1)
-    at = int((most + np.log(np.exp(powers - most[:, None]).sum(axis=1))).argmin())
-    move = float(moves[at])
+    tried: Floats = load_s + moves[:, None] * (best.busy_s - worst.busy_s)
+    powers = sharpness * (tried / load_s.max() - 1)
+    largest = powers.max(axis=1)
+    soft_maxima = largest + np.log(np.exp(powers - largest[:, None]).sum(axis=1))
+    chosen = int(soft_maxima.argmin())
+    move = float(moves[chosen])
     portions[cheapest] = best._replace(share=best.share + move)
     portions[dearest] = worst._replace(share=worst.share - move)
     portions[:] = [portion for portion in portions if portion.share > _LEAST_SHARE]
-    after: Floats = tried[at]
-    return after
+    after_s: Floats = tried[chosen]
+    return after_s
 
 
 def _ways(net: _Net, split: list[list[_Portion]]) -> tuple[Tree, ...]:
     """Every way from a rank to another, with the share of that pair's bytes that takes it."""
     flows: dict[tuple[tuple[int, int], ...], float] = defaultdict(float)
     for start, portions in enumerate(split):
-        whole = sum(portion.share for portion in portions)
+        # not quite 1: portions too small were dropped
+        all_shares = sum(portion.share for portion in portions)
         for portion in portions:
             for end in range(net.ranks):
                 if end != start:
-                    flows[_way(net, portion.first, start, end)] += portion.share / whole
+                    flows[_way(net, portion.first_arcs, start, end)] += portion.share / all_shares
     return tuple(Tree(way[0][0], share, way) for way, share in flows.items())
 
 
-def _way(net: _Net, first: Indices, start: int, end: int) -> tuple[tuple[int, int], ...]:
+def _way(net: _Net, first_arcs: Indices, start: int, end: int) -> tuple[tuple[int, int], ...]:
     """The arcs from one rank to another."""
     node = start
     way = []
     while node != end:
-        a, b = net.ends[first[node, end]].tolist()
+        a, b = net.ends[first_arcs[node, end]].tolist()
         way.append((a, b))
         node = b
     return tuple(way)
@@ -229,9 +237,10 @@ def flows_of(wires: GraphWires | DragonflyWires) -> Forest:
     arcs = _arcs(wires)
     net = _net(wires, arcs)
     ways = _ways(net, _split(net))
-    load: dict[Hashable, float] = defaultdict(float)
+    # for a byte from each rank to each other
+    load_s: dict[Hashable, float] = defaultdict(float)
     for way in ways:
         for arc in way.links:
             for link, seconds in arcs[arc].items():
-                load[link] += float(way.share) * seconds
-    return Forest(1 / max(load.values()), ways, fill_of(ways, arcs))
+                load_s[link] += float(way.share) * seconds
+    return Forest(1 / max(load_s.values()), ways, fill_of(ways, arcs))

@@ -234,8 +234,9 @@ def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
 
 
 def _trees(group: Group, roots: tuple[int, ...]) -> Terms:
-    found = forest_on(group, roots)
-    return Terms(found.depth, 1 / (len(roots) * found.rate), Links(), fill=found.fill)
+    trees = forest_on(group, roots)
+    # a ring of four with links of 1 byte/s: each root has M/4, and 2/3 byte/s: 0.375 M
+    return Terms(trees.depth, 1 / (len(roots) * trees.rate), Links(), fill=trees.fill)
 
 
 # Messages: tree or way t has P chunks, t * P + s, of its share of what its root sends.
@@ -246,18 +247,18 @@ def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
     from colltool.extras.synthesis.packing import chunk_sizes, down_trees
 
     roots = roots_of(primitive, group)
-    found = forest_on(group, roots)
-    root = np.repeat([tree.root for tree in found.trees], segments)
-    node_of = None
-    if found.switches:
-        node_of = np.array([*range(group.ranks), *found.switches])
+    packed = forest_on(group, roots)
+    root = np.repeat([tree.root for tree in packed.trees], segments)
+    node_places = None
+    if packed.switches:
+        node_places = np.array([*range(group.ranks), *packed.switches])
     return Program(
         primitive,
         group.ranks,
-        group.ranks + len(found.switches),
-        chunk_sizes(found, len(roots), segments),
+        group.ranks + len(packed.switches),
+        chunk_sizes(packed, len(roots), segments),
         home=root,
         target=root,
-        batches=gather_or_reverse(primitive, lambda: down_trees(found, segments)),
-        node_places=node_of,
+        batches=gather_or_reverse(primitive, lambda: down_trees(packed, segments)),
+        node_places=node_places,
     )

@@ -11,10 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from colltool.algorithms.binary_trees import chain_program
-from colltool.algorithms.program import (
-    Program,
-    schedule,
-)
+from colltool.algorithms.program import Program, schedule
 from colltool.algorithms.registry import KIM_DRAGONFLY, algorithm
 from colltool.algorithms.rings import on_ring
 from colltool.base.primitives import (

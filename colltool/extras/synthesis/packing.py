@@ -98,7 +98,8 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = Fal
         order = canonical_order(links, [_kind(node, ranks, roots) for node in links])
         links, roots = _renumbered(links, roots, order)
     rate = _best_rate(links, ranks, roots)
-    # Units finer by the rate's denominator make whole trees; the common divisor keeps them few.
+    # Units finer by the rate's denominator make whole trees; the common divisor keeps them few. At a
+    # rate of 3/2 and links of 2 and 1 units: 3 trees a root, links of 4 and 2.
     fine = rate.denominator
     common = rate.numerator
     for neighbours in links.values():
@@ -137,11 +138,11 @@ def _renumbered(
 ) -> tuple[Capacities, tuple[int, ...]]:
     """The links and roots under each node's place in an order."""
     place = {node: number for number, node in enumerate(order)}
-    found: Capacities = {}
+    renumbered: Capacities = {}
     for number, node in enumerate(order):
         row = {place[to]: units for to, units in links[node].items()}
-        found[number] = dict(sorted(row.items()))
-    return found, tuple(sorted(place[root] for root in roots))
+        renumbered[number] = dict(sorted(row.items()))
+    return renumbered, tuple(sorted(place[root] for root in roots))
 
 
 def _renamed(tree: Tree, order: Sequence[int], ranks: int) -> Tree:
@@ -173,10 +174,14 @@ def common_unit(rates: Collection[float], most_parts: int) -> float | None:
 def fill_of(
     trees: Sequence[Tree], link_use: Mapping[tuple[int, int], dict[Hashable, float]]
 ) -> float:
-    """F of a pipeline down the trees: its steps beyond P, in segments of the busiest link.
+    """F of a pipeline down the trees: P segments take P + F - 1 times as long as one takes on the
+    busiest link.
 
     In moment m a hop of depth d of a tree carries segment m - d + 1. While the pipeline fills and
     drains, for L - 1 moments each, links are less busy. Valid for P of at least L.
+
+    A chain 0 -> 1 -> 2 has L = 2. In the one moment of filling only its first link is busy, in the
+    one of draining only its second, each as much as the busiest ever is: F = 1 + 1 - 2 + 2 = 2.
 
     Args:
         link_use: what a hop takes of each link.
@@ -187,9 +192,9 @@ def fill_of(
         depths = tree.depths
         for a, b in tree.links:
             depth = depths[b]
-            for link, part in link_use[a, b].items():
+            for link, use in link_use[a, b].items():
                 load = loads.setdefault(link, {})
-                load[depth] = load.get(depth, 0.0) + float(tree.share) * part
+                load[depth] = load.get(depth, 0.0) + float(tree.share) * use
     busiest = max(sum(load.values()) for load in loads.values())
     deepest = max(max(load) for load in loads.values())
     filling = 0.0
@@ -197,8 +202,8 @@ def fill_of(
         early = 0.0  # load of the busiest link at a moment of filling
         late = 0.0  # and at the moment of draining when the other segments are through
         for load in loads.values():
-            early = max(early, sum(part for depth, part in load.items() if depth - 1 <= moment))
-            late = max(late, sum(part for depth, part in load.items() if depth - 1 > moment))
+            early = max(early, sum(of_depth for d, of_depth in load.items() if d - 1 <= moment))
+            late = max(late, sum(of_depth for d, of_depth in load.items() if d - 1 > moment))
         filling += (early + late) / busiest
     return filling - deepest + 2
 
@@ -284,6 +289,8 @@ def _trees_for_link(
     Every set of ranks with ``a`` and without ``b`` must still be able to send what the other batches
     owe the ranks outside.
     """
+    # Beside the links a node for each other batch, through which ``a`` feeds all that have its trees: a
+    # flow from a to b then measures what passes beyond what is owed.
     network: Capacities = {rank: dict(neighbours) for rank, neighbours in unused.items()}
     owed = 0
     for number, other in enumerate(others):
@@ -297,15 +304,15 @@ def _trees_for_link(
     return max(0, min(most, moved - owed))
 
 
-def chunk_sizes(found: Forest, parts: int, segments: int) -> Floats:
+def chunk_sizes(forest: Forest, parts: int, segments: int) -> Floats:
     """Bytes of each chunk in units of M, of which each root has one of ``parts``; shape (chunks,)."""
-    return np.repeat([float(tree.share) / parts / segments for tree in found.trees], segments)
+    return np.repeat([float(tree.share) / parts / segments for tree in forest.trees], segments)
 
 
-def down_trees(found: Forest, segments: int) -> Batches:
+def down_trees(forest: Forest, segments: int) -> Batches:
     """The steps that send segment after segment down all trees at once."""
     rows = []
-    for number, tree in enumerate(found.trees):
+    for number, tree in enumerate(forest.trees):
         depths = tree.depths
         rows += [(b, a, number, depths[b]) for a, b in tree.links]
     return down_batches(Edges(*np.array(rows, dtype=np.int64).T), segments)

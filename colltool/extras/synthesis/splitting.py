@@ -52,12 +52,12 @@ class _RootFlows:
 
     def move(self, a: int, switch: int, b: int, units: int) -> None:
         """Take units from the links a -> switch -> b, and add as many to a -> b."""
-        first = self.arcs[a, switch]
-        second = self.arcs[switch, b]
+        into = self.arcs[a, switch]
+        out = self.arcs[switch, b]
         direct = self._direct(a, b)
         capacity = self.network.capacity
-        capacity[first] -= units
-        capacity[second] -= units
+        capacity[into] -= units
+        capacity[out] -= units
         capacity[direct] += units
         for rank, residual in enumerate(self.residual):
             if residual is None:
@@ -65,13 +65,13 @@ class _RootFlows:
             # Move the flow that passes both links, too. The residual of the reverse arc (arc ^ 1) is
             # what flows.
             if units > 0:
-                flow = min(units, residual[first ^ 1], residual[second ^ 1])
+                flow = min(units, residual[into ^ 1], residual[out ^ 1])
             else:
                 flow = -min(-units, residual[direct ^ 1])
-            for arc, sign in ((first, -1), (second, -1), (direct, 1)):
+            for arc, sign in ((into, -1), (out, -1), (direct, 1)):
                 residual[arc ^ 1] += sign * flow
                 residual[arc] += sign * (units - flow)
-            if residual[first] < 0 or residual[second] < 0:
+            if residual[into] < 0 or residual[out] < 0:
                 self.residual[rank] = None
 
     def _direct(self, a: int, b: int) -> int:
@@ -166,10 +166,11 @@ class _SwitchRemoval:
 
     def _record_ways(self, a: int, switch: int, b: int, units: int) -> None:
         """Make the ways of a new link from those of the two links that were joined."""
-        first = _take_units(self.ways[a, switch], units)
-        second = _take_units(self.ways[switch, b], units)
+        before = _take_units(self.ways[a, switch], units)
+        after = _take_units(self.ways[switch, b], units)
+        # a way back to where it came from is dropped
         if a != b:
-            self.ways[a, b] += _joined_ways(first, second)
+            self.ways[a, b] += _joined_ways(before, after)
 
     def _move(self, a: int, switch: int, b: int, units: int) -> None:
         self.links[a][switch] -= units
@@ -203,19 +204,24 @@ def _take_units(ways: list[Way], units: int) -> list[Way]:
     return parts
 
 
-def _joined_ways(first: list[Way], second: list[Way]) -> Iterable[Way]:
-    """The ways of one link continued by those of another, unit by unit."""
-    while first:
-        units = min(first[-1].units, second[-1].units)
-        (before,) = _take_units(first, units)
-        (after,) = _take_units(second, units)
-        yield Way(before.nodes + after.nodes[1:], units)
+def _joined_ways(before: list[Way], after: list[Way]) -> Iterable[Way]:
+    """The ways of one link continued by those of another, unit by unit: 2 units of 0-8-1 by 1 unit each
+    of 1-9-2 and 1-7-2 make 0-8-1-9-2 and 0-8-1-7-2."""
+    while before:
+        units = min(before[-1].units, after[-1].units)
+        (way,) = _take_units(before, units)
+        (rest,) = _take_units(after, units)
+        yield Way(way.nodes + rest.nodes[1:], units)
 
 
 def by_ways(
     links: Sequence[tuple[int, int]], units: int, ways: Ways
 ) -> Iterable[tuple[int, Sequence[Way]]]:
-    """Split equal trees by the ways of their links: how many trees, and the way of each link."""
+    """Split equal trees by the ways of their links: how many trees, and the way of each link.
+
+    Three trees of two links, of which the second has 2 units of one way and 1 of another: two trees
+    and one.
+    """
     while units:
         count = min(units, *(ways[ends][-1].units for ends in links))
         parts: list[Way] = []
@@ -236,10 +242,10 @@ class SwitchCopies(dict[tuple[int, int], int]):
         passed = Counter[int]()
         hops: list[tuple[int, int]] = []
         for way in ways:
-            first, *switches, last = way.nodes
-            nodes = [first]
+            start, *switches, end = way.nodes
+            nodes = [start]
             for switch in switches:
                 nodes.append(self.setdefault((switch, passed[switch]), self.ranks + len(self)))
                 passed[switch] += 1
-            hops += pairwise([*nodes, last])
+            hops += pairwise([*nodes, end])
         return tuple(hops)

@@ -13,13 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from colltool.algorithms.program import (
-    Batches,
-    Program,
-    gather_or_reverse,
-    schedule,
-    step,
-)
+from colltool.algorithms.program import Batches, Program, gather_or_reverse, schedule, step
 from colltool.algorithms.registry import TACOS, algorithm
 from colltool.base.primitives import AG, AR, RS, Links, Primitive, Terms
 from colltool.extras.synthesis.forest import ON_LINKS, joined_by_links, wires_between
@@ -32,7 +26,7 @@ _MOST_PARTS = 4  # all rates must be multiples of such a part of the slowest lin
 _MOST_PARALLEL = 64  # pieces that a link sends in a step, at most
 _LEAST_PIECES = 256  # pieces in all, so that few ranks keep many links busy
 
-StepMoves = list[tuple[int, int, int]]  # from a rank to its neighbour a piece
+StepMoves = list[tuple[int, int, int]]  # (sender, receiver, piece)
 
 
 def links_in_proportion(group: Group) -> str | None:
@@ -113,17 +107,18 @@ class _Holders:
 
     def pick_rarest(self, candidates: int) -> int:
         """Pick one of the rarest of these pieces (bits), and count one more rank that holds it."""
-        count = self.rarest
-        while not candidates & self.by_count[count]:
-            count += 1
+        holders = self.rarest
+        while not candidates & self.by_count[holders]:
+            holders += 1
         # the linear congruential generator of Knuth's MMIX
         self.random = (self.random * 6364136223846793005 + 1442695040888963407) & (1 << 64) - 1
-        first = (self.random >> 33) % self.pieces
-        rare = candidates & self.by_count[count]
-        # the next rare piece from a random number on, else the lowest
-        piece = _lowest(rare >> first << first or rare)
-        self.by_count[count] ^= 1 << piece
-        self.by_count[count + 1] |= 1 << piece
+        start = (self.random >> 33) % self.pieces
+        rare = candidates & self.by_count[holders]
+        # The next rare piece from a random number on, else the lowest: of pieces 2, 5 and 7 it is 5 from
+        # 3 on, 2 from 8 on.
+        piece = _lowest(rare >> start << start or rare)
+        self.by_count[holders] ^= 1 << piece
+        self.by_count[holders + 1] |= 1 << piece
         while self.rarest < len(self.by_count) - 2 and not self.by_count[self.rarest]:
             self.rarest += 1
         return piece
@@ -171,11 +166,12 @@ def tacos(group: Group) -> Terms:
     """
     wires = wires_between(group)
     assert wires is not None  # links_in_proportion requires it
-    count = step_count(wires)
     unit = _unit(wires)
     assert unit is not None
+    # ring of the example: 96 steps, each of a piece of M/256 at 1 byte/s
+    taken = step_count(wires)
     pieces = group.ranks * pieces_of(group.ranks)
-    return Terms(count, count / pieces / unit, Links())
+    return Terms(taken, taken / pieces / unit, Links())
 
 
 @schedule("tacos", AR, AG, RS, per_pair=lambda ranks: 2 * pieces_of(ranks))
