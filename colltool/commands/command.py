@@ -81,12 +81,12 @@ class Command(NamedTuple):
     @property
     def options(self) -> list[Option]:
         """Every option with its default."""
-        found: list[Option] = []
+        all_options: list[Option] = []
         for part in self.parts:
-            found += part.options if isinstance(part, OptionGroup) else [part]
+            all_options += part.options if isinstance(part, OptionGroup) else [part]
         own = inspect.signature(self.function).parameters
         public = inspect.signature(self.public).parameters if self.public else {}
-        return [_with_default(option, own, public) for option in found]
+        return [_with_default(option, own, public) for option in all_options]
 
     def run(self, values: dict[str, Any]) -> None:
         """Run the command with a value for each option, and write its outputs once it is done."""
@@ -199,7 +199,7 @@ def _with_default(
 
 def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[str, Any]:
     """The values with the path of standard input for each ``-`` that stands for a file to read."""
-    found = dict(values)
+    read_values = dict(values)
     times = 0
     for known in options:
         value = values[known.name]
@@ -214,8 +214,8 @@ def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[
                 fix="write one of them to a file",
             )
         read = [type(item)(STANDARD_INPUT) if str(item) == "-" else item for item in several]
-        found[known.name] = read if isinstance(value, list | tuple) else read[0]
-    return found
+        read_values[known.name] = read if isinstance(value, list | tuple) else read[0]
+    return read_values
 
 
 def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: Outputs) -> None:

@@ -80,8 +80,8 @@ def completion_of(row: Argument) -> Callable[..., list[str]] | None:
     if row.words and not row.offers:
         return words(row.words)
     if row.offers:
-        found: Callable[..., list[str]] = globals()[f"complete_{row.offers}"]
-        return found
+        completer: Callable[..., list[str]] = globals()[f"complete_{row.offers}"]
+        return completer
     return None
 
 
@@ -194,10 +194,10 @@ def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
             continue
         known.append(library_name)
         known += [f"{library_name}@{each}" for each in file.get("measured", [version])]
-    found = words(dict.fromkeys(known))(incomplete)
-    named = [word for word in found if "@" not in word]
+    matching = words(dict.fromkeys(known))(incomplete)
+    named = [word for word in matching if "@" not in word]
     # of several libraries the names are enough
-    return named if len(named) > 1 else found
+    return named if len(named) > 1 else matching
 
 
 def _job_keys(part: Any, path: str) -> Iterator[str]:
@@ -267,11 +267,11 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
         if wanted is None or row.primitive is wanted:
             known.append(row.name)
     before, comma, last = incomplete.rpartition(",")
-    found = words(dict.fromkeys(known))(last)
+    matching = words(dict.fromkeys(known))(last)
     # taken in any case: offered in small letters to those who type small letters
     for library_name in _library_names(wanted):
-        found.append(library_name.lower() if last.islower() else library_name)
-    return [f"{before}{comma}{name}" for name in words(dict.fromkeys(found))(last)]
+        matching.append(library_name.lower() if last.islower() else library_name)
+    return [f"{before}{comma}{name}" for name in words(dict.fromkeys(matching))(last)]
 
 
 def _library_names(primitive: Primitive | None) -> list[str]:

@@ -140,7 +140,7 @@ def requested_tests(tests: Sequence[str] | str) -> RequestedTests:
     if "all" in names:
         left_out = [Infeasible(f"{test}_perf", why) for test, why in _NOT_PRICED.items()]
         return RequestedTests(tuple(NCCL_TESTS), tuple(left_out))
-    found: dict[Primitive, None] = {}
+    primitives: dict[Primitive, None] = {}
     for typed in names:
         word = typed.lower().replace("-", "_").removesuffix("_perf")
         if word in _NOT_PRICED:
@@ -150,7 +150,7 @@ def requested_tests(tests: Sequence[str] | str) -> RequestedTests:
                 fix=f"priced: {_known_tests()}",
             )
         try:
-            found[parse_primitive(word)] = None
+            primitives[parse_primitive(word)] = None
         except ColltoolError:
             hint = nearest(word, [test_name(primitive) for primitive in NCCL_TESTS])
             raise ColltoolError(
@@ -158,7 +158,7 @@ def requested_tests(tests: Sequence[str] | str) -> RequestedTests:
                 argument="test",
                 fix=f"{hint} known: {_known_tests()}".strip(),
             ) from None
-    return RequestedTests(tuple(found))
+    return RequestedTests(tuple(primitives))
 
 
 def _known_tests() -> str:
@@ -180,11 +180,11 @@ def _unmeasured(
     from colltool.commands.reading import sizes_between
 
     each = sizes or sizes_between(*SIZES)
-    found: list[ExpectedSize] = []
+    rows: list[ExpectedSize] = []
     for primitive in tests.primitives or (AR,):
-        found += expected(request.fabric, primitive, each, request.group, request.readings, share)
+        rows += expected(request.fabric, primitive, each, request.group, request.readings, share)
     group = place(request.fabric, request.group).placement
-    result = _result(request, share, found, group)
+    result = _result(request, share, rows, group)
     return replace(result, left_out=tests.left_out)
 
 
@@ -200,10 +200,12 @@ def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) 
     paths = paths_of(logs, "against", "logs", "all_reduce.log")
     if len(paths) == 1:
         return together
-    found: list[Series] = []
+    of_all_logs: list[Series] = []
     for path in paths:
-        found += measurements_of(path, ranks, primitive=None, nodes=nodes, in_place=in_place).series
-    return together._replace(series=tuple(found))
+        of_all_logs += measurements_of(
+            path, ranks, primitive=None, nodes=nodes, in_place=in_place
+        ).series
+    return together._replace(series=tuple(of_all_logs))
 
 
 def _judged(

@@ -58,16 +58,16 @@ def explain(
     bytes_ = None if size is None else size_of(size)
     # price() calls the argument algorithms, an explanation takes one
     with rename_arguments("python", algorithms="algorithm"):
-        found = run(name, wanted, loaded, bytes_, model.group, model.readings)
+        explanation = run(name, wanted, loaded, bytes_, model.group, model.readings)
     share = remaining_share(slow_rank, loaded)
     if as_loaded is None or loaded is None:
-        return found
-    found = _with_numbers(found, loaded, share, model.readings)
+        return explanation
+    explanation = _with_numbers(explanation, loaded, share, model.readings)
     if loaded.library_name == "nccl":
         from colltool.estimate.nccl_estimates import with_estimates
 
-        found = with_estimates(found, loaded, required=model.is_other(as_loaded))
-    return found
+        explanation = with_estimates(explanation, loaded, required=model.is_other(as_loaded))
+    return explanation
 
 
 def _refuse_half_of_numbers(
@@ -86,14 +86,14 @@ def _refuse_half_of_numbers(
 
 
 def _with_numbers(
-    found: Explanation, fabric: Fabric, share: float | None, readings: ModelOptions
+    explanation: Explanation, fabric: Fabric, share: float | None, readings: ModelOptions
 ) -> Explanation:
     """An explanation whose rows have intervals and, with a ``share``, the cost of a slow rank."""
     from colltool.estimate.user_price import row_with_accuracy
 
-    group = found.group.spec if found.group else None
+    group = explanation.group.spec if explanation.group else None
     entries = []
-    for entry in found.entries:
+    for entry in explanation.entries:
         row = entry.row
         if row is not None and share is not None:
             from colltool.verification.slow_rank import with_slow_rank
@@ -102,7 +102,7 @@ def _with_numbers(
         if row is not None and group is not None:
             row = row_with_accuracy(row, entry.primitive, fabric, group, readings)
         entries.append(entry._replace(row=row))
-    return replace(found, entries=tuple(entries))
+    return replace(explanation, entries=tuple(entries))
 
 
 def list_algorithms(primitive: Primitive | str | None = None) -> AlgorithmList:

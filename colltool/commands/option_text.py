@@ -155,36 +155,36 @@ def _float(text: str) -> float:
 
 def parts(text: str, argument: str) -> list[str]:
     """Split ``1MB,16MB`` into a list; ColltoolError for an empty item."""
-    found = [part.strip() for part in text.split(",")]
-    if not all(found):
+    items = [part.strip() for part in text.split(",")]
+    if not all(items):
         raise ColltoolError(
             f"an empty item in '{text}'",
             argument=argument,
             fix="separate items with one comma, without spaces",
         )
-    return found
+    return items
 
 
 def counts(texts: list[str]) -> list[int]:
     """``-n 8,16 -n 64`` as numbers; ``8-64`` is doubled as in nccl-tests, ``8-64+8`` goes in steps,
     ``8-512x4`` in factors."""
-    found: list[int] = []
+    numbers: list[int] = []
     for text in texts:
         for part in parts(text, "ranks"):
-            found += _counts_of_range(part)
-    return list(dict.fromkeys(found))
+            numbers += _counts_of_range(part)
+    return list(dict.fromkeys(numbers))
 
 
 def _counts_of_range(text: str) -> list[int]:
     """The number, or the numbers of a range; the last one of a range is always included."""
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    typed = _RANGE.fullmatch(text)
+    if typed is None:
         return [parse_count(text, "ranks", least=0)]
-    low = int(found[1])
-    high = int(found[2])
-    step = int(found[4] or 2)
+    low = int(typed[1])
+    high = int(typed[2])
+    step = int(typed[4] or 2)
     # nccl-tests writes steps 8:64:8 with a slash
-    in_steps = found[3] in ("+", "/")
+    in_steps = typed[3] in ("+", "/")
     if in_steps:
         length = (high - low) // max(step, 1)
         least_step = 1
@@ -207,25 +207,25 @@ def _counts_of_range(text: str) -> list[int]:
 
 def single(text: str, argument: str) -> str:
     """The only item of a text; ColltoolError for several."""
-    found = parts(text, argument)
-    if len(found) > 1:
+    items = parts(text, argument)
+    if len(items) > 1:
         raise ColltoolError(
-            f"takes one {argument} here, got {len(found)}: {short(text)}",
+            f"takes one {argument} here, got {len(items)}: {short(text)}",
             argument=argument,
             fix="give one per call; colltool price takes several",
         )
-    return found[0]
+    return items[0]
 
 
 def readings(**texts: Any) -> ModelOptions:
     """The options of the model from their texts: words stay words, numbers are read."""
     from colltool.estimate.assumptions import USUAL, checked
 
-    found = {option: _model_value(option, text) for option, text in texts.items()}
+    values = {option: _model_value(option, text) for option, text in texts.items()}
     # the option's default must not count as given: it would contradict --ideal
-    if found.get("numbers") == USUAL.numbers:
-        del found["numbers"]
-    return checked(**found)
+    if values.get("numbers") == USUAL.numbers:
+        del values["numbers"]
+    return checked(**values)
 
 
 def _model_value(name: str, text: Any) -> Any:

@@ -265,7 +265,7 @@ def plan_sensitivity(
 
 def trace_files(paths: Sequence[AnyPath]) -> list[str]:
     """The paths that are Chakra traces, those of a folder in order of rank; others are left out."""
-    found: list[str] = []
+    files: list[str] = []
     for given_path in paths:
         path = os.fspath(given_path)
         if within_reach(path) and os.path.isdir(path):
@@ -273,10 +273,10 @@ def trace_files(paths: Sequence[AnyPath]) -> list[str]:
                 file_name for file_name in os.listdir(path) if file_name.endswith(TRACE_SUFFIXES)
             ]
             names.sort(key=lambda name: (len(name), name))  # rank 10 after rank 9
-            found += [os.path.join(path, name) for name in names]
+            files += [os.path.join(path, name) for name in names]
         elif path.endswith(TRACE_SUFFIXES) or _is_json_graph(path):
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def _is_json_graph(path: str) -> bool:

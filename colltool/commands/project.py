@@ -43,16 +43,16 @@ def project_defaults() -> dict[str, str]:
         ColltoolError: a file that is no TOML, an unknown key, or a value that is no text or whole
             number.
     """
-    found: dict[str, str] = {}
+    stated_values: dict[str, str] = {}
     file = project_file()
     if file is not None:
-        found = _read(file)
+        stated_values = _read(file)
     stated = os.environ.get(VARIABLE)
     if stated:
-        found["fabric"] = stated
+        stated_values["fabric"] = stated
         # those of another fabric
-        found.pop("ranks", None)
-    return found
+        stated_values.pop("ranks", None)
+    return stated_values
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _read(file: Path) -> dict[str, str]:
         raise ColltoolError(
             f"not TOML: {error}", where=FILE, fix='such as fabric = "nvl72"'
         ) from error
-    found = {}
+    values = {}
     for key, value in stated.items():
         if key not in KEYS:
             raise ColltoolError(
@@ -79,10 +79,10 @@ def _read(file: Path) -> dict[str, str]:
             raise ColltoolError(
                 f"{key}: expected a text or a whole number", where=FILE, fix='such as size = "1GB"'
             )
-        found[key] = str(value)
-    if "fabric" in found:
-        found["fabric"] = _beside(file, found["fabric"])
-    return found
+        values[key] = str(value)
+    if "fabric" in values:
+        values["fabric"] = _beside(file, values["fabric"])
+    return values
 
 
 def _beside(file: Path, fabric: str) -> str:

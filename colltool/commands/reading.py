@@ -174,17 +174,17 @@ MOST_SIZES = 10_000  # of one range: more is a slip of its factor or step
 def each_size(sizes: Any) -> list[float]:
     """Bytes of each of several sizes, and of the ranges among them: ``1K-1G`` and
     ``1K..1G`` double, ``1K:1G:4`` goes up by a factor of 4."""
-    found: list[float] = []
+    all_bytes: list[float] = []
     for size in each_of(sizes):
         typed = _RANGE.fullmatch(size) if isinstance(size, str) else None
         if typed is None:
-            found.append(size_of(size))
+            all_bytes.append(size_of(size))
             continue
         with error_argument("size"):
             factor = number_text(typed["factor"], "2")
             high = size_of(typed["to"] or typed["high"])
-            found += sizes_between(size_of(typed["low"]), high, factor)
-    return found
+            all_bytes += sizes_between(size_of(typed["low"]), high, factor)
+    return all_bytes
 
 
 def number_text(text: str | None, default: str) -> float:
@@ -212,13 +212,13 @@ def sizes_between(low: float, high: float, factor: float = 2.0, step: float = 0.
     count = (high - low) / step if step else log(high / low) / log(factor)
     if count > MOST_SIZES:
         raise ColltoolError(f"a range of {count:.0f} sizes", fix=f"at most {MOST_SIZES}")
-    found = [low]
+    sizes = [low]
     while True:
-        size = found[-1] + step if step else found[-1] * factor
+        size = sizes[-1] + step if step else sizes[-1] * factor
         # 1.1 to the 10th is a digit off
         if size > high * (1 + 1e-12):
-            return found
-        found.append(min(size, high))
+            return sizes
+        sizes.append(min(size, high))
 
 
 def sizes_of(size: Sizes) -> Number:

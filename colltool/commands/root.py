@@ -71,11 +71,11 @@ class _WithPlainReading:
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters of the command, and those that typer adds."""
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in found:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
             if getattr(parameter, "_runtime_param", None) is None:
                 parameter._runtime_param = _PlainReading(self.readers.get(parameter.name))
-        return found
+        return parameters
 
 
 class _PlainCommand(_WithPlainReading, TyperCommand):
@@ -86,8 +86,8 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The options of the question, of the output and, where asked for, of the model."""
-        found: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        found |= {section: [] for section in SECTIONS}
+        by_section: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        by_section |= {section: [] for section in SECTIONS}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
@@ -97,9 +97,9 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
                     flags = flags.replace(f", {flag}", "")
                 record = (flags, *record[1:])
                 named = "Arguments" if _is_argument(parameter) else QUESTION
-                found[self.sections.get(parameter.name, named)].append(record)
+                by_section[self.sections.get(parameter.name, named)].append(record)
         with_model = show_model.get()
-        for section, records in found.items():
+        for section, records in by_section.items():
             if section == MODEL and records and not with_model:
                 with formatter.section(section):
                     names = [record[0].split()[0].split(",")[0] for record in records]
@@ -201,12 +201,12 @@ def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
 
 def _sections(command: Any) -> dict[str, str]:
     """Where help lists each option that is not of the question."""
-    found = {"help": OUTPUT}
+    sections = {"help": OUTPUT}
     for part in command.parts:
         section = _GROUP_SECTIONS.get(part.name)
         if section is not None:
-            found |= {option.name: section for option in getattr(part, "options", ())}
-    return found
+            sections |= {option.name: section for option in getattr(part, "options", ())}
+    return sections
 
 
 def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
@@ -221,13 +221,15 @@ def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     # typer makes the command itself, so that its readers go with the class
     not_shown = frozenset(option.row.also for option in command.options if option.row.also)
-    own = {
+    attributes = {
         "readers": _readers(command),
         "sections": _sections(command),
         "not_shown": not_shown,
     }
-    kind = type("_Command", (_PlainCommand,), own)
-    declare = parent.command(command.name, cls=kind, epilog=command.examples, short_help=short_help)
+    command_class = type("_Command", (_PlainCommand,), attributes)
+    declare = parent.command(
+        command.name, cls=command_class, epilog=command.examples, short_help=short_help
+    )
     declare(run)
 
 
@@ -249,13 +251,13 @@ def _parameter(option: Any) -> inspect.Parameter:
     from colltool.commands.project import may_be_stated
 
     row = option.row
-    kind: Any = TYPES.get(row.kind, str)
+    value_type: Any = TYPES.get(row.kind, str)
     if row.many:
-        kind = GenericAlias(list, kind)
+        value_type = GenericAlias(list, value_type)
     # what a project may state is asked for once that is read
     default = None if may_be_stated(option) else option.default
     if default is None:
-        kind = kind | None
+        value_type = value_type | None
     details: dict[str, Any] = {
         "metavar": row.metavar or "|".join(row.words) or None,
         "help": row.help,
@@ -271,7 +273,7 @@ def _parameter(option: Any) -> inspect.Parameter:
     else:
         declared = typer.Argument(default, **details)
     return inspect.Parameter(
-        option.name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=kind
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=value_type
     )
 
 
@@ -325,16 +327,16 @@ def reworded(error: Any) -> ColltoolError:
     attributes each.
     """
     context = getattr(error, "ctx", None)
-    kind = type(error).__name__
-    if kind == "NoSuchOption":
+    class_name = type(error).__name__
+    if class_name == "NoSuchOption":
         return _no_such_option(error.option_name, context)
     parameter: Any = getattr(error, "param", None)
     name = _display_name(parameter) or str(getattr(error, "option_name", ""))
-    if kind == "MissingParameter" and parameter.name == "fabric":
+    if class_name == "MissingParameter" and parameter.name == "fabric":
         from colltool.commands.project import which_fabric
 
         return ColltoolError(f"{name} is missing", fix=f"name {which_fabric()}")
-    if kind == "MissingParameter":
+    if class_name == "MissingParameter":
         means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
         return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
     return ColltoolError(

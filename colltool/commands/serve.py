@@ -370,9 +370,9 @@ def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
         return uniform(text_of(weights, "weights", "bf16").lower())
     named = job.file.model if job.file is not None else None
     if isinstance(named, str) and named.endswith(".json"):
-        found = checkpoint_weights(str((job.folder or Path()) / named), model)
-        if found is not None:
-            return found
+        of_checkpoint = checkpoint_weights(str((job.folder or Path()) / named), model)
+        if of_checkpoint is not None:
+            return of_checkpoint
     return uniform(model.weights)
 
 
@@ -411,14 +411,14 @@ def _engine(engine: Any, library_file: AnyPath | None) -> LibraryFile | None:
     name = _library_name(engine, "engine", "vllm@0.24.0")
     if name.partition("@")[0] == NCCL:
         return None
-    found = find_library(name)
-    if "all_reduce" not in found.operations or found.runs:
+    library = find_library(name)
+    if "all_reduce" not in library.operations or library.runs:
         raise ColltoolError(
-            f"{found.full_name} is no inference engine: it has no all-reduce of its own",
+            f"{library.full_name} is no inference engine: it has no all-reduce of its own",
             argument="engine",
             fix="vllm, sglang or trtllm; without it the fabric's own library runs",
         )
-    return found
+    return library
 
 
 def _experts(library: Any) -> tuple[LibraryFile | None, bool]:

@@ -61,7 +61,7 @@ def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str
     ``top``: whether it also takes ``top``, to cut its answer to the first rows.
     """
     parameters = inspect.signature(function).parameters
-    found = {}
+    tool_parameters = {}
     for argument, parameter in parameters.items():
         # single options of the model are keys of the object readings
         if (
@@ -70,14 +70,16 @@ def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str
             or parameter.kind is parameter.VAR_KEYWORD
         ):
             continue
-        found[argument] = Parameter(argument, str(parameter.annotation), parameter.default)
+        tool_parameters[argument] = Parameter(
+            argument, str(parameter.annotation), parameter.default
+        )
     if "fabric" in parameters or "fabrics" in parameters:
-        found.setdefault("overrides", Parameter("overrides", "Overrides", ()))
+        tool_parameters.setdefault("overrides", Parameter("overrides", "Overrides", ()))
     if "job" in parameters:
-        found.setdefault("job_overrides", Parameter("job_overrides", "Overrides", ()))
+        tool_parameters.setdefault("job_overrides", Parameter("job_overrides", "Overrides", ()))
     if top:
-        found["top"] = Parameter("top", "int | None", default=None)
-    return found
+        tool_parameters["top"] = Parameter("top", "int | None", default=None)
+    return tool_parameters
 
 
 def variants(name: str) -> Iterator[str]:
@@ -101,7 +103,7 @@ def named(
     """
     # single options of the model are allowed: fixes of errors name them so
     options = DECLARED if "readings" in known else {}
-    found: dict[str, Any] = {}
+    by_own_name: dict[str, Any] = {}
     for argument, value in given.items():
         if value is None:
             continue
@@ -112,14 +114,14 @@ def named(
                 f"{tool} has no argument '{clipped(argument)}'",
                 fix=f"{hint} {tool} takes {listed or 'nothing'}".strip(),
             )
-        if own in found:
+        if own in by_own_name:
             raise ColltoolError(
                 f"given twice, the second time as '{clipped(argument)}'",
                 argument=own,
                 fix="send it once",
             )
-        found[own] = value
-    return found
+        by_own_name[own] = value
+    return by_own_name
 
 
 def shaped(argument: Parameter, value: Any) -> Any:
@@ -170,8 +172,8 @@ def _names_in(value: str) -> list[str]:
 
 def _list_in(text: str) -> Any:
     """The list that a text writes as JSON; else the text."""
-    found = json_in(text)
-    return found if isinstance(found, list) else text
+    read = json_in(text)
+    return read if isinstance(read, list) else text
 
 
 def json_in(text: str) -> Any:

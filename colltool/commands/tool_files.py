@@ -64,9 +64,9 @@ def _in_files(name: str, value: Any, folder: Path, number: str = "") -> Any:
     if isinstance(value, list):
         paths = []
         for at, item in enumerate(value, 1):
-            found = _in_files(name, item, folder, f"-{at}")
+            written = _in_files(name, item, folder, f"-{at}")
             # logs by the names of their hosts are several
-            paths += found if isinstance(found, list) else [found]
+            paths += written if isinstance(written, list) else [written]
         return paths
     if isinstance(value, dict) and _is_written(name, value):
         if name == "job":
@@ -89,9 +89,9 @@ def _in_files(name: str, value: Any, folder: Path, number: str = "") -> Any:
 
 def _config_in(text: str) -> Mapping[str, Any] | None:
     """The config.json of a model that a text holds, if it does."""
-    found = json_in(text)
-    if isinstance(found, dict) and _is_written("job", found):
-        return found
+    document = json_in(text)
+    if isinstance(document, dict) and _is_written("job", document):
+        return document
     return None
 
 

@@ -142,8 +142,8 @@ def _simulation(
     simgrid.find_python()  # before minutes of work, not after
 
     def simulated(verification: Verification, fabric: Fabric) -> Verification:
-        found: Verification = simgrid.with_simulator(verification, size, fabric, group, segments)
-        return found
+        checked: Verification = simgrid.with_simulator(verification, size, fabric, group, segments)
+        return checked
 
     return simulated
 

@@ -106,11 +106,17 @@ def _edge(a: str, b: str, link: str, scheme: str = "one2one") -> Data:
     return {"ep1": {"component": a}, "ep2": {"component": b}, "scheme": scheme, "link": link}
 
 
-def _between(a: tuple[str, str], b: tuple[str, str], link: str, scheme: str = "one2one") -> Data:
-    """An edge between components of instances."""
+class _EdgeEnd(NamedTuple):
+    """Where an edge between instances ends, such as ``node[0:8]`` and ``nic_ib``."""
+
+    instance: str
+    component: str
+
+
+def _between(a: _EdgeEnd, b: _EdgeEnd, link: str, scheme: str = "one2one") -> Data:
     return {
-        "ep1": {"instance": a[0], "component": a[1]},
-        "ep2": {"instance": b[0], "component": b[1]},
+        "ep1": a._asdict(),
+        "ep2": b._asdict(),
         "scheme": scheme,
         "link": link,
     }
@@ -118,18 +124,20 @@ def _between(a: tuple[str, str], b: tuple[str, str], link: str, scheme: str = "o
 
 def _node(tier: Tier, fabric: Fabric) -> Data:
     """The innermost tier as a device: accelerators, their links, and a NIC on each outer tier."""
-    kind = capabilities_of(tier)
-    count = tier.endpoints
+    tier_kind = capabilities_of(tier)
+    accelerators = tier.endpoints
     described = (fabric.device or fabric.name).upper()
-    parts = [{"name": "xpu", "description": described, "count": count, "choice": "xpu"}]
+    parts = [{"name": "xpu", "description": described, "count": accelerators, "choice": "xpu"}]
     links: list[Data] = []
     edges: list[Data] = []
     switch = f"{tier.name}_switch"
-    if count > 1 and kind.joined_by == "switches":
+    if accelerators > 1 and tier_kind.joined_by == "switches":
         parts.append(_component(switch, "switch", count=1))
-        links.append(_link(tier.name, tier.bandwidth * tier.ports, kind.reached[-1].alpha_s / 2))
+        links.append(
+            _link(tier.name, tier.bandwidth * tier.ports, tier_kind.reached[-1].alpha_s / 2)
+        )
         edges.append(_edge("xpu", switch, tier.name, "many2many"))
-    elif count > 1:
+    elif accelerators > 1:
         switches = switch_count(tier)
         if switches:
             parts.append(_component(switch, "switch", switches))
@@ -140,7 +148,7 @@ def _node(tier: Tier, fabric: Fabric) -> Data:
             _append_edge(edges, _edge(a, b, names.name_of(bundle), _scheme(bundle)), tier)
         links += names.links
     for outer in fabric.tiers[1:]:
-        parts.append(_component(f"nic_{outer.name}", "nic", count))
+        parts.append(_component(f"nic_{outer.name}", "nic", accelerators))
         links.append(_link(f"slot_{outer.name}"))
         edges.append(_edge("xpu", f"nic_{outer.name}", f"slot_{outer.name}"))
     return {"name": "node", "components": parts, "links": links, "edges": edges}
@@ -173,10 +181,10 @@ def _place(nodes: range, tier: Tier, endpoint: str) -> tuple[str, range]:
     Of a tier of 8 endpoints called torus, 2 to 3 are ("node", 2 to 3) and 8 to 9
     ("torus_switch", 0 to 1).
     """
-    first = tier.endpoints
-    if nodes.start < first:
+    endpoints = tier.endpoints
+    if nodes.start < endpoints:
         return endpoint, nodes
-    return f"{tier.name}_switch", range(nodes.start - first, nodes.stop - first, nodes.step)
+    return f"{tier.name}_switch", range(nodes.start - endpoints, nodes.stop - endpoints, nodes.step)
 
 
 def _sliced(name: str, indices: range) -> str:
@@ -210,37 +218,38 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
     Between two endpoints each NIC has a link of its own to its counterpart; at a switch each has a
     port.
     """
-    count = tier.endpoints
+    endpoints = tier.endpoints
     switches = switch_count(tier)
-    domains = infrastructure.nodes // (nodes * count)
+    domains = infrastructure.nodes // (nodes * endpoints)
     names = _LinkNames(tier)
     nic = f"nic_{tier.name}"
 
     def instances(numbers: range, domain: int) -> str:
         name, indices = _place(numbers, tier, "node")
         each = nodes if name == "node" else 1
-        first = domain * (count * nodes if name == "node" else switches)
-        start = first + indices.start * each
-        end = first + indices.stop * each
+        on_earlier_domains = domain * (endpoints * nodes if name == "node" else switches)
+        start = on_earlier_domains + indices.start * each
+        end = on_earlier_domains + indices.stop * each
         return _sliced(name, range(start, end, indices.step))
 
     most_ports = 1
     for domain, bundle in product(range(domains), link_bundles(tier)):
         links = [bundle]
-        ends = ("uplink", "uplink")
+        near_component = far_component = "uplink"
         scheme = _scheme(bundle)
-        if bundle.far.start < count:
+        if bundle.far.start < endpoints:
             # No switch is between them.
             links = list(bundle.each())
-            ends = (nic, nic)
+            near_component = far_component = nic
             scheme = "one2one"
-        elif bundle.near.start < count:
+        elif bundle.near.start < endpoints:
             most_ports = len(bundle.near) * ports
-            ends = (nic, f"port[0:{most_ports}]")
+            near_component = nic
+            far_component = f"port[0:{most_ports}]"
             scheme = "one2one"
         for link in links:
-            a = instances(link.near, domain), ends[0]
-            b = instances(link.far, domain), ends[1]
+            a = _EdgeEnd(instances(link.near, domain), near_component)
+            b = _EdgeEnd(instances(link.far, domain), far_component)
             _append_edge(infrastructure.edges, _between(a, b, names.name_of(link), scheme), tier)
     if switches:
         infrastructure.add_switches(f"{tier.name}_switch", most_ports, domains * switches, tier)
@@ -299,30 +308,29 @@ def _add_level(
     ports = members.ports * min(group, members.in_domain)
     infrastructure.add_switches(name, ports, domains * ceil(tier.endpoints / level.group), tier)
     for switch in _switches(members.in_domain, group, domains):
-        start = switch.first * members.instances
-        end = (switch.first + switch.size) * members.instances
-        below = f"{members.name}[{start}:{end}]", members.component
-        above = f"{name}[{switch.number}]", f"port[0:{switch.size * members.ports}]"
+        start = switch.first_member * members.instances
+        end = (switch.first_member + switch.members) * members.instances
+        below = _EdgeEnd(f"{members.name}[{start}:{end}]", members.component)
+        above = _EdgeEnd(f"{name}[{switch.number}]", f"port[0:{switch.members * members.ports}]")
         infrastructure.edges.append(_between(below, above, name))
 
 
 class _LevelSwitch(NamedTuple):
-    """A switch by its number in its level.
+    """A switch of a level, and the members below it."""
 
-    Args:
-        first: of the members below it.
-        size: how many are below it.
-    """
-
-    number: int
-    first: int
-    size: int
+    number: int  # in the level
+    first_member: int
+    members: int  # how many
 
 
-def _switches(count: int, group: int, domains: int) -> Iterator[_LevelSwitch]:
-    """The switches over ``count`` members of each domain, ``group`` under each; the last of a
-    domain may have fewer."""
-    each = ceil(count / group)
-    for domain, place in product(range(domains), range(each)):
-        first = place * group
-        yield _LevelSwitch(domain * each + place, domain * count + first, min(group, count - first))
+def _switches(members: int, group: int, domains: int) -> Iterator[_LevelSwitch]:
+    """The switches over ``members`` of each domain, ``group`` under each; the last of a domain may have
+    fewer: of 10 members, 4 to a switch, the third switch has 2."""
+    of_domain = ceil(members / group)
+    for domain, place in product(range(domains), range(of_domain)):
+        first_member = place * group
+        yield _LevelSwitch(
+            domain * of_domain + place,
+            domain * members + first_member,
+            min(group, members - first_member),
+        )

@@ -85,7 +85,7 @@ class _NodeLinks:
 def _node(graph: InfraGraph, device: DeviceKind) -> NodeDump:
     """A device with accelerators as a node: its links between them and to switches."""
     xpu, *_ = device.names_of("xpu")
-    count = device.components[xpu].copies
+    accelerators = device.components[xpu].copies
     links = _node_links(graph, device, xpu)
     _check_star(graph, device, links)
     counts, each_Bps = _parallel(graph, links)
@@ -99,14 +99,14 @@ def _node(graph: InfraGraph, device: DeviceKind) -> NodeDump:
     # dgx_h100, with accelerators described as "NVIDIA H100 / H200 SXM5"
     described = str(parts[xpu].get("description") or "")
     names = [clipped(device.name.replace("_", " ").upper()), clipped(described)]
-    kind: Link = "xgmi" if links.xgmi else "nvlink"
+    link_kind: Link = "xgmi" if links.xgmi else "nvlink"
     return NodeDump(
         file=graph.file,
         tool=TOOL,
         has_link_counts=False,
-        accelerators=tuple(f"{xpu}[{index}]" for index in range(count)),
+        accelerators=tuple(f"{xpu}[{index}]" for index in range(accelerators)),
         model=next((name for name in names if bundled_for(name)), names[0]),
-        link=kind,
+        link=link_kind,
         to_switch=tuple(links.to_switch),
         pairs=counts,
         link_Bps=port_Bps,

@@ -144,22 +144,24 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
         what = f"colltool does not know the slots of hosts of {model}"
         fix = "dump a node's own: NCCL_TOPO_DUMP_FILE=node.xml"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    whole = _gpus_of_whole_node(fabric)
-    links: list[list[NvLinks]] = [[] for _ in range(whole)]
-    if whole > 1 and not _in_slots(fabric):
+    gpus_of_node = _gpus_of_whole_node(fabric)
+    links: list[list[NvLinks]] = [[] for _ in range(gpus_of_node)]
+    if gpus_of_node > 1 and not _in_slots(fabric):
         links = _links(fabric, fabric.tiers[0], model)
-    count = whole if gpus is None else gpus
-    most = min(whole, MAX_GPUS)
-    if not 1 <= count <= most:
-        what = f"NCCL's file of a node of {fabric.name} has at most {counted(most, 'GPU')}, not {count}"
-        raise ColltoolError(what, argument="ranks", fix=f"such as {argument_text('ranks', most)}")
+    wanted = gpus_of_node if gpus is None else gpus
+    most_gpus = min(gpus_of_node, MAX_GPUS)
+    if not 1 <= wanted <= most_gpus:
+        what = f"NCCL's file of a node of {fabric.name} has at most {counted(most_gpus, 'GPU')}, not {wanted}"
+        raise ColltoolError(
+            what, argument="ranks", fix=f"such as {argument_text('ranks', most_gpus)}"
+        )
     return NodeParts(
         model=model,
         usual=usual,
-        gpus=count,
-        per_host=min(PER_HOST.get(fabric.device or "", whole), whole),
-        links=links[:count],
-        nics=_nics(fabric, count, network=1 if whole > 1 else 0),
+        gpus=wanted,
+        per_host=min(PER_HOST.get(fabric.device or "", gpus_of_node), gpus_of_node),
+        links=links[:wanted],
+        nics=_nics(fabric, wanted, network=1 if gpus_of_node > 1 else 0),
         gpudirect=has_gpudirect(fabric),
         cpu=_stated_cpu(fabric) or ("arm" if usual.c2c else "intel"),
     )
@@ -187,15 +189,15 @@ def _nics(fabric: Fabric, gpus: int, network: int) -> Nics:
     if network == len(fabric.tiers):
         return Nics()
     tier = fabric.tiers[network]
-    count = gpus * tier.ports
+    nics = gpus * tier.ports
     sizing = capabilities_of(tier).sizing
     if sizing is not None:
-        count = min(count, sizing.rails * sizing.nics_per_rail)
+        nics = min(nics, sizing.rails * sizing.nics_per_rail)
     facts = fabric.library_facts
     if facts is not None and facts.nics is not None:
-        count = max(1, facts.nics * gpus // fabric.tiers[0].endpoints)
+        nics = max(1, facts.nics * gpus // fabric.tiers[0].endpoints)
     medium = media_of(fabric)[network]
-    return Nics(count, "roce" if medium is None else medium.name, tier.bandwidth)
+    return Nics(nics, "roce" if medium is None else medium.name, tier.bandwidth)
 
 
 def _model(fabric: Fabric) -> str:
@@ -233,29 +235,29 @@ def _in_slots(fabric: Fabric) -> bool:
 def _links(fabric: Fabric, tier: Tier, model: str) -> list[list[NvLinks]]:
     """The NVLinks of each GPU: to NVSwitches, or to the others."""
     each_Bps = nvlink_Bps(model)
-    kind = capabilities_of(tier)
-    found: list[list[NvLinks]] = [[] for _ in range(tier.endpoints)]
-    if kind.joined_by == "switches":
+    tier_kind = capabilities_of(tier)
+    by_gpu: list[list[NvLinks]] = [[] for _ in range(tier.endpoints)]
+    if tier_kind.joined_by == "switches":
         of_gpu = _link_count(tier, tier.bandwidth * tier.ports, each_Bps)
         if not _stands_for_pairs(tier, model, of_gpu):
-            for links in found:
+            for links in by_gpu:
                 links.append(NvLinks(None, of_gpu))
-            return found
+            return by_gpu
         every = range(tier.endpoints)
         pair_Bps = of_gpu * each_Bps / (tier.endpoints - 1)
         bundles = iter((LinkBundle(every, every, pair_Bps, 0.0, all_pairs=True),))
-    elif kind.axes or switch_count(tier):
-        what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {kind.label}"
+    elif tier_kind.axes or switch_count(tier):
+        what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {tier_kind.label}"
         raise ColltoolError(what, argument="fabric", fix="name a fabric whose nodes are a star")
     else:
         bundles = link_bundles(tier)
     for bundle in bundles:
         for link in bundle.each():
-            a, b = link.near.start, link.far.start
+            gpu, other = link.near.start, link.far.start
             of_pair = _link_count(tier, link.Bps, each_Bps)
-            found[a].append(NvLinks(b, of_pair))
-            found[b].append(NvLinks(a, of_pair))
-    return found
+            by_gpu[gpu].append(NvLinks(other, of_pair))
+            by_gpu[other].append(NvLinks(gpu, of_pair))
+    return by_gpu
 
 
 def _stands_for_pairs(tier: Tier, model: str, of_gpu: int) -> bool:
@@ -392,8 +394,8 @@ def _add_gpu(parent: Element, node: NodeParts, first_rank: int, number: int) -> 
 def _nics_of_gpu(node: NodeParts, rank: int) -> list[int]:
     """The node's NICs beside a GPU: all are dealt evenly to all. Of 4 NICs and 8 GPUs, NIC 1 is
     beside GPU 2, and none beside GPU 3."""
-    count = node.nics.count
-    return [nic for nic in range(count) if nic * node.gpus // count == rank]
+    nics = node.nics.count
+    return [nic for nic in range(nics) if nic * node.gpus // nics == rank]
 
 
 def _add_nics(parent: Element, node: NodeParts, first_rank: int, gpu: int) -> None:

@@ -180,10 +180,10 @@ def _clipped(name: str) -> str:
 
 
 def _heights(points: Iterable[ChartPoint]) -> list[float]:
-    found = []
+    heights = []
     for point in points:
-        found += [value for value in (point.y, point.low, point.high) if value is not None]
-    return found
+        heights += [value for value in (point.y, point.low, point.high) if value is not None]
+    return heights
 
 
 def _whole_steps(values: Sequence[float]) -> tuple[float, float]:
@@ -198,10 +198,10 @@ def _whole_steps(values: Sequence[float]) -> tuple[float, float]:
 
 def _steps(low: float, high: float) -> list[float]:
     """1, 2 and 5 times the powers of ten from ``low`` to ``high``: 20, 50, 100 of 15 to 100."""
-    found = []
+    steps = []
     for power in range(floor(log10(low)), ceil(log10(high)) + 1):
-        found += [times * 10.0**power for times in (1, 2, 5)]
-    return [step for step in found if low <= step <= high]
+        steps += [times * 10.0**power for times in (1, 2, 5)]
+    return [step for step in steps if low <= step <= high]
 
 
 def _ticks(axis: ChartAxis, most: float) -> list[float]:

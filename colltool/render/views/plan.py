@@ -284,8 +284,8 @@ def _mostly(result: Plan) -> str:
 
 def _table(result: Plan) -> Table:
     columns = (*context(job=result.job.name, fabric=result.fabric), *_COLLECTIVES)
-    found = Table(columns, result.collectives, title="collectives per step")
-    return found.with_shown("energy_J") if result.energy_J is not None else found
+    table = Table(columns, result.collectives, title="collectives per step")
+    return table.with_shown("energy_J") if result.energy_J is not None else table
 
 
 def _blocks(result: Plan) -> list[Block]:
@@ -448,17 +448,17 @@ def _parts(result: Plan) -> Table:
 
 def _needed(result: Plan) -> list[Block]:
     """The table of a target, or the line that no network reaches it."""
-    found = result.targeted
-    if found is None:
+    targeted = result.targeted
+    if targeted is None:
         return []
-    target = found.target.text
-    limit = format_time(found.limit_s)
-    if not found.possible:
+    target = targeted.target.text
+    limit = format_time(targeted.limit_s)
+    if not targeted.possible:
         free = f"the step of a free network is {format_time(result.control_step_s)}"
         return [Lines("target", (f"no network reaches {target}: {free}, the target is {limit}",))]
-    now = "it reaches it already" if found.reached else "it does not reach it now"
+    now = "it reaches it already" if targeted.reached else "it does not reach it now"
     title = f"least network for {target} ({limit}), one change each; {now}"
-    return [Table(_NEEDED, found.needed, title=title)]
+    return [Table(_NEEDED, targeted.needed, title=title)]
 
 
 def _value_text(value: float | None, what: str) -> str:

@@ -123,11 +123,11 @@ def _rename(root: ElementTree.Element, prefix: str) -> None:
 def _flatten(parent: ElementTree.Element) -> None:
     """Take the content out of groups without attributes, and put a style that all children share,
     such as that of the marks of a line, on their group."""
-    found: list[ElementTree.Element] = []
+    children: list[ElementTree.Element] = []
     for child in parent:
         _flatten(child)
-        found += list(child) if child.tag == "g" and not child.attrib else [child]
-    parent[:] = found
+        children += list(child) if child.tag == "g" and not child.attrib else [child]
+    parent[:] = children
     if parent.tag != "g" or len(parent) < 2 or "style" in parent.attrib:
         return
     style = parent[0].get("style")
@@ -139,10 +139,10 @@ def _flatten(parent: ElementTree.Element) -> None:
 
 def _restyle(element: ElementTree.Element) -> None:
     """Colours as properties of the page, numbers with two digits."""
-    found = _ACROSS.fullmatch(element.attrib.get("transform", ""))
-    if found and element.tag == "use":  # one glyph of a text
+    shift = _ACROSS.fullmatch(element.attrib.get("transform", ""))
+    if shift and element.tag == "use":  # one glyph of a text
         del element.attrib["transform"]
-        element.set("x", found[1])
+        element.set("x", shift[1])
     for key, value in element.items():
         if key in ("style", "fill", "stroke"):
             element.set(key, _COLOUR.sub(_page_colour, value))
@@ -150,10 +150,10 @@ def _restyle(element: ElementTree.Element) -> None:
             element.set(key, " ".join(_NUMBER.sub(_rounded, value).split()))
 
 
-def _rounded(found: re.Match[str]) -> str:
-    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
-def _page_colour(found: re.Match[str]) -> str:
-    name = PAGE_COLOURS.get(found[0])
-    return f"var({name}, {found[0]})" if name else found[0]
+def _page_colour(colour: re.Match[str]) -> str:
+    name = PAGE_COLOURS.get(colour[0])
+    return f"var({name}, {colour[0]})" if name else colour[0]

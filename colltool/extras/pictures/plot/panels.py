@@ -28,6 +28,9 @@ PAGED = 9.4
 """A picture on a page: its text is then as large as the page's on a screen of 1280 pixels."""
 ONE_COLUMN = 6.8  # a picture with one column of panels
 _OF_SEVERAL = 4.4  # each of several columns
+_BAR_INCHES = 0.5  # a bar with the gap to the next, and the axis below all
+_LEGEND_LINE_INCHES = 0.18
+_TITLE_INCHES = 0.7  # above the panels, with the margin at the foot
 NAMES_WIDE = 0.24  # share of the width for the names of rows
 _MARK = 1.6  # points: width of a line across a bar
 
@@ -72,10 +75,10 @@ class Chart(NamedTuple):
 
 def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any) -> Chart:
     """A chart of the first panels; its title says how many tables were left out."""
-    most = 3 if paged else 6
-    if len(panels) > most:
-        title = f"{title} ({most} of {len(panels)} tables)"
-    return Chart(title, alt, panels[:most], columns=columns_of(len(panels), paged), **more)
+    most_panels = 3 if paged else 6
+    if len(panels) > most_panels:
+        title = f"{title} ({most_panels} of {len(panels)} tables)"
+    return Chart(title, alt, panels[:most_panels], columns=columns_of(len(panels), paged), **more)
 
 
 def columns_of(panels: int, paged: bool) -> int:
@@ -98,10 +101,10 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
         if panel.title:
             title = wrapped(panel.title, 0.65 * width / columns, points=9)
             axes.set_title(title, loc="left", fontweight="bold")
-    under = _draw_legend(chart.keys, figure, width)
+    legend_lines = _draw_legend(chart.keys, figure, width)
     if not paged:
         figure.suptitle(wrapped(chart.title, 0.92 * width, chart.points), fontsize=chart.points)
-    figure.set_size_inches(width, sum(heights) + 0.7 + 0.18 * under)
+    figure.set_size_inches(width, sum(heights) + _TITLE_INCHES + _LEGEND_LINE_INCHES * legend_lines)
 
 
 def _usual_width(columns: int, paged: bool) -> float:
@@ -173,41 +176,42 @@ def bars_panel(
     bars: Sequence[Bar],
     show: Callable[[float], str],
     title: str = "",
-    most: float = 0.0,
+    axis_end: float = 0.0,
     along: str = "",
 ) -> Panel:
     """Stacked horizontal bars, the first on top.
 
-    ``show`` writes a value of the axis, ``along`` is its label. It ends at ``most`` (0: the longest
-    bar); longer bars get an arrow.
+    ``show`` writes a value of the axis, ``along`` is its label. It ends at ``axis_end`` (0: the
+    longest bar); longer bars get an arrow.
     """
-    return Panel(partial(_bars, bars, show, most, along), 0.5 * len(bars) + 0.5, title)
+    return Panel(partial(_bars, bars, show, axis_end, along), _BAR_INCHES * (len(bars) + 1), title)
 
 
 def _bars(
     bars: Sequence[Bar],
     show: Callable[[float], str],
-    most: float,
+    axis_end: float,
     along: str,
     axes: Axes,
     inches: float,
 ) -> None:
     """Draw the bars of :func:`bars_panel` on axes that are ``inches`` wide, names included."""
     longest = max((bar.reach for bar in bars), default=0.0)
-    end = min(most or longest, longest) or 1.0
+    end = min(axis_end or longest, longest) or 1.0
     end_letters = max((len(bar.end_text) for bar in bars), default=0)
     room = (1 - NAMES_WIDE) * inches - 0.2
-    # The axis goes on past the longest bar, so that the text behind it is not cut off.
-    scale = end / max(0.35, 1 - (end_letters + 2) / letters(room))
+    # The axis goes on past the longest bar, so that the text behind it is not cut off: where 10 of 40
+    # letters are the text's, the longest bar has 0.7 of the axis.
+    axis_stop = end / max(0.35, 1 - (end_letters + 2) / letters(room))
     for row, bar in enumerate(bars):
-        stop = _draw_pieces(axes, row, bar.pieces, end, room / scale)
+        stop = _draw_pieces(axes, row, bar.pieces, end, room / axis_stop)
         if bar.mark is not None:
             axes.plot([bar.mark, bar.mark], [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
         # a bar that is cut off gets an arrow; the factor is for rounding
         arrow = "> " if bar.length > end * (1 + 1e-9) else ""
         axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.end_text}", va="center")
     name_rows(axes, [bar.name for bar in bars], NAMES_WIDE * inches)
-    axes.set_xlim(0, scale)
+    axes.set_xlim(0, axis_stop)
     value_axis(axes, show)
     axes.set_xlabel(along)
 
@@ -223,9 +227,9 @@ def _draw_pieces(
             continue
         axes.barh(row, shown, left=left, height=0.62, **_area_style(piece.colour, piece.hatch))
         # the whole text, just its letter, or nothing
-        most = letters(abs(shown) * inches_per_unit) - 1
+        most_letters = letters(abs(shown) * inches_per_unit) - 1
         texts = filter(None, (piece.text, piece.text.partition(" ")[0]))
         box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
-        text_in(axes, (left + shown / 2, row), piece.colour, most, *texts, bbox=box)
+        text_in(axes, (left + shown / 2, row), piece.colour, most_letters, *texts, bbox=box)
         left += shown
     return left

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from colltool.analysis.jobs import Plans
 from colltool.base.formatting import (
@@ -45,10 +45,9 @@ from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
 
-if TYPE_CHECKING:
-    pass
-
-_SOFTWARE = "--"  # hatch of software time; not dots: as SVG curves they take 10 KB per colour
+# Hatches of software time (not dots: as SVG curves they take 10 KB per colour) and of launches.
+_SOFTWARE = "--"
+_LAUNCH = "xx"
 _AXIS_END_FACTOR = 2.5  # times the estimate: where the axis ends; longer baselines get an arrow
 _MOST_BARS = 16  # calls of a trace
 _CALL = SKY  # one colour for all calls of a trace
@@ -61,23 +60,23 @@ def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
     """The phases of an algorithm as one bar, each split into latency and bandwidth, above the bars of
     flat algorithms."""
     row = result.price.results[0]
-    total = float(row.total_s)
-    bars = [Bar(row.title, _total_pieces(row), _short(total))]
+    total_s = float(row.total_s)
+    bars = [Bar(row.title, _total_pieces(row), _short(total_s))]
     if row.streams:
-        for at, phase in enumerate(row.phases):
-            latency = _piece(phase.alpha_s, colour_of(at), HIDDEN_HATCH)
-            bandwidth = _piece(phase.bandwidth_s, colour_of(at), text=letter(at))
-            title = f"{letter(at)}, streamed"
+        for number, phase in enumerate(row.phases):
+            latency = _piece(phase.alpha_s, colour_of(number), HIDDEN_HATCH)
+            bandwidth = _piece(phase.bandwidth_s, colour_of(number), text=letter(number))
+            title = f"{letter(number)}, streamed"
             bars.append(Bar(title, (latency, bandwidth), _short(float(phase.total_s))))
     baselines = []
     for baseline in result.baselines:
-        bars.append(_baseline_bar(baseline, total))
+        bars.append(_baseline_bar(baseline, total_s))
         baselines.append(f"{baseline.title} {_short(float(baseline.total_s))}")
     title = f"{row.title}: {heading(result.price)}"
-    alt = f"{title}, {_short(total)} in all. {_phase_shares(row)}."
+    alt = f"{title}, {_short(total_s)} in all. {_phase_shares(row)}."
     if baselines:
         alt += f" Flat baselines: {', '.join(baselines)}."
-    panel = bars_panel(bars, _short, "", _AXIS_END_FACTOR * total, "time")
+    panel = bars_panel(bars, _short, axis_end=_AXIS_END_FACTOR * total_s, along="time")
     return Chart(title, alt, (panel,), _phase_keys(row))
 
 
@@ -86,7 +85,7 @@ def _baseline_bar(baseline: AlgorithmEstimate, total_s: float) -> Bar:
     pieces = (
         _piece(baseline.steps_s, PALE_GREY, HIDDEN_HATCH),
         _piece(baseline.moved_s, PALE_GREY),
-        _piece(baseline.overhead_s, PALE_GREY, "xx"),
+        _piece(baseline.overhead_s, PALE_GREY, _LAUNCH),
         _piece(max(0.0, baseline.rest_s), PALE_GREY, _SOFTWARE),
     )
     took_s = float(baseline.total_s)
@@ -97,7 +96,9 @@ def _phase_keys(estimate: AlgorithmEstimate) -> list[Key]:
     """The legend: a colour per phase, then what is no phase, then what hatching means."""
     keys = lettered_keys(map(_phase, estimate.phases))
     if estimate.overhead_s:
-        keys.append(Key(f"launch overhead {_short(float(estimate.overhead_s))}", PALE_GREY, "xx"))
+        keys.append(
+            Key(f"launch overhead {_short(float(estimate.overhead_s))}", PALE_GREY, _LAUNCH)
+        )
     if estimate.rest_s > 0:
         keys.append(Key(f"software {_short(float(estimate.rest_s))}", PALE_GREY, _SOFTWARE))
     return [
@@ -133,16 +134,18 @@ def _total_pieces(estimate: AlgorithmEstimate) -> list[BarPiece]:
     """The pieces of a total: its phases, one after the other. Phases that stream through each other
     have their latencies and one bandwidth, that of the busiest tier."""
     pieces = []
-    for at, phase in enumerate(estimate.phases):
-        pieces.append(_piece(phase.alpha_s, colour_of(at), HIDDEN_HATCH, letter(at)))
+    for number, phase in enumerate(estimate.phases):
+        pieces.append(_piece(phase.alpha_s, colour_of(number), HIDDEN_HATCH, letter(number)))
         if not estimate.streams:
             seconds = float(phase.bandwidth_s)
-            pieces.append(_piece(seconds, colour_of(at), text=f"{letter(at)} {_short(seconds)}"))
+            pieces.append(
+                _piece(seconds, colour_of(number), text=f"{letter(number)} {_short(seconds)}")
+            )
     if estimate.streams:
         pieces.append(_piece(estimate.moved_s, PALE_GREY, text="at once"))
     # a library may take less than the wires' α, which has no piece
     rest_s = max(0.0, estimate.rest_s)
-    pieces.append(_piece(estimate.overhead_s, PALE_GREY, "xx", "launch"))
+    pieces.append(_piece(estimate.overhead_s, PALE_GREY, _LAUNCH, "launch"))
     pieces.append(_piece(rest_s, PALE_GREY, _SOFTWARE))
     return pieces
 
@@ -152,8 +155,8 @@ def plan_chart(result: Plan, _paged: bool) -> Chart:
     names = [part.name for part in result.parts]
     step = Bar("step", _pieces(result.parts, names), _short(result.step_s))
     control_step = _short(result.control_step_s)
-    label_end = Bar("free network", (_piece(result.control_step_s, PALE_GREY),), control_step)
-    panels = [bars_panel([step, label_end], _short, "the step, and the same with a free network")]
+    free = Bar("free network", (_piece(result.control_step_s, PALE_GREY),), control_step)
+    panels = [bars_panel([step, free], _short, "the step, and the same with a free network")]
     paces = {found.sent.call.dimension for found in result.collectives if found.paces}
     bars = [_hiding(at, part) for at, part in enumerate(result.parts) if part.name in paces]
     if bars:
@@ -217,11 +220,11 @@ def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> list[BarPiece]:
 
 def _sizes(memory: Memory) -> dict[str, float]:
     """What fills the memory of the worst stage, the largest first."""
-    found: dict[str, float] = {}
+    sizes: dict[str, float] = {}
     for part in memory.parts:
         if part.stage == memory.worst_stage and part.bytes:
-            found[part.part] = found.get(part.part, 0.0) + part.bytes
-    return dict(sorted(found.items(), key=itemgetter(1), reverse=True))
+            sizes[part.part] = sizes.get(part.part, 0.0) + part.bytes
+    return dict(sorted(sizes.items(), key=itemgetter(1), reverse=True))
 
 
 def _memory_panel(memory: Memory, sizes: dict[str, float], first: int) -> Panel:
