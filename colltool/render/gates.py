@@ -7,7 +7,7 @@ Bandwidths are GB/s of 10^9 bytes, as nccl-tests prints them; a gate is rounded 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import floor, prod
+from math import ceil, floor, prod
 from operator import attrgetter
 from pathlib import Path
 from textwrap import indent
@@ -76,7 +76,8 @@ def _about(result: Expected) -> str:
 
 def _gate(size: ExpectedSize) -> str:
     """GB/s that a gate asks, rounded down so that rounding never fails a machine: to whole numbers
-    from 100 on, below to a digit more for each power of ten."""
+    from 100 on, below to a digit more for each power of ten: 473.8 is 473, 45.67 is 45.6, 3.456 is
+    3.45."""
     rate = size.floor_busbw_Bps / _GB
     step = 1.0
     while rate < 100 * step:
@@ -98,13 +99,13 @@ def _nccl_tests(result: Expected) -> Iterator[str]:
         units = f"{'(us)':>8}{'(GB/s)':>8}{'(GB/s)':>8}       "
         yield f"#{'(B)':>11}{'(elements)':>14}{'':>26} {units} {units}"
         for size in sizes:
-            parts = size.ranks if primitive in _OF_ONE_RANK else 1
-            count = int(size.bytes) // _FLOAT // parts
-            if count:
-                yield _row(size, count)
+            ranks_of_count = size.ranks if primitive in _OF_ONE_RANK else 1
+            elements = int(size.bytes) // _FLOAT // ranks_of_count
+            if elements:
+                yield _row(size, elements)
 
 
-def _row(size: ExpectedSize, count: int) -> str:
+def _row(size: ExpectedSize, elements: int) -> str:
     primitive = size.primitive
     redop = "sum" if primitive in (AR, RS, Primitive.REDUCE) else "none"
     root = 0 if primitive in (Primitive.BROADCAST, Primitive.REDUCE) else -1
@@ -113,7 +114,7 @@ def _row(size: ExpectedSize, count: int) -> str:
         algbw = size.bytes / seconds / _GB
         busbw = algbw * busbw_factor(primitive, size.ranks)
         halves += f" {seconds * 1e6:>8.2f}{algbw:>8.2f}{busbw:>8.2f}     N/A"
-    return f"{int(size.bytes):>12}{count:>14}{'float':>10}{redop:>8}{root:>8}{halves}"
+    return f"{int(size.bytes):>12}{elements:>14}{'float':>10}{redop:>8}{root:>8}{halves}"
 
 
 def _by_test(sizes: Iterable[ExpectedSize]) -> dict[Primitive, list[ExpectedSize]]:
@@ -193,8 +194,8 @@ class _NvsentinelCheck(NamedTuple):
     key: str  # of its sizes
     unit: str
     suffix: str  # of a size
-    step: int  # bytes of the unit
-    most: int  # sizes, as many as its own default
+    unit_bytes: int
+    most_sizes: int  # as many as its own default
 
 
 # as docs/configuration/preflight.md of the main branch has them in 2026
@@ -209,23 +210,25 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
     the least of theirs.
     """
     check = _ALL_REDUCE if result.nodes > 1 else _LOOPBACK
-    whole = []
+    possible = []
     for size in _all_reduces(result, "nvsentinel"):
-        if size.bytes % check.step == 0:
-            whole.append(size)
-    if not whole:
+        if size.bytes % check.unit_bytes == 0:
+            possible.append(size)
+    if not possible:
         what = f"{check.name} runs whole {check.unit}, and no size is"
         fix = f"write {argument_text('sizes', '4G,8G')}"
         raise ColltoolError(what, argument="sizes", fix=fix)
-    taken = whole[-check.most :]
-    least = min(taken, key=attrgetter("floor_busbw_Bps"))
+    run_sizes = possible[-check.most_sizes :]
+    slowest = min(run_sizes, key=attrgetter("floor_busbw_Bps"))
     yield _filled(
         "nvsentinel.yaml",
         about=_about(result),
         check=check.name,
-        gate=_gate(least),
+        gate=_gate(slowest),
         key=check.key,
-        sizes=",".join(f"{int(size.bytes) // check.step}{check.suffix}" for size in taken),
+        sizes=",".join(
+            f"{int(size.bytes) // check.unit_bytes}{check.suffix}" for size in run_sizes
+        ),
     )
 
 
@@ -233,14 +236,14 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
 # branch in 2026). A phase replaces the one that it overlays, so that checks stand here as well.
 def _aicr(result: Expected) -> Iterator[str]:
     """An overlay with the floor of ``nccl-all-reduce-bw``, at the largest size."""
-    last = _all_reduces(result, "aicr")[-1]
+    largest = _all_reduces(result, "aicr")[-1]
     device = result.device.lower().partition("-")[0] or "any"
     yield _filled(
         "aicr.yaml",
         about=_about(result),
-        bytes=int(last.bytes),
+        bytes=int(largest.bytes),
         device=device,
-        gate=_gate(last),
+        gate=_gate(largest),
     )
 
 
@@ -275,12 +278,12 @@ def _runs(result: Expected) -> Iterator[tuple[str, str]]:
 
 
 def _hosts(result: Expected) -> tuple[int, int]:
-    """Hosts, and GPUs of each."""
+    """Hosts, and GPUs of each. Of 72 GPUs in one domain these are 18 and 4: a rack of compute trays."""
     ranks = result.group.ranks
-    inside = prod(result.group.per_domain[:-1]) if result.nodes > 1 else ranks
-    if inside > _MOST_IN_A_HOST:
-        inside = _IN_A_TRAY
-    return -(-ranks // inside), inside
+    gpus_of_host = prod(result.group.per_domain[:-1]) if result.nodes > 1 else ranks
+    if gpus_of_host > _MOST_IN_A_HOST:
+        gpus_of_host = _IN_A_TRAY
+    return ceil(ranks / gpus_of_host), gpus_of_host
 
 
 def _slurm(result: Expected) -> Iterator[str]:

@@ -173,9 +173,9 @@ def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnder
         for span in placed.spans:
             dimensions += _dimensions(span, ModelOptions(ideal=ideal))
         under_each.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
-    count = len(under_each[0].dimensions)
-    if count > MOST_DIMENSIONS:
-        what = f"{fabric.name} has {count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
+    dimension_count = len(under_each[0].dimensions)
+    if dimension_count > MOST_DIMENSIONS:
+        what = f"{fabric.name} has {dimension_count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
         raise ColltoolError(
             what,
             argument="fabric",
@@ -192,9 +192,13 @@ def _widest(under_each: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
 
 def _all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
     """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, plus the launch
-    overhead it ignores."""
-    a = placed.overhead_s
-    b = 0.0
+    overhead it ignores.
+
+    8 NPUs on a Switch of 100 GB/s and 0.5 us a link: 3 messages in and 3 out of 2 links each, 6 us, and
+    2 * 7/8 of the vector at 100 GB/s.
+    """
+    fixed_s = placed.overhead_s
+    seconds_per_byte = 0.0
     share = 1.0  # of the vector that a dimension reduces
     for dimension in dimensions:
         npus = dimension.npus
@@ -207,10 +211,10 @@ def _all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Cu
                 sent = 1 / npus
             case "halvingDoubling":
                 messages = npus.bit_length() - 1
-        a += 2 * messages * dimension.latency_s * _LINKS[dimension.topology]
-        b += 2 * share * sent / dimension.bandwidth_Bps
+        fixed_s += 2 * messages * dimension.latency_s * _LINKS[dimension.topology]
+        seconds_per_byte += 2 * share * sent / dimension.bandwidth_Bps
         share /= npus
-    return Curve(a, b)
+    return Curve(fixed_s, seconds_per_byte)
 
 
 def _dimensions(span: Span, readings: ModelOptions) -> list[AstraDimension]:
@@ -365,13 +369,13 @@ def _collectives_differ(tier: Tier) -> bool:
 
 def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
     """Which binary, and what it makes of an all-to-all."""
-    first, *others = group.dimensions
+    innermost, *outer = group.dimensions
     why = "these numbers are for it"
-    if others:
+    if outer:
         why = "the congestion-aware one ends with an error on more than one dimension"
-    elif first.topology == "Ring" and first.npus == 2:
+    elif innermost.topology == "Ring" and innermost.npus == 2:
         why = "the congestion-aware one ends with an error on a Ring of 2"
-    elif first.topology == "Switch":
+    elif innermost.topology == "Switch":
         why = _OFF_ON_A_SWITCH
     yield f"run AstraSim_Analytical_Congestion_Unaware: {why}"
     if group.has("Switch"):
@@ -389,7 +393,7 @@ def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
 
 
 def _shortest_path_share(npus: int) -> float:
-    """n_β of a shortest-path all-to-all on a ring: floor(n²/4)/(2n), and 1/2 between two."""
+    """n_β of a shortest-path all-to-all on a ring: floor(n²/4)/(2n), such as 1 of 8; 1/2 between two."""
     return npus * npus // 4 / (2 * npus) if npus > 2 else 0.5
 
 

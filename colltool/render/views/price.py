@@ -60,20 +60,20 @@ def price_answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = (
     who = row.name
     if price.shows_pick and row is price.best:
         who += f" ({r.library_label(price)}'s pick)"
-    took = format_time(float(row.total_s))
+    total_s = r.seconds(row)
+    took = format_time(total_s)
     off = within(row)
     if off:
         took += f" ({off})"
     sentences = [f"{who}: {took}, busbw {format_rate(float(row.busbw_Bps))}"]
     if price.as_filed_s is not None and row is price.best:
-        sentences += _against_the_file(price.as_filed_s, float(row.total_s))
-    following = _next(price, row)
-    if following:
-        sentences.append(following)
-    sentences.append(_largest_part(price, row))
-    largest = _largest_gains(gains, float(row.total_s))
-    if largest:
-        sentences.append(largest)
+        sentences += _against_the_file(price.as_filed_s, total_s)
+    texts = (
+        _next(price, row),
+        _largest_part(price, row),
+        _largest_gains(gains, total_s),
+    )
+    sentences += filter(None, texts)
     if gains and _is_fixed_latency(row, gains):
         software = r.library_label(price) or "the library"
         sentences.append(
@@ -102,13 +102,17 @@ def _largest_gains(gains: Sequence[Gain], total_s: float) -> str:
     for gain in gains[:_MOST_GAINS]:
         saved = 1 - gain.total_s / total_s
         if saved >= _FELT_GAIN:
-            texts.append(f"{gain_words(gain)}{' would save' * (not texts)} {whole_percent(saved)}")
+            verb = " would save"
+            # once: half the latency of nvlink 3%
+            if texts:
+                verb = ""
+            texts.append(f"{gain_words(gain)}{verb} {whole_percent(saved)}")
     return sentence(", ".join(texts))
 
 
 def _is_fixed_latency(row: AlgorithmEstimate, gains: Sequence[Gain]) -> bool:
     """Whether much of a time is latency, of which halving all that the file states saves little."""
-    total_s = float(row.total_s)
+    total_s = r.seconds(row)
     latency_s = float(row.steps_s)
     if latency_s <= _LITTLE * total_s:
         return False
@@ -147,7 +151,7 @@ def _largest_part(price: Price, row: AlgorithmEstimate) -> str:
         "overhead": (float(row.overhead_s), "launch overhead"),
         "software": (float(row.rest_s), f"{library} overhead"),
     }
-    total_s = float(row.total_s)
+    total_s = r.seconds(row)
     largest_s, name = seconds.pop(row.bound)
     share = whole_percent(largest_s / total_s)
     if share == "50%":
@@ -172,7 +176,7 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
     rivals = sorted((rival for rival in price.leading if rival is not row), key=r.seconds)
     if not rivals:
         return ""
-    own_s = float(row.total_s)
+    own_s = r.seconds(row)
     error = price.accuracy.median if price.accuracy else 0.0
     rival = rivals[0]
     rival_s = r.seconds(rival)
@@ -181,9 +185,11 @@ def _next(price: Price, row: AlgorithmEstimate) -> str:
     gain = 1 - rival_s / own_s
     # only a pick is not the fastest
     if gain > error and not may_be_as_fast(row, rival):
-        whose = "Your own " if rival.status == "own" else ""
+        name = rival.name
+        if rival.status == "own":
+            name = f"Your own {name}"
         how = _how_to_run(price, rival)
-        return f"{whose}{rival.name} would be faster, {took}{how}"
+        return f"{name} would be faster, {took}{how}"
     following = f"Next: {rival.name}, {took}"
     if gain > 0:
         following = f"{rival.name} might be faster, {took}"
@@ -235,7 +241,7 @@ def _winners_answer(result: PriceList) -> str:
     for price in prices:
         interval = price.best.interval
         if interval is not None:
-            intervals.append((interval, float(price.best.total_s)))
+            intervals.append((interval, r.seconds(price.best)))
     if intervals:
         return f"{answer} {within_several(intervals)}."
     return answer
@@ -249,13 +255,16 @@ def _by_size(prices: Sequence[Price]) -> str:
     verb = "Fastest:"
     if all(price.shows_pick for price in prices):
         verb = f"{r.library_label(prices[0])} runs"
-    texts = []
-    for name, sizes in gathered(pairs).items():
-        texts.append(f"{name} at {_listed_sizes(sizes)}")
+    texts = _at_sizes(pairs)
     if len(texts) == 1:
         return f"{verb} {prices[0].best.name} at every size."
     *others, last = texts
     return f"{verb} {', '.join(others)} and {last}."
+
+
+def _at_sizes(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """``Tree at 1MB, 4MB`` of names and sizes, for each name."""
+    return [f"{name} at {_listed_sizes(sizes)}" for name, sizes in gathered(pairs).items()]
 
 
 def _listed_sizes(sizes: Sequence[str]) -> str:
@@ -334,7 +343,8 @@ def _why_unranked(rows: Sequence[r.Ranked]) -> str:
 def _below_zero(price: Price) -> str:
     """What an overhead below 0 means, where the table has one."""
     for estimate in price.leading[:_MOST_ROWS]:
-        if float(estimate.rest_s) < -_FELT_GAIN * float(estimate.total_s):
+        least_s = -_FELT_GAIN * r.seconds(estimate)
+        if float(estimate.rest_s) < least_s:
             return "an overhead below 0: this machine was measured to be that much faster"
     return ""
 
@@ -356,7 +366,7 @@ def _faster_elsewhere(prices: Sequence[Price]) -> list[Block]:
     price = prices[0]
     if len(prices) > 1 or not price.runnable or price.library is None:
         return []
-    best_s = float(price.best.total_s)
+    best_s = r.seconds(price.best)
     lines: list[str] = []
     by_sharp = _fastest_with_sharp(price)
     if by_sharp is not None and r.seconds(by_sharp) < best_s:
@@ -397,7 +407,7 @@ def _nearest_used(prices: Sequence[Price]) -> list[Block]:
     """Where the library's overhead was not measured at this size or on so many ranks."""
     if len(prices) > 1:
         return []
-    [price] = prices
+    price = prices[0]
     best = price.best
     notes = best.software_time.notes(float(price.bytes))
     return [Lines(note.replace(best.spec, best.name), ()) for note in notes]
@@ -418,7 +428,7 @@ def _slow_rank(prices: Sequence[Price]) -> list[Block]:
     selectable = []
     unknown = []
     for row, late in slow:
-        if late.total_s is not None and row.selectable:
+        if row.selectable and late.total_s is not None:
             selectable.append((late.total_s, row.name))
         if late.reason:
             unknown.append((f"not known, {late.reason}", row.title))
@@ -510,12 +520,8 @@ def _picks_text(picks: Sequence[_Pick]) -> str:
     """Such as ``Ring (LL) at 1MB,4MB; Tree (Simple) at 1GB``."""
     pairs = [(f"{pick.name} ({pick.estimate.protocol})", pick.size) for pick in picks]
     if len(pairs) == 1:
-        [(name, _)] = pairs
-        return name
-    texts = []
-    for name, sizes in gathered(pairs).items():
-        texts.append(f"{name} at {_listed_sizes(sizes)}")
-    return "; ".join(texts)
+        return pairs[0][0]
+    return "; ".join(_at_sizes(pairs))
 
 
 def _is_slow(pick: _Pick) -> bool:
@@ -640,7 +646,7 @@ def _chart(result: PriceList) -> BusbwChart:
         points += [(row.name, float(price.bytes), float(row.busbw_Bps)) for row in rows]
 
     def rank(curve: BusbwCurve) -> tuple[bool, float]:
-        return curve.name not in leaders, -max(value for _, value in curve.points)
+        return curve.name not in leaders, -curve.highest
 
     drawn = tuple(sorted(curves(points), key=rank))
     return BusbwChart(title, drawn)

@@ -29,6 +29,9 @@ _CLOSEST = 2.5  # between the lines of ports
 _THINNEST = 1.5  # band
 _BEHIND = 3.0  # how far other rails show from behind
 _BAND = 0.7  # width of a band without oversubscription, as a share of the switch's
+_ENDPOINT = 0.72  # side of an endpoint, as a share of its slot
+_LARGEST_ENDPOINT = 22.0
+_BESIDE = 2.0  # free in a slot at each side of a switch
 
 MOST_SLOTS = 27
 """Endpoints side by side, up to which every group in sight is drawn whole; beyond only the first."""
@@ -42,7 +45,7 @@ def draw_switches(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room:
     boxes = canvas.group()
     tree = _tree_of(diagram)
     slot = min(WIDEST, room.width / tree.slots)
-    side = min(0.72 * slot, 22.0)
+    side = min(_ENDPOINT * slot, _LARGEST_ENDPOINT)
     port_lines = diagram.ports if side >= _CLOSEST * diagram.ports else 1
     tops = _write_levels(diagram, words, one_line=port_lines < diagram.ports)
     write_endpoints(words, diagram, tree.endpoints)
@@ -53,7 +56,7 @@ def draw_switches(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room:
     )
     drawing.draw(tree, left)
     middle = left + slot * tree.slots / 2
-    wide = slot * tree.slots - 4
+    wide = slot * tree.slots - 2 * _BESIDE
     for index, level in enumerate(levels):
         if index and not level.reached:
             boxes.box(middle - wide / 2, tops[index], wide, SWITCH, "ct-box", dashed=True)
@@ -108,11 +111,11 @@ class _SwitchDrawing:
             self.boxes.square(left + self.slot / 2, top + self.side / 2, self.side)
             return
         width = tree.slots * self.slot
-        shown = width - 4
+        shown = width - 2 * _BESIDE
         if self.levels[tree.level].rails > 1:
             shown -= _BEHIND
-            self.boxes.box(left + 2 + _BEHIND, top - _BEHIND, shown, SWITCH, "ct-switch")
-        self.boxes.box(left + 2, top, shown, SWITCH, "ct-switch")
+            self.boxes.box(left + _BESIDE + _BEHIND, top - _BEHIND, shown, SWITCH, "ct-switch")
+        self.boxes.box(left + _BESIDE, top, shown, SWITCH, "ct-switch")
         if not tree.below:
             self.boxes.gap(left + width / 2, top + SWITCH + 10, width)
         for branch in tree.below:
@@ -134,9 +137,10 @@ class _SwitchDrawing:
                 x = middle + (number - (self.port_lines - 1) / 2) * self.side / self.port_lines
                 self.links.line([(x, top), (x, above)])
             return
-        share = self.levels[branch.level + 1].distance.oversubscription
-        wide = max(_BAND * (branch.slots * self.slot - 4) / share, _THINNEST)
-        tone: Tone = "ct-accent" if share > 1 else "ct-switch"
+        oversubscription = self.levels[branch.level + 1].distance.oversubscription
+        switch_wide = branch.slots * self.slot - 2 * _BESIDE
+        wide = max(_BAND * switch_wide / oversubscription, _THINNEST)
+        tone: Tone = "ct-accent" if oversubscription > 1 else "ct-switch"
         self.links.box(middle - wide / 2, above, wide, top - above, tone, round_=0, outlined=False)
 
 
@@ -168,24 +172,26 @@ def switch_tree(groups: Sequence[int], endpoints: int) -> SwitchTree:
     >>> [branch and branch.endpoints for branch in tree.below], tree.endpoints
     ([4, 4, None, 4], 12)
     """
-    most = _SLOTS_PER_GROUP.get(len(groups), 3)
-    everywhere = most ** len(groups) <= MOST_SLOTS
+    most_below = _SLOTS_PER_GROUP.get(len(groups), 3)
+    everywhere = most_below ** len(groups) <= MOST_SLOTS
 
     def tree(level: int, endpoints: int) -> SwitchTree:
         """A switch of a level with this many endpoints below it."""
         if level < 0:
             return SwitchTree(-1)
-        each = groups[level - 1] if level else 1
-        count = ceil(endpoints / each)
-        numbers: Sequence[int | None] = range(count)
-        if count > most:
-            numbers = [*range(most - 2), None, count - 1]
+        endpoints_each = groups[level - 1] if level else 1
+        branches = ceil(endpoints / endpoints_each)
+        numbers: Sequence[int | None] = range(branches)
+        if branches > most_below:
+            numbers = [*range(most_below - 2), None, branches - 1]
         below: list[SwitchTree | None] = []
         for number in numbers:
             if number is None:
                 below.append(None)
             elif everywhere or number == 0 or level == 0:
-                below.append(tree(level - 1, min(each, endpoints - number * each)))
+                below.append(
+                    tree(level - 1, min(endpoints_each, endpoints - number * endpoints_each))
+                )
             else:
                 below.append(SwitchTree(level - 1))
         return SwitchTree(level, tuple(below))
