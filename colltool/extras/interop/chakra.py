@@ -174,10 +174,10 @@ def step_works(plan: Plan) -> Iterator[Work]:
 
 def _repeated(priced: PricedCall) -> _RepeatedCall:
     call = priced.call
-    count = max(1, round(call.calls))
+    calls = max(1, round(call.calls))
     name = f"{call.dimension} {call.primitive.label} {call.phase}"
     detached = priced.exposed_s < priced.total_s / 2
-    return _RepeatedCall(priced, Work(name, priced.total_s / count, priced, detached), count)
+    return _RepeatedCall(priced, Work(name, priced.total_s / calls, priced, detached), calls)
 
 
 def _hidden(once: Sequence[_RepeatedCall], hides: Hiding) -> list[Work]:
@@ -187,25 +187,30 @@ def _hidden(once: Sequence[_RepeatedCall], hides: Hiding) -> list[Work]:
 
 
 def _spread_evenly(calls: Sequence[_RepeatedCall], number: int, micro_batches: int) -> list[Work]:
-    """The calls of one micro-batch, each kind evenly over the pass: the k-th of n at (k + 1/2)/n."""
+    """The calls of one micro-batch, each kind evenly over the pass: the k-th of n at (k + 1/2)/n.
+
+    Of 3 calls a step, the first of two micro-batches has 1 and the second 2.
+    """
     placed: list[tuple[float, Work]] = []
     for repeated in calls:
         before = number * repeated.calls // micro_batches
-        count = (number + 1) * repeated.calls // micro_batches - before
-        for k in range(count):
-            placed.append(((k + 0.5) / count, repeated.work))
+        in_this_one = (number + 1) * repeated.calls // micro_batches - before
+        for k in range(in_this_one):
+            placed.append(((k + 0.5) / in_this_one, repeated.work))
     # of equal places the order stays that of the kinds
     placed.sort(key=itemgetter(0))
     return [work for _, work in placed]
 
 
 def _pass(
-    name: str, seconds: float, calls: Sequence[Work], buckets: Sequence[Work], *, back: bool
+    name: str, compute_s: float, calls: Sequence[Work], buckets: Sequence[Work], *, back: bool
 ) -> Iterator[Work]:
     """The compute of a pass in slices, its calls between them, and the buckets that it hides.
 
     Going backward, buckets become ready evenly over the pass, the last at its end. Going forward
     that is reversed: the first must be there before anything, the others come while it computes.
+    Three buckets of a pass of 4 slices are ready before slices 2, 3 and 4 (its end) going backward,
+    and needed before slices 0, 1 and 2 going forward.
     """
     slices = max(len(calls), len(buckets)) + 1
     before_slice: list[list[Work]] = [[] for _ in range(slices + 1)]
@@ -219,8 +224,8 @@ def _pass(
         before_slice[(k + 1) * slices // (len(calls) + 1)].append(call)
     for number, works in enumerate(before_slice):
         yield from works
-        if seconds and number < slices:
-            yield Work(f"{name} {number + 1}/{slices}", seconds / slices)
+        if compute_s and number < slices:
+            yield Work(f"{name} {number + 1}/{slices}", compute_s / slices)
 
 
 class _CommGroups:
@@ -256,10 +261,12 @@ class _CommGroups:
         return json.dumps(groups)
 
 
-@lru_cache(2**12)  # each call of a group asks again
+# kept, as each call of a group asks again
+@lru_cache(2**12)
 def _members_around(group: RankGroup, rank: int) -> tuple[int, ...]:
-    first = rank - sum(rank // stride % size * stride for size, stride in group.axes)
-    return tuple(first + member for member in group.members)
+    """The group that a rank is in: of groups of 4 ranks, 8 apart, rank 13 is in 5, 13, 21, 29."""
+    start = rank - sum(rank // stride % size * stride for size, stride in group.axes)
+    return tuple(start + member for member in group.members)
 
 
 def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[ChakraNode]:
@@ -273,10 +280,10 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
         parts = _parts(work, rank, groups, index)
         if not parts:
             continue
-        kind = "compute" if work.sent is None else work.sent.call.dimension
-        exact_us = rounded_off.get(kind, 0.0) + work.seconds * 1e6
+        dimension = "compute" if work.sent is None else work.sent.call.dimension
+        exact_us = rounded_off.get(dimension, 0.0) + work.seconds * 1e6
         duration_us = round(exact_us)
-        rounded_off[kind] = exact_us - duration_us
+        rounded_off[dimension] = exact_us - duration_us
         waits = line
         if index == len(works) - 1:
             waits = (*line, *detached)
@@ -313,9 +320,14 @@ def _parts(
     group_name: dict[str, Value] = {"pg_name": str(groups.number(members))}
     if call.primitive is not P2P:
         # Chakra counts what an NPU puts in.
-        size = call.bytes / len(members) if call.primitive is AG else call.bytes
-        kind = COLLECTIVES.index(_TYPES[call.primitive])
-        return [("COMM_COLL_NODE", {"comm_type": kind, "comm_size": round(size), **group_name})]
+        input_bytes = call.bytes / len(members) if call.primitive is AG else call.bytes
+        comm_type = COLLECTIVES.index(_TYPES[call.primitive])
+        return [
+            (
+                "COMM_COLL_NODE",
+                {"comm_type": comm_type, "comm_size": round(input_bytes), **group_name},
+            )
+        ]
     message: dict[str, Value] = {"comm_size": round(call.bytes), "comm_tag": index, **group_name}
     place = members.index(rank)
     step = -1 if work.sent.backward else 1

@@ -70,57 +70,60 @@ def switch_count(tier: Tier) -> int:
 
 def link_bundles(tier: Tier) -> Iterator[LinkBundle]:
     """All links of a tier that is no star or Clos, each once."""
-    kind = capabilities_of(tier)
-    count = tier.endpoints
-    rate = tier.bandwidth * tier.ports
-    alpha_s = kind.reached[0].alpha_s
-    match wires := kind.wires(count):
-        case None if kind.joined_by == "pair_links":
-            yield LinkBundle(range(count), range(count), rate, alpha_s, all_pairs=True)
+    tier_kind = capabilities_of(tier)
+    endpoints = tier.endpoints
+    rate_Bps = tier.bandwidth * tier.ports
+    alpha_s = tier_kind.reached[0].alpha_s
+    match wires := tier_kind.wires(endpoints):
+        case None if tier_kind.joined_by == "pair_links":
+            yield LinkBundle(range(endpoints), range(endpoints), rate_Bps, alpha_s, all_pairs=True)
         case None:
-            for row, neighbours in _lattice(kind.axes):
-                yield LinkBundle(row, neighbours, rate, alpha_s)
+            for row, neighbours in _lattice(tier_kind.axes):
+                yield LinkBundle(row, neighbours, rate_Bps, alpha_s)
         case GraphWires():
             yield from _graph(wires)
         case HyperXWires() if wires.hosts:
-            yield from _ports(count, wires.hosts, rate, alpha_s)
-            yield from _hyperx(wires, count)
+            yield from _ports(endpoints, wires.hosts, rate_Bps, alpha_s)
+            yield from _hyperx(wires, endpoints)
         case HyperXWires():
             yield from _hyperx(wires, 0)
         case DragonflyWires():
-            yield from _ports(count, wires.hosts, rate, alpha_s)
-            yield from _dragonfly(wires, count)
+            yield from _ports(endpoints, wires.hosts, rate_Bps, alpha_s)
+            yield from _dragonfly(wires, endpoints)
         case _:
             assert_never(wires)
 
 
-def _ports(count: int, hosts: int, rate_Bps: float, alpha_s: float) -> Iterator[LinkBundle]:
+def _ports(endpoints: int, hosts: int, rate_Bps: float, alpha_s: float) -> Iterator[LinkBundle]:
     """Endpoints at their switches, ``hosts`` each; half of the α between two at one switch is on
     the way in."""
-    for number in range(count // hosts):
+    for number in range(endpoints // hosts):
         ends = range(number * hosts, (number + 1) * hosts)
-        switch = range(count + number, count + number + 1)
+        switch = range(endpoints + number, endpoints + number + 1)
         yield LinkBundle(ends, switch, rate_Bps, alpha_s / 2, all_pairs=True)
 
 
 def _lattice(axes: Sequence[Axis]) -> Iterator[tuple[range, range]]:
-    """Neighbours along each axis, whole rows at once; the first axis runs fastest."""
-    count = prod(axis.size for axis in axes)
+    """Neighbours along each axis, whole rows at once; the first axis runs fastest.
+
+    A ring of 4 is 0 to 2 beside 1 to 3, and 3 beside 0.
+    """
+    endpoints = prod(axis.size for axis in axes)
     block = 1
     for axis in axes:
         stride = block
         block *= axis.size
         if axis.size == 1:
             continue
-        for start in range(0, count, block):
+        for start in range(0, endpoints, block):
             end = start + block
-            first = range(start, start + stride)
-            last = range(end - stride, end)
+            low_end = range(start, start + stride)
+            high_end = range(end - stride, end)
             yield range(start, end - stride), range(start + stride, end)
             if axis.is_ring:
-                yield last, first
+                yield high_end, low_end
             elif axis.twist:
-                for rank, opposite in zip(last, first, strict=True):
+                for rank, opposite in zip(high_end, low_end, strict=True):
                     to = _shifted(opposite, axes, axis.twist)
                     yield range(rank, rank + 1), range(to, to + 1)
 
@@ -138,34 +141,38 @@ def _shifted(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
 
 def _graph(wires: GraphWires) -> Iterator[LinkBundle]:
     """Parallel links as one of their bandwidth: InfraGraph has one edge between two components."""
-    rates: dict[tuple[int, int], float] = {}
-    alphas: dict[tuple[int, int], float] = {}
-    for a, b, rate, alpha_s in wires.edges:
+    rates_Bps: dict[tuple[int, int], float] = {}
+    alphas_s: dict[tuple[int, int], float] = {}
+    for a, b, rate_Bps, alpha_s in wires.edges:
         if a < b:
-            rates[a, b] = rates.get((a, b), 0) + rate
-            alphas[a, b] = max(alpha_s, alphas.get((a, b), 0.0))
-    for (a, b), rate in rates.items():
-        yield _single(a, b, rate, alphas[a, b])
+            rates_Bps[a, b] = rates_Bps.get((a, b), 0) + rate_Bps
+            alphas_s[a, b] = max(alpha_s, alphas_s.get((a, b), 0.0))
+    for (a, b), rate_Bps in rates_Bps.items():
+        yield _single(a, b, rate_Bps, alphas_s[a, b])
 
 
-def _hyperx(wires: HyperXWires, first: int) -> Iterator[LinkBundle]:
-    """Every line along an axis, a full mesh of its nodes; these are numbered from ``first``."""
+def _hyperx(wires: HyperXWires, numbered_from: int) -> Iterator[LinkBundle]:
+    """Every line along an axis, a full mesh of its nodes; these are numbered from ``numbered_from``."""
     nodes = prod(wires.shape)
     stride = 1
-    for size, rate, alpha_s in zip(wires.shape, wires.Bps, wires.alpha_s, strict=True):
+    for size, rate_Bps, alpha_s in zip(wires.shape, wires.Bps, wires.alpha_s, strict=True):
         for node in range(nodes):
             if size > 1 and node // stride % size == 0:
-                line = range(first + node, first + node + (size - 1) * stride + 1, stride)
-                yield LinkBundle(line, line, rate, alpha_s, all_pairs=True)
+                line = range(
+                    numbered_from + node, numbered_from + node + (size - 1) * stride + 1, stride
+                )
+                yield LinkBundle(line, line, rate_Bps, alpha_s, all_pairs=True)
         stride *= size
 
 
-def _dragonfly(wires: DragonflyWires, first: int) -> Iterator[LinkBundle]:
-    """Leaves or switches are numbered from ``first``, group by group, spines after all of them."""
-    spines_from = first + wires.groups * wires.switches
-    gateways_from = spines_from if wires.spines else first
+def _dragonfly(wires: DragonflyWires, numbered_from: int) -> Iterator[LinkBundle]:
+    """Leaves or switches are numbered from ``numbered_from``, group by group, spines after all of them."""
+    spines_from = numbered_from + wires.groups * wires.switches
+    gateways_from = spines_from if wires.spines else numbered_from
     for group in range(wires.groups):
-        leaves = range(first + group * wires.switches, first + (group + 1) * wires.switches)
+        leaves = range(
+            numbered_from + group * wires.switches, numbered_from + (group + 1) * wires.switches
+        )
         spines = range(spines_from + group * wires.spines, spines_from + (group + 1) * wires.spines)
         if spines or len(leaves) > 1:
             yield LinkBundle(

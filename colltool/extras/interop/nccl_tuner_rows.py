@@ -90,9 +90,9 @@ def tuner_rows(
     if all(_always_a_ring(*order[-1], nodes) for _, order in orders):
         return tuple(rows)
     rings = _rings(runnable, nodes) or _rings(model_ways, nodes)
-    last = max(row.depth for row in rows) + 1
+    last_depth = max(row.depth for row in rows) + 1
     for row in _rows_by_depth(_orders_by_size(rings, nodes, [])):
-        rows.append(row._replace(depth=last))
+        rows.append(row._replace(depth=last_depth))
     return tuple(rows)
 
 
@@ -169,7 +169,8 @@ def _size_ranges(ways: Sequence[Combination]) -> Iterator[tuple[float, float]]:
         within = sorted(size for size in crossings if low < size < min(high, MAX_BYTES))
         cuts = [low, *within]
         for start, end in zip(cuts, [*within, high], strict=True):
-            # The middle, or twice the start where that comes first: the last range has no end.
+            # The middle, or twice the start where that comes first: the last range has no end. From
+            # 1000 to 4000 bytes ways are compared at 2000.
             yield start, min((start + end) / 2, 2 * start)
 
 
@@ -201,7 +202,11 @@ def _without_needless(ranked: Sequence[Combination], nodes: int) -> _WayNames:
 
 def _rows_by_depth(orders: Sequence[tuple[int, _WayNames]]) -> list[TunerRow]:
     """First the fastest of all sizes, then the rows behind them; each depth covers only sizes with
-    that many rows."""
+    that many rows.
+
+    Tree before ring up to 999 bytes and ring alone from 1000 on: tree to 999 and ring from 1000 at
+    depth 0, ring to 999 at depth 1.
+    """
     rows: list[TunerRow] = []
     ends = [*(start - 1 for start, _ in orders[1:]), MAX_BYTES]
     for depth in range(max(len(order) for _, order in orders)):

@@ -504,8 +504,8 @@ def _pick_blocks(prices: Sequence[Price]) -> list[Block]:
     several = len(picks) > 1
     # the answer says it
     in_answer = len(prices) == 1 and prices[0].shows_pick and name.endswith(library_choice.version)
-    what = f"runs, by its own cost model: {_picks_text(picks)}"
-    out: list[Block] = [Lines(f"{name} {what}", (), first=0 if in_answer else None)]
+    runs = f"{name} runs, by its own cost model: {_picks_text(picks)}"
+    out: list[Block] = [Lines(runs, (), first=0 if in_answer else None)]
     slow = (_slow_pick_text(pick, several=several) for pick in picks if _is_slow(pick))
     out += listed("by these prices its pick is not the fastest", slow)
     unknown = dict.fromkeys(pick.name for pick in picks if pick.own.runs is None)

@@ -148,9 +148,8 @@ def _facts(result: TraceComparison) -> Iterator[str]:
             bounds = f"{wire.calls - wire.clear} of {wire.calls} times on {wire.tier}"
             yield f"{bounds} are upper bounds: {wire.why}"
     if result.overlap is not None:
-        hidden = percent(result.overlap)
         by_rank = _in_brackets(_hidden_by_rank(result))
-        yield f"compute hides {hidden} of the communication time{by_rank}"
+        yield f"compute hides {percent(result.overlap)} of the communication time{by_rank}"
     doubts = dict.fromkeys(device.doubt for device in result.activity if device.doubt)
     yield from map(str, doubts)
     # a kernel's name such as AllReduce_Sum_f32_RING_LL
@@ -179,8 +178,7 @@ def _hidden_by_rank(result: TraceComparison) -> list[str]:
     texts = []
     for device in result.activity:
         if device.overlap is not None:
-            share = percent(device.overlap)
-            texts.append(f"rank {device.rank}: {share}")
+            texts.append(f"rank {device.rank}: {percent(device.overlap)}")
     return texts
 
 

@@ -263,5 +263,6 @@ class _LatticeBlock:
             )
         middle = (x + to_x) / 2 + side.right * distance
         baseline = (y + to_y) / 2 + side.down * distance + side.lower
-        number = str(self.first + index)
-        self.canvas.text(middle, baseline, number, 2 * _ARC, tone="ct-soft", anchor=side.anchor)
+        self.canvas.text(
+            middle, baseline, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=side.anchor
+        )

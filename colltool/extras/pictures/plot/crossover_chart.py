@@ -24,6 +24,9 @@ _LEAST_FROM = 1e3
 _LEAST_TO = 1e9
 _BEYOND = 30.0  # factor by which the axis goes past the outermost change
 _MOST_PAIRS = 6  # of algorithms with a ribbon each
+_ROW_INCHES = 0.62  # a ribbon with its sizes above it
+_AXIS_INCHES = 0.5
+_LETTER_INCHES = 0.065  # of the small text of a size
 _TALL = 0.27  # half the height of a ribbon, as a share of its row
 
 _bytes = partial(format_bytes, digits=3)
@@ -53,12 +56,12 @@ class Ribbon(NamedTuple):
 
 def ribbons_of(result: Crossover) -> list[Ribbon]:
     """A ribbon for each pair of algorithms, for all of them, and for the library's own picks."""
-    found = []
+    ribbons = []
     for pair in result.pairs[:_MOST_PAIRS]:
-        found.append(Ribbon(f"{pair.a} or {pair.b}", list(_pair_stretches(pair))))
-    found.append(Ribbon("fastest of all", _stretches(result.winners)))
-    found.append(Ribbon(f"what {library_title(result)} picks", _stretches(result.picks)))
-    return [ribbon for ribbon in found if ribbon.stretches]
+        ribbons.append(Ribbon(f"{pair.a} or {pair.b}", list(_pair_stretches(pair))))
+    ribbons.append(Ribbon("fastest of all", _stretches(result.winners)))
+    ribbons.append(Ribbon(f"what {library_title(result)} picks", _stretches(result.picks)))
+    return [ribbon for ribbon in ribbons if ribbon.stretches]
 
 
 def _stretches(winners: Iterable[Any]) -> list[Stretch]:
@@ -68,13 +71,13 @@ def _stretches(winners: Iterable[Any]) -> list[Stretch]:
 
 def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
     start = 1.0
-    last = pair.dominates
+    fastest = pair.dominates
     for crossing in pair.crossings:
         yield Stretch(start, crossing.bytes, crossing.faster_below)
         start = crossing.bytes
-        last = crossing.faster_above
-    if last is not None:
-        yield Stretch(start, to_bytes=None, name=last)
+        fastest = crossing.faster_above
+    if fastest is not None:
+        yield Stretch(start, to_bytes=None, name=fastest)
 
 
 def crossover_chart(result: Crossover, _paged: bool) -> Chart:
@@ -87,17 +90,16 @@ def crossover_chart(result: Crossover, _paged: bool) -> Chart:
     pairs = result.pairs[:_MOST_PAIRS]
     if pairs:
         alt += f" {'; '.join(map(_pair_text, pairs))}."
-    panel = Panel(partial(_ribbons, ribbons, names), 0.62 * len(ribbons) + 0.5)
+    panel = Panel(partial(_ribbons, ribbons, names), _ROW_INCHES * len(ribbons) + _AXIS_INCHES)
     return Chart(title, alt, (panel,), lettered_keys(names))
 
 
 def _pair_text(pair: AlgorithmPair) -> str:
     text = f"always {pair.dominates}" if pair.dominates else "the same"
     if pair.crossings:
-        changes = []
-        for crossing in pair.crossings:
-            changes.append(f"{crossing.faster_above} from {_bytes(crossing.bytes)}")
-        text = ", ".join(changes)
+        text = ", ".join(
+            f"{crossing.faster_above} from {_bytes(crossing.bytes)}" for crossing in pair.crossings
+        )
     return f"{pair.a} or {pair.b}: {text}"
 
 
@@ -113,14 +115,21 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
             start = max(stretch.from_bytes, low)
             end = min(stretch.to_bytes or high, high)
             if start < end:
-                most = letters(inches_per_e * log(end / start))
-                at = names.index(stretch.name)
-                _draw_stretch(axes, row, (start, end), stretch.protocol, at, most)
+                most_letters = letters(inches_per_e * log(end / start))
+                number = names.index(stretch.name)
+                _draw_stretch(
+                    axes,
+                    row,
+                    (start, end),
+                    stretch.protocol,
+                    number=number,
+                    most_letters=most_letters,
+                )
         label_end = low
         # A size too close to the last is left out: the table has it.
         for size in ribbon.changes:
             text = _bytes(size)
-            if size > low and inches_per_e * log(size / label_end) >= 0.065 * len(text):
+            if size > low and inches_per_e * log(size / label_end) >= _LETTER_INCHES * len(text):
                 axes.text(size, row - _TALL - 0.05, text, ha="center", va="bottom", fontsize=7)
                 label_end = size
     log_scale(axes, "x", (low, high), title_size)
@@ -130,12 +139,18 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
 
 
 def _draw_stretch(
-    axes: Axes, row: int, ends: tuple[float, float], protocol: str, at: int, most: int
+    axes: Axes,
+    row: int,
+    ends: tuple[float, float],
+    protocol: str,
+    *,
+    number: int,
+    most_letters: int,
 ) -> None:
-    """Draw where an algorithm wins, with its letter and protocol if at most ``most`` letters."""
-    colour = colour_of(at)
+    """Draw where an algorithm, by its number in the legend, wins, with its letter and protocol if these are at most ``most_letters``."""
+    colour = colour_of(number)
     look: dict[str, Any] = {"facecolor": colour, "edgecolor": DARK_TEXT, "linewidth": 0.4}
     axes.fill_between(ends, row - _TALL, row + _TALL, **look)
     middle = (ends[0] * ends[1]) ** 0.5
-    text = f"{letter(at)} {protocol}".rstrip()
-    text_in(axes, (middle, row), colour, most, text, letter(at))
+    text = f"{letter(number)} {protocol}".rstrip()
+    text_in(axes, (middle, row), colour, most_letters, text, letter(number))

@@ -213,8 +213,7 @@ def _pieces(parts: Sequence[StepPart], names: Sequence[str]) -> list[BarPiece]:
     for part in parts:
         at = names.index(part.name)
         text = f"{letter(at)} {_short(part.exposed_s)}"
-        piece = BarPiece(part.exposed_s, text, colour_of(at), hatch_of(at))
-        pieces.append(piece)
+        pieces.append(BarPiece(part.exposed_s, text, colour_of(at), hatch_of(at)))
     return pieces
 
 
