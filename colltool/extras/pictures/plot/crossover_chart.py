@@ -147,7 +147,8 @@ def _draw_stretch(
     number: int,
     most_letters: int,
 ) -> None:
-    """Draw where an algorithm, by its number in the legend, wins, with its letter and protocol if these are at most ``most_letters``."""
+    """Draw where an algorithm, by its number in the legend, wins: with its letter and protocol, as far
+    as ``most_letters`` letters take."""
     colour = colour_of(number)
     look: dict[str, Any] = {"facecolor": colour, "edgecolor": DARK_TEXT, "linewidth": 0.4}
     axes.fill_between(ends, row - _TALL, row + _TALL, **look)
