@@ -16,10 +16,11 @@ from colltool.base.formatting import shape_text
 from colltool.base.primitives import Primitive
 from colltool.estimate.accuracy import DATASHEET
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.groups import library_of, place
+from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.protocol_notes import launch_is_known
 from colltool.estimate.protocols import under_protocols
+from colltool.estimate.running import library_of
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text

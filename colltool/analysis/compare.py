@@ -40,8 +40,10 @@ from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.result import Result, result, with_progress
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
-from colltool.estimate.groups import as_read, library_of, place
+from colltool.estimate.groups import place
+from colltool.estimate.machine_factor import as_read
 from colltool.estimate.placement import GroupSpec, fits
+from colltool.estimate.running import library_of
 from colltool.fabric.model import Fabric
 from colltool.machines.used import Applied
 

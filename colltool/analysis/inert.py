@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.groups import PlacedGroup, SameFabric, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price
 from colltool.estimate.results import Inert
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.same_fabric import SameFabric
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.values import Place, keys_of, values_of, with_values
 

@@ -32,8 +32,9 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import USUAL, ModelOptions
-from colltool.estimate.groups import library_of, place
+from colltool.estimate.groups import place
 from colltool.estimate.placement import GroupPlacement, GroupSpec
+from colltool.estimate.running import library_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.ranges import ParameterRange
 from colltool.fabric.values import Place

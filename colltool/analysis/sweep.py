@@ -30,8 +30,10 @@ from colltool.base.primitives import Primitive
 from colltool.base.result import Result, result
 from colltool.estimate.assumptions import USUAL, ModelOptions
 from colltool.estimate.candidates import on_layers
-from colltool.estimate.groups import as_read, library_of, place
+from colltool.estimate.groups import place
+from colltool.estimate.machine_factor import as_read
 from colltool.estimate.placement import GroupSpec, everybody
+from colltool.estimate.running import library_of
 from colltool.fabric.model import Fabric
 from colltool.machines.used import common
 

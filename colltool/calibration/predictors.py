@@ -10,8 +10,8 @@ from colltool.base.primitives import parse_primitive
 from colltool.calibration.predictions import Predicted
 from colltool.calibration.published import PublishedRow
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.groups import as_read
 from colltool.estimate.library_pick import with_library_choice
+from colltool.estimate.machine_factor import as_read
 from colltool.estimate.placement import GroupSpec
 from colltool.estimate.price import price
 from colltool.estimate.results import Price

@@ -15,8 +15,9 @@ from colltool.base.errors import ColltoolError, argument_text, clipped, either, 
 from colltool.estimate.algorithm_estimate import bound_by
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates
-from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place
+from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.price import price
+from colltool.estimate.running import library_runs
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.rules import nccl_algorithm

@@ -43,7 +43,7 @@ def explain(
     from colltool.commands.reading import primitive_if, size_of, text_of
     from colltool.commands.requests import fabric_of, model_request, under_library
     from colltool.estimate.explain import explain as run
-    from colltool.estimate.groups import as_read
+    from colltool.estimate.machine_factor import as_read
 
     name = text_of(algorithm, "algorithm", "ring")
     model = model_request(ranks, options)

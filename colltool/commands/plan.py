@@ -127,7 +127,7 @@ def _read_fabric(
 ) -> Fabric:
     """A fabric under a library and a machine, with the numbers that model options select."""
     from colltool.commands.requests import fabric_of
-    from colltool.estimate.groups import as_read
+    from colltool.estimate.machine_factor import as_read
 
     return as_read(fabric_of(fabric, library, machine), model)
 
@@ -210,7 +210,7 @@ def compare_plans(
     from colltool.analysis.jobs import plans as run
     from colltool.commands.reading import count_if
     from colltool.commands.requests import several_of, sweep_fabrics, typed_of
-    from colltool.estimate.groups import as_read
+    from colltool.estimate.machine_factor import as_read
 
     loaded = _job_of(job)
     model = checked(readings, **parts)

@@ -31,7 +31,7 @@ from colltool.commands.reading import (
 )
 from colltool.definitions.overrides import Overrides, texts_of
 from colltool.estimate.assumptions import ModelOptions, checked
-from colltool.estimate.groups import as_read
+from colltool.estimate.machine_factor import as_read
 from colltool.estimate.placement import GroupSpec
 from colltool.fabric.custom_machine import CustomMachine, on_machine
 from colltool.fabric.expression import parse_expression

@@ -58,7 +58,7 @@ def trace(
     from colltool.commands.reading import is_nothing, paths_of
     from colltool.commands.requests import fabric_of
     from colltool.diagnosis.trace import trace as trace_files
-    from colltool.estimate.groups import as_read
+    from colltool.estimate.machine_factor import as_read
 
     paths = paths_of(files, "files", "traces", "rank0.json.gz")
     rank_map = _checked_map(placed)

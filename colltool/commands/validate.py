@@ -73,7 +73,7 @@ def validate(
     from colltool.commands.requests import fabric_of
     from colltool.diagnosis.machines import hardware_note
     from colltool.diagnosis.validate import validate as run
-    from colltool.estimate.groups import as_read
+    from colltool.estimate.machine_factor import as_read
 
     limit = fraction_if(max_mape, "max_mape")
     model = checked(readings, **parts)

@@ -273,7 +273,7 @@ def _host_facts(
     return HostFacts(
         tiers_crossed,
         # of an innermost domain
-        ranks_inside=widest.spans[1].ranks_inside if len(widest.spans) > 1 else 1,
+        ranks_inside=widest.spans[1].members_inside if len(widest.spans) > 1 else 1,
         library=library,
         maker=maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name),
         small_seen=any(size_class.size == "small" for size_class in scoring.classes),

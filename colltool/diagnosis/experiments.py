@@ -219,7 +219,7 @@ def upper_bounds(
         if link in seen:
             continue
         seen.add(link)
-        inside = spans[1].ranks_inside if len(spans) > 1 else bound.ranks
+        inside = spans[1].members_inside if len(spans) > 1 else bound.ranks
         hosts = bound.ranks // inside
         trial = _Trial(
             bound.primitive, bound.ranks, hosts, _DEBUG, note=few_ranks_note(bound.ranks)

@@ -191,7 +191,7 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         return NOTHING
     if _ends_on_cliff(context):
         return NOTHING
-    nics = spans[1].ranks_inside
+    nics = spans[1].members_inside
     outer = frozenset(span.tier.name for span in spans[1:])
     errors: dict[int, float] = {}  # by the number of NICs in use
     for used in range(1, nics):

@@ -15,8 +15,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.series_prices import Priced, price_series
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.groups import SameFabric
 from colltool.fabric.model import Fabric, Tier
+from colltool.fabric.same_fabric import SameFabric
 from colltool.fabric.variants import scaled_bandwidth, with_tiers
 from colltool.logs.series import Point, Series
 

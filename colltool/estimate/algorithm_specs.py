@@ -14,8 +14,9 @@ from colltool.algorithms.names import specs_called
 from colltool.algorithms.registry import Choice, parse_choice, row_of
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
-from colltool.estimate.groups import PlacedGroup, running_on
+from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_names import spec_of_library_name
+from colltool.estimate.running import running_on
 from colltool.libraries.nccl.rules import nccl_algorithm
 
 # why NCCL has no such algorithm where it has none

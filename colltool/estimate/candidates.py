@@ -37,7 +37,7 @@ from colltool.base.primitives import Number, Primitive
 from colltool.estimate.algorithm_specs import CannotRun, spec_of
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.groups import PlacedGroup, flat_group, library_runs, place, running_on
+from colltool.estimate.groups import PlacedGroup, flat_group, place
 from colltool.estimate.hierarchical import (
     AtSizes,
     TierCompositions,
@@ -49,6 +49,7 @@ from colltool.estimate.phase_costs import cost_flat
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
 from colltool.estimate.results import Infeasible
+from colltool.estimate.running import library_runs, running_on
 from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 

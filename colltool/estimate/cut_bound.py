@@ -164,9 +164,9 @@ def _around_parts(placed: PlacedGroup, span: Span, wires: PerMember, *, computes
     # only domains can be of unlike sizes
     unlike = () if span is placed.spans[0] else placed.domains
     sides = []
-    for ranks in sorted(set(unlike)) or [span.ranks_inside]:
+    for ranks in sorted(set(unlike)) or [span.members_inside]:
         sides += [Side(ranks, ranks * wires.fewest), Side(ranks, ranks * wires.most)]
-    parts = len(unlike) or placed.ranks // span.ranks_inside
+    parts = len(unlike) or placed.ranks // span.members_inside
     return Cut(tuple(sides), parts, placed.ranks * wires.mean, computes)
 
 
@@ -254,7 +254,7 @@ def _leaves(
         endpoints = span.occupancy.members(below.group)
         if endpoints >= span.endpoints:
             return
-        ports = endpoints * span.ranks_inside * span.occupancy.ports(below.group)
+        ports = endpoints * span.members_inside * span.occupancy.ports(below.group)
         uplinks = ports * rate / above.oversubscription
         leaves = _ranks_of_leaves(placed, span, endpoints)
         sides = []
@@ -263,7 +263,7 @@ def _leaves(
             side = Side(ranks, least(ranks * rate, uplinks) + ranks * beyond_Bps)
             sides.append(side)
             out += count * side.Bps
-        copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.ranks_inside)
+        copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.members_inside)
         yield Cut(tuple(sides), copies * sum(leaves.values()), copies * out, computes)
 
 
@@ -274,9 +274,9 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)
     full, rest = divmod(span.endpoints, endpoints)
-    leaves = {endpoints * span.ranks_inside: full}
+    leaves = {endpoints * span.members_inside: full}
     if rest:
-        leaves[rest * span.ranks_inside] = 1
+        leaves[rest * span.members_inside] = 1
     return leaves
 
 
@@ -292,8 +292,8 @@ def _wire_cuts(span: Span) -> Iterator[CutSide]:
 def _routed(span: Span, beyond_Bps: Rate) -> Iterator[Cut]:
     """The cuts of a routed tier that its wires name, plus ports on tiers further out."""
     for cut in _wire_cuts(span):
-        ranks = (cut.after - cut.first) * span.ranks_inside
-        yield Cut((Side(ranks, cut.Bps * span.ranks_inside + ranks * beyond_Bps),))
+        ranks = (cut.after - cut.first) * span.members_inside
+        yield Cut((Side(ranks, cut.Bps * span.members_inside + ranks * beyond_Bps),))
 
 
 def _halves(span: Span, rate: Rate, beyond_Bps: Rate) -> Iterator[Cut]:
@@ -305,6 +305,6 @@ def _halves(span: Span, rate: Rate, beyond_Bps: Rate) -> Iterator[Cut]:
     axes = _axes(span)
     nodes = prod(sizes_of(axes))
     for number, axis in enumerate(axes):
-        ranks = axis.size // 2 * (nodes // axis.size) * span.ranks_inside
-        links = links_across(axes, number) * span.ranks_inside
+        ranks = axis.size // 2 * (nodes // axis.size) * span.members_inside
+        links = links_across(axes, number) * span.members_inside
         yield Cut((Side(ranks, links * rate + ranks * beyond_Bps),))

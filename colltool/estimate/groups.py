@@ -1,5 +1,4 @@
-"""A group placed on a fabric: the tiers it spans, what formulas may know of it, and the library
-that runs there.
+"""A group placed on a fabric: the tiers it spans, and what formulas may know of it.
 
 :func:`place` makes a :class:`PlacedGroup` of :class:`Span`, one for each tier on which the group has
 more than one endpoint. :func:`tier_group` and :func:`flat_group` turn these into what formulas read:
@@ -14,10 +13,8 @@ from functools import cached_property, lru_cache
 from math import gcd
 from typing import Any, TypeVar
 
-from colltool.algorithms.libraries import FROM_HOPPER, Feature, Running
-from colltool.base.arrays import exponential
 from colltool.base.errors import ColltoolError, argument_text
-from colltool.base.primitives import Number, Primitive, ceil_div
+from colltool.base.primitives import ceil_div
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import PathClasses, flat_paths, tier_paths
 from colltool.estimate.placement import (
@@ -34,9 +31,8 @@ from colltool.estimate.placement import (
 from colltool.estimate.wired import TierPosition, pairs_at_once
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
-from colltool.fabric.tier_media import scope_of
+from colltool.fabric.same_fabric import SameFabric
 from colltool.fabric.topology import capabilities_of, routed
-from colltool.machines.factor import MeasuredMachine
 from colltool.network.group import Group, Topology, sizes_of
 from colltool.network.twisted import diameter_of
 
@@ -50,21 +46,22 @@ class Span:
     """A tier that the group spans.
 
     Args:
+        tier: of a lattice the slice that the group takes.
         endpoints: of the tier that have members of the group.
-        ranks_inside: members behind each of these.
+        members_inside: members behind each of these.
         occupancy: how the members sit on the endpoints.
-        at_once: groups on its switches at the same time (interleaved siblings, and one per rank of
-            an endpoint).
-        behind: ranks of any group behind each endpoint.
+        groups_at_once: groups on the same switches at the same time (interleaved siblings, and one
+            per rank of an endpoint).
+        ranks_behind: ranks of any group behind each endpoint.
         views: cache of :func:`tier_group`.
     """
 
     tier: Tier
     endpoints: int
-    ranks_inside: int
+    members_inside: int
     occupancy: Occupancy = PACKED
-    at_once: int = 1
-    behind: int = 1
+    groups_at_once: int = 1
+    ranks_behind: int = 1
     views: dict[tuple[ModelOptions, bool, bool], GroupView] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -72,7 +69,11 @@ class Span:
     @cached_property
     def position(self) -> TierPosition:
         return TierPosition(
-            self.tier, self.endpoints, self.ranks_inside, self.behind, occupancy=self.occupancy
+            self.tier,
+            self.endpoints,
+            self.members_inside,
+            self.ranks_behind,
+            occupancy=self.occupancy,
         )
 
     @property
@@ -140,9 +141,9 @@ class PlacedGroup:
     def ranks_per_node(self) -> int:
         """Members in a domain of the innermost tier, the most where these differ; 1 if each rank is
         a node."""
-        first = self.spans[0]
-        inside = first.kind.joins == "accelerators" and not self.one_a_node
-        return first.endpoints if inside else 1
+        innermost = self.spans[0]
+        has_nodes = innermost.kind.joins == "accelerators" and not self.one_a_node
+        return innermost.endpoints if has_nodes else 1
 
     @cached_property
     def one_a_node(self) -> bool:
@@ -151,28 +152,15 @@ class PlacedGroup:
         return self.spans[0].tier.name != self.fabric.tiers[0].name
 
 
-class SameFabric:
-    """A cache key by identity: equal fabrics are different keys."""
-
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-
-    def __hash__(self) -> int:
-        return id(self.fabric)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SameFabric) and self.fabric is other.fabric
-
-
 def place(
     fabric: Fabric, group: AnyGroup = None, stride: int = 1, *, alone: bool = False
 ) -> PlacedGroup:
     """Put a group on a fabric: ``group`` is a number of ranks (None: as many as fit the stride), or
-    a spec with the rest."""
+    a spec with the rest. ``alone``: the ranks in between are idle."""
     spec = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     if type(spec.stride) is int and type(spec.ranks) in (int, type(None)):
         return _placed_once(SameFabric(fabric), spec)
-    # other types cannot be cache keys, and are refused in words
+    # Other types are refused in words; True is one of them, but as a key of the cache it equals 1.
     return _placed(fabric, spec)
 
 
@@ -185,62 +173,68 @@ def _placed_once(where: SameFabric, spec: GroupSpec) -> PlacedGroup:
 def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
     """Where a group sits: the tiers that it spans, with how its members sit on each."""
     fabric = fabric.with_mpi_post()
-    stops = fill_tiers(fabric, spec)
     spans: list[Span] = []
     slices: list[tuple[str, tuple[int, ...]]] = []
     open_axes: list[bool] = []
-    # ranks of the fabric behind an endpoint, and those of the group
-    inside = 1
-    members = 1
-    for tier, stop in zip(fabric.tiers, stops, strict=True):
-        if stop.members > 1:
-            spans.append(_span(tier, stop, spec, inside, members))
-        axes = capabilities_of(stop.tier).part(stop.members, stop.stride) or ()
+    per_domain: list[int] = []
+    # behind an endpoint of the tier: ranks of the fabric, and those that are members
+    ranks_behind = 1
+    members_inside = 1
+    for tier, part in zip(fabric.tiers, fill_tiers(fabric, spec), strict=True):
+        if part.members > 1:
+            spans.append(_span(tier, part, spec, ranks_behind, members_inside))
+        # part.tier: the slice of a lattice that the group takes, else the tier
+        axes = capabilities_of(part.tier).part(part.members, part.stride) or ()
         if axes:
-            slices.append((stop.tier.name, sizes_of(axes)))
+            slices.append((tier.name, sizes_of(axes)))
         open_axes += opened(capabilities_of(tier).axes, axes)
-        inside *= tier.endpoints
-        members *= stop.members
+        per_domain.append(part.members)
+        ranks_behind *= tier.endpoints
+        members_inside *= part.members
     domains = tuple(first_domains(fabric, fabric.ranks if spec.ranks is None else spec.ranks))
-    if len(set(domains)) > 1:
-        members = sum(domains)
-    else:
-        # as many in each: an even group
-        domains = ()
+    uneven = len(set(domains)) > 1
     placement = GroupPlacement(
-        members,
+        sum(domains) if uneven else members_inside,
         spec.stride,
-        tuple(stop.members for stop in stops),
+        tuple(per_domain),
         spec.alone,
         slices=tuple(slices),
         in_order=spec.in_order,
-        domains=domains,
+        domains=domains if uneven else (),
         open_axes=tuple(open_axes),
     )
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)
 
 
-def _span(tier: Tier, stop: TierShare, spec: GroupSpec, inside: int, members: int) -> Span:
-    """A group's part of a tier, with ``inside`` ranks behind an endpoint, ``members`` of them of
-    the group."""
+def _span(
+    tier: Tier, part: TierShare, spec: GroupSpec, ranks_behind: int, members_inside: int
+) -> Span:
+    """A group's part of a tier.
+
+    Every 4th rank, alone, on hosts of 8 GPUs and 2 rails: ranks 0 and 4 are the 2 members of a host
+    (``members_inside`` of 8 ``ranks_behind``), both on rail 0, whose 4 ports of the host they
+    share: 2 ``siblings``, itself and an idle one, for each.
+    """
     kind = capabilities_of(tier)
     rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
-    if inside % rails:
+    # 6 ranks do not spread evenly over 4 rails: as if all were on the same switches
+    if ranks_behind % rails:
         rails = 1
     # siblings that are at work keep their ports
     siblings = 1
-    if spec.alone and inside != members:
-        senders = min(members, rails // gcd(spec.stride, rails))
-        siblings = max(1, inside // rails * senders // members)
-    # groups at the same time on the switches of a rail
-    if spec.alone:
-        at_once = ceil_div(members, rails)
-    elif spec.stride == 1:
-        at_once = ceil_div(members, rails) * stop.stride
-    else:
-        at_once = ceil_div(inside, rails) * stop.stride
-    occupancy = Occupancy(stop.stride, siblings, spec.alone)
-    return Span(stop.tier, stop.members, members, occupancy, at_once, behind=inside)
+    if spec.alone and ranks_behind != members_inside:
+        rails_used = min(members_inside, rails // gcd(spec.stride, rails))
+        ports_there = ranks_behind // rails * rails_used
+        siblings = max(1, ports_there // members_inside)
+    # Of each rail, with a group for each rank of an endpoint that is at work: 8 consecutive ranks
+    # on 4 rails are 2 groups.
+    at_work = members_inside if spec.alone or spec.stride == 1 else ranks_behind
+    groups_at_once = ceil_div(at_work, rails)
+    # siblings behind other endpoints
+    if not spec.alone:
+        groups_at_once *= part.stride
+    occupancy = Occupancy(part.stride, siblings, spec.alone)
+    return Span(part.tier, part.members, members_inside, occupancy, groups_at_once, ranks_behind)
 
 
 def by_links(placed: PlacedGroup) -> bool:
@@ -265,15 +259,17 @@ def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
 def tier_group(
     span: Span, readings: ModelOptions, *, scale_out: bool, leaders: bool = False
 ) -> GroupView:
-    """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes
-    part."""
+    """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes part,
+    over the NICs of all its members."""
     key = (readings, scale_out, leaders)
     if key in span.views:
         return span.views[key]
     tier = span.tier
     kind = span.kind
-    idle_nics = span.ranks_inside if leaders else 1
-    position = span.position if idle_nics == 1 else replace(span.position, nics=idle_nics)
+    nics_of_sender = span.members_inside if leaders else 1
+    position = span.position
+    if nics_of_sender > 1:
+        position = replace(position, nics=nics_of_sender)
     paths = tier_paths(position, readings)
     hardware = paths.in_switch
     wires = position.wires
@@ -284,7 +280,7 @@ def tier_group(
         scale_out=scale_out or kind.joins == "hosts",
         switch=kind.operations,
         switch_levels=hardware.levels if hardware else 1,
-        switch_groups=max(1, span.at_once // idle_nics),
+        switch_groups=max(1, span.groups_at_once // nics_of_sender),
         switch_room=hardware.limits.groups if hardware and hardware.limits else None,
         tree_beta=readings.tree_beta,
         posts_cost=tier.post is not None,
@@ -308,7 +304,8 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
     """The group as one algorithm over all tiers sees it, and its paths."""
     if len(placed.spans) == 1:
         return tier_group(placed.spans[0], readings, scale_out=placed.one_a_node)
-    inner, *_, outer = placed.spans
+    inner = placed.spans[0]
+    outer = placed.spans[-1]
     axes = outer.kind.part(outer.endpoints, outer.occupancy.stride) or ()
     positions = [span.position for span in placed.spans]
     if placed.domains:
@@ -359,65 +356,3 @@ def alone_on(tier: Tier, endpoints: int, inside: int, stride: int, *, scale_out:
     """The group of every ``stride``-th endpoint of a tier, each with ``inside`` ranks."""
     span = Span(tier, endpoints, inside, Occupancy(stride))
     return tier_group(span, ModelOptions(), scale_out=scale_out)[0]
-
-
-def running_on(fabric: Fabric) -> Running | None:
-    """The fabric's library; None if any may run.
-
-    NCCL's NVLS is off if the fabric says so or its GPUs predate Hopper; CollNet is off unless the
-    fabric says it is on.
-    """
-    facts = fabric.library_facts
-    if facts is None or facts.name == "all":
-        return None
-    off: list[Feature] = []
-    if not facts.collnet:
-        off.append("collnet")
-    if facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER):
-        off.append("nvls")
-    return Running(facts.name, frozenset(off))
-
-
-def as_read(fabric: Fabric, readings: ModelOptions) -> Fabric:
-    """A fabric without its machine's rows where the readings leave these out."""
-    if readings.numbers == "measured" and not readings.ideal:
-        return fabric
-    return fabric.without_machine()
-
-
-def machine_factor(
-    placed: PlacedGroup, primitive: Primitive, readings: ModelOptions
-) -> Callable[[Number], Number] | None:
-    """exp(d) at a size: what a measured machine takes over wires, contention and library (layer 4).
-    None for 1."""
-    machine = placed.fabric.machine
-    if machine is None or readings.ideal or readings.numbers != "measured":
-        return None
-    return placed.once(("machine", primitive), lambda: _factor_by_size(machine, placed, primitive))
-
-
-def _factor_by_size(
-    machine: MeasuredMachine, placed: PlacedGroup, primitive: Primitive
-) -> Callable[[Number], Number] | None:
-    """The measured machine's time over the price, by size. None where nothing was measured there."""
-    scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
-    if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
-        return None
-    home = placed.fabric.measured_fabric
-    if machine.file and home is not None:
-        from colltool.estimate.ordered_factor import ordered_factor
-
-        ordered = ordered_factor(SameFabric(home), primitive, scope)
-        if ordered is not None:
-            return lambda size: exponential(ordered.d(placed.ranks, size))
-    return lambda size: exponential(machine.d(primitive, scope, placed.ranks, size))
-
-
-def library_of(fabric: Fabric) -> str:
-    """The name of the fabric's library; empty if any may run."""
-    return "" if fabric.library_name == "all" else fabric.library_name
-
-
-def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
-    """What the outermost tier lists as run by the library; empty: anything."""
-    return placed.spans[-1].tier.runs(primitive)

@@ -36,8 +36,9 @@ from colltool.base.primitives import AG, AR, RS, Number, Primitive
 from colltool.estimate.assumptions import ModelOptions, Phases
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, machine_factor, running_on, tier_group
+from colltool.estimate.groups import PlacedGroup, tier_group
 from colltool.estimate.library_names import library_name
+from colltool.estimate.machine_factor import machine_factor
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.phase_costs import (
     own_part,
@@ -49,6 +50,7 @@ from colltool.estimate.phase_costs import (
 )
 from colltool.estimate.placement import spoken
 from colltool.estimate.route_cache import route_cache
+from colltool.estimate.running import running_on
 from colltool.fabric.uneven import domains_text
 from colltool.network.group import Group
 

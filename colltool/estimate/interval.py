@@ -19,6 +19,7 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.interval_words import PART_WORDS, reason_words, row_words
+from colltool.estimate.machine_factor import ANY_SIZE_BYTES
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.spread import (
     FEWEST_IN_A_RACK,
@@ -140,7 +141,7 @@ class Interval(NamedTuple):
 
     def slowest_s(self, seconds: float, share: float, reach: float = 1.0) -> float:
         """The time within which a share of healthy machines stay, where the price is so many
-        seconds. ``reach`` is the quantile of that share."""
+        seconds. ``reach``: how many of that share's quantiles away, 1 for the share itself."""
         shift = dict(self.parts).get("shift", 0.0)
         return seconds * exp(max(shift + reach * one_sided(share) * self.sigma, 0.0))
 
@@ -248,8 +249,8 @@ def error_model(
     p2p_unknown = False
     if facts is None or facts.p2p is None:
         p2p_unknown = any(medium_of(fabric, span.tier) == "pcie" for span in placed.spans)
-    posterior = _machine_sigma(fabric, primitive, placed, readings)
-    own_rows = 0 if posterior is None or fabric.machine is None else fabric.machine.user_rows
+    machine_sigma = _machine_sigma(fabric, primitive, placed, readings)
+    own_rows = 0 if machine_sigma is None or fabric.machine is None else fabric.machine.user_rows
     peers = 0
     if across and primitive is Primitive.ALL_TO_ALL and fabric.library_name in _SENDS_TO_EACH:
         peers = placed.ranks - outer.ranks_inside
@@ -279,7 +280,7 @@ def error_model(
         wire=outer.name,
         p2p_unknown=p2p_unknown,
         by_ll=in_a_rack and primitive is Primitive.ALL_TO_ALL and fabric.library_name == "nccl",
-        machine=posterior,
+        machine=machine_sigma,
         own_rows=own_rows,
     )
 
@@ -292,8 +293,7 @@ def _machine_sigma(
     if machine is None or readings.numbers != "measured":
         return None
     scope = scope_of(fabric, [span.tier.name for span in placed.spans])
-    # any size: known at one is known at all
-    if machine.sigma(primitive, scope, placed.ranks, 1e6) is None:
+    if machine.sigma(primitive, scope, placed.ranks, ANY_SIZE_BYTES) is None:
         return None
 
     @cache
@@ -396,11 +396,12 @@ def _measured(
     if errors.p2p_unknown:
         high_sigma = hypot(sigma, sigmas["p2p"])
         parts = (("p2p", sigmas["p2p"]), *parts)
-    # and none for sending by LL
-    ll = sigmas["ll"] * _ll_share(errors, request)
-    if ll:
-        high_sigma = hypot(high_sigma, ll)
-        parts = (("ll", ll), *parts) if ll > sigma else (*parts, ("ll", ll))
+    # nor is a rack faster for sending by LL
+    ll_sigma = sigmas["ll"] * _ll_share(errors, request)
+    if ll_sigma:
+        high_sigma = hypot(high_sigma, ll_sigma)
+        ll = ("ll", ll_sigma)
+        parts = (ll, *parts) if ll_sigma > sigma else (*parts, ll)
     rows = errors.own_rows or without_dials.rows
     return Interval(
         low_s=total_s * exp(-(sigmas["kappa"] * low_sigma)),
@@ -415,12 +416,14 @@ def _measured(
 
 
 def _ll_share(errors: ErrorModel, request: ErrorRequest) -> float:
-    """How much of the part ``ll`` an all-to-all has: it rises with the bytes a peer and the
-    ranks."""
-    sent = request.size / request.ranks
-    if not errors.by_ll or not _LL_LEAST < sent <= _LL_MOST:
+    """How much of the part ``ll`` an all-to-all has: it rises with the bytes a peer and the ranks.
+
+    128 KiB a peer are halfway from 32 KiB to 512 KiB, and 8 ranks halfway to 64: 0.5 x 0.5.
+    """
+    peer_bytes = request.size / request.ranks
+    if not errors.by_ll or not _LL_LEAST < peer_bytes <= _LL_MOST:
         return 0.0
-    by_bytes = log(sent / _LL_LEAST) / log(_LL_MOST / _LL_LEAST)
+    by_bytes = log(peer_bytes / _LL_LEAST) / log(_LL_MOST / _LL_LEAST)
     return by_bytes * min(log(request.ranks) / log(_LL_RANKS), 1.0)
 
 
@@ -488,7 +491,7 @@ def ratio_sigma(first: Interval, other: Interval, *, alike: bool, one_file: bool
     """Standard deviation of ln(first time / other time).
 
     ``alike``: the same device and medium, whose errors are the same for both: only what differs
-    between them stays.
+    between them stays. Parts of 0.3 and 0.5 leave sqrt(0.25 - 0.09) = 0.4.
     ``one_file``: two values of one fabric, which side is the faster is sure: how far a number was
     moved is no error of that.
     """

@@ -6,7 +6,8 @@ from colltool.algorithms.aliases import normal_form
 from colltool.algorithms.composed import compositions
 from colltool.algorithms.libraries import LIBRARIES, ships
 from colltool.base.primitives import Primitive
-from colltool.estimate.groups import PlacedGroup, running_on
+from colltool.estimate.groups import PlacedGroup
+from colltool.estimate.running import running_on
 from colltool.libraries.nccl.rules import name_on, nccl_algorithm, spec_on
 
 

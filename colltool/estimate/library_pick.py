@@ -16,7 +16,7 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import Candidates, candidates_for
-from colltool.estimate.groups import PlacedGroup, library_runs, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.nccl_hardware import (
     MODELLED_LIBRARIES,
     check_switched,
@@ -26,6 +26,7 @@ from colltool.estimate.nccl_hardware import (
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.price import price, rows_at
 from colltool.estimate.results import LibraryChoice, Price
+from colltool.estimate.running import library_runs
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import Hardware, tuned

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 from colltool.algorithms.libraries import FROM_HOPPER
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, P2P, Primitive
-from colltool.estimate.groups import PlacedGroup, SameFabric, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.library import GroupChannels, LibraryChannels, LibraryFacts, LibraryGraph
 from colltool.fabric.model import Fabric
+from colltool.fabric.same_fabric import SameFabric
 from colltool.fabric.tier_media import has_gpudirect
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import domains_text, even_domains

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.estimate.assumptions import ModelOptions
-from colltool.estimate.groups import SameFabric, place
+from colltool.estimate.groups import place
 from colltool.fabric.model import Fabric
+from colltool.fabric.same_fabric import SameFabric
 from colltool.fabric.tier_media import scope_of
 from colltool.machines.factor import SIZES, MachineFactor
 

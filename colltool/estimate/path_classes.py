@@ -305,7 +305,7 @@ def tier_paths(position: TierPosition, readings: ModelOptions) -> PathClasses:
     levels = _tier_levels(position, 1, position.nics, readings)
     scattered = readings.placement == "scattered"
     spec = position.kind.in_network
-    alone = position if position.inside == 1 else replace(position, inside=1)
+    alone = position if position.members_inside == 1 else replace(position, members_inside=1)
     wired = _wired([alone], ranks, readings)
     found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
     if spec is None:

@@ -32,11 +32,13 @@ from colltool.estimate.algorithm_estimate import NO_SOFTWARE_TIME
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel, CostTerm
 from colltool.estimate.cut_bound import cut_bound_of
-from colltool.estimate.groups import PlacedGroup, flat_group, machine_factor, running_on
+from colltool.estimate.groups import PlacedGroup, flat_group
 from colltool.estimate.library_names import library_name
 from colltool.estimate.link_cost import LinkCost, link_costs
+from colltool.estimate.machine_factor import machine_factor
 from colltool.estimate.path_classes import PathClasses
 from colltool.estimate.route_cache import route_cache
+from colltool.estimate.running import running_on
 from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
 from colltool.network.group import SEVERAL_TIERS, Group

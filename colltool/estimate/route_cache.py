@@ -166,6 +166,11 @@ def _links(wired: LinkNetwork) -> str:
     parts: list[object] = [wired.ranks, wired.ideal, wired.uneven]
     for position in wired.positions:
         tier = position.tier
-        parts += [vars(tier), tier.__pydantic_private__, position.endpoints, position.inside]
-        parts += [position.behind, position.nics, position.occupancy]
+        parts += [
+            vars(tier),
+            tier.__pydantic_private__,
+            position.endpoints,
+            position.members_inside,
+        ]
+        parts += [position.ranks_behind, position.nics, position.occupancy]
     return hashlib.sha256(repr(parts).encode()).hexdigest()

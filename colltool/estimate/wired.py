@@ -30,21 +30,28 @@ class TierPosition:
     compare.
 
     Args:
-        inside: members behind an endpoint.
-        behind: ranks behind it, which share its links.
+        members_inside: members of the group behind an endpoint.
+        ranks_behind: ranks of any group behind it, which share its links.
         nics: ports of each sender.
     """
 
     tier: Tier
     endpoints: int
-    inside: int = 1
-    behind: int = 1
+    members_inside: int = 1
+    ranks_behind: int = 1
     nics: int = 1
     occupancy: Occupancy = PACKED
 
     @property
     def _key(self) -> tuple[object, ...]:
-        return id(self.tier), self.endpoints, self.inside, self.behind, self.nics, self.occupancy
+        return (
+            id(self.tier),
+            self.endpoints,
+            self.members_inside,
+            self.ranks_behind,
+            self.nics,
+            self.occupancy,
+        )
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -63,7 +70,7 @@ class TierPosition:
         share. None elsewhere."""
         endpoints = self.endpoints if self.occupancy.stride == 1 else self.tier.endpoints
         found = self.kind.wires(endpoints)
-        return shared(found, self.occupancy.siblings * self.nics / self.behind)
+        return shared(found, self.occupancy.siblings * self.nics / self.ranks_behind)
 
 
 class TierNumbers(NamedTuple):
@@ -111,20 +118,20 @@ def links_on(
     boundaries = []
     for below, above in pairwise(kind.classes if kind.joined_by == "switches" else ()):
         members = occupancy.members(below.group)
-        ports = members * position.inside * occupancy.ports(below.group)
+        ports = members * position.members_inside * occupancy.ports(below.group)
         uplinks_Bps = ports * kind.rate_Bps / above.oversubscription
         boundaries.append(LevelBoundary(below.name, members, uplinks_Bps))
-    wires = shared(position.wires, position.inside)
+    wires = shared(position.wires, position.members_inside)
     if wires is not None:
         wires = wires.scaled(eta_beta).slowed(eta_alpha)
-    endpoints = ceil_div(nodes, position.inside) if last else position.endpoints
+    endpoints = ceil_div(nodes, position.members_inside) if last else position.endpoints
     return links_of(
         kind.joined_by,
-        TierRanks(nodes, position.inside, endpoints, capacity_Bps=kind.rate_Bps * eta_beta),
+        TierRanks(nodes, position.members_inside, endpoints, capacity_Bps=kind.rate_Bps * eta_beta),
         axes=kind.part(position.endpoints, occupancy.stride) or (),
         alphas_s=[level.alpha_s * eta_alpha for level in kind.classes],
         boundaries=boundaries,
-        rails=position.inside if position.tier.rail_only else 1,
+        rails=position.members_inside if position.tier.rail_only else 1,
         apart=position.tier.rail_only,
         wires=wires,
         stride=occupancy.stride,

@@ -61,13 +61,13 @@ def test_a_group_fills_tiers_innermost_first(ranks: int | None, sizes: tuple[int
     assert placed.ranks == prod(sizes)
     inside = 1
     for span in placed.spans:
-        assert span.ranks_inside == inside
+        assert span.members_inside == inside
         inside *= span.tier.endpoints
 
 
 def test_a_tier_of_one_endpoint_is_no_tier() -> None:
     placed = place(fabric(star(1), clos(8, alpha=2.0)), 4)
-    assert [(span.tier.name, span.endpoints, span.ranks_inside) for span in placed.spans] == [
+    assert [(span.tier.name, span.endpoints, span.members_inside) for span in placed.spans] == [
         ("t2", 4, 1)
     ]
 
@@ -602,7 +602,7 @@ def test_a_group_with_other_numbers_is_seen_afresh() -> None:
     )
     leaders = tier_group(span, readings, scale_out=True, leaders=True)[1]
     assert (
-        leaders.top().boundaries[-1].ports == reach.top().boundaries[-1].ports * span.ranks_inside
+        leaders.top().boundaries[-1].ports == reach.top().boundaries[-1].ports * span.members_inside
     )
     assert (
         tier_group(span, readings._replace(tree_beta=1.0), scale_out=True)[0].tree_beta

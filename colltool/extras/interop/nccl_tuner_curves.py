@@ -18,11 +18,12 @@ from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
 from colltool.estimate.cost_model import CostModel
-from colltool.estimate.groups import PlacedGroup, library_runs, place
+from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.machine_protocols import numbers_of, priced_under, protocols_of
 from colltool.estimate.nccl_hardware import hardware_of
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
+from colltool.estimate.running import library_runs
 from colltool.extras.interop.nccl_tuner_rows import GUARD_FACTOR
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.tier_media import scope_of
