@@ -100,13 +100,14 @@ class CutBound:
 
 
 def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> CutBound:
-    whole = placed.origin or placed
+    # the wires are the same under any protocol
+    origin = placed.origin or placed
     key = ("cut bound", primitive, readings.placement, readings.tree_beta)
-    return whole.once(key, lambda: CutBound(whole, primitive, readings))
+    return origin.once(key, lambda: CutBound(origin, primitive, readings))
 
 
 def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
-    # which two ranks is not known, but that no part holds both
+    # Which two ranks send is not known, only that no part holds both: they may have the fastest way.
     if primitive is P2P:
         return 1.0 / largest(*(side.Bps for side in cut.sides))
     by_side = [_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
@@ -212,13 +213,15 @@ def _ports(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
 
 
 def _links_to_peers(domains: Sequence[int]) -> PerMember:
-    """Links of members that have one to each other member of their domain."""
+    """Links of members that have one to each other member of their domain: in domains of 3 and 5
+    at least 2, at most 4, on average (3 x 2 + 5 x 4) / 8 = 3.25."""
     mean = sum(members * (members - 1) for members in domains) / sum(domains)
     return PerMember(min(domains) - 1.0, max(domains) - 1.0, mean)
 
 
 def _links_to_neighbours(axes: Sequence[Axis]) -> PerMember:
-    """Links of the endpoints of a lattice: two along each axis, but one at the ends of a line."""
+    """Links of the endpoints of a lattice: two along each axis, but one at the ends of a line. A
+    ring of 4 by a line of 3: 3 in a corner, else 4, on average 2 + 2 x 2/3."""
     fewest = most = mean = 0.0
     for axis in axes:
         if axis.closed:
@@ -244,7 +247,8 @@ def _leaves(
     """The cuts around the leaves of each Clos level: g endpoints share uplinks of g ports over s,
     but never send faster than their ports.
 
-    The last leaf may hold fewer of the group's endpoints. Ports on tiers further out lead out too.
+    A leaf of 32 ports of 50 GB/s at 2:1 lets out 16 x 50 GB/s. The last leaf may hold fewer of the
+    group's endpoints. Ports on tiers further out lead out too.
     """
     # A trunk has a fixed bandwidth. Ports that are faster under the fastest protocol share it in
     # larger demands, so the oversubscription of the levels follows from that rate.
@@ -255,21 +259,21 @@ def _leaves(
         if endpoints >= span.endpoints:
             return
         ports = endpoints * span.members_inside * span.occupancy.ports(below.group)
-        uplinks = ports * rate / above.oversubscription
+        uplinks_Bps = ports * rate / above.oversubscription
         leaves = _ranks_of_leaves(placed, span, endpoints)
         sides = []
-        out = 0.0
+        out_Bps = 0.0
         for ranks, count in leaves.items():
-            side = Side(ranks, least(ranks * rate, uplinks) + ranks * beyond_Bps)
+            side = Side(ranks, least(ranks * rate, uplinks_Bps) + ranks * beyond_Bps)
             sides.append(side)
-            out += count * side.Bps
+            out_Bps += count * side.Bps
         copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.members_inside)
-        yield Cut(tuple(sides), copies * sum(leaves.values()), copies * out, computes)
+        yield Cut(tuple(sides), copies * sum(leaves.values()), copies * out_Bps, computes)
 
 
 def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[int, int]:
     """Number of leaves by how many of the group's ranks are behind one; a leaf has ``endpoints``
-    ports."""
+    ports. 10 nodes of 8 ranks, 4 to a leaf: two leaves of 32 ranks and one of 16."""
     if placed.domains:
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)

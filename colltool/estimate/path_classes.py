@@ -40,7 +40,10 @@ one_alone = at_most(1)
 
 
 def leaving(stride: int, ranks: int) -> Flows:
-    """Every rank sends ``stride`` further, cyclically: messages leaving the busiest domain."""
+    """Every rank sends ``stride`` further, cyclically: messages leaving the busiest domain.
+
+    Of 64 ranks in domains of 8, three ahead: 3 of a domain's 8 messages leave it.
+    """
 
     def crossing(domain: int) -> int:
         return domain - max(0, domain - stride) - max(0, domain - (ranks - stride))
@@ -49,7 +52,10 @@ def leaving(stride: int, ranks: int) -> Flows:
 
 
 def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
-    """Edges leaving a domain, half a payload each, in units of full flows of n_β·M."""
+    """Edges leaving a domain, half a payload each, in units of full flows of n_β·M.
+
+    Of 8 ranks in domains of 4, both ways, 4 edges leave: where n_β is 2, as much as 1 flow.
+    """
     return lambda domain: min(
         max(most_edges_leaving(ranks, domain, both_ways=route.both_ways) / 2 / terms.n_beta, 1e-9),
         domain,
@@ -112,10 +118,16 @@ class PathClass(NamedTuple):
 
     def share(self, flows: Flows) -> Any:
         """min(1, g/(s·f)) over the boundaries crossed, with f = ``flows(g)`` messages leaving each
-        domain of g at once."""
+        domain of g at once.
+
+        8 ports at 2:1 have uplinks for 4: 8 messages get half a port each, 2 a whole one.
+        """
         if not self.thinned:
             return 1.0
-        shares = (b.ports / (b.oversubscription * flows(b.endpoints)) for b in self.thinned)
+        shares = []
+        for boundary in self.thinned:
+            flows_carried = boundary.ports / boundary.oversubscription
+            shares.append(flows_carried / flows(boundary.endpoints))
         return least(1.0, *shares)
 
 
@@ -177,7 +189,10 @@ class PathClasses:
 
     @cached_property
     def hops(self) -> tuple[tuple[PathClass, int], ...]:
-        """(class, hops) of a closed ring through all ranks; packed, it leaves each domain once."""
+        """(class, hops) of a closed ring through all ranks; packed, it leaves each domain once.
+
+        32 ranks in nodes of 8 and leaves of 16: 28 hops inside nodes, 2 inside leaves, 2 across.
+        """
         hops = []
         domains = self.ranks
         for level in self.used:
@@ -213,10 +228,13 @@ class PathClasses:
 
     @cached_property
     def views(self) -> tuple[PeerView, ...]:
-        """The group as seen from a full domain, and from the last one if that is smaller."""
-        first = self._view(full=True)
-        last = self._view(full=False)
-        return (first,) if first.peers == last.peers else (first, last)
+        """The group as seen from a full domain, and from the last one if that is smaller.
+
+        20 ranks in nodes of 8: 7 peers inside and 12 across; of the last 4 ranks, 3 and 16.
+        """
+        of_full = self._view(full=True)
+        of_last = self._view(full=False)
+        return (of_full,) if of_full.peers == of_last.peers else (of_full, of_last)
 
     def _view(self, *, full: bool) -> PeerView:
         peers = []
@@ -245,9 +263,9 @@ def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
 
 
 def _tier_levels(
-    position: TierPosition, inside: int, nics: int, readings: ModelOptions
+    position: TierPosition, members_inside: int, nics: int, readings: ModelOptions
 ) -> tuple[PathClass, ...]:
-    """A tier's classes. ``inside`` members form one endpoint; each sender has ``nics`` ports of an
+    """A tier's classes. ``members_inside`` form one endpoint; each sender has ``nics`` ports of an
     endpoint.
 
     Sibling groups send at the same time over their own ports, so uplinks are divided among groups
@@ -277,7 +295,7 @@ def _tier_levels(
             PathClass(
                 tier=tier.name,
                 name=distance.name,
-                span=occupancy.members(distance.group) * inside,
+                span=occupancy.members(distance.group) * members_inside,
                 alpha_s=distance.alpha_s,
                 eta_alpha=1.0 if readings.ideal else tier.eta.alpha,
                 bandwidth_Bps=bandwidth_Bps,
@@ -302,44 +320,44 @@ def tier_paths(position: TierPosition, readings: ModelOptions) -> PathClasses:
     pass has its part of the longest cable.
     """
     ranks = position.endpoints
-    levels = _tier_levels(position, 1, position.nics, readings)
+    levels = _tier_levels(position, members_inside=1, nics=position.nics, readings=readings)
     scattered = readings.placement == "scattered"
-    spec = position.kind.in_network
+    in_network = position.kind.in_network
     alone = position if position.members_inside == 1 else replace(position, members_inside=1)
     wired = _wired([alone], ranks, readings)
     found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
-    if spec is None:
+    if in_network is None:
         return found
     spanned = len(levels) if scattered else _levels_spanned(levels, ranks)
     height = _switch_levels(
-        spec, position, spanned if len(levels) > 1 else None, scattered=scattered
+        in_network, position, spanned if len(levels) > 1 else None, scattered=scattered
     )
-    # up and down again
-    alpha_s = spec.alpha_switch + cable_s(levels[spanned - 1].cable_m) / (2 * height)
+    # the cables are passed up and down again, one for each switch pass
+    alpha_s = in_network.alpha_switch + cable_s(levels[spanned - 1].cable_m) / (2 * height)
     # ideal switches have no contention of their own
-    switch_eta_beta = {} if readings.ideal else spec.switch_eta_beta
-    return replace(found, in_switch=InSwitch(alpha_s, height, switch_eta_beta, spec.limits))
+    switch_eta_beta = {} if readings.ideal else in_network.switch_eta_beta
+    return replace(found, in_switch=InSwitch(alpha_s, height, switch_eta_beta, in_network.limits))
 
 
 def _switch_levels(
-    spec: InNetwork, position: TierPosition, spanned: int | None, *, scattered: bool
+    in_network: InNetwork, position: TierPosition, spanned: int | None, *, scattered: bool
 ) -> int:
     """Levels of the aggregation tree; ``spanned`` is None on a tier of one class."""
     tier = position.tier
     kind = position.kind
-    block = kind.sizing
+    sizing = kind.sizing
     if spanned is not None:
-        return min(spec.levels or spanned, spanned)
-    if spec.levels or kind.levels or block is None:
-        return spec.levels or 1
+        return min(in_network.levels or spanned, spanned)
+    if in_network.levels or kind.levels or sizing is None:
+        return in_network.levels or 1
     endpoints = tier.endpoints
     if not scattered:
         endpoints = min(position.endpoints * position.occupancy.stride, endpoints)
-    rails = block.rails * (kind.planes.count if kind.planes else 1)
+    rails = sizing.rails * (kind.planes.count if kind.planes else 1)
     # only Clos networks of a stated radix are sized, and these modules are slow to load
     from colltool.network.sizing.size_clos import levels_under
 
-    return levels_under(tier.endpoints, rails, block.nics_per_rail, block.radix, endpoints)
+    return levels_under(tier.endpoints, rails, sizing.nics_per_rail, sizing.radix, endpoints)
 
 
 def _wired(
@@ -377,7 +395,7 @@ def flat_paths(
     for position in positions:
         unit = inside
         inside *= position.occupancy.members(position.tier.endpoints)
-        levels = _tier_levels(position, unit, nics=1, readings=readings)
+        levels = _tier_levels(position, members_inside=unit, nics=1, readings=readings)
         # an inner tier's switches may join more endpoints than a domain has
         if position.tier is not positions[-1].tier:
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)

@@ -255,11 +255,11 @@ def first_domains(fabric: Fabric, ranks: int) -> Iterator[int]:
     """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they
     reach."""
     left = ranks
-    for whole in fabric.domains:
+    for domain in fabric.domains:
         if left <= 0:
             break
-        yield min(whole, left)
-        left -= whole
+        yield min(domain, left)
+        left -= domain
 
 
 def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, ...]:
@@ -288,7 +288,11 @@ def everybody(fabric: Fabric, spec: GroupSpec) -> int:
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
     """The part of a stride that each tier takes. None if domains come out uneven or the fabric is
-    too small."""
+    too small.
+
+    On 64 nodes of 8 every 4th rank is (4, 1), every 8th (8, 1), and every 16th (8, 2): the first
+    rank of every second node.
+    """
     steps = []
     left = stride
     for tier in fabric.tiers:
@@ -304,7 +308,11 @@ def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
 def _shares(
     fabric: Fabric, steps: tuple[int, ...], ranks: int, *, in_order: bool = False
 ) -> tuple[TierShare, ...] | None:
-    """Members per domain of each tier. None if a domain or lattice axis is left partly filled."""
+    """Members per domain of each tier. None if a domain or lattice axis is left partly filled.
+
+    64 ranks on nodes of 8 are 8 in each of 8 nodes; of every 4th rank, 2 in each of 32. Of 12 ranks
+    the second node would be half full: 12 % 8 is not 0.
+    """
     shares = []
     left = ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
@@ -312,7 +320,7 @@ def _shares(
         here = min(tier.endpoints // step, left)
         if left % here:
             return None
-        # part of a lattice is a slice of it, unless ranks fill its axes in order
+        # of a lattice the group takes a slice, unless ranks fill its axes in order
         part: Tier | None = tier
         if not in_order and here not in (1, tier.endpoints):
             part = kind.slice(here)
@@ -347,25 +355,27 @@ def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
     """Group sizes that fill whole domains: powers of two of each tier's domains, up to the next
     tier."""
     found = [*accumulate(fabric.domains)]
-    whole = 1
+    inside = 1
     for tier in fabric.tiers:
-        part = 2
-        while part < tier.endpoints:
-            found.append(whole * part)
-            part *= 2
-        whole *= tier.endpoints
-        found.append(whole)
+        endpoints = 2
+        while endpoints < tier.endpoints:
+            found.append(inside * endpoints)
+            endpoints *= 2
+        inside *= tier.endpoints
+        found.append(inside)
     return [ranks for ranks in dict.fromkeys(found) if fits(fabric, ranks, stride)]
 
 
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
-    """The strides at which ``ranks`` ranks fit: whole tiers times a divisor of the next one."""
+    """The strides at which ``ranks`` ranks fit: whole tiers times a divisor of the next one, such as
+    1, 2, 4, 8 in a node of 8 and 16, 32, 64 ... over nodes."""
     found = set()
     inside = 1
     for tier in fabric.tiers:
-        for step in range(1, int(tier.endpoints**0.5) + 1):
-            if tier.endpoints % step == 0:
-                found |= {inside * step, inside * (tier.endpoints // step)}
+        # divisors in pairs: 2 and 4 of 8
+        for divisor in range(1, int(tier.endpoints**0.5) + 1):
+            if tier.endpoints % divisor == 0:
+                found |= {inside * divisor, inside * (tier.endpoints // divisor)}
         inside *= tier.endpoints
     return sorted(stride for stride in found if fits(fabric, ranks, stride))
 

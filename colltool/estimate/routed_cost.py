@@ -146,26 +146,26 @@ def _unwaited(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
     its own messages are.
 
     α of the rank that is latest; of each distance class, nearest first, the busiest of all ports
-    and uplinks.
+    and uplinks. A class is a tier and an α on it.
     """
-    waited = np.zeros(wired.ranks)
+    waited_s = np.zeros(wired.ranks)
     energy = 0.0
     loads: dict[tuple[int, float], Floats] = {}
     for sent in steps:
         on = wired.on(sent.src, sent.dst)
         took = wired.latency(sent.src, sent.dst)
-        waited[sent.src] += took
+        waited_s[sent.src] += took
         energy += _energy(wired, sent) or 0.0
         classes = set(zip(on.tolist(), took.tolist(), strict=True))
         for tier, alpha_s in sorted(classes):
             here = (on == tier) & (took == alpha_s)
             load = wired.loads(sent.src[here], sent.dst[here], sent.size[here])
             loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + load
-    seconds = {place: float(load.max()) for place, load in loads.items()}
-    slowest, _ = max(seconds, key=seconds.__getitem__)
-    alpha_s = float(waited.max()) / (wired.ranks - 1)
+    seconds = {distance: float(load.max()) for distance, load in loads.items()}
+    slowest_tier, _ = max(seconds, key=seconds.__getitem__)
+    alpha_s = float(waited_s.max()) / (wired.ranks - 1)
     known = energy if wired.states_energy else None
-    return StepLoad(alpha_s, alpha_s, sum(seconds.values()), slowest, known)
+    return StepLoad(alpha_s, alpha_s, sum(seconds.values()), slowest_tier, known)
 
 
 @lru_cache(maxsize=4)
@@ -187,28 +187,34 @@ def _to_all(wired: LinkNetwork) -> StepLoad:
 
 
 def _exchanged_shards(wired: LinkNetwork) -> StepLoad:
-    """α of a message across and of one inside; bytes of both at once."""
-    # for each rank the size and the number of its domain
+    """α of a message across and of one inside; bytes of both at once.
+
+    Domains of 2 and 3 ranks: each of the two sends a third of its shard to each of the three, and
+    its neighbour its own shard and half of the 3 from outside, 1 + 3/2 = 5/2 shards of M/5.
+    """
+    # of each rank, shape (N,): [2, 2, 3, 3, 3] and [0, 0, 1, 1, 1]
     domain_size = np.repeat(wired.domains, wired.domains)
     domain = np.repeat(np.arange(len(wired.domains)), wired.domains)
     src, dst = _of_every_pair(wired.ranks)
     inside = domain[src] == domain[dst]
-    each = 1 / domain_size[dst] / wired.ranks
-    # its own, and a part of what all others outside have
-    size = np.where(inside, wired.ranks * each, each)
+    across_size = 1 / domain_size[dst] / wired.ranks
+    # 1 + (N - n)/n shards inside are N/n
+    size = np.where(inside, wired.ranks * across_size, across_size)
     took = wired.latency(src, dst)
-    longest = float(took[inside].max(initial=0.0)) + float(took[~inside].max(initial=0.0))
-    return _load(wired, Sends(src, dst, size)).with_latency(longest / 2)
+    longest_s = float(took[inside].max(initial=0.0)) + float(took[~inside].max(initial=0.0))
+    return _load(wired, Sends(src, dst, size)).with_latency(longest_s / 2)
 
 
 def _energy_of_all(wired: LinkNetwork) -> float | None:
-    """Like :func:`_energy`, for a byte from every rank to every other."""
+    """Like :func:`_energy`, for a byte from every rank to every other: of 4 nodes of 8 ranks each
+    has 7 peers on the inner tier and 8 x 3 on the outer."""
     if not wired.states_energy:
         return None
     energy = 0.0
     inside = 1
     for position, numbers in zip(wired.positions, wired.numbers, strict=True):
-        energy += wired.ranks * inside * (position.endpoints - 1) * (numbers.energy or 0.0)
+        peers = inside * (position.endpoints - 1)
+        energy += wired.ranks * peers * (numbers.energy or 0.0)
         inside *= position.endpoints
     return energy
 
@@ -266,10 +272,11 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
     """The messages of each round, with a term for one message of its load."""
     kept = ranks - route.folded
-    # the rank of each that takes part
+    # The rank of each that takes part: of 6 ranks with 2 pairs folded 1 and 3 for the pairs, then
+    # 4 and 5 for themselves.
     of_pairs = 2 * np.arange(route.folded) + 1
-    alone = np.arange(2 * route.folded, ranks)
-    rank = np.concatenate([of_pairs, alone])
+    unpaired = np.arange(2 * route.folded, ranks)
+    rank = np.concatenate([of_pairs, unpaired])
     for stride, load in route.steps:
         src, dst = pairs_of_round(route.partner, stride, kept)
         sizes = np.full(len(src), load)
@@ -295,10 +302,10 @@ def _farthest(size: float, wired: LinkNetwork) -> StepLoad:
     others = np.arange(1, wired.ranks)
     on = wired.on(np.zeros_like(others), others)
     far = others[on == on.max()]
-    first = np.zeros_like(far)
-    longest_s = float(wired.latency(first, far).max())
-    narrowest = far[np.argmax(wired.alone(first, far))]
-    message = Sends(first[:1], np.array([narrowest]), np.array([size]))
+    sender = np.zeros_like(far)
+    longest_s = float(wired.latency(sender, far).max())
+    narrowest = far[np.argmax(wired.alone(sender, far))]
+    message = Sends(sender[:1], np.array([narrowest]), np.array([size]))
     return _load(wired, message).with_latency(longest_s)
 
 
@@ -307,12 +314,13 @@ def _load(wired: LinkNetwork, sent: Sends) -> StepLoad:
     sets it."""
     took = wired.latency(sent.src, sent.dst)
     network: Network = wired.network
+    # a number for each port, link and uplink, those of the innermost tier first
     loads = wired.loads(sent.src, sent.dst, sent.size)
     slowest = 0
     per_byte_s = 0.0
     start = 0
     for number, tier in enumerate(network.tiers):
-        end = start + sum(len(kind.exists) for kind in tier.classes)
+        end = start + sum(len(links.exists) for links in tier.classes)
         busiest = float(loads[start:end].max(initial=0.0))
         if busiest > per_byte_s:
             slowest = number

@@ -141,7 +141,7 @@ def links_on(
 
 def places_of(domains: Sequence[int], nodes: int) -> int:
     """Places that ``nodes`` nodes need where each domain has as many as the largest; without
-    domains, one for each."""
+    domains, one for each. 5 ranks in domains of 2 and 3 and a server: 3 + 3 + 1."""
     if not domains:
         return nodes
     return nodes + len(domains) * max(domains) - sum(domains)
@@ -151,7 +151,7 @@ def places_of(domains: Sequence[int], nodes: int) -> int:
 @lru_cache(maxsize=16)
 def place_of_each(domains: tuple[int, ...], nodes: int) -> Indices:
     """Where each node sits among these places, domain after domain, shape (nodes,); nodes beyond
-    the ranks come last."""
+    the ranks come last: of domains of 2 and 3 and a server 0, 1, 3, 4, 5, 6."""
     import numpy as np
 
     most = max(domains)
@@ -198,10 +198,11 @@ class LinkNetwork:
     def posts_s(self) -> float:
         """What a rank takes to post to all others, but for the last; seconds, of the rank that
         takes longest."""
-        each = [numbers.post_s * numbers.eta_alpha for numbers in self.numbers]
-        outer_s = each[-1]
+        # of one message on each tier
+        post_s_on = [numbers.post_s * numbers.eta_alpha for numbers in self.numbers]
+        outer_s = post_s_on[-1]
         if self.uneven:
-            inner_s = each[0]
+            inner_s = post_s_on[0]
             posts = (
                 inner_s * (members - 1) + outer_s * (self.ranks - members)
                 for members in self.domains
@@ -209,7 +210,8 @@ class LinkNetwork:
             return max(posts) - outer_s
         posts_s = 0.0
         inside = 1
-        for position, post_s in zip(self.positions, each, strict=True):
+        for position, post_s in zip(self.positions, post_s_on, strict=True):
+            # of 4 nodes of 8: 7 messages on the inner tier, 24 on the outer
             posts_s += post_s * (inside * position.endpoints - inside)
             inside *= position.endpoints
         return posts_s - outer_s
@@ -267,19 +269,20 @@ class LinkNetwork:
         included."""
         import numpy as np
 
-        parts: dict[tuple[int, int], list[LinkUse]] = {}
+        uses_of_class: dict[tuple[int, int], list[LinkUse]] = {}
         for number, use in self.uses(src, dst):
-            parts.setdefault((number, use.number), []).append(use)
-        took = np.zeros(len(src))
-        for (number, kind), uses in parts.items():
-            links = self.network.tiers[number].classes[kind]
+            uses_of_class.setdefault((number, use.number), []).append(use)
+        per_byte_s = np.zeros(len(src))
+        for (number, link_class), uses in uses_of_class.items():
+            links = self.network.tiers[number].classes[link_class]
             count = len(links.exists)
-            # several ways of a message may share a link: their shares add up
+            # Several ways of a message may share a link, such as two halves each over link 5: their
+            # shares add up to 1. A pair is a message and a link: message 2, link 5 of 10 is 25.
             pairs = np.concatenate([use.message * count + use.resource for use in uses])
             pair, at = np.unique(pairs, return_inverse=True)
             share = np.bincount(at, np.concatenate([use.share for use in uses]))
-            np.maximum.at(took, pair // count, share / links.capacity_Bps)
-        return took
+            np.maximum.at(per_byte_s, pair // count, share / links.capacity_Bps)
+        return per_byte_s
 
     def latency(self, src: Indices, dst: Indices) -> Floats:
         """Each message's α on the tier where it travels, η included; seconds."""
@@ -288,12 +291,12 @@ class LinkNetwork:
         on = self.on(src, dst)
         start = self._placed(src)
         end = self._placed(dst)
-        took = np.zeros(len(src))
+        alpha_s = np.zeros(len(src))
         for number, tier in enumerate(self.network.tiers):
             here = on == number
             if here.any():
-                took[here] = tier.latency(start[here], end[here])[0]
-        return took
+                alpha_s[here] = tier.latency(start[here], end[here])[0]
+        return alpha_s
 
     def to_all(self) -> list[float]:
         """Seconds of the busiest port or link of each tier while every rank has a byte for every
@@ -331,11 +334,12 @@ def ports_at_nodes(positions: Sequence[TierPosition]) -> bool:
 
 
 def pairs_at_once(positions: Sequence[TierPosition], ranks: int) -> int:
-    """Pairs of ranks or switches between which an exchange of all with all is put on links."""
+    """Pairs of ranks or switches between which an exchange of all with all is put on links. By
+    switches every rank is also paired with those of its domain."""
     if not ports_at_nodes(positions):
         return ranks**2
     last = positions[-1].wires
-    # or the ranks would be at no switches
+    # ports_at_nodes is false without
     assert last is not None
     return max(last.occupied**2, ranks * (ranks // positions[-1].endpoints))
 
