@@ -67,7 +67,7 @@ class PlacedStep(NamedTuple):
     """A phase on its tier."""
 
     number: int
-    step: TierPhase
+    phase: TierPhase
     group: Group
     paths: PathClasses
     # of a call of the tier's own, with bandwidths that hold for whole collectives
@@ -94,10 +94,10 @@ class TierOption:
     def parts(self) -> dict[int, tuple[CostTerm, ...]]:
         """Cost terms by the number of the phase."""
         return {
-            phase.number: parts_of(
-                algorithm, phase.group, phase.paths, self.readings, phase.step.payload
+            step.number: parts_of(
+                algorithm, step.group, step.paths, self.readings, step.phase.payload
             )
-            for phase, algorithm in self.phases
+            for step, algorithm in self.phases
         }
 
     @cached_property
@@ -105,17 +105,17 @@ class TierOption:
         """Cost terms where a library streams.
 
         A switch then reduces one chunk while it multicasts another: a port sends and receives at
-        once, one all-reduce.
+        once, so that a reduce-scatter and its all-gather cost one all-reduce.
         """
-        phases = [phase for phase, _ in self.phases]
-        whole = row_of(AR, self.name) if self.name == "in-network" else None
-        if whole is None or [phase.step.primitive for phase in phases] != [RS, AG]:
+        steps = [step for step, _ in self.phases]
+        both = row_of(AR, self.name) if self.name == "in-network" else None
+        if both is None or [step.phase.primitive for step in steps] != [RS, AG]:
             return self.parts
-        there, back = phases
-        if whole.why_not(there.group):
+        there, back = steps
+        if both.why_not(there.group):
             return self.parts
         all_reduce = parts_of(
-            whole, there.group, there.paths_alone, self.readings, there.step.payload
+            both, there.group, there.paths_alone, self.readings, there.phase.payload
         )
         return {there.number: all_reduce, back.number: ()}
 
@@ -136,7 +136,7 @@ class TierOption:
     def status(self) -> Status:
         """The worst status of its phases."""
         return max(
-            [algorithm.status_on(phase.group) for phase, algorithm in self.phases],
+            [algorithm.status_on(step.group) for step, algorithm in self.phases],
             key=STATUSES.index,
         )
 
@@ -148,12 +148,12 @@ class TierOption:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         found: list[str] = []
-        for phase, algorithm in self.phases:
-            terms = self.parts[phase.number]
-            found += algorithm.notes_on(phase.group)
+        for step, algorithm in self.phases:
+            terms = self.parts[step.number]
+            found += algorithm.notes_on(step.group)
             found += share_notes(terms)
-            found += plane_notes(phase.paths)
-            found += switch_notes(phase.paths, terms)
+            found += plane_notes(step.paths)
+            found += switch_notes(step.paths, terms)
         return tuple(found)
 
 
@@ -177,7 +177,8 @@ class TierCompositions:
     streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
     def cost_model(self, chosen: TierOptions) -> CostModel:
-        """The schedule of one option per tier, innermost first; cached."""
+        """The schedule of one option per tier, innermost first, such as (ring, double-binary-tree);
+        cached."""
         names = tuple([option.name for option in chosen])
         if names not in self.cost_by_names:
             cost_model = replace(
@@ -209,7 +210,7 @@ class TierCompositions:
                 order,
                 readings,
             ),
-            lambda: _on_group(origin, self.definition, readings, self.phases, as_listed=False),
+            lambda: _on_group(origin, self.definition, readings, self.phases),
         )
         # what runs under a protocol runs on the wires
         assert composition is not None
@@ -431,10 +432,10 @@ class TierCompositions:
 
     def _why_not(self, name: str, tier: int) -> str:
         """Why an algorithm cannot run the phases of a tier, which it is no option of."""
-        steps = [step for step in self.steps if step.step.tier == tier]
-        row = find(steps[0].step.primitive, name)
+        steps = [step for step in self.steps if step.phase.tier == tier]
+        row = find(steps[0].phase.primitive, name)
         for step in steps:
-            reason = _why_not(row, counterpart(row, step.step.primitive), step.group)
+            reason = _why_not(row, counterpart(row, step.phase.primitive), step.group)
             if reason:
                 return reason
         return ""
@@ -511,11 +512,11 @@ def hierarchical_candidates(
         if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
             continue
         if readings.phases == "auto":
-            found.append(_on_group(placed, row, readings, row.phases, as_listed))
+            found.append(_on_group(placed, row, readings, row.phases, as_listed=as_listed))
             continue
         if readings.phases == "pipelined" and row.phases == "sequential":
-            found.append(_on_group(placed, row, readings, "sequential", as_listed))
-        found.append(_on_group(placed, row, readings, readings.phases, as_listed))
+            found.append(_on_group(placed, row, readings, "sequential", as_listed=as_listed))
+        found.append(_on_group(placed, row, readings, readings.phases, as_listed=as_listed))
     return [composition for composition in found if composition is not None]
 
 
@@ -545,7 +546,8 @@ def _on_group(
     composition: Composition,
     readings: ModelOptions,
     phases: Phases,
-    as_listed: bool,
+    *,
+    as_listed: bool = False,
 ) -> TierCompositions | None:
     """A composition on a group. None if a tier has no algorithm for its phases."""
     natural = NATURAL_ORDER.get(composition.primitive)
@@ -558,8 +560,8 @@ def _on_group(
     options = []
     for tier, known in enumerate(every):
         if as_listed:
-            first = next(step.step for step in steps if step.step.tier == tier)
-            only = _runs(placed, composition.primitive, first)
+            of_tier = next(step.phase for step in steps if step.phase.tier == tier)
+            only = _runs(placed, composition.primitive, of_tier)
             known = tuple([option for option in known if not only or option.name in only])
         options.append(known)
     if not all(options):
@@ -582,7 +584,7 @@ def _steps_and_options(
     steps = tuple(_placed_steps(placed, composition, readings, order))
     options = []
     for tier in range(len(placed.spans)):
-        here = [step for step in steps if step.step.tier == tier]
+        here = [step for step in steps if step.phase.tier == tier]
         options.append(_tier_options(here, readings, placed))
     return steps, options
 
@@ -595,25 +597,31 @@ def _placed_steps(
     # of domains that differ only as many ranks as the smallest has own a shard
     if placed.domains:
         sizes = (min(placed.domains), *sizes[1:])
-    for number, step in enumerate(composition.steps(sizes, order)):
+    for number, phase in enumerate(composition.steps(sizes, order)):
         group, paths = tier_group(
-            placed.spans[step.tier],
+            placed.spans[phase.tier],
             readings,
-            scale_out=step.tier > 0 or placed.one_a_node,
-            leaders=step.leaders,
+            scale_out=phase.tier > 0 or placed.one_a_node,
+            leaders=phase.leaders,
         )
         # a bandwidth that switches have for a whole collective is none of its phases'
-        in_phase = paths if step.primitive is composition.primitive else paths.in_a_phase
-        yield PlacedStep(number, step, group._replace(domains=placed.domains), in_phase, paths)
+        in_phase = paths if phase.primitive is composition.primitive else paths.in_a_phase
+        yield PlacedStep(
+            number,
+            phase,
+            group=group._replace(domains=placed.domains),
+            paths=in_phase,
+            paths_alone=paths,
+        )
 
 
-def _runs(placed: PlacedGroup, primitive: Primitive, first: TierPhase) -> frozenset[str] | None:
-    """What the library runs in an inner tier's phases; None: anything. The outermost tier's list is
-    of whole calls."""
-    if first.tier == len(placed.spans) - 1:
+def _runs(placed: PlacedGroup, primitive: Primitive, phase: TierPhase) -> frozenset[str] | None:
+    """What the library runs in the phases of the tier of ``phase``; None: anything. The outermost
+    tier's list is of whole calls."""
+    if phase.tier == len(placed.spans) - 1:
         return None
-    tier = placed.spans[first.tier].tier
-    return frozenset((*tier.runs(first.primitive), *tier.runs(primitive))) or None
+    tier = placed.spans[phase.tier].tier
+    return frozenset((*tier.runs(phase.primitive), *tier.runs(primitive))) or None
 
 
 def _tier_options(
@@ -621,10 +629,10 @@ def _tier_options(
 ) -> TierOptions:
     """Every algorithm that can run all phases of a tier."""
     options = []
-    for algorithm in algorithms(steps[0].step.primitive):
+    for algorithm in algorithms(steps[0].phase.primitive):
         phases: list[tuple[PlacedStep, Algorithm]] = []
         for step in steps:
-            primitive = step.step.primitive
+            primitive = step.phase.primitive
             partner = counterpart(algorithm, primitive)
             if partner is None or step.group.topology not in partner.topologies:
                 break

@@ -94,7 +94,7 @@ def cost_flat(
     )
     if placed is None:
         return found
-    # no stretched fabric, no machines beside the ranks
+    # a hypothetical schedule has a stretched fabric, one with counts machines beside the ranks
     on_own_links = algorithm.status != "hypothetical" and not algorithm.counts
     found = replace(
         found,
@@ -210,15 +210,20 @@ def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:
         if _was_measured_of(choices, spec, primitive, placed):
             measured.append(figure)
     if measured:
-        return _reaching(cost_model, measured, library, placed.nodes, placed.ranks)
-    first = placed.spans[0]
-    inside = first.kind.joins == "accelerators" and not placed.one_a_node
-    if cost_model.choice.tiers and inside:
+        return _reaching(cost_model, measured, library, nodes=placed.nodes, ranks=placed.ranks)
+    innermost = placed.spans[0]
+    has_nodes = innermost.kind.joins == "accelerators" and not placed.one_a_node
+    if cost_model.choice.tiers and has_nodes:
         inner = parse_choice(cost_model.choice.tiers[0])
         measured = [figure for figure, choices in figures if inner in choices]
         if measured:
             return _reaching(
-                cost_model, measured, library, nodes=1, ranks=first.endpoints, tier=first.tier.name
+                cost_model,
+                measured,
+                library,
+                nodes=1,
+                ranks=innermost.endpoints,
+                tier=innermost.tier.name,
             )
     return cost_model
 
@@ -261,22 +266,23 @@ def _reaching(
     cost_model: CostModel,
     figures: Sequence[Efficiency],
     library: str,
+    *,
     nodes: int,
     ranks: int,
     tier: str = "",
 ) -> CostModel:
     """Apply the figures for a number of nodes and ranks, on one tier or (empty) on all: the first
     share, and the first times."""
-    share = next((figure.share_on(nodes) for figure in figures if figure.share != 1.0), 1.0)
+    reached = next((figure.share_on(nodes) for figure in figures if figure.share != 1.0), 1.0)
     timed = next((figure for figure in figures if figure.takes_time), None)
     fitted = _fitted(timed, cost_model.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
     parts = []
     for part in cost_model.parts:
         if tier in ("", part.cost.tier):
-            part = part._replace(reached=share)
+            part = part._replace(reached=reached)
         parts.append(part)
     notes = cost_model.notes
-    figures_said = list(_figure_words(share, fitted))
+    figures_said = list(_figure_words(reached, fitted))
     if figures_said:
         where = f" on {tier}" if tier else ""
         words = " and ".join(figures_said)
@@ -284,9 +290,9 @@ def _reaching(
     return replace(cost_model, parts=tuple(parts), software_time=fitted, notes=notes)
 
 
-def _figure_words(share: float, fitted: SoftwareTime) -> Iterator[str]:
-    if share < 1:
-        yield f"reaches {percent(share)} of the bandwidth"
+def _figure_words(reached: float, fitted: SoftwareTime) -> Iterator[str]:
+    if reached < 1:
+        yield f"reaches {percent(reached)} of the bandwidth"
     times = [format_time(float(seconds)) for _, seconds in fitted.knots]
     if len(set(times)) == 1:
         yield f"takes {times[0]} to start"
@@ -325,12 +331,14 @@ def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> Software
 
 
 def _between(took: dict[int, Knots], ranks: int) -> Knots:
-    """Times on a number of ranks, linear in the logarithm between the measured counts."""
+    """Times on a number of ranks, linear in the logarithm between the measured counts: on 32 half
+    way from those on 16 to those on 64."""
     counts = list(took)
     if not counts:
         return ()
     above = bisect_right(counts, ranks)
     if above in (0, len(counts)):
+        # beyond the measured counts the nearest
         return took[counts[max(above - 1, 0)]]
     low, high = counts[above - 1], counts[above]
     return mixed(took[low], took[high], log2(ranks / low) / log2(high / low))

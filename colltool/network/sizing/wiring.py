@@ -125,7 +125,8 @@ def _leaves(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
 
 
 def _carried(ratio: float, up: int, radix: int) -> int:
-    """The most down-ports for this many uplinks at an oversubscription."""
+    """The most down-ports for this many uplinks at an oversubscription: of 64 ports 32 for 16 at
+    2:1, and 40 for 24."""
     return min(radix - up, floor(ratio * up + _ROUNDED))
 
 
@@ -138,19 +139,19 @@ def max_down(hop: Hop, radix: int) -> int:
 
 
 def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
-    """Lower bound on the switches of any wiring of such leaves, from the ports for their
-    uplinks."""
+    """Lower bound on the switches of any wiring of such leaves, from the ports for their uplinks:
+    32 leaves with 32 uplinks need 1024 / 64 = 16 spines of 64 ports, in all 48."""
     if leaves == 1:
         return 1
-    rising = float(leaves * leaf.up)
-    total = leaves
+    uplinks = float(leaves * leaf.up)
+    switches = leaves
     for hop in above:
         down = max_down(hop, radix)
-        total += ceil(rising / down - _ROUNDED)
+        switches += ceil(uplinks / down - _ROUNDED)
         if leaves <= down:  # a single pod may be enough
-            return total
-        rising *= hop.up / hop.down if isinstance(hop, Split) else 1 / hop
-    return total + ceil(rising / radix - _ROUNDED)
+            return switches
+        uplinks *= hop.up / hop.down if isinstance(hop, Split) else 1 / hop
+    return switches + ceil(uplinks / radix - _ROUNDED)
 
 
 def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[RailWiring]:
@@ -171,10 +172,10 @@ def _three_levels(
     leaf and a spine."""
     # Cables from a leaf to each spine of its pod: an even share of its uplinks.
     for each in _divisors(leaf.up):
-        of_pod = leaf.up // each
+        spines_in_pod = leaf.up // each
         for in_pod in _pods(leaves, max_down(hop, radix) // each, hop, wanted):
             pods = ceil(leaves / in_pod)
-            spines = pods * of_pod
+            spines = pods * spines_in_pod
             # A top switch has a cable to every pod.
             if leaves + spines > most or pods > radix:
                 break
@@ -186,14 +187,16 @@ def _three_levels(
                 )
                 # A single pod joins everything, and its spines need no top level.
                 if pods == 1:
-                    yield RailWiring((leaf, spine), (leaves, of_pod, 0), (*least[:2], 0), (each, 0))
+                    yield RailWiring(
+                        (leaf, spine), (leaves, spines_in_pod, 0), (*least[:2], 0), (each, 0)
+                    )
                     break
-                if leaves + spines + ceil(of_pod * spine.up / (radix // pods)) > most:
+                if leaves + spines + ceil(spines_in_pod * spine.up / (radix // pods)) > most:
                     break
-                top = _fewest_sharing(spines * spine.up, of_pod * spine.up, radix)
+                top = _fewest_sharing(spines * spine.up, spines_in_pod * spine.up, radix)
                 if top is not None:
                     most = min(most, leaves + spines + top)
-                    planes = gcd(top, of_pod)
+                    planes = gcd(top, spines_in_pod)
                     parallel = (each, spine.up * planes // top)
                     yield RailWiring(
                         (leaf, spine), (leaves, spines, top), least, parallel, pods, planes
@@ -211,18 +214,20 @@ def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
 
 def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
     """Leaves per pod to try: the fewest for each number of pods, fewest pods first; or the number
-    that the fabric fixes."""
+    that the fabric fixes. Of 10 leaves, at most 6 in a pod: 5, 4, 3, 2 and 1, for 2, 3, 4, 5 and 10
+    pods."""
     if wanted.leaves_in_pod:
         return [wanted.leaves_in_pod] if wanted.leaves_in_pod <= most else []
     if isinstance(hop, Split):
         return [most] if most else []
-    counts = {ceil(leaves / each) for each in range(1, most + 1)}
-    return sorted({ceil(leaves / pods) for pods in counts}, reverse=True)
+    pod_counts = {ceil(leaves / in_pod) for in_pod in range(1, most + 1)}
+    return sorted({ceil(leaves / pods) for pods in pod_counts}, reverse=True)
 
 
 def _fewest_sharing(cables: int, groups: int, radix: int) -> int | None:
     """The fewest switches that have ports for all cables and divide ``groups``, so that each serves
-    equally many. None if there is no such number."""
+    equally many. None if there is no such number. Of 64 ports for 320 cables in 32 groups: 8, as 5
+    do not divide 32."""
     return next((count for count in _divisors(groups) if cables <= count * radix), None)
 
 
