@@ -212,14 +212,14 @@ def _span(
     """A group's part of a tier.
 
     Every 4th rank, alone, on hosts of 8 GPUs and 2 rails: ranks 0 and 4 are the 2 members of a host
-    (``members_inside`` of 8 ``ranks_behind``), both on rail 0, whose 4 ports of the host they
-    share: 2 ``siblings``, itself and an idle one, for each.
+    (``members_inside`` of 8 ``ranks_behind``), both on rail 0. They share the host's 4 ports there:
+    each has 2 (``siblings``), its own and that of an idle rank.
     """
     kind = capabilities_of(tier)
-    rails = kind.sizing.rails if kind.sizing is not None and len(kind.classes) > 1 else 1
+    rails = 1
     # 6 ranks do not spread evenly over 4 rails: as if all were on the same switches
-    if ranks_behind % rails:
-        rails = 1
+    if kind.sizing and len(kind.classes) > 1 and ranks_behind % kind.sizing.rails == 0:
+        rails = kind.sizing.rails
     # siblings that are at work keep their ports
     siblings = 1
     if spec.alone and ranks_behind != members_inside:
@@ -228,11 +228,11 @@ def _span(
         siblings = max(1, ports_there // members_inside)
     # Of each rail, with a group for each rank of an endpoint that is at work: 8 consecutive ranks
     # on 4 rails are 2 groups.
-    at_work = members_inside if spec.alone or spec.stride == 1 else ranks_behind
-    groups_at_once = ceil_div(at_work, rails)
-    # siblings behind other endpoints
-    if not spec.alone:
-        groups_at_once *= part.stride
+    if spec.alone or spec.stride == 1:
+        groups_at_once = ceil_div(members_inside, rails)
+    else:
+        # with the siblings behind the same endpoints and behind those in between
+        groups_at_once = ceil_div(ranks_behind, rails) * part.stride
     occupancy = Occupancy(part.stride, siblings, spec.alone)
     return Span(part.tier, part.members, members_inside, occupancy, groups_at_once, ranks_behind)
 
@@ -266,9 +266,10 @@ def tier_group(
         return span.views[key]
     tier = span.tier
     kind = span.kind
-    nics_of_sender = span.members_inside if leaders else 1
+    nics_of_sender = 1
     position = span.position
-    if nics_of_sender > 1:
+    if leaders and span.members_inside > 1:
+        nics_of_sender = span.members_inside
         position = replace(position, nics=nics_of_sender)
     paths = tier_paths(position, readings)
     hardware = paths.in_switch
@@ -337,7 +338,9 @@ def _topology_over_tiers(placed: PlacedGroup) -> Topology:
         return "uneven_tiers"
     if routed(tiers):
         return "routed_tiers"
-    return "lattice_tiers" if any(capabilities_of(tier).axes for tier in tiers) else "tiers"
+    if any(capabilities_of(tier).axes for tier in tiers):
+        return "lattice_tiers"
+    return "tiers"
 
 
 def _is_hashed(span: Span) -> bool:

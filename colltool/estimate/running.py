@@ -20,14 +20,17 @@ def running_on(fabric: Fabric) -> Running | None:
     off: list[Feature] = []
     if not facts.collnet:
         off.append("collnet")
-    if facts.nvls is False or (facts.gpu is not None and facts.gpu not in FROM_HOPPER):
+    before_hopper = facts.gpu is not None and facts.gpu not in FROM_HOPPER
+    if facts.nvls is False or before_hopper:
         off.append("nvls")
     return Running(facts.name, frozenset(off))
 
 
 def library_of(fabric: Fabric) -> str:
     """The name of the fabric's library; empty if any may run."""
-    return "" if fabric.library_name == "all" else fabric.library_name
+    if fabric.library_name == "all":
+        return ""
+    return fabric.library_name
 
 
 def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:

@@ -151,29 +151,3 @@ def rings_over(node: NodeGraphs) -> list[list[int]]:
         least = ring.index(min(ring))
         rings.append(ring[least:] + ring[:least])
     return rings
-
-
-def tree_of(node: int, nodes: int) -> tuple[int, list[int]]:
-    """Parent (-1 of the root) and children of a node in NCCL's first tree over nodes.
-
-    >>> tree_of(0, 4), tree_of(2, 4)
-    ((-1, [2]), (0, [1, 3]))
-    """
-    if node == 0:
-        child = 1
-        while child * 2 < nodes:
-            child *= 2
-        return -1, [child] if nodes > 1 else []
-    bit = node & -node
-    parent = (node ^ bit) | (bit << 1)
-    if parent >= nodes:
-        parent = node ^ bit
-    children = []
-    if bit > 1:
-        children.append(node - bit // 2)
-        step = bit // 2
-        while step and node + step >= nodes:
-            step //= 2
-        if step:
-            children.append(node + step)
-    return parent, children

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from colltool.base.errors import ColltoolError
 from colltool.libraries.nccl.topology.binding import binding_of
 from colltool.libraries.nccl.topology.changes import changes_of
 from colltool.libraries.nccl.topology.channels import ChannelBuilder
-from colltool.libraries.nccl.topology.connect import communicator_of, nvls_channels, tree_of
+from colltool.libraries.nccl.topology.connect import communicator_of, nvls_channels
 from colltool.libraries.nccl.topology.domains import totals_of
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of
 from colltool.libraries.nccl.topology.kinds import BALANCED_TREE, KINDS, NVLS, RING, TREE
@@ -138,16 +137,6 @@ def test_where_nothing_fits_there_is_one_slow_channel(tmp_path: Path) -> None:
     assert (found.inside_MBps, KINDS[found.inside]) == (100, "SYS")
     older = [half.replace('sm="120"', 'sm="89"') for half in halves]
     assert figures(graphs_of(written(tmp_path, *older)))[1] == 15
-
-
-def test_trees_over_nodes() -> None:
-    """Every node but the root is a child of its parent, once."""
-    for nodes in range(1, 40):
-        parents = [tree_of(node, nodes)[0] for node in range(nodes)]
-        children = [tree_of(node, nodes)[1] for node in range(nodes)]
-        assert parents[0] == -1
-        assert sorted(chain.from_iterable(children)) == list(range(1, nodes))
-        assert all(child in children[parents[child]] for child in range(1, nodes))
 
 
 @pytest.mark.parametrize(
