@@ -102,7 +102,8 @@ def from_reduce_scatter(primitive: Primitive, ranks: int, parts: int, script: Sc
 
 def one_way(d: int) -> list[Step]:
     """A ring in one direction, d-1 steps: the sum of block y starts at place y+1 and collects every
-    place's contribution on its way to place y."""
+    place's contribution on its way to place y. Of 3 places 0, 1, 2 send blocks 2, 0, 1, then 1, 2,
+    0."""
     place = np.arange(d)
     return [step(place, (place + 1) % d, (place - 1 - t) % d, add=True) for t in range(d - 1)]
 
@@ -184,8 +185,8 @@ def embedded_ring(primitive: Primitive, group: Group) -> Program:
 
 
 def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
-    """Order all ranks so that consecutive ones are neighbours: to and fro along each axis. With
-    ``chosen`` it covers only those axes, at place 0 of the others."""
+    """Order all ranks so that consecutive ones are neighbours: to and fro along each axis, on 3 x 2
+    ranks 0, 1, 2, 5, 4, 3. With ``chosen`` it covers only those axes, at place 0 of the others."""
     walk: Indices = np.zeros(1, dtype=np.int64)
     for number in range(len(axes)) if chosen is None else chosen:
         stride = prod(sizes_of(axes[:number]))
@@ -205,9 +206,9 @@ def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
         return snake(axes) if rings else None
     if not even and not rings:
         return None
-    first = (even or rings)[0]
-    line = snake(axes, [first])
-    others = snake(axes, [number for number in long if number != first])
+    closing = (even or rings)[0]
+    line = snake(axes, [closing])
+    others = snake(axes, [number for number in long if number != closing])
     return _woven_cycle(line, others) if even else _woven_cycle(others, line)
 
 
@@ -215,7 +216,8 @@ def _woven_cycle(layers: Indices, across: Indices) -> Indices:
     """A cycle over a grid of layers and columns (``across``): to and fro through all layers without
     column 0, and back to the start along column 0.
 
-    It closes for an even number of layers, and for an odd number if ``across`` is a ring.
+    It closes for an even number of layers, and for an odd number if ``across`` is a ring. Layers at
+    0 and 3 of columns 0, 1, 2: 0, 1, 2, 5, 4, 3.
     """
     forward = across[1:]
     back = across[:0:-1]

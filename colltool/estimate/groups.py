@@ -192,15 +192,19 @@ def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
         ranks_behind *= tier.endpoints
         members_inside *= part.members
     domains = tuple(first_domains(fabric, fabric.ranks if spec.ranks is None else spec.ranks))
-    uneven = len(set(domains)) > 1
+    ranks = sum(domains)
+    if len(set(domains)) < 2:
+        # as many in each: an even group
+        ranks = members_inside
+        domains = ()
     placement = GroupPlacement(
-        sum(domains) if uneven else members_inside,
+        ranks,
         spec.stride,
         tuple(per_domain),
         spec.alone,
         slices=tuple(slices),
         in_order=spec.in_order,
-        domains=domains if uneven else (),
+        domains=domains,
         open_axes=tuple(open_axes),
     )
     return PlacedGroup(fabric, placement, tuple(spans), fabric.launch_overhead)

@@ -7,6 +7,11 @@ dragonfly+ every local path passes a spine, and traffic is divided evenly over t
 
 :meth:`DragonflyRouter.uses` follows each message; :meth:`DragonflyRouter.loads` adds up traffic by
 switch and group first, which is faster for many messages and for adaptive routing.
+
+Of 9 groups of 4 switches the cables to the next two groups leave by switch 0, to the two after by
+switch 1, and so on. 8 bytes from switch 1 of group 0 to switch 2 of group 5 go over switches 1 -> 2
+of group 0, the cable from group 0 to 5 and switches 1 -> 2 of group 5; by Valiant's paths 8/7 bytes
+over each cable from group 0 to the 7 others, and from these to group 5.
 """
 
 from __future__ import annotations
@@ -77,9 +82,9 @@ class DragonflyRouter(Router):
         numbers = np.arange(self.groups)
         distance = (numbers - numbers[:, None]) % wires.groups  # to the other group
         # The switch at which each cable to each other group ends, shape (g, g, cables).
-        port = (np.maximum(distance, 1)[:, :, None] - 1) * wires.cables + np.arange(wires.cables)
-        ports = max(1, (wires.groups - 1) * wires.cables)
-        self.gateway = np.minimum(port * wires.gateways // ports, wires.gateways - 1)
+        cable = (np.maximum(distance, 1)[:, :, None] - 1) * wires.cables + np.arange(wires.cables)
+        all_cables = max(1, (wires.groups - 1) * wires.cables)
+        self.gateway = np.minimum(cable * wires.gateways // all_cables, wires.gateways - 1)
         # The share of a group's traffic to another group that leaves by each gateway.
         leaves = np.zeros((self.groups, self.groups, wires.gateways))
         here, there, _ = np.indices(self.gateway.shape)

@@ -27,12 +27,12 @@ def ring_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     """The channels of a ring: those of CollNet, or twice as many at half the rate."""
     graph = collnet_graph(numbers, machine)
     limits = numbers.channels
-    rate = graph.inside_GBps
-    slow = rate < limits["hopper_whole_below_GBps"]
+    rate_GBps = graph.inside_GBps
+    slow = rate_GBps < limits["hopper_whole_below_GBps"]
     whole = machine.from_hopper and slow and graph.channels > limits["hopper_whole_above"]
-    if whole or rate < limits["split_from_GBps"]:
+    if whole or rate_GBps < limits["split_from_GBps"]:
         return graph
-    return Graph(2 * graph.channels, rate / 2, rate / 2)
+    return Graph(2 * graph.channels, rate_GBps / 2, rate_GBps / 2)
 
 
 def tree_graph(numbers: Constants, machine: GpuNodes) -> Graph:
@@ -42,11 +42,13 @@ def tree_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     # of more GPUs on a node the search runs out of steps before it finds faster ones
     if machine.nodes == 1 and machine.gpus > 2:
         return graph
-    rates = search.across if machine.nodes > 1 else search.inside
+    rates_GBps = search.across if machine.nodes > 1 else search.inside
     out = graph.channels * (machine.gpus - 1) / machine.gpus
-    most = search.link_GBps / out if out else inf
-    inside = _climbed(rates, graph.inside_GBps, 2 * graph.across_GBps, most)
-    return Graph(graph.channels, inside, graph.across_GBps if machine.nodes > 1 else inside)
+    most_GBps = search.link_GBps / out if out else inf
+    inside_GBps = _climbed(rates_GBps, graph.inside_GBps, 2 * graph.across_GBps, most_GBps)
+    return Graph(
+        graph.channels, inside_GBps, graph.across_GBps if machine.nodes > 1 else inside_GBps
+    )
 
 
 def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
@@ -55,15 +57,15 @@ def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
     heads: int = min(machine.gpus, numbers.nvls["most_heads"])
     if not machine.from_hopper or heads < 2:
         return None
-    rates = search.inside
-    nic = inf
+    rates_GBps = search.inside
+    nic_GBps = inf
     if machine.nodes > 1:
-        rates = search.across
-        nic = _nic(search, machine)
-    for rate in rates:
+        rates_GBps = search.across
+        nic_GBps = _nic_GBps(search, machine)
+    for rate_GBps in rates_GBps:
         # a head's own stream and those that it reduces for all others
-        if (heads + 1) * rate <= search.link_GBps * _FULL and rate <= nic:
-            return Graph(heads, rate, _climbed(rates, rate, 2 * rate, nic))
+        if (heads + 1) * rate_GBps <= search.link_GBps * _FULL and rate_GBps <= nic_GBps:
+            return Graph(heads, rate_GBps, _climbed(rates_GBps, rate_GBps, 2 * rate_GBps, nic_GBps))
     return None
 
 
@@ -72,37 +74,37 @@ def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     search = machine.search(numbers)
     if machine.nodes == 1:
         return _filling_links(search, search.inside)
-    rate = _nic(search, machine)
+    rate_GBps = _nic_GBps(search, machine)
     channels = machine.gpus
     # on other hosts than Intel's the search rather takes half of the NICs than halves the rate
     if machine.staged and machine.cpu != "intel" and machine.nic_GBps > search.nic_GBps / 2:
         channels = max(machine.gpus // 2, 1)
     # a ring by each NIC: the GPU that it leaves by sends nothing over its links
-    most = search.link_GBps * _FULL / max(machine.gpus - 1, 1)
-    by_nic = rate
-    reached = [rate]
-    for listed in search.across:
-        if listed <= rate:
-            reached.append(listed)
-            if by_nic > most:
-                by_nic = listed
+    most_GBps = search.link_GBps * _FULL / max(machine.gpus - 1, 1)
+    by_nic_GBps = rate_GBps
+    reached = [rate_GBps]
+    for listed_GBps in search.across:
+        if listed_GBps <= rate_GBps:
+            reached.append(listed_GBps)
+            if by_nic_GBps > most_GBps:
+                by_nic_GBps = listed_GBps
     by_link = _filling_links(search, reached)
     total = by_link.channels * by_link.inside_GBps
     # or there are fewer NICs than rings
-    if by_link.channels < machine.gpus and total > channels * by_nic:
+    if by_link.channels < machine.gpus and total > channels * by_nic_GBps:
         return by_link
-    return Graph(channels, by_nic, by_nic)
+    return Graph(channels, by_nic_GBps, by_nic_GBps)
 
 
-def _filling_links(search: ChannelSearch, rates: Sequence[float]) -> Graph:
+def _filling_links(search: ChannelSearch, rates_GBps: Sequence[float]) -> Graph:
     """The channels that use the most of a GPU's links, the fastest of equals; ``rates``: falling."""
     best = Graph(0, 0, 0)
-    for rate in rates:
-        if rate <= _LEAST_TRIED * best.inside_GBps:
+    for rate_GBps in rates_GBps:
+        if rate_GBps <= _LEAST_TRIED * best.inside_GBps:
             break
-        channels = int(search.link_GBps * _FULL // rate)
-        if channels * rate > best.channels * best.inside_GBps * _FULL:
-            best = Graph(channels, rate, rate)
+        channels = int(search.link_GBps * _FULL // rate_GBps)
+        if channels * rate_GBps > best.channels * best.inside_GBps * _FULL:
+            best = Graph(channels, rate_GBps, rate_GBps)
     return best
 
 
@@ -136,26 +138,29 @@ def sent_channels(hardware: Hardware, *, to_all: bool) -> int:
     return channels
 
 
-def _nic(search: ChannelSearch, machine: GpuNodes) -> float:
+def _nic_GBps(search: ChannelSearch, machine: GpuNodes) -> float:
     """The highest listed rate that a NIC reaches through PCIe; below the list, what it reaches.
 
     Through the hosts' memory a GPU's slot carries what comes in and what goes out, on Intel's hosts
     at 5/6 of the rate: there every GPU's NIC has half. Source: NCCL 2.30, src/graph/topo.cc and
     src/graph/search.cc.
     """
-    slot = search.nic_GBps
+    slot_GBps = search.nic_GBps
     if machine.staged and machine.cpu == "intel":
-        slot /= 2 * _INTEL_STAGED
-    reached = min(machine.nic_GBps, slot)
-    return next((rate for rate in search.across if rate <= reached * _FULL), reached)
+        slot_GBps /= 2 * _INTEL_STAGED
+    reached = min(machine.nic_GBps, slot_GBps)
+    return next((rate_GBps for rate_GBps in search.across if rate_GBps <= reached * _FULL), reached)
 
 
-def _climbed(rates: tuple[float, ...], rate: float, enough: float, most: float) -> float:
-    """The next higher rates in turn until one is enough, or the next more than fits."""
-    for higher in sorted(rates):
-        if higher <= rate:
+def _climbed(
+    rates_GBps: tuple[float, ...], rate_GBps: float, enough_GBps: float, most_GBps: float
+) -> float:
+    """The next higher rates in turn until one is enough, or the next more than fits: from 20 GB/s
+    over 24 to 30 where 30 are enough."""
+    for higher_GBps in sorted(rates_GBps):
+        if higher_GBps <= rate_GBps:
             continue
-        if rate >= enough or higher > most * _FULL:
+        if rate_GBps >= enough_GBps or higher_GBps > most_GBps * _FULL:
             break
-        rate = higher
-    return rate
+        rate_GBps = higher_GBps
+    return rate_GBps

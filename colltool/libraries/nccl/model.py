@@ -146,7 +146,10 @@ CACHE_CLEARS += [pieces.cache_clear, switch_points.cache_clear]
 
 
 def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
-    """The lower envelope of lines between two sizes, as (from, index); the first of equals."""
+    """The lower envelope of lines between two sizes, as (from, index); the first of equals.
+
+    10 us + 2 ns a byte and 20 us + 1 ns a byte: (1, 0), (10000, 1).
+    """
     at = start
     best = min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
     while at < end:

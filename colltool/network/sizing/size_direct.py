@@ -243,7 +243,7 @@ def _notes(
 
 
 def _out_of_group(groups: int, parallel: int, gateways: int) -> int:
-    """Cables to other groups at the gateway that has most of them."""
+    """Cables to other groups at the gateway that has most of them: of 8 on 4 gateways 2, of 9 3."""
     return ceil_div((groups - 1) * parallel, gateways)
 
 
@@ -255,8 +255,12 @@ def _local_load(
 
     Of the traffic of a switch's ``host_ports``, (g-1)/g leaves the group, of which x/C passes a
     gateway with x of the group's C cables; without spines as much comes in. The rest, 1/g, stays.
+
+    2 ports a switch, 9 groups of 4 switches, single cables: a gateway has 2 of the 8 cables, so that
+    2 x (2 x 8/9 x 2/8 + 1/36) = 0.94.
     """
     if not spines and switches == 1:
+        # there is no other switch in the group
         return 0.0
     at_gateway = _out_of_group(groups, parallel, spines or switches)
     leaving = (groups - 1) / groups * at_gateway / ((groups - 1) * parallel or 1)
@@ -293,13 +297,18 @@ def _dragonfly(request: _RailRequest) -> _RailNetwork | None:
 
 
 def _dragonfly_of(request: _RailRequest, switches: int, groups: int) -> _RailNetwork | None:
+    """The dragonfly of these switches and groups. None where a switch has too few ports.
+
+    72 endpoints on 9 groups of 4 switches: 2 ports of endpoints, 3 of local cables and 2 of global
+    ones, 7 of a switch. In all 9 x 6 local and 36 global cables.
+    """
     hosts = request.hosts_at(switches * groups)
-    ends = hosts * request.unit
-    far = request.cables_for(switches * ends / groups if groups > 1 else 0)
+    host_ports = hosts * request.unit
+    far = request.cables_for(switches * host_ports / groups if groups > 1 else 0)
     local = request.cables_for(
-        _local_load(ends, switches=switches, spines=0, groups=groups, parallel=far)
+        _local_load(host_ports, switches=switches, spines=0, groups=groups, parallel=far)
     )
-    if ends + (switches - 1) * local + _out_of_group(groups, far, switches) > request.radix:
+    if host_ports + (switches - 1) * local + _out_of_group(groups, far, switches) > request.radix:
         return None
     cables = groups * comb(switches, 2) * local + comb(groups, 2) * far
     return _RailNetwork(switches * groups, cables, hosts, (switches, groups), (local, far))
@@ -323,19 +332,19 @@ def _dragonfly_plus_of(
     """The dragonfly+ of these leaves and groups with the fewest spines that have enough ports. None
     where none has, or where it takes more than ``most`` switches."""
     hosts = request.hosts_at(leaves * groups)
-    ends = hosts * request.unit
+    host_ports = hosts * request.unit
     # Uniform traffic: each pair of groups has an equal part of it.
-    far = request.cables_for(leaves * ends / groups if groups > 1 else 0)
-    spine_ports = (leaves - 1 / groups) * ends / request.most_load + (groups - 1) * far
+    far = request.cables_for(leaves * host_ports / groups if groups > 1 else 0)
+    spine_ports = (leaves - 1 / groups) * host_ports / request.most_load + (groups - 1) * far
     for spines in range(
-        max(1, ceil(spine_ports / request.radix - _ROUNDED)), request.radix - ends + 1
+        max(1, ceil(spine_ports / request.radix - _ROUNDED)), request.radix - host_ports + 1
     ):
         if (leaves + spines) * groups > most:
             break
         local = request.cables_for(
-            _local_load(ends, switches=leaves, spines=spines, groups=groups, parallel=far)
+            _local_load(host_ports, switches=leaves, spines=spines, groups=groups, parallel=far)
         )
-        at_leaf = ends + spines * local
+        at_leaf = host_ports + spines * local
         at_spine = leaves * local + _out_of_group(groups, far, spines)
         if max(at_leaf, at_spine) <= request.radix:
             nodes = (leaves + spines) * groups
@@ -346,12 +355,12 @@ def _dragonfly_plus_of(
 
 def _endpoint_level(request: _RailRequest, made: _RailNetwork, name: str) -> DirectLevel:
     """The row of the switches that have endpoints."""
-    ends = made.hosts * request.unit
+    host_ports = made.hosts * request.unit
     return DirectLevel(
         name,
         switches=prod(made.shape),
-        ports=ends,
-        others=ends,
+        ports=host_ports,
+        others=host_ports,
         parallel=1,
         cables=request.endpoints * request.unit,
         load=1.0,
@@ -363,9 +372,12 @@ def _group_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectL
     switches, groups = made.shape
     local, far = made.parallel
     spines = made.spines
-    ends = made.hosts * request.unit
+    host_ports = made.hosts * request.unit
     all_switches = switches * groups
-    load = _local_load(ends, switches=switches, spines=spines, groups=groups, parallel=far) / local
+    load = (
+        _local_load(host_ports, switches=switches, spines=spines, groups=groups, parallel=far)
+        / local
+    )
     yield _endpoint_level(request, made, "leaf" if spines else "switch")
     name = "local"
     others = switches - 1
@@ -390,7 +402,7 @@ def _group_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectL
         others=groups - 1,
         parallel=far,
         cables=comb(groups, 2) * far,
-        load=all_switches * ends / groups**2 / far if groups > 1 else 0.0,
+        load=all_switches * host_ports / groups**2 / far if groups > 1 else 0.0,
     )
 
 
@@ -401,16 +413,16 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
     """The best HyperX, by search over all shapes of up to :data:`MOST_AXES` axes, sizes
     ascending."""
     best: _RailNetwork | None = None
-    least = ceil(request.endpoints / request.most_hosts(request.radix))
+    least_nodes = ceil(request.endpoints / request.most_hosts(request.radix))
 
-    def grow(shape: tuple[int, ...], left: int) -> None:
-        """Try further axes after ``shape``; ``left`` are the ports that their cables may use."""
+    def grow(shape: tuple[int, ...], ports_left: int) -> None:
+        """Try further axes after ``shape``; ``ports_left``: of a switch, for their cables."""
         nonlocal best
         nodes = prod(shape)
         before = shape[-1] if shape else 1
         # As the last axis, which has to be long enough for all endpoints.
-        size = max(before, ceil(least / nodes))
-        while size - 1 <= left and nodes * size <= _fewest_nodes(best):
+        size = max(before, ceil(least_nodes / nodes))
+        while size - 1 <= ports_left and nodes * size <= _fewest_nodes(best):
             made = _hyperx_of(request, (*shape, size))
             if made:
                 best = _better(made, best)
@@ -418,10 +430,10 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
             size += 1
         # As an axis before others, which are at least as long.
         if len(shape) + 1 < MOST_AXES:
-            for size in range(max(2, before), left + 2):
+            for size in range(max(2, before), ports_left + 2):
                 if nodes * size * size > _fewest_nodes(best):
                     break
-                grow((*shape, size), left - size + 1)
+                grow((*shape, size), ports_left - size + 1)
 
     grow((), request.radix - request.unit)
     return best
@@ -431,18 +443,18 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
     """The HyperX of this shape; None where a switch lacks the ports."""
     nodes = prod(shape)
     hosts = request.hosts_at(nodes)
-    ends = hosts * request.unit
+    host_ports = hosts * request.unit
     parallel = []
-    # Ports that a switch has left for the cables of further axes.
-    free = request.radix - ends
+    # ports that a switch has left for the cables of further axes
+    free_ports = request.radix - host_ports
     cables = 0
     for size in shape:
-        each = request.cables_for(ends / size if size > 1 else 0)
+        each = request.cables_for(host_ports / size if size > 1 else 0)
         ports = (size - 1) * each
         parallel.append(each)
-        free -= ports
+        free_ports -= ports
         cables += nodes * ports // 2
-    if free < 0:
+    if free_ports < 0:
         return None
     return _RailNetwork(nodes, cables, hosts, shape, tuple(parallel))
 
@@ -450,7 +462,7 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
 def _hyperx_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
     """The switches and cables of a HyperX, axis by axis."""
     yield _endpoint_level(request, made, "switch")
-    ends = made.hosts * request.unit
+    host_ports = made.hosts * request.unit
     for axis, (size, each) in enumerate(zip(made.shape, made.parallel, strict=True), start=1):
         ports = (size - 1) * each
         yield DirectLevel(
@@ -460,5 +472,5 @@ def _hyperx_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[Direct
             others=size - 1,
             parallel=each,
             cables=made.nodes * ports // 2,
-            load=ends / size / each if size > 1 else 0.0,
+            load=host_ports / size / each if size > 1 else 0.0,
         )
