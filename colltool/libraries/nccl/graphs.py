@@ -97,7 +97,7 @@ def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
 
 
 def _filling_links(search: ChannelSearch, rates_GBps: Sequence[float]) -> Graph:
-    """The channels that use the most of a GPU's links, the fastest of equals; ``rates``: falling."""
+    """The channels that use the most of a GPU's links, the fastest of equals; ``rates_GBps``: falling."""
     best = Graph(0, 0, 0)
     for rate_GBps in rates_GBps:
         if rate_GBps <= _LEAST_TRIED * best.inside_GBps:
