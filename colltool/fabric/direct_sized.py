@@ -3,7 +3,6 @@ and a Clos to compare it with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from colltool.base.result import Result, result
@@ -15,49 +14,43 @@ from colltool.network.sizing.size_direct import DirectPlan
 
 @result
 class DirectSized(Result):
-    """A dragonfly, dragonfly+ or HyperX sized for a number of endpoints and of ports of each.
-
-    ``clos``: with the same ports, switches and oversubscription, and its ``clos_bill``; None where
-    three levels do not join them.
-    """
+    """A dragonfly, dragonfly+ or HyperX sized for a number of endpoints and of ports of each, as
+    ``colltool fabric size --topology`` answers."""
 
     subject: ClassVar[str] = "direct"
     endpoints: int
     ports_per_endpoint: int
     plan: DirectPlan
     bill: Bill
+    # of the same endpoints, switches and oversubscription; None if they need more than three levels
     clos: ClosPlan | None
     clos_bill: Bill | None
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        return tuple(_failures(self.plan, self.ports_per_endpoint))
+        """What a failed port takes down, and a failed switch that has endpoints.
 
-
-def _failures(plan: DirectPlan, ports: int) -> Iterator[Failure]:
-    """A port, and a switch with endpoints at it, of endpoints with ``ports`` each; cables between
-    switches have detours."""
-    with_endpoints = plan.levels[0]
-    lost = min(plan.hosts, plan.ports // ports)
-    yield Failure(
-        tier="",
-        part="NIC",
-        level=with_endpoints.name,
-        count=plan.ports,
-        nics=1,
-        endpoints=1,
-        ranks=1,
-        share=1 / ports,
-        cut_off=1 if ports == 1 else 0,
-    )
-    yield Failure(
-        tier="",
-        part="switch",
-        level=with_endpoints.name,
-        count=with_endpoints.switches,
-        nics=lost * ports // plan.rails,
-        endpoints=lost,
-        ranks=lost,
-        share=1 / plan.rails,
-        cut_off=lost if plan.rails == 1 else 0,
-    )
+        Cables between switches are left out: their traffic has detours.
+        """
+        switches = self.plan.levels[0]
+        ports = self.ports_per_endpoint
+        nic = Failure.of_plan(
+            "NIC",
+            switches.name,
+            count=self.plan.ports,
+            nics=1,
+            endpoints=1,
+            share=1 / ports,
+        )
+        # a switch is of one rail, and of each of its endpoints has the ports on this rail
+        endpoints = min(self.plan.hosts, self.plan.ports // ports)
+        rails = self.plan.rails
+        switch = Failure.of_plan(
+            "switch",
+            switches.name,
+            count=switches.switches,
+            nics=endpoints * ports // rails,
+            endpoints=endpoints,
+            share=1 / rails,
+        )
+        return nic, switch

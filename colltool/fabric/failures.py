@@ -10,12 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Literal, NamedTuple
 
 from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.network.sizing.size_clos import ClosPlan
+from colltool.network.sizing.size_clos import ClosLevel, ClosPlan
+
+Part = Literal[
+    "NIC",  # of an accelerator, with its cable
+    "port",  # of an accelerator, or of a NIC that has several
+    "link",
+    "trunk",  # of an endpoint
+    "plane",
+    "switch",
+    "switches",  # all of a domain
+    "cube",  # of a lattice, until optical switches replace it
+]
 
 
 @dataclass(frozen=True)
@@ -27,11 +39,8 @@ class Failure:
     """
 
     tier: str  # empty for a Clos that is sized without a fabric
-    # "NIC" or "port" of an accelerator, each with its cable; "link"; "trunk" of an endpoint;
-    # "plane"; "switch"; "switches": all of a domain; "cube" of a lattice, until optical switches
-    # replace it
-    part: str
-    level: str  # of the switch, or that the link enters from below; else the tier
+    part: Part
+    level: str  # that the switch is of, or the link enters from below; else the tier
     count: int  # such parts, in all domains
     nics: int  # endpoint ports left without a switch
     endpoints: int  # that lose at most ``share`` of their bandwidth each
@@ -41,17 +50,47 @@ class Failure:
     cut_off: int = 0  # ranks that reach no other rank on the tier any more
 
     @classmethod
+    def of_plan(
+        cls,
+        part: Part,
+        level: str,
+        *,
+        count: int,
+        nics: int,
+        endpoints: int,
+        share: float,
+        beyond: str = "",
+    ) -> Failure:
+        """A failed part of a network that is sized without a fabric: an endpoint counts as one rank.
+
+        Args:
+            beyond: the level beyond which alone traffic suffers; no port loses its switch then.
+        """
+        return cls(
+            tier="",
+            part=part,
+            level=level,
+            count=count,
+            nics=0 if beyond else nics,
+            endpoints=endpoints,
+            ranks=endpoints,
+            share=share,
+            beyond=beyond,
+            cut_off=endpoints if share >= 1 and not beyond else 0,
+        )
+
+    @classmethod
     def of_domains(
         cls,
         facts: TierFacts,
-        part: str,
+        part: Part,
         level: str,
+        *,
         count: int,
         endpoints: int,
-        share: float = 1.0,
-        *,
-        nics: int = 0,
         cut_off: int,
+        share: float = 1.0,
+        nics: int = 0,
     ) -> Failure:
         """A failed part of a tier: ``count`` in each domain; ``endpoints`` lose the share,
         ``cut_off`` of them all of it."""
@@ -82,22 +121,31 @@ def _tier_failures(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[F
     """What fails on a tier: a link, a switch, a plane, and what that leaves."""
     level = kind.reached[0].name
     ports = facts.planes * kind.tier.ports
-    # of two endpoints that lose what joins them both are cut off
-    alone = 2 if facts.endpoints == 2 else 1
+    # Without what joins the two endpoints of a tier, both are cut off.
+    cut_off = 2 if facts.endpoints == 2 else 1
     if facts.sizing is not None:
         yield from _of_sizing(kind, facts, facts.sizing)
         yield from _of_planes(kind, facts)
     elif not kind.has_ports:
         links = ports * kind.fewest_links
         yield Failure.of_domains(
-            facts, "link", level, facts.links, 2, 1 / links, cut_off=alone if links == 1 else 0
+            facts,
+            "link",
+            level,
+            count=facts.links,
+            endpoints=2,
+            share=1 / links,
+            cut_off=cut_off if links == 1 else 0,
         )
-        cube = kind.cube
-        if cube:
-            cubes = facts.endpoints // cube
-            yield Failure.of_domains(facts, "cube", level, cubes, cube, cut_off=cube)
+        if size := kind.cube:
+            cubes = facts.endpoints // size
+            yield Failure.of_domains(
+                facts, "cube", level, count=cubes, endpoints=size, cut_off=size
+            )
     elif kind.trunk_Bps is not None:
-        yield Failure.of_domains(facts, "trunk", "trunk", facts.links, alone, cut_off=alone)
+        yield Failure.of_domains(
+            facts, "trunk", "trunk", count=facts.links, endpoints=cut_off, cut_off=cut_off
+        )
     else:
         yield from _of_planes(kind, facts)
         yield from _of_ports(kind, facts, level)
@@ -142,9 +190,16 @@ def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Ite
     """A port of an endpoint, and all switches of a domain where their number is known."""
     ports = facts.planes * kind.tier.ports
     nics = ports * facts.endpoints
-    part = "port" if kind.joins == "accelerators" else "NIC"
-    cut_off = 1 if ports == 1 else 0
-    yield Failure.of_domains(facts, part, level, nics, 1, 1 / ports, nics=1, cut_off=cut_off)
+    yield Failure.of_domains(
+        facts,
+        "port" if kind.joins == "accelerators" else "NIC",
+        level,
+        count=nics,
+        nics=1,
+        endpoints=1,
+        share=1 / ports,
+        cut_off=1 if ports == 1 else 0,
+    )
     if facts.switches is not None:
         # domains of different sizes have fewer ranks than the largest times their number
         yield Failure(
@@ -163,56 +218,125 @@ def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Ite
 def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
     """Yield every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint
     counts as one rank."""
-    on_rail = ceil(plan.ports / plan.rails)
-    of_endpoint = ceil(ports / plan.rails)
-    # rails that an endpoint has a port on
-    rails_used = min(plan.rails, ports)
-    members = min(endpoints, ceil(on_rail / of_endpoint))
+    rail = _Rail.of(plan, endpoints, ports)
+    leaf = plan.levels[0]
+    if plan.split > 1:
+        yield rail.failure("port", leaf, count=plan.ports, nics=1, share=1 / ports)
+    # One NIC is ``split`` ports, all of one endpoint.
+    nic = rail.failure(
+        "NIC", leaf, count=plan.ports // plan.split, nics=1, share=plan.split / ports
+    )
+    yield replace(nic, nics=plan.split)
+    below_leaf = _group_of_switches(plan, rail, 0).ports
+    yield rail.failure(
+        "switch",
+        leaf,
+        count=leaf.switches,
+        nics=below_leaf,
+        # an endpoint loses the ports that it has on this leaf: all of the rail, or as many as fit
+        share=min(rail.of_endpoint, below_leaf) / ports,
+    )
+    for number in range(1, len(plan.levels)):
+        yield from _above_leaves(plan, rail, number)
 
-    def failure(
-        part: str, at: int, count: int, nics: int, share: float, beyond: str = ""
-    ) -> Failure:
-        """``nics`` of one rail lose a share of their traffic."""
-        affected = ceil(nics / of_endpoint)
-        if nics not in (1, on_rail) and nics % of_endpoint:
-            # the ports begin and end within an endpoint: all but two are whole endpoints, and one
-            # port at least belongs to each of the two
-            affected = (nics - 2) // of_endpoint + 2
-        affected = min(members, affected)
-        return Failure(
-            tier="",
-            part=part,
-            level=plan.levels[at].name,
-            count=count,
-            nics=0 if beyond else nics,
-            endpoints=affected,
-            ranks=affected,
-            share=share,
-            beyond=beyond,
-            cut_off=affected if share >= 1 and not beyond else 0,
+
+def _above_leaves(plan: ClosPlan, rail: _Rail, number: int) -> Iterator[Failure]:
+    """A cable into a level of switches above the leaves, and a switch of that level.
+
+    Endpoints lose of their traffic beyond the level below; it is spread evenly over all cables, and
+    all switches, that a group of switches has for it on each rail.
+    """
+    below = plan.levels[number - 1]
+    level = plan.levels[number]
+    # a cable is of the level that it enters, and takes from the group of switches at its lower end
+    sending = _group_of_switches(plan, rail, number - 1)
+    cables = below.up_ports * sending.switches
+    yield rail.failure(
+        "link",
+        level,
+        count=level.cables,
+        nics=sending.ports,
+        share=1 / (cables * rail.rails_used),
+        beyond=below.name,
+    )
+    group = _group_of_switches(plan, rail, number)
+    yield rail.failure(
+        "switch",
+        level,
+        count=level.switches,
+        nics=group.ports,
+        share=1 / (group.switches * rail.rails_used),
+        beyond=below.name,
+    )
+
+
+class _Group(NamedTuple):
+    """Switches of one level and rail that reach the same endpoint ports below."""
+
+    switches: int
+    ports: int
+
+
+def _group_of_switches(plan: ClosPlan, rail: _Rail, number: int) -> _Group:
+    """Such a group of a level: one leaf, the spines of a pod, or all switches of the top level."""
+    leaf = plan.levels[0]
+    if number == 0:
+        return _Group(1, min(leaf.down_ports, rail.ports))
+    level = plan.levels[number]
+    if number == len(plan.levels) - 1:
+        return _Group(level.per_rail, rail.ports)
+    leaves_of_pod = ceil(plan.leaves / plan.pods)
+    return _Group(level.per_rail // plan.pods, min(rail.ports, leaf.down_ports * leaves_of_pod))
+
+
+class _Rail(NamedTuple):
+    """One rail of a Clos, and the endpoints on it."""
+
+    ports: int  # of all endpoints
+    of_endpoint: int  # ports of one endpoint
+    members: int  # endpoints that have ports on it
+    rails_used: int  # rails that one endpoint has ports on
+
+    @classmethod
+    def of(cls, plan: ClosPlan, endpoints: int, ports: int) -> _Rail:
+        on_rail = ceil(plan.ports / plan.rails)
+        of_endpoint = ceil(ports / plan.rails)
+        return cls(
+            ports=on_rail,
+            of_endpoint=of_endpoint,
+            members=min(endpoints, ceil(on_rail / of_endpoint)),
+            rails_used=min(plan.rails, ports),
         )
 
-    leaf, *above = plan.levels
-    below = leaf
-    # ports of a rail below one group of switches, and the switches of such a group
-    ports_below = min(leaf.down_ports, on_rail)
-    switches = 1
-    if plan.split > 1:
-        yield failure("port", 0, plan.ports, 1, 1 / ports)
-    yield replace(
-        failure("NIC", 0, plan.ports // plan.split, 1, plan.split / ports), nics=plan.split
-    )
-    yield failure("switch", 0, leaf.switches, ports_below, min(of_endpoint, ports_below) / ports)
-    for number, level in enumerate(above, start=1):
-        uplinks = below.up_ports * switches  # cables out of one group of the level below
-        loss = 1 / (uplinks * rails_used)
-        yield failure("link", number, level.cables, ports_below, loss, below.name)
-        if number == len(above):
-            ports_below = on_rail
-            switches = level.per_rail
-        else:
-            ports_below = min(on_rail, leaf.down_ports * ceil(plan.leaves / plan.pods))
-            switches = level.per_rail // plan.pods
-        loss = 1 / (switches * rails_used)
-        yield failure("switch", number, level.switches, ports_below, loss, below.name)
-        below = level
+    def failure(
+        self,
+        part: Part,
+        level: ClosLevel,
+        *,
+        count: int,
+        nics: int,
+        share: float,
+        beyond: str = "",
+    ) -> Failure:
+        """A part without which the endpoints of ``nics`` ports lose a share of their traffic."""
+        return Failure.of_plan(
+            part,
+            level.name,
+            count=count,
+            nics=nics,
+            endpoints=self._endpoints_of(nics),
+            share=share,
+            beyond=beyond,
+        )
+
+    def _endpoints_of(self, ports: int) -> int:
+        """Endpoints of so many neighbouring ports, at most.
+
+        Of 6 ports at endpoints of 4, as 4 and 2 or as 1, 4 and 1: three endpoints. One port, and all
+        ports of the rail, do not lie in several ways.
+        """
+        endpoints = ceil(ports / self.of_endpoint)
+        if ports not in (1, self.ports) and ports % self.of_endpoint:
+            # the endpoint at either end has one port of them at least, those between all of theirs
+            endpoints = (ports - 2) // self.of_endpoint + 2
+        return min(self.members, endpoints)

@@ -1,5 +1,5 @@
-"""The media of a fabric's tiers, and what follows from them: whether NICs reach the GPUs' memory, where a
-group's times were measured."""
+"""The media of a fabric's tiers, and what follows from them: whether NICs reach the GPUs' memory, and
+under which scope the errors of a price are filed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.machines.factor import INSIDE
 
-# whose default between hosts is InfiniBand
+# Libraries whose default between hosts is InfiniBand.
 _GPU_LIBRARIES = ("nccl", "rccl")
 
 
@@ -18,7 +18,7 @@ def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
     """Return the medium of each tier, innermost first. None where nothing tells.
 
     Between hosts the default of NCCL and RCCL is InfiniBand, if the name of the tier says nothing
-    and the medium inside is known.
+    and the medium of a tier inside it is known.
     """
     found: list[Medium | None] = []
     for number, tier in enumerate(fabric.tiers):
@@ -26,16 +26,18 @@ def media_of(fabric: Fabric) -> tuple[Medium | None, ...]:
         if number == 0 and _is_inside_hosts(fabric):
             device = fabric.device
         medium = medium_of(tier.medium, tier.name, tier.bandwidth, device)
-        if medium is None and any(found) and fabric.library_name in _GPU_LIBRARIES:
-            # the medium inside is known
+        inner_known = any(found)
+        if medium is None and inner_known and fabric.library_name in _GPU_LIBRARIES:
             medium = Medium("ib", "default")
         found.append(medium)
     return tuple(found)
 
 
 def _is_inside_hosts(fabric: Fabric) -> bool:
-    """Whether the innermost tier is: one Clos tier alone joins hosts, and what is inside of these is in
-    no tier."""
+    """Whether the innermost tier joins the accelerators of a host.
+
+    A fabric of one Clos tier begins outside: the tier joins hosts.
+    """
     if len(fabric.tiers) > 1:
         return True
     return capabilities_of(fabric.tiers[0]).joins != "hosts"
@@ -80,9 +82,9 @@ def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
 
 
 def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
-    """Return where a group's times were measured: ``inside``, or the outermost medium that it
-    crosses. Empty if that is not known."""
-    if tiers == [fabric.tiers[0].name]:
+    """Return the scope under which errors of prices over these tiers are filed: ``inside``, or the
+    medium of the outermost tier. Empty if that is not known."""
+    if list(tiers) == [fabric.tiers[0].name]:
         return INSIDE
     names = [tier.name for tier in fabric.tiers]
     outermost = names.index(tiers[-1])

@@ -80,7 +80,9 @@ def test_a_file_from_a_real_machine(run: Any, folder: Path) -> None:
         (("nccl", "node.xml"), "did you mean 'nccl-topo'"),
         (("nccl-topo",), "nccl-topo of which file"),
         (("nccl-topo", "nothing.xml"), "nothing.xml: cannot be read"),
-        (("nccl-topo", "node.xml", "--like", "dgx-h1000"), "did you mean 'dgx-h100'"),
+        # before the file is searched, which takes seconds, or read at all
+        (("nccl-topo", "nothing.xml", "--like", "dgx-h1000"), "did you mean 'dgx-h100'"),
+        (("nccl-topo", "nothing.xml", "--nic", "fast"), "'fast' is no rate of a NIC"),
         (("ibnetdiscover", "node.xml"), "not the text of ibnetdiscover"),
         (("nccl-topo", "node.xml", "-o", "mine.json"), "name it mine.yaml"),
     ],

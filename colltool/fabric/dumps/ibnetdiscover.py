@@ -38,8 +38,9 @@ LANE_GBPS = {
 _RECORD = re.compile(r'(Switch|Ca|Rt)\s+(\d{1,5})\s+"([^"]{1,64})"\s*(?:#\s*"([^"]*)")?')
 # [1]  "H-b8599f0300d4e5f6"[1](b8599f0300d4e5f6)  # "node07 mlx5_0" lid 12 4xNDR
 _CABLE = re.compile(
-    r'\[(\d{1,5})\](?:\[ext \d+\])?(?:\(\w+\))?\s+"([^"]{1,64})"\[(\d{1,5})\](?:\[ext'
-    r" \d+\])?(?:\(\w+\))?\s*(?:#(.*))?"
+    r"\[(\d{1,5})\](?:\[ext \d+\])?(?:\(\w+\))?\s+"  # port of the record's own node
+    r'"([^"]{1,64})"\[(\d{1,5})\](?:\[ext \d+\])?(?:\(\w+\))?\s*'  # GUID and port of the other
+    r"(?:#(.*))?"
 )
 _RATE = re.compile(r"\b(\d{1,2})x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
 _QUOTED = re.compile(r'"([^"]*)"')
@@ -111,6 +112,7 @@ def _subnet(content: str, name: str) -> _Subnet:
 
 
 def _add_cable(subnet: _Subnet, guid: str, cable: re.Match[str]) -> None:
+    """Add the cable of a line of :data:`_CABLE` in the record of ``guid``."""
     port, other, other_port, comment = cable.groups(default="")
     ends = frozenset(((guid, int(port)), (other, int(other_port))))
     rate = _RATE.search(comment)

@@ -19,7 +19,7 @@ from colltool.fabric.dumps.nccl_topo import read_nccl_topo
 from colltool.fabric.dumps.node import NodeDump
 from colltool.fabric.dumps.nvidia_smi import read_nvidia_smi
 from colltool.fabric.dumps.slurm_topology import read_slurm_topology
-from colltool.fabric.load import load_fabric
+from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.templates import valid_name
 from colltool.fabric.yaml_writer import fabric_text
 
@@ -53,9 +53,13 @@ def import_dumps(
         ColltoolError: an unknown kind, two dumps of the same thing, what the readers refuse.
     """
     nic_Bps = None if nic is None else _nic_rate(nic)
+    pairs = _pairs(dumps)
+    if like is not None:
+        # A mistyped name is told at once: the search of a node takes seconds.
+        fabric_data(like)
     node: NodeDump | None = None
     network: ClosNetwork | None = None
-    for kind, path in _pairs(dumps):
+    for kind, path in pairs:
         more_node, more_network = KINDS[kind](path, nic_Bps)
         if (more_node and node) or (more_network and network):
             raise ColltoolError(
