@@ -33,9 +33,9 @@ def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baselin
     messages = Messages(traffic.src, traffic.dst, size, np.zeros(len(traffic.src), dtype=np.int64))
     on_tier = tier_of(models, traffic.src, traffic.dst)
     one_hop = np.zeros(len(on_tier), dtype=bool)
-    # Seconds of the busiest resource of each tier, of any kind and of endpoints alone.
-    on_any = np.zeros(len(models))
-    on_endpoints = np.zeros(len(models))
+    # Of each tier's busiest resource, and of its busiest port or link of an endpoint.
+    of_tier_s = np.zeros(len(models))
+    of_endpoints_s = np.zeros(len(models))
     alpha_s, links = latency(models, messages)
     for number, model in enumerate(models):
         here = on_tier == number
@@ -43,18 +43,20 @@ def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baselin
             one_hop |= here
             alpha_s[here] = model.hop_alpha_s
             links[here] = 1
-            on_any[number] = on_endpoints[number] = float(size[here].max()) / model.capacity_Bps
+            of_tier_s[number] = of_endpoints_s[number] = (
+                float(size[here].max()) / model.capacity_Bps
+            )
     for loads in totals(models, messages.some(np.flatnonzero(~one_hop))):
-        seconds = float(loads.load.max()) / loads.kind.capacity_Bps
-        on_any[loads.tier] = max(on_any[loads.tier], seconds)
-        if loads.kind.endpoint:
-            on_endpoints[loads.tier] = max(on_endpoints[loads.tier], seconds)
-    busiest = int(np.argmax(on_any))
+        seconds = float(loads.load.max()) / loads.link_class.capacity_Bps
+        of_tier_s[loads.tier] = max(of_tier_s[loads.tier], seconds)
+        if loads.link_class.endpoint:
+            of_endpoints_s[loads.tier] = max(of_endpoints_s[loads.tier], seconds)
+    tier = int(np.argmax(of_tier_s))
     return Baseline(
-        float(on_any[busiest]),
-        float(on_endpoints[busiest]),
-        float(alpha_s.mean()),
-        int(links.max()),
-        busiest,
+        busiest_s=float(of_tier_s[tier]),
+        endpoint_s=float(of_endpoints_s[tier]),
+        alpha_s=float(alpha_s.mean()),
+        links=int(links.max()),
+        tier=tier,
         tiers=tuple(np.unique(on_tier).tolist()),
     )

@@ -75,11 +75,11 @@ def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
     senders = loads.pairs.group[on_it].tolist()
     bytes_of_each = loads.pairs.load[on_it].tolist()
     return BusyLink(
-        tier=loads.kind.tier,
-        kind=_without_way(loads.kind.name),
+        tier=loads.link_class.tier,
+        kind=_without_way(loads.link_class.name),
         link=model.name(loads.class_number, resource),
         bytes=load,
-        rate_Bps=loads.kind.capacity_Bps,
+        rate_Bps=loads.link_class.capacity_Bps,
         over_mean=load / float(loads.load[loads.load > 0].mean()),
         senders=tuple(sorted(zip(senders, bytes_of_each, strict=True), key=lambda pair: -pair[1])),
     )
@@ -87,7 +87,7 @@ def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
 
 def _without_way(name: str) -> str:
     """``ports`` for ``ports out``, ``leaf links`` for ``leaf uplinks``."""
-    first, _, last = name.rpartition(" ")
-    if last in ("uplinks", "downlinks"):
-        return f"{first} links"
-    return first if last in ("out", "in", "+", "-") else name
+    what, _, way = name.rpartition(" ")
+    if way in ("uplinks", "downlinks"):
+        return f"{what} links"
+    return what if way in ("out", "in", "+", "-") else name

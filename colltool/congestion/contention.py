@@ -141,20 +141,22 @@ class _GroupPeaks:
 
             pairs.resource  3  4  4
             group           0  0  1
-            load            8  9  9    bytes of all groups there
+            load_there      8  9  9    bytes of all groups there
             most            9  9       of each group: resource 4 is the busiest of both
         """
-        capacity_Bps = loads.kind.capacity_Bps
+        capacity_Bps = loads.link_class.capacity_Bps
         group = loads.pairs.group.astype(np.intp)  # ufunc.at is fast with it
         np.maximum.at(self.alone_s, group, loads.pairs.load / capacity_Bps)
-        load = loads.load[loads.pairs.resource]
+        load_there = loads.load[loads.pairs.resource]
         most = np.zeros(self.groups)
-        np.maximum.at(most, group, load)
+        np.maximum.at(most, group, load_there)
         most_s = most / capacity_Bps
         resources = np.bincount(group, minlength=self.groups)
-        mean_s = np.bincount(group, load / capacity_Bps, self.groups) / np.maximum(resources, 1)
+        mean_s = np.bincount(group, load_there / capacity_Bps, self.groups) / np.maximum(
+            resources, 1
+        )
         # in reverse, so that of equal ones the first is written last
-        top = np.flatnonzero(load == most[group])[::-1]
+        top = np.flatnonzero(load_there == most[group])[::-1]
         busiest = np.zeros(self.groups, dtype=SMALL)
         busiest[group[top]] = loads.pairs.resource[top]
         busier = np.flatnonzero(most_s > self.busiest_s * (1 + _TIE))
@@ -178,7 +180,7 @@ class GroupCosts(LazyRecords[GroupCost]):
         self._groups = groups
         self._columns = columns
         self._models = models
-        self._jobs = [batch.run for batch in batches]
+        self._jobs = [batch.job for batch in batches]
         self._starts = np.array([batch.start for batch in batches])
 
     def __len__(self) -> int:
@@ -238,17 +240,21 @@ def contention(
     heat, columns = _columns(models, batches, ideals, per_link=per_link)
     affected = []
     for batch, ideal in zip(batches, ideals, strict=True):
-        here = slice(batch.start, batch.start + len(batch.ends))
-        slowdown = columns["slowdown"][here]
-        busiest_s = columns["together_s"][here]
+        of_batch = slice(batch.start, batch.start + len(batch.ends))
         affected.append(
-            GroupSlowdowns(batch.start, ideal, slowdown, busiest_s, columns["eta_alpha"][here])
+            GroupSlowdowns(
+                start=batch.start,
+                ideal=ideal,
+                slowdown=columns["slowdown"][of_batch],
+                busiest_s=columns["together_s"][of_batch],
+                eta_alpha=columns["eta_alpha"][of_batch],
+            )
         )
     return Contention(
         overrides=fabric.overrides,
         fabric=fabric.name,
         layout=layout.name,
-        unit="M" if batches[0].run.size is None else "bytes",
+        unit="M" if batches[0].job.size is None else "bytes",
         groups=GroupCosts(layout.groups, batches, columns, models),
         slowdown=float(columns["slowdown"].max()),
         hottest=heat.hottest(),
@@ -268,7 +274,7 @@ def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseli
     known: dict[tuple[object, ...], Baseline] = {}
     for batch in batches:
         if batch.key not in known:
-            known[batch.key] = baseline(models, batch.traffic, batch.uniform * batch.run.scale)
+            known[batch.key] = baseline(models, batch.traffic, batch.uniform * batch.job.scale)
     return [known[batch.key] for batch in batches]
 
 
@@ -312,7 +318,7 @@ def _columns(
 def _sending(batch: JobBatch) -> SendingGroups:
     groups = len(batch.ends)
     numbers = np.arange(batch.start, batch.start + groups, dtype=SMALL)
-    return SendingGroups(batch.ends, batch.traffic, np.full(groups, batch.run.scale), numbers)
+    return SendingGroups(batch.ends, batch.traffic, np.full(groups, batch.job.scale), numbers)
 
 
 class GroupSlowdowns(NamedTuple):
@@ -332,7 +338,8 @@ def etas(
 
     α goes to every tier that the ideal spans, β to the one that bounds it. A price takes min(η_β,
     share of the uplinks), so where uplinks bound the ideal already, β is the share of one port that
-    survives both: a cautious one for its other traffic.
+    survives both: a cautious one for its other traffic. Where a port takes 2 s and an uplink 4 s in the
+    ideal, and the busiest link here 8 s, β is 2/8.
     """
     worst: dict[int, TierEta] = {}  # by the number of the tier
     for several in affected:
@@ -414,14 +421,20 @@ def _notes(
     notes = list(_ALWAYS)
     used = [models[tier] for tier in heat.tiers]
     least = float(slowdowns.min())
-    lattice = any(model.hop_alpha_s is not None for model in used)
-    rings = all(batch.run.algorithm == "ring" for batch in batches)
-    if lattice and rings and len(groups) > 1 and not heat.shared and float(slowdowns.max()) == 1:
+    on_lattice = any(model.hop_alpha_s is not None for model in used)
+    all_rings = all(batch.job.algorithm == "ring" for batch in batches)
+    if (
+        on_lattice
+        and all_rings
+        and len(groups) > 1
+        and not heat.shared
+        and float(slowdowns.max()) == 1
+    ):
         notes.append(_LINES_APART)
-    if least < 1 - 1e-9:
+    if least < 1 - 1e-9:  # not by the rounding of sums
         best = f"group '{groups[int(slowdowns.argmin())].name}', {least:.4g} of its load"
         notes.append(f"better than the packed ideal that price assumes: {best}")
-    if len({(batch.run.primitive, batch.run.size, batch.ends.shape[1]) for batch in batches}) > 1:
+    if len({(batch.job.primitive, batch.job.size, batch.ends.shape[1]) for batch in batches}) > 1:
         notes.append(_DIFFERENT)
     if any(model.rails > 1 for model in used):
         notes.append(_RAILS)

@@ -61,7 +61,7 @@ class Heat:
 
     def add(self, loads: ClassTotals) -> None:
         """Add the loads of a class of links."""
-        seconds = loads.load / loads.kind.capacity_Bps
+        seconds = loads.load / loads.link_class.capacity_Bps
         used = np.flatnonzero(loads.users)
         self.tiers.add(loads.tier)
         self.loaded += len(used)
@@ -77,36 +77,37 @@ class Heat:
 
     def _link_load(self, loads: ClassTotals, resource: int) -> LinkLoad:
         """The load of one resource, and how much it hurts the group that it hurts most."""
-        capacity_Bps = loads.kind.capacity_Bps
+        capacity_Bps = loads.link_class.capacity_Bps
         load = float(loads.load[resource])
         start = np.searchsorted(loads.pairs.resource, resource, "left")
         end = np.searchsorted(loads.pairs.resource, resource, "right")
-        shortest_s = float(self._ideal_s[loads.pairs.group[start:end]].min())
+        # the group that its time hurts most is the one with the shortest ideal
+        ideal_s = float(self._ideal_s[loads.pairs.group[start:end]].min())
         return LinkLoad(
             link=self._models[loads.tier].name(loads.class_number, resource),
-            line=_line_name(loads.kind),
+            line=_line_name(loads.link_class),
             load=load,
             capacity_Bps=capacity_Bps,
-            over_ideal=ten_digits(load / capacity_Bps / shortest_s),
+            over_ideal=ten_digits(load / capacity_Bps / ideal_s),
             groups=int(loads.users[resource]),
         )
 
     def _add_strip(self, loads: ClassTotals) -> None:
         """Add the heat strip of a class, cut into cells."""
-        every = loads.load[loads.kind.exists]
-        if not len(every):
+        of_links = loads.load[loads.link_class.exists]
+        if not len(of_links):
             return
-        per_cell = ceil_div(len(every), CELLS)
-        busiest = np.maximum.reduceat(every, np.arange(0, len(every), per_cell))
-        loaded = every[every > 0]
+        per_cell = ceil_div(len(of_links), CELLS)
+        busiest = np.maximum.reduceat(of_links, np.arange(0, len(of_links), per_cell))
+        loaded = of_links[of_links > 0]
         strip = LinkClassLoad(
-            line=_line_name(loads.kind),
-            links=len(every),
+            line=_line_name(loads.link_class),
+            links=len(of_links),
             loaded=len(loaded),
-            busiest=float(every.max()),
+            busiest=float(of_links.max()),
             mean=float(loaded.mean()) if len(loaded) else 0.0,
             per_cell=per_cell,
-            cells=tuple((busiest / loads.kind.capacity_Bps).tolist()),
+            cells=tuple((busiest / loads.link_class.capacity_Bps).tolist()),
         )
         self._strips.append(strip)
 

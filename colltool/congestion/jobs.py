@@ -44,7 +44,7 @@ class GroupJob(NamedTuple):
 class JobBatch(NamedTuple):
     """Consecutive groups of a layout that run alike."""
 
-    run: GroupJob
+    job: GroupJob
     start: int  # number of the first group
     ends: Indices  # endpoints of their members, shape (groups, N)
     traffic: Traffic  # between members
@@ -102,8 +102,16 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
             if key not in known:
                 with _error_context(stretch.example):
                     known[key] = _traffic(job, row, members, defaults.skew)
-            ends = ends.astype(SMALL, copy=False)
-            batches.append(JobBatch(job, start, ends, *known[key], (*key, job.size)))
+            traffic, uniform = known[key]
+            batch = JobBatch(
+                job=job,
+                start=start,
+                ends=ends.astype(SMALL, copy=False),
+                traffic=traffic,
+                uniform=uniform,
+                key=(*key, job.size),
+            )
+            batches.append(batch)
     # Again: how many messages a schedule has is known only once it has run.
     _check_message_count(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
     return batches
@@ -119,8 +127,8 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
         return group.primitive, group.algorithm, group.size, len(group.endpoints)
 
     start = 0
-    for _, run in groupby(groups, key=what_runs):
-        alike = list(run)
+    for _, consecutive in groupby(groups, key=what_runs):
+        alike = list(consecutive)
         yield _JobStretch(alike[0], start, np.array([group.endpoints for group in alike]))
         start += len(alike)
 
@@ -238,7 +246,11 @@ def _with_members(
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the
-    innermost tier."""
+    innermost tier.
+
+    Endpoints 1, 3, 5 and 7 of a 4x2 mesh lie at 1 and 3 along the first axis, 0 and 1 along the second:
+    four members fill a sub-lattice of 2x2.
+    """
     tier = fabric.tiers[0]
     lattice = capabilities_of(tier).axes
     if not lattice or len(np.unique(ends // tier.endpoints)) > 1:

@@ -301,9 +301,9 @@ class _Groups:
                 return in_order
             if not self._is_inside(endpoint, path, "endpoint", self.fabric.ranks):
                 continue
-            first = rank_on.setdefault(endpoint, rank)
-            if first != rank:
-                what = f"endpoint {endpoint} is given to rank {rank} and to rank {first}"
+            holder = rank_on.setdefault(endpoint, rank)
+            if holder != rank:
+                what = f"endpoint {endpoint} is given to rank {rank} and to rank {holder}"
                 self.reading.refuse(path, what, "one rank each")
         return tuple(value) if len(rank_on) == len(value) else in_order
 
@@ -327,9 +327,10 @@ class _Groups:
         name = f"g{path[-1]}"
         if self.reading.is_valid(place):
             name = str(group.get("name") or name)
-        first = self.names.setdefault(name, place)
-        if first != place:
-            what = f"two groups are called {quote(name)}, the first at {self.reading.source.where(first)}"
+        taken_at = self.names.setdefault(name, place)
+        if taken_at != place:
+            where = self.reading.source.where(taken_at)
+            what = f"two groups are called {quote(name)}, the first at {where}"
             self.reading.refuse(place, what, "a name of its own for each")
         return name
 
@@ -352,6 +353,7 @@ class _Groups:
         return tuple(value) if all_valid else ()
 
     def _is_inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
+        """Whether a rank or an endpoint (``what``) is one of ``total``, refused where not."""
         if 0 <= value < total:
             return True
         there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
@@ -362,8 +364,8 @@ class _Groups:
     def _claim_rank(self, rank: int, path: KeyPath, name: str) -> bool:
         """Note the group of a rank, refused where another has it; with ``overlap: true`` it may have
         several, whose collectives then run at the same time."""
-        owner, first = self.group_of_rank.setdefault(rank, (name, path))
-        if first == path:
+        owner, taken_at = self.group_of_rank.setdefault(rank, (name, path))
+        if taken_at == path:
             return True
         if owner == name:
             what = f"rank {rank} is named twice in group {quote(name)}, first at"
@@ -377,7 +379,7 @@ class _Groups:
                 "one group each; or overlap: true at the top, where its collectives run at the same"
                 " time"
             )
-        self.reading.refuse(path, f"{what} {self.reading.source.where(first)}", fix)
+        self.reading.refuse(path, f"{what} {self.reading.source.where(taken_at)}", fix)
         return False
 
     def _from_pattern(

@@ -57,7 +57,7 @@ class ClassTotals(NamedTuple):
 
     tier: int
     class_number: int  # in its tier
-    kind: LinkClass
+    link_class: LinkClass
     load: Floats  # bytes
     users: Indices  # how many groups
     pairs: LoadedPairs
@@ -117,6 +117,7 @@ def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
         rails = inside  # one for each place in a domain
     elif kind.sizing is not None and len(levels) > 1 and inside % kind.sizing.rails == 0:
         rails = kind.sizing.rails
+    # 32 endpoints of 8 ranks at 50 GB/s under each leaf, 2:1 above, 8 rails: 800 GB/s of uplinks a rail.
     boundaries = []
     for below, above in pairwise(levels):
         uplink_Bps = below.group * inside * rate_Bps / (above.oversubscription * rails)
@@ -169,14 +170,14 @@ def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]
     """The loads of every link class in use, tier by tier."""
     for tier, model, _, some in _by_tier(models, messages):
         for use in model.uses(some.src, some.dst):
-            kind = model.classes[use.number]
-            links = len(kind.exists)
+            link_class = model.classes[use.number]
+            links = len(link_class.exists)
             bytes_on = some.size[use.message] * use.share
             pairs = _pairs(use.resource, some.group[use.message], bytes_on)
             yield ClassTotals(
                 tier=tier,
                 class_number=use.number,
-                kind=kind,
+                link_class=link_class,
                 load=np.bincount(use.resource, bytes_on, links).astype(np.float64),
                 users=np.bincount(pairs.resource, minlength=links).astype(SMALL),
                 pairs=pairs,
@@ -220,5 +221,5 @@ def ten_digits(value: float) -> float:
 def to_ten_digits(values: Floats) -> Floats:
     """Round every value to ten digits."""
     # Half a million groups have few different values.
-    unique, at = np.unique(values, return_inverse=True)
-    return np.array(list(map(ten_digits, unique.tolist())))[at]
+    different, position = np.unique(values, return_inverse=True)
+    return np.array(list(map(ten_digits, different.tolist())))[position]

@@ -85,23 +85,23 @@ def expand(pattern: Pattern, fabric: Fabric, total: int) -> list[Ranks]:
     match pattern.kind:
         case "block" | "cyclic" | "random":
             groups = _on_line(pattern, total)
-            each = f"of {groups.shape[1]} ranks"
+            described = f"of {groups.shape[1]} ranks"
         case "axis":
             groups = _on_lattice(pattern, fabric, total)
-            each = f"along axis {pattern.axis}"
+            described = f"along axis {pattern.axis}"
         case "box":
             groups = _on_lattice(pattern, fabric, total)
-            each = f"of shape {shape_text(pattern.shape)}"
+            described = f"of shape {shape_text(pattern.shape)}"
         case _:
             assert_never(pattern.kind)
-    room = len(groups)
-    if not room:
-        what = f"no group {each} fits in {total} ranks at this stride"
+    most = len(groups)
+    if not most:
+        what = f"no group {described} fits in {total} ranks at this stride"
         raise PatternError("stride" if pattern.stride else "group", what, "make it smaller")
-    count = pattern.count or room
-    if count > room:
-        what = f"{count} groups {each} do not fit: there is room for {room}"
-        raise PatternError("count", what, f"at most {room}")
+    count = pattern.count or most
+    if count > most:
+        what = f"{count} groups {described} do not fit: there is room for {most}"
+        raise PatternError("count", what, f"at most {most}")
     return [tuple(ranks) for ranks in groups[:count].tolist()]
 
 
@@ -158,7 +158,10 @@ def _shuffled(ranks: Indices, seed: int) -> list[int]:
 
 
 def _interleaved(room: int, group: int, stride: int) -> Indices:
-    """Groups of places ``stride`` apart: ``stride`` of them share a stretch of group * stride."""
+    """Groups of places ``stride`` apart: ``stride`` of them share a stretch of group * stride.
+
+    16 places in groups of 4, 2 apart: 0 2 4 6 and 1 3 5 7, then the same from 8.
+    """
     stretch = group * stride
     if stretch > room:
         return np.empty((0, group), dtype=np.int64)
@@ -202,13 +205,18 @@ def _lines(pattern: Pattern, shape: Ranks) -> Indices:
 
 
 def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
-    """Groups that are boxes of a lattice, in the order of their first places."""
+    """Groups that are boxes of a lattice, in the order of their first places.
+
+    Boxes of 2x1 on a lattice of 4x2: places 0 and 1 inside, and corners at 0, 2, 4 and 6.
+    """
     if not pattern.shape:
         raise PatternError(
             "shape", "a box needs its shape", argument_text("shape", (4, 2), text="4x2")
         )
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
-    if len(box) > len(shape) or any(not 1 <= b <= s for b, s in zip(box, shape, strict=False)):
+    if len(box) > len(shape) or any(
+        not 1 <= extent <= size for extent, size in zip(box, shape, strict=False)
+    ):
         there = shape_text(shape)
         what = f"a box of {shape_text(pattern.shape)} does not fit in {there}"
         raise PatternError("shape", what, f"at most {there}")

@@ -150,19 +150,20 @@ def _dim_ring(primitive: Primitive, members: Members) -> Traffic:
     payload = 1.0
     for axis in reversed(range(grid.ndim)):
         line = np.moveaxis(grid, axis, -1)
-        d = line.shape[-1]
+        places = line.shape[-1]
         # What crosses each link of the line, up and down, in units of what a place holds at first;
         # link k joins places k and k + 1.
         if rings[axis]:
-            # Round a ring of d each link passes d - 1 of the d blocks, all in one direction.
-            forth = payload * np.full(d, (d - 1) / d)
-            back = np.zeros(d)
+            # Round a ring of 4 each link passes 3 of the 4 blocks, all in one direction.
+            forth = payload * np.full(places, (places - 1) / places)
+            back = np.zeros(places)
         else:
             # On an open line the sums of a block flow to its place from both ends: up over a link
-            # go the blocks of all places above it, down those of all places below.
-            below = np.arange(1, d)
-            forth = payload * ((d - below) / d)
-            back = payload * (below / d)
+            # go the blocks of all places above it, down those of all places below. Of 4 places the
+            # three links pass 3, 2 and 1 quarters up, 1, 2 and 3 down.
+            below = np.arange(1, places)
+            forth = payload * ((places - below) / places)
+            back = payload * (below / places)
         # Backwards every message turns round; an all-reduce does both.
         if primitive is AG:
             forth, back = back, forth
@@ -176,5 +177,5 @@ def _dim_ring(primitive: Primitive, members: Members) -> Traffic:
             parts.append(
                 Traffic(src[..., used].ravel(), dst[..., used].ravel(), size[..., used].ravel())
             )
-        payload /= d
+        payload /= places
     return all_together(parts)._replace(neighbours=True)

@@ -59,19 +59,19 @@ def traffic_from_schedule(
         return _over_rails(primitive, sizes, spread=groups[0].dedicated)
     if choice.base not in composed_names(primitive):
         return _of_one_schedule(primitive, choice.base, whole)
-    first_on_tier: dict[int, Primitive] = {}  # the primitive of each tier's first phase
+    first_primitives: dict[int, Primitive] = {}  # of the first phase of each tier
     parts = []
     order = NATURAL_ORDER.get(primitive) or "inner-first"
     for phase in find_composition(primitive, choice.base).steps(sizes, order):
         algorithm = choice.tiers[phase.tier]
         primitive_of_phase = phase.primitive
-        first = first_on_tier.setdefault(phase.tier, primitive_of_phase)
+        first_primitive = first_primitives.setdefault(phase.tier, primitive_of_phase)
         if primitive is AR and algorithm == "in-network":
             # A switch streams both phases of a tier as one call.
-            if primitive_of_phase is not first:
+            if primitive_of_phase is not first_primitive:
                 continue
             primitive_of_phase = AR
-        in_phase = name_in_phase(algorithm, first, primitive_of_phase)
+        in_phase = name_in_phase(algorithm, first_primitive, primitive_of_phase)
         alone = _of_one_schedule(primitive_of_phase, in_phase, groups[phase.tier])
         parts.append(_in_tier(alone, sizes, phase.tier, phase.payload, leaders=phase.leaders))
     return all_together(parts)
@@ -137,7 +137,8 @@ def _in_tier(
     """One tier's phase in all of its instances at once.
 
     ``alone`` is the phase among endpoints; with ``leaders`` only the first rank behind each of them
-    takes part, else every rank does.
+    takes part, else every rank does: on domains of 4, a message from endpoint 0 to 1 then stands for
+    those from rank 0 to 4, 1 to 5, 2 to 6 and 3 to 7.
     """
     inside = prod(sizes[:tier])  # members behind one endpoint of the tier
     outside = prod(sizes[tier + 1 :])  # domains of the tier

@@ -101,9 +101,10 @@ class Failure:
             count=count * facts.domains,
             nics=nics,
             endpoints=endpoints,
-            ranks=endpoints * facts.planes,
+            # domains of different sizes have fewer ranks than their endpoints would
+            ranks=min(facts.ranks, endpoints * facts.planes),
             share=share,
-            cut_off=cut_off * facts.planes,
+            cut_off=min(facts.ranks, cut_off * facts.planes),
         )
 
 
@@ -173,16 +174,15 @@ def _of_planes(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failu
     """One more of the planes that still work, everywhere."""
     planes = kind.planes
     if planes is not None:
-        yield Failure(
-            tier=facts.name,
-            part="plane",
-            level=kind.reached[-1].name,
-            count=planes.working * facts.domains,
+        yield Failure.of_domains(
+            facts,
+            "plane",
+            kind.reached[-1].name,
+            count=planes.working,
             nics=facts.endpoints * facts.planes * kind.tier.ports,
             endpoints=facts.endpoints,
-            ranks=facts.ranks,
             share=1 / planes.working,
-            cut_off=facts.ranks if planes.working == 1 else 0,
+            cut_off=facts.endpoints if planes.working == 1 else 0,
         )
 
 
@@ -201,17 +201,14 @@ def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Ite
         cut_off=1 if ports == 1 else 0,
     )
     if facts.switches is not None:
-        # domains of different sizes have fewer ranks than the largest times their number
-        yield Failure(
-            tier=facts.name,
-            part="switches",
-            level=level,
-            count=facts.switches * facts.domains,
+        yield Failure.of_domains(
+            facts,
+            "switches",
+            level,
+            count=facts.switches,
             nics=nics,
             endpoints=facts.endpoints,
-            ranks=facts.ranks,
-            share=1.0,
-            cut_off=facts.ranks,
+            cut_off=facts.endpoints,
         )
 
 

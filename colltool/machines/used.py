@@ -96,7 +96,9 @@ def common(several: Sequence[Overrides]) -> Applied:
     machine = machine_used(first)
     if any(machine_used(other) != machine for other in others):
         machine = None
-    assumed = [text for text in assumed_in(first) if all(text in assumed_in(o) for o in others)]
+    assumed = [
+        text for text in assumed_in(first) if all(text in assumed_in(other) for other in others)
+    ]
     return Applied(pairs, machine, tuple(assumed))
 
 

@@ -131,7 +131,7 @@ def messages(fabric: Fabric, layout: Layout, options: Options) -> list[tuple[int
         None, None, None if size is None else colltool.base.formatting.parse_size(size), skew
     )
     return [
-        (int(ends[a]), int(ends[b]), float(bytes_) * batch.run.scale)
+        (int(ends[a]), int(ends[b]), float(bytes_) * batch.job.scale)
         for batch in jobs_of(fabric, layout, asked)
         for ends in batch.ends
         for a, b, bytes_ in zip(
