@@ -59,7 +59,7 @@ class PlanFile(NamedTuple):
             for block in gpu.listed("threadblocks"):
                 for entry in block.listed("ops", MOST_STEPS):
                     if entry.data.get("name") == PIPELINE:
-                        units.append(_PieceContext.of(entry).unit)
+                        units.append(_PieceContext.of(entry).unit_bytes)
         return min(units[1:], default=0)
 
     def plan(self, chunk_bytes: int = 0) -> ExecutionPlan:
@@ -223,9 +223,9 @@ class _Reachable:
 
 
 class _PieceContext(NamedTuple):
-    """Operations that run in turn on pieces of ``unit`` bytes of so many chunks."""
+    """Operations that run in turn on pieces of ``unit_bytes`` of so many chunks."""
 
-    unit: int
+    unit_bytes: int
     chunks: int
 
     @classmethod
@@ -234,16 +234,17 @@ class _PieceContext(NamedTuple):
             entry.data.get("iter_context"), entry.file, f"{entry.path}.iter_context"
         )
         found = cls(context.number("unit_size"), context.number("num_chunks", MOST_CHUNKS))
-        if not found.unit or not found.chunks:
+        if not found.unit_bytes or not found.chunks:
             raise context.refused("unit_size and num_chunks are 1 or more")
         return found
 
     def pieces(self, chunk_bytes: int) -> Iterator[tuple[Chunks, Chunks]]:
-        """Yield the begin and the end of every piece, in chunks."""
+        """Yield the begin and the end of every piece, in chunks: with pieces of 64 KiB and chunks of
+        96 KiB, 0 to 2/3, 2/3 to 4/3 and so on."""
         if not chunk_bytes:
             yield 0, self.chunks
             return
-        size = Fraction(self.unit, chunk_bytes)
+        size = Fraction(self.unit_bytes, chunk_bytes)
         for number in count():
             begin = number * size
             if begin >= self.chunks:
@@ -268,8 +269,8 @@ class _Operations:
         self.chunk_bytes = chunk_bytes
         self.channels: dict[str, list[Any]] = {}
         for entry in block.listed("channels"):
-            own = self.channels.setdefault(entry.text("channel_type"), [])
-            own.extend(entry.items("channel_ids"))
+            of_type = self.channels.setdefault(entry.text("channel_type"), [])
+            of_type.extend(entry.items("channel_ids"))
         self.buffers: dict[str, list[Any]] = {}
         for entry in block.listed("remote_buffer_refs"):
             ids = self.buffers.setdefault(entry.text("access_channel_type"), [])

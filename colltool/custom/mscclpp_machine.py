@@ -59,9 +59,9 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
             what, where=file, fix="allreduce, allgather, reducescatter, alltoall or broadcast"
         )
     gpus = head.listed("gpus", MOST_RANKS)
-    found = gpus_of(gpus, file)
+    plan_file = gpus_of(gpus, file)
     in_place = head.data.get("inplace") is True
-    plan = found.plan()
+    plan = plan_file.plan()
     postcondition = _postcondition(primitive, plan)
     notes = []
     in_step = False
@@ -74,13 +74,15 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
             "right only if the threadblocks of a group run in step, which MSCCL++ does not see to:"
             f" {race.what}"
         )
-    unit = found.least_unit
+    piece_bytes = plan_file.least_unit
     # A plan may be for messages whose chunks are one piece.
-    longest = head.number("max_message_size", 2**64) if "max_message_size" in head.data else 2**64
-    if unit and longest * plan.parts > unit * postcondition.chunks:
-        _check_pieces(found, primitive, unit, in_place=in_place, in_step=in_step)
+    longest_bytes = 2**64
+    if "max_message_size" in head.data:
+        longest_bytes = head.number("max_message_size", 2**64)
+    if piece_bytes and longest_bytes * plan.parts > piece_bytes * postcondition.chunks:
+        _check_pieces(plan_file, primitive, piece_bytes, in_place=in_place, in_step=in_step)
         notes.append(
-            f"pipelines run in one piece: beyond {size_text(unit)} a chunk each further piece adds"
+            f"pipelines run in one piece: beyond {size_text(piece_bytes)} a chunk each further piece adds"
             " its latency"
         )
     if IN_SWITCH & plan.names():
@@ -89,11 +91,11 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
         )
     title = printable(str(head.data.get("name") or name))[:100]
     return CustomSchedule(
-        title,
-        primitive,
-        len(gpus),
-        postcondition.chunks,
-        batches,
+        name=title,
+        primitive=primitive,
+        ranks=len(gpus),
+        chunks=postcondition.chunks,
+        batches=batches,
         file=file,
         form=FORM,
         notes=tuple(notes),
@@ -135,16 +137,18 @@ def _in_step(
 
 
 def _check_pieces(
-    found: PlanFile, primitive: Primitive, unit: int, *, in_place: bool, in_step: bool
+    plan_file: PlanFile, primitive: Primitive, piece_bytes: int, *, in_place: bool, in_step: bool
 ) -> None:
     """Execute the plan with chunks of two pieces, so that what a pipeline does again, or not as
     often as another one, is found."""
-    plan = found.plan(2 * unit)
+    plan = plan_file.plan(2 * piece_bytes)
     postcondition = _postcondition(primitive, plan)
     try:
         execute(plan, postcondition, in_place=in_place, in_step=in_step)
     except ColltoolError as error:
-        error.what += f", with chunks of {size_text(2 * unit)}, more than one piece of a pipeline"
+        error.what += (
+            f", with chunks of {size_text(2 * piece_bytes)}, more than one piece of a pipeline"
+        )
         raise
 
 
@@ -174,8 +178,8 @@ class _PlanRun(Threadblocks):
     def __init__(self, plan: ExecutionPlan, buffers: Buffers, *, in_step: bool) -> None:
         super().__init__(buffers, [len(ops) for _, ops in plan.blocks])
         self.plan = plan
-        # threadblock, from, to: the round of its last message
-        self.last: dict[tuple[int, int, int], int] = {}
+        # Of the last message by (threadblock, from, to).
+        self.last_round: dict[tuple[int, int, int], int] = {}
         self.arrived: dict[Where, int] = {}  # the round in which a place was written
         self.signals: dict[Event, deque[int]] = {}
         self.members: dict[Event, set[int]] = {}  # threadblocks of a barrier
@@ -234,13 +238,13 @@ class _PlanRun(Threadblocks):
 
     def _execute(self, number: int, rank: int, op: PlanOp) -> Event | None:
         """Execute one operation, or return the event that it has to wait for."""
-        at = (number, self.position[number])
-        if at in self.together:
-            missing = self._barrier(number, self.together[at])
+        step = (number, self.position[number])
+        if step in self.together:
+            missing = self._barrier(number, self.together[step])
             if missing is not None:
                 return missing
             # It may have to wait for packets, and begins only once.
-            del self.together[at]
+            del self.together[step]
         if op.name == "barrier":
             return self._barrier(number, ("barrier", rank, op.number))
         if op.name in SEMAPHORES:
@@ -253,7 +257,7 @@ class _PlanRun(Threadblocks):
                 return missing
         if op.name in SIGNALS:
             for peer, channel in op.channels:
-                sent = max(self.round[number], self.last.get((number, rank, peer), 0))
+                sent = max(self.round[number], self.last_round.get((number, rank, peer), 0))
                 signal = ("signal", rank, peer, channel)
                 self.signals.setdefault(signal, deque()).append(sent)
                 self.notify(signal)
@@ -387,9 +391,9 @@ class _OpMessages:
         has sent there."""
         run = self.run
         if (src, dst) not in self.rounds:
-            last = run.last.get((self.number, src, dst), 0)
-            self.rounds[src, dst] = max(run.round[self.number], last) + 1
+            before = run.last_round.get((self.number, src, dst), 0)
+            self.rounds[src, dst] = max(run.round[self.number], before) + 1
         sent = self.rounds[src, dst]
-        run.last[self.number, src, dst] = sent
+        run.last_round[self.number, src, dst] = sent
         run.record(sent, src, dst, pieces, add=add)
         return sent

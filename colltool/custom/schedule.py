@@ -172,10 +172,10 @@ def chunk_text(postcondition: PostCondition, chunk: int) -> str:
     if postcondition.primitive is not A2A:
         return name
     chunks = postcondition.chunks // postcondition.parts
-    src, at = divmod(number, chunks)
-    dst, k = divmod(at, chunks // postcondition.ranks)
-    of_pair = f" (part {k})" if chunks > postcondition.ranks else ""
-    return f"{name}, from rank {src} to {dst}{of_pair}"
+    src, of_sender = divmod(number, chunks)
+    dst, of_pair = divmod(of_sender, chunks // postcondition.ranks)
+    part_text = f" (part {of_pair})" if chunks > postcondition.ranks else ""
+    return f"{name}, from rank {src} to {dst}{part_text}"
 
 
 def ranks_text(bits: int) -> str:

@@ -111,7 +111,13 @@ def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list
     nics = plan.ports // plan.split * domains
     for level in plan.levels:
         found.append(
-            _LevelParts(tier, level.name, level.switches * domains, level.cables * domains, nics)
+            _LevelParts(
+                tier=tier,
+                level=level.name,
+                switches=level.switches * domains,
+                cables=level.cables * domains,
+                nics=nics,
+            )
         )
         nics = 0
     return found

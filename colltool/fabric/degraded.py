@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, argument_text, clipped
 from colltool.fabric.capabilities import TierCapabilities
@@ -32,8 +32,16 @@ _KEYS_KEPT = (
     "notes",
 )
 
-# Bytes/s and seconds (α) of the link between two ranks.
-Links = dict[tuple[int, int], tuple[float, float]]
+
+class LinkNumbers(NamedTuple):
+    """What a tier or a link of it states, with parallel ports added up."""
+
+    rate_Bps: float
+    alpha_s: float
+
+
+# By the ranks at both ends, the lower first.
+Links = dict[tuple[int, int], LinkNumbers]
 
 
 def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
@@ -113,9 +121,9 @@ def _error(what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, argument="without", fix=fix)
 
 
-def _numbers(kind: TierCapabilities[Tier], tier: Tier) -> tuple[float, float]:
-    """Bytes/s and seconds of a link that has the tier's own numbers."""
-    return tier.bandwidth * tier.ports, kind.classes[0].alpha_s
+def _numbers(kind: TierCapabilities[Tier], tier: Tier) -> LinkNumbers:
+    """Those of a link that has the tier's own numbers."""
+    return LinkNumbers(tier.bandwidth * tier.ports, kind.classes[0].alpha_s)
 
 
 def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
@@ -143,14 +151,22 @@ def _of_graph(graph: GraphWires) -> Links:
     """The links of a graph by their ends, parallel links added up."""
     found: Links = {}
     for edge in graph.edges:
+        ends = (edge.src, edge.dst)
+        # each link is two edges, one each way
         if edge.src < edge.dst:
-            before, _ = found.get((edge.src, edge.dst), (0.0, 0.0))
-            found[edge.src, edge.dst] = before + edge.Bps, edge.alpha_s
+            rate_Bps = edge.Bps
+            if ends in found:
+                rate_Bps += found[ends].rate_Bps
+            found[ends] = LinkNumbers(rate_Bps, edge.alpha_s)
     return found
 
 
 def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int]]:
-    """Pairs of neighbours on a torus or mesh; ranks are numbered along the first axis first."""
+    """Pairs of neighbours on a torus or mesh; ranks are numbered along the first axis first.
+
+    On a torus of 4x2, rank 3 ends the first line: its link closes the ring to rank 0. Along the second
+    axis, where ranks are 4 apart, it has one to rank 7.
+    """
     if any(axis.twist for axis in kind.axes):
         what = f"the links of a twisted torus, '{tier.name}', are not written out"
         raise _error(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
@@ -173,16 +189,13 @@ def _no_links_error(tier: Tier) -> ColltoolError:
     return _error(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
 
 
-def _edge(
-    ends: tuple[int, int], numbers: tuple[float, float], tier_numbers: tuple[float, float]
-) -> Any:
+def _edge(ends: tuple[int, int], numbers: LinkNumbers, tier_numbers: LinkNumbers) -> Any:
     """A link as a file has it; only numbers that differ from the tier's are written."""
     if numbers == tier_numbers:
         return list(ends)
-    rate_Bps, alpha_s = numbers
     edge: dict[str, Any] = {"between": list(ends)}
-    if rate_Bps != tier_numbers[0]:
-        edge["bandwidth"] = f"{rate_Bps / 1e9!r}GB/s"
-    if alpha_s != tier_numbers[1]:
-        edge["alpha"] = f"{alpha_s * 1e6!r}us"
+    if numbers.rate_Bps != tier_numbers.rate_Bps:
+        edge["bandwidth"] = f"{numbers.rate_Bps / 1e9!r}GB/s"
+    if numbers.alpha_s != tier_numbers.alpha_s:
+        edge["alpha"] = f"{numbers.alpha_s * 1e6!r}us"
     return edge

@@ -130,9 +130,15 @@ def _levels_of(tier: Tier) -> Sequence[Level]:
     match tier:
         case ClosTier():
             return tier.levels or ()
-        case StarTier() | FullMeshTier() | LatticeTier() | GraphTier() | HyperXTier():
-            return ()
-        case DragonflyTier() | DragonflyPlusTier():
+        case (
+            StarTier()
+            | FullMeshTier()
+            | LatticeTier()
+            | GraphTier()
+            | HyperXTier()
+            | DragonflyTier()
+            | DragonflyPlusTier()
+        ):
             return ()
         case _:
             assert_never(tier)

@@ -150,7 +150,8 @@ def _sizing(
     kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes: int
 ) -> tuple[ClosPlan | None, tuple[str, ...]]:
     """The plan of a Clos that has a ``sizing`` block, and notes on where the two disagree."""
-    tier, block = kind.tier, kind.sizing
+    tier = kind.tier
+    block = kind.sizing
     if block is None:
         return None, ()
     nics = block.rails * block.nics_per_rail
@@ -163,6 +164,7 @@ def _sizing(
     # has none
     hops = [max(level.uplinks, 1.0) for level in levels[1 : max(2, len(reached))]]
     down = max_down(hops[0], block.radix) if hops else block.radix
+    # A leaf of 64 ports at 1:1 has 32 down: 16 endpoints with 2 NICs each.
     room = down // block.nics_per_rail
     # the NICs of one endpoint fill a leaf: a leaf for each endpoint, whatever group the level states
     leaf_per_endpoint = bool(levels) and room == 1 < levels[0].group
@@ -203,13 +205,15 @@ def _sizing(
 
 def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """How many endpoints of a mesh have how many neighbours: on a face, an edge or a corner there
-    are fewer."""
-    # endpoints by their neighbours on the axes so far
+    are fewer. Of 3x3, one has 4, four have 3, and the four corners 2."""
+    # Endpoints by their neighbours on the axes so far: of the first 3, one has 2 and two have 1.
     places = Counter({0: 1})
     for axis in kind.axes:
-        inside, ends = max(axis.size - 2, 0), 2
+        inside = max(axis.size - 2, 0)
+        ends = 2
         if axis.closed:
-            inside, ends = axis.size, 0
+            inside = axis.size
+            ends = 0
         found: Counter[int] = Counter()
         for neighbours, count in places.items():
             if axis.size == 1 and not axis.closed:
@@ -236,8 +240,8 @@ def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
     )
     if tier.max_size is not None:
         spare = (tier.max_size - tier.endpoints) // cube
-        room = f"room for {spare} more" if spare else "no room for any other"
-        note += f"; max_size has {room}"
+        spare_text = f"room for {spare} more" if spare else "no room for any other"
+        note += f"; max_size has {spare_text}"
     yield note
 
 

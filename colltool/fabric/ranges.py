@@ -52,16 +52,15 @@ _BOUNDS = {
 class ParameterRange(NamedTuple):
     """One number of a fabric and its range, from ``low`` to ``high``.
 
-    ``key``: as ``--set`` takes it. ``even``: drawn evenly by its logarithm (a latency off by 2x),
-    else by its value.
+    Of an alpha of 5 us, ``2x`` goes from 2.5 to 10 us, ``20%`` from 4 to 6 us.
     """
 
     place: Place
-    key: str
+    key: str  # as ``--set`` takes it
     value: float
     low: float
     high: float
-    even: bool
+    even: bool  # drawn evenly by its logarithm (a latency off by 2x), else by its value
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -156,22 +155,23 @@ def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
     if typed == key:
         return True
     steps = key.split(".")
-    rest = typed.split(".")
-    if rest[0] in [tier.name for tier in fabric.tiers]:
-        if steps[0] != rest[0]:
+    wanted = typed.split(".")
+    if wanted[0] in [tier.name for tier in fabric.tiers]:
+        if steps[0] != wanted[0]:
             return False
-        rest = rest[1:]
+        wanted = wanted[1:]
     name = _name(steps)
     if alike and typed == "alpha" and name == "launch_overhead":
         return True
-    if alike and name in _ALIKE.get(".".join(rest), ()):
+    if alike and name in _ALIKE.get(".".join(wanted), ()):
         return True
     # eta_beta without a primitive means every primitive
-    if name == "eta_beta" and steps[-1] != "eta_beta" and rest[-1:] == ["eta_beta"]:
+    if name == "eta_beta" and steps[-1] != "eta_beta" and wanted[-1:] == ["eta_beta"]:
         steps = steps[:-1]
-    if not rest or steps[-len(rest) :] != rest:
+    if not wanted or steps[-len(wanted) :] != wanted:
         return False
-    between = steps[1 : -len(rest)]
+    # ib.levels.leaf.alpha has levels and leaf between the tier and what is wanted
+    between = steps[1 : -len(wanted)]
     return not between or (between[0] in _PARTS_WITH_SAME_NAMES and between[-1] != "eta")
 
 

@@ -24,10 +24,10 @@ class GraphTopology(TierCapabilities[GraphTier]):
         number = {name: tier.endpoints + index for index, name in enumerate(tier.switch_names)}
         edges = []
         for link in tier.links:
-            a, b = (number[end] if isinstance(end, str) else end for end in link.between)
+            src, dst = (number[end] if isinstance(end, str) else end for end in link.between)
             rate_Bps = (link.bandwidth or tier.bandwidth) * link.links * tier.ports
             alpha_s = link.alpha or tier.alpha
-            edges += [Edge(a, b, rate_Bps, alpha_s), Edge(b, a, rate_Bps, alpha_s)]
+            edges += [Edge(src, dst, rate_Bps, alpha_s), Edge(dst, src, rate_Bps, alpha_s)]
         return GraphWires(tier.endpoints, tier.endpoints + len(number), tuple(edges))
 
     def wires(self, endpoints: int) -> GraphWires:
@@ -35,8 +35,9 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
         # the file was refused if its ranks were not joined
-        whole = stride > 1 or endpoints == self.tier.endpoints
-        return None if not whole and self.first_are_disconnected(endpoints) else ()
+        if stride > 1 or endpoints == self.tier.endpoints:
+            return ()
+        return None if self.first_are_disconnected(endpoints) else ()
 
     def first_are_disconnected(self, endpoints: int) -> bool:
         return not self._wires.restricted_to(endpoints).is_connected()
@@ -119,10 +120,10 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
     @property
     def link_kinds(self) -> tuple[LinkKind, ...]:
         each = zip(self._wires.shape, self._wires.Bps, self._wires.alpha_s, strict=True)
-        return tuple(
-            LinkKind(f"axis {axis}", size - 1, *own)
-            for axis, (size, *own) in enumerate(each, start=1)
-        )
+        kinds = []
+        for axis, (size, rate_Bps, alpha_s) in enumerate(each, start=1):
+            kinds.append(LinkKind(f"axis {axis}", size - 1, rate_Bps, alpha_s))
+        return tuple(kinds)
 
     def wires(self, endpoints: int) -> HyperXWires:
         return self._wires._replace(endpoints=endpoints)
@@ -157,7 +158,8 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
         not halves.
 
         Hosts reach at most what their ports carry; the cables between switches are the same for all
-        planes.
+        planes. Of a 4x3 the second axis is cut into 1 and 2: 1 * 2 links on each of 4 lines, the first
+        into 2 and 2: 4 links on each of 3.
         """
         wires = self._wires
         nodes = prod(wires.shape)

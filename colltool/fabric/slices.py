@@ -112,30 +112,34 @@ def of_cubes(tier: LatticeTier, shape: Shape) -> bool:
 
 @lru_cache(maxsize=4096)
 def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
-    """The Pareto-best boxes, largest bisection first; axis by axis, since a part of a best box is
-    best."""
+    """The boxes that no other beats in both bisection and diameter, largest bisection first; axis by
+    axis, since a part of a best box is best.
+
+    Of 8 endpoints on an open 8x8 lattice: 4x2, cut over 2 links (4 endpoints each), diameter 4; not 8x1, cut
+    over one link, diameter 7.
+    """
     if not axes:
         return (_Box(0.0, 0, ()),) if endpoints == 1 else ()
-    outer = axes[0]
+    axis = axes[0]
     found = []
-    for size in range(min(outer.size, endpoints), 0, -1):
+    for size in range(min(axis.size, endpoints), 0, -1):
         if endpoints % size:
             continue
-        first = Axis(size, outer.wrap and size == outer.size)
+        taken = Axis(size, axis.wrap and size == axis.size)
         for rest in _boxes(axes[1:], endpoints // size):
-            per_cut = max(_endpoints_per_cut(first), rest.endpoints_per_cut)
-            diameter = _axis_diameter(first) + rest.diameter
+            per_cut = max(_endpoints_per_cut(taken), rest.endpoints_per_cut)
+            diameter = _axis_diameter(taken) + rest.diameter
             found.append(_Box(per_cut, diameter, (size, *rest.shape)))
     kept: list[_Box] = []
     # stable: of equal boxes the longer inner axis stays first
-    for box in sorted(found, key=lambda box: box[:2]):
+    for box in sorted(found, key=lambda box: (box.endpoints_per_cut, box.diameter)):
         if not kept or box.diameter < kept[-1].diameter:
             kept.append(box)
     return tuple(kept)
 
 
 def _endpoints_per_cut(axis: Axis) -> float:
-    """Endpoints of an axis for each link that its cut into halves crosses: two on a ring."""
+    """Endpoints of an axis for each link that its cut into halves crosses. A ring is cut twice: of 8, 4."""
     if axis.size == 1:
         return 0.0
     return axis.size / 2 if axis.is_ring else float(axis.size)

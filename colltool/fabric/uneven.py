@@ -108,5 +108,5 @@ def check_even(fabric: Fabric) -> None:
 def even_domains(fabric: Fabric) -> str:
     """Return the override that leaves each domain as many ranks as the smallest has."""
     fewest = min(fabric.domains)
-    sizes = ",".join(str(fewest) for _ in fabric.domains)
+    sizes = ",".join([str(fewest)] * len(fabric.domains))
     return argument_text("overrides", [f"{fabric.tiers[-1].name}.domains=[{sizes}]"])

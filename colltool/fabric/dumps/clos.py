@@ -55,12 +55,12 @@ class SwitchLevel(NamedTuple):
 
     Args:
         group: hosts under one switch, or under the same switch of every rail.
-        uplinks: oversubscription of the switches below, 1 on the first level.
+        oversubscription: of the switches below, 1 on the first level.
     """
 
     group: int
     switches: int
-    uplinks: float
+    oversubscription: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,16 +220,20 @@ def _measured_levels(
     wiring: Wiring, hosts: Hosts, switches: Sequence[set[str]], uplinks: Uplinks
 ) -> tuple[list[SwitchLevel], list[str]]:
     """The levels that join more hosts than the ones below them, and what was assumed where the
-    switches of a level differ."""
+    switches of a level differ.
+
+    Leaves with 32 ports of 50 GB/s to hosts and uplinks of 800 GB/s are oversubscribed 2:1. If two of ten
+    have 400 GB/s, 4:1, the median still is 2, and both are pinched.
+    """
     rates_Bps = _rates_from_below(hosts, uplinks)
     groups = _leaf_groups(wiring, hosts)
-    levels = [SwitchLevel(_largest(groups), len(switches[0]), uplinks=1.0)]
+    levels = [SwitchLevel(_largest(groups), len(switches[0]), oversubscription=1.0)]
     assumed = []
     for lower, level in pairwise(switches):
-        joined = {switch: _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]}
-        ratios = {switch: rates_Bps[switch] / up_Bps for switch, up_Bps in joined.items()}
+        up_Bps = {switch: _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]}
+        ratios = {switch: rates_Bps[switch] / rate_Bps for switch, rate_Bps in up_Bps.items()}
         oversubscription = median(ratios.values())
-        # rates of cables are sums, whose last digits differ
+        # by more than the last digits of sums of rates
         pinched = [switch for switch in ratios if ratios[switch] > oversubscription * 1.001]
         groups = _joined(wiring, groups, uplinks)
         # the groups of a Clos are whole groups of the level below
@@ -238,7 +242,7 @@ def _measured_levels(
         if size > below:
             levels.append(SwitchLevel(size, len(level), max(1.0, round(oversubscription, 4))))
             if pinched and max(ratios.values()) > 1:
-                in_all = sum(rates_Bps[switch] for switch in joined) / sum(joined.values())
+                in_all = sum(rates_Bps[switch] for switch in up_Bps) / sum(up_Bps.values())
                 assumed.append(_uneven(wiring, ratios, pinched, oversubscription, in_all))
     if len(groups) > 1:
         shown = " and ".join(clipped(min(group.hosts)) for group in groups[:2])

@@ -382,7 +382,7 @@ def _levels(outer: StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]
             "alpha": f"{(leaf_s + len(levels) * step_s) * 1e6:g}us",
         }
         if levels:
-            made["oversubscription"] = uplink_ratio(level.uplinks, len(network.levels))
+            made["oversubscription"] = uplink_ratio(level.oversubscription, len(network.levels))
         switches = f"{level.switches} of its switches: {network.file}"
         made["source"] = {"group": switches, "alpha": outer.source}
         levels.append(made)

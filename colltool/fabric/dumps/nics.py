@@ -165,7 +165,8 @@ def _nearest(nics: Sequence[PlacedNic], *, linked: bool) -> Sequence[PlacedNic]:
 
 
 def together_Bps(nics: Sequence[Nic], each_Bps: float) -> float:
-    """Return what NICs carry together, one way, no more than their slots.
+    """Return what NICs carry together, one way, no more than their slots: 64 GB/s for two ports of
+    50 GB/s on a card that carries 64.
 
     Args:
         each_Bps: the rate of those whose own is unknown.

@@ -145,7 +145,6 @@ class DumpedMachine(NamedTuple):
         # NCCL's search has looked at the slots
         if node.search is None:
             carried_Bps = together_Bps(nics, rate.each_Bps)
-
         source = f"{counted(len(nics), 'NIC')} of {gbps_text(min(rates_Bps))}"
         if gbps_text(max(rates_Bps)) != gbps_text(min(rates_Bps)):
             source += f" to {gbps_text(max(rates_Bps))}"
@@ -178,8 +177,8 @@ class DumpedMachine(NamedTuple):
         return None
 
     def _within_node(self, node: NodeDump, rate: DumpedRate) -> DumpedRate:
-        """A rank's share of the NICs, no more than NCCL's rings carry, or where NCCL was not searched
-        for them the slot of the accelerator."""
+        """A rank's share of the NICs, no more than NCCL's rings carry, or where they were not searched
+        the slot of the accelerator: of 100 GB/s in a slot of 64 GB/s, 64."""
         if node.search is not None:
             return _within_rings(node, node.search, rate)
         slot_Bps = node.pcie_Bps

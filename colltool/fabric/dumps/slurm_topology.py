@@ -347,9 +347,9 @@ def _grouped(sizes: list[list[int]], hosts: int) -> tuple[list[SwitchLevel], lis
             notes.append(
                 f"{odd} of {len(counts)} switches of level {number} have not {usual} hosts"
             )
-        levels.append(SwitchLevel(group, len(counts), uplinks=1.0))
+        levels.append(SwitchLevel(group, len(counts), oversubscription=1.0))
         below = group
     if below < hosts:
         # blocks, and trees whose switches are unlike: one level joins all
-        levels.append(SwitchLevel(ceil(hosts / below) * below, 1, uplinks=1.0))
+        levels.append(SwitchLevel(ceil(hosts / below) * below, 1, oversubscription=1.0))
     return levels, notes

@@ -39,7 +39,7 @@ def made(name: str, **options: Any) -> Any:
 def shape(name: str) -> list[tuple[int, int, float]]:
     _, network = read_infragraph(FILES / name)
     assert network is not None
-    return [(level.group, level.switches, level.uplinks) for level in network.levels]
+    return [(level.group, level.switches, level.oversubscription) for level in network.levels]
 
 
 def seconds(fabric: Any) -> float:

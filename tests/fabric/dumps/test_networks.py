@@ -37,7 +37,7 @@ def made(folder: Path, *dumps: str, **options: Any) -> Fabric:
 
 
 def shape(net: ClosNetwork) -> list[tuple[int, int, float]]:
-    return [(level.group, level.switches, level.uplinks) for level in net.levels]
+    return [(level.group, level.switches, level.oversubscription) for level in net.levels]
 
 
 def test_a_rail_optimised_pod(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_pinched_leaf_is_said_and_does_not_stand_for_all(lost: int, tmp_path: 
         for cable in range(8 - (2 * lost if leaf == 2 else 0)):
             net.add(f"sw-leaf{leaf}", f"sw-spine{cable % 2}")
     clos = found(tmp_path, net)
-    assert clos.levels[1].uplinks == 1.0
+    assert clos.levels[1].oversubscription == 1.0
     if not lost:
         assert clos.assumed == ()
         return
@@ -91,7 +91,7 @@ def test_a_slow_uplink_counts_by_its_rate(tmp_path: Path) -> None:
         for _, other, _, _ in cables:
             if name < other:
                 slow.add(name, other, "2xNDR" if "spine" in other + name else "4xNDR")
-    assert found(tmp_path, slow).levels[1].uplinks == 2.0
+    assert found(tmp_path, slow).levels[1].oversubscription == 2.0
 
 
 def fat_tree(pods: int, leaves: int, hosts: int, aggregation: int, cores: int) -> Subnet:
