@@ -102,7 +102,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         if it does not fill the last one evenly. A partial axis does not wrap around.
 
         With a stride the group has every stride-th endpoint, so one place on the inner axes, whose
-        product is the stride.
+        product is the stride. On 4x4x4, 8 endpoints are 4x2x1, and with a stride of 4 they are 1x4x2.
         """
         if endpoints == self.tier.endpoints:
             return self.axes
@@ -173,9 +173,7 @@ class TierCapabilities(ABC, Generic[TierT]):
     def operations(self) -> frozenset[str]:
         """Those of ``reduce``, ``multicast`` and ``all_to_all`` that its switches compute."""
         known = ("reduce", "multicast", "all_to_all")
-        return frozenset(
-            known_name for known_name in known if getattr(self.in_network, known_name, False)
-        )
+        return frozenset(name for name in known if getattr(self.in_network, name, False))
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
         """Return the tier fields that replace its in-network hardware. Empty if it has none."""
@@ -291,8 +289,8 @@ class TierCapabilities(ABC, Generic[TierT]):
     def rate_Bps(self) -> float:
         """Bytes/s of an endpoint's parallel ports or of one link, one way, in the planes that
         work."""
-        whole = self.tier.bandwidth * self.tier.ports
-        return whole if self.planes is None else whole * self.planes.share
+        all_planes_Bps = self.tier.bandwidth * self.tier.ports
+        return all_planes_Bps if self.planes is None else all_planes_Bps * self.planes.share
 
     @property
     def message_share(self) -> float:

@@ -16,7 +16,7 @@ from colltool.fabric.capabilities import TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
-from colltool.network.sizing.size_clos import ClosLevel, ClosPlan
+from colltool.network.sizing.size_clos import ClosPlan
 
 Part = Literal[
     "NIC",  # of an accelerator, with its cable
@@ -56,22 +56,18 @@ class Failure:
         level: str,
         *,
         count: int,
-        nics: int,
         endpoints: int,
         share: float,
+        nics: int = 0,
         beyond: str = "",
     ) -> Failure:
-        """A failed part of a network that is sized without a fabric: an endpoint counts as one rank.
-
-        Args:
-            beyond: the level beyond which alone traffic suffers; no port loses its switch then.
-        """
+        """A failed part of a network that is sized without a fabric: an endpoint counts as one rank."""
         return cls(
             tier="",
             part=part,
             level=level,
             count=count,
-            nics=0 if beyond else nics,
+            nics=nics,
             endpoints=endpoints,
             ranks=endpoints,
             share=share,
@@ -218,77 +214,74 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
     rail = _Rail.of(plan, endpoints, ports)
     leaf = plan.levels[0]
     if plan.split > 1:
-        yield rail.failure("port", leaf, count=plan.ports, nics=1, share=1 / ports)
-    # One NIC is ``split`` ports, all of one endpoint.
-    nic = rail.failure(
-        "NIC", leaf, count=plan.ports // plan.split, nics=1, share=plan.split / ports
+        yield Failure.of_plan(
+            "port", leaf.name, count=plan.ports, nics=1, endpoints=1, share=1 / ports
+        )
+    yield Failure.of_plan(
+        "NIC",
+        leaf.name,
+        count=plan.ports // plan.split,
+        nics=plan.split,  # ports of one NIC, all of one endpoint
+        endpoints=1,
+        share=plan.split / ports,
     )
-    yield replace(nic, nics=plan.split)
-    below_leaf = _group_of_switches(plan, rail, 0).ports
-    yield rail.failure(
+    below_leaf = rail.group(0).ports
+    yield Failure.of_plan(
         "switch",
-        leaf,
+        leaf.name,
         count=leaf.switches,
         nics=below_leaf,
+        endpoints=rail.endpoints_of(below_leaf),
         # an endpoint loses the ports that it has on this leaf: all of the rail, or as many as fit
         share=min(rail.of_endpoint, below_leaf) / ports,
     )
     for number in range(1, len(plan.levels)):
-        yield from _above_leaves(plan, rail, number)
+        yield from _above_leaves(rail, number)
 
 
-def _above_leaves(plan: ClosPlan, rail: _Rail, number: int) -> Iterator[Failure]:
+def _above_leaves(rail: _Rail, number: int) -> Iterator[Failure]:
     """A cable into a level of switches above the leaves, and a switch of that level.
 
-    Endpoints lose of their traffic beyond the level below; it is spread evenly over all cables, and
-    all switches, that a group of switches has for it on each rail.
+    Endpoints lose of their traffic beyond the level below, which is spread evenly over all cables, and
+    all switches, that take it from there on each rail: a cable of a leaf with 32 uplinks on each of 8
+    rails carries 1/256.
     """
-    below = plan.levels[number - 1]
-    level = plan.levels[number]
+    below = rail.plan.levels[number - 1]
+    level = rail.plan.levels[number]
     # a cable is of the level that it enters, and takes from the group of switches at its lower end
-    sending = _group_of_switches(plan, rail, number - 1)
+    sending = rail.group(number - 1)
+    group = rail.group(number)
     cables = below.up_ports * sending.switches
-    yield rail.failure(
+    yield Failure.of_plan(
         "link",
-        level,
+        level.name,
         count=level.cables,
-        nics=sending.ports,
+        endpoints=rail.endpoints_of(sending.ports),
         share=1 / (cables * rail.rails_used),
         beyond=below.name,
     )
-    group = _group_of_switches(plan, rail, number)
-    yield rail.failure(
+    yield Failure.of_plan(
         "switch",
-        level,
+        level.name,
         count=level.switches,
-        nics=group.ports,
+        endpoints=rail.endpoints_of(group.ports),
         share=1 / (group.switches * rail.rails_used),
         beyond=below.name,
     )
 
 
-class _Group(NamedTuple):
-    """Switches of one level and rail that reach the same endpoint ports below."""
+class _SwitchGroup(NamedTuple):
+    """Switches of one level and rail that reach the same endpoint ports below: one leaf, the spines of
+    a pod, or all switches of the top level."""
 
     switches: int
     ports: int
 
 
-def _group_of_switches(plan: ClosPlan, rail: _Rail, number: int) -> _Group:
-    """Such a group of a level: one leaf, the spines of a pod, or all switches of the top level."""
-    leaf = plan.levels[0]
-    if number == 0:
-        return _Group(1, min(leaf.down_ports, rail.ports))
-    level = plan.levels[number]
-    if number == len(plan.levels) - 1:
-        return _Group(level.per_rail, rail.ports)
-    leaves_of_pod = ceil(plan.leaves / plan.pods)
-    return _Group(level.per_rail // plan.pods, min(rail.ports, leaf.down_ports * leaves_of_pod))
-
-
 class _Rail(NamedTuple):
     """One rail of a Clos, and the endpoints on it."""
 
+    plan: ClosPlan
     ports: int  # of all endpoints
     of_endpoint: int  # ports of one endpoint
     members: int  # endpoints that have ports on it
@@ -298,36 +291,22 @@ class _Rail(NamedTuple):
     def of(cls, plan: ClosPlan, endpoints: int, ports: int) -> _Rail:
         on_rail = ceil(plan.ports / plan.rails)
         of_endpoint = ceil(ports / plan.rails)
-        return cls(
-            ports=on_rail,
-            of_endpoint=of_endpoint,
-            members=min(endpoints, ceil(on_rail / of_endpoint)),
-            rails_used=min(plan.rails, ports),
-        )
+        members = min(endpoints, ceil(on_rail / of_endpoint))
+        return cls(plan, on_rail, of_endpoint, members, rails_used=min(plan.rails, ports))
 
-    def failure(
-        self,
-        part: Part,
-        level: ClosLevel,
-        *,
-        count: int,
-        nics: int,
-        share: float,
-        beyond: str = "",
-    ) -> Failure:
-        """A part without which the endpoints of ``nics`` ports lose a share of their traffic."""
-        return Failure.of_plan(
-            part,
-            level.name,
-            count=count,
-            nics=nics,
-            endpoints=self._endpoints_of(nics),
-            share=share,
-            beyond=beyond,
-        )
+    def group(self, number: int) -> _SwitchGroup:
+        """Return a group of switches of a level, by its number from 0."""
+        plan = self.plan
+        if number == 0:
+            return _SwitchGroup(1, min(plan.down_ports, self.ports))
+        switches = plan.levels[number].per_rail
+        if number == len(plan.levels) - 1:
+            return _SwitchGroup(switches, self.ports)
+        below_pod = plan.down_ports * ceil(plan.leaves / plan.pods)
+        return _SwitchGroup(switches // plan.pods, min(self.ports, below_pod))
 
-    def _endpoints_of(self, ports: int) -> int:
-        """Endpoints of so many neighbouring ports, at most.
+    def endpoints_of(self, ports: int) -> int:
+        """Return the most endpoints that so many neighbouring ports may be of.
 
         Of 6 ports at endpoints of 4, as 4 and 2 or as 1, 4 and 1: three endpoints. One port, and all
         ports of the rail, do not lie in several ways.

@@ -146,11 +146,13 @@ def _tier_parts(data: dict[str, Any], path: KeyPath) -> Iterator[LintWarning]:
     for key in ("levels", "protocols"):
         parts += [(*path, key, number) for number in range(len(tier.get(key, ())))]
     for part in parts:
-        alpha, beta = ALPHA_S, ETA_BETA
+        alpha = ALPHA_S
+        beta = ETA_BETA
         if "protocols" in part:
             # where sizes do not tell alpha from the launch overhead, a fit leaves it at 0; of LL a
             # fit may find latency alone
-            alpha, beta = alpha._replace(least=0.0), beta._replace(least=0.0)
+            alpha = alpha._replace(least=0.0)
+            beta = beta._replace(least=0.0)
         yield from _unusual(data, (*part, "alpha"), alpha, format_time)
         yield from _unusual(data, (*part, "launch_overhead"), OVERHEAD_S, format_time)
         yield from _unusual(data, (*part, "oversubscription"), OVERSUBSCRIPTION)
@@ -250,10 +252,10 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
         )
         why = "tiers go innermost first, and latency grows with distance"
         yield LintWarning(("tiers", index, "alpha"), what, why)
-    wide = outer.bandwidth * outer.ports
-    narrow = inner.bandwidth * inner.ports * max(1, capabilities_of(inner).neighbours)
-    if wide > narrow:
-        what = f"{format_rate(wide)} is above the {format_rate(narrow)} of '{inner.name}' within"
+    outer_Bps = outer.bandwidth * outer.ports
+    inner_Bps = inner.bandwidth * inner.ports * max(1, capabilities_of(inner).neighbours)
+    if outer_Bps > inner_Bps:
+        what = f"{format_rate(outer_Bps)} is above the {format_rate(inner_Bps)} of '{inner.name}' within"
         why = (
             "tiers are listed innermost first, and links inside a node are the faster ones;"
             " bandwidth is per rank"
@@ -265,10 +267,10 @@ def _trunk_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
     """A trunk that limits no traffic, or a long distance with a separate line for every rank."""
     trunk_Bps = capabilities_of(tier).trunk_Bps
     ranks = tier.ranks_inside
-    ports = ranks * tier.bandwidth * tier.ports
-    if trunk_Bps is not None and trunk_Bps > ports:
+    ports_Bps = ranks * tier.bandwidth * tier.ports
+    if trunk_Bps is not None and trunk_Bps > ports_Bps:
         what = (
-            f"{format_rate(trunk_Bps)} is above the {format_rate(ports)} of all {ranks} ranks in an"
+            f"{format_rate(trunk_Bps)} is above the {format_rate(ports_Bps)} of all {ranks} ranks in an"
             " endpoint"
         )
         why = "a trunk is what they share; the ports of the ranks are the limit here"
@@ -279,7 +281,7 @@ def _trunk_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
             f" {format_length(tier.cable)}"
         )
         why = (
-            f"bandwidth is per rank, {format_rate(ports)} in all; what a whole site shares is its"
+            f"bandwidth is per rank, {format_rate(ports_Bps)} in all; what a whole site shares is its"
             " trunk, such as trunk: 1.6Tbps"
         )
         yield LintWarning((*path, "bandwidth"), what, why)
