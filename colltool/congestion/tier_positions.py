@@ -53,8 +53,8 @@ def tier_positions(fabric: Fabric, ends: Indices) -> TierPositions:
         below = tier.endpoints
     if len(groups) == 1:
         return TierPositions((groups[0],), groups[0], order)
-    lattice = any(group.axes for group in groups)
-    whole = Group(inside, "lattice_tiers" if lattice else "tiers")
+    on_lattice = any(group.axes for group in groups)
+    whole = Group(inside, "lattice_tiers" if on_lattice else "tiers")
     return TierPositions(tuple(groups), whole, order)
 
 
@@ -67,9 +67,10 @@ def _stride_on(tier: Tier, places: Indices) -> int:
     members = places.shape[1]
     steps = np.unique(np.diff(places, axis=1))
     stride = int(steps[0])
-    first = places[:, 0] % tier.endpoints
-    # Evenly apart, and begun where a block of stride x members begins: whole axes do both.
-    aligned = len(steps) == 1 and not (first % (stride * members) >= stride).any()
+    starts = places[:, 0] % tier.endpoints
+    # Evenly apart, and begun where a block of stride x members begins: whole axes do both. Members 1, 5, 9
+    # and 13 of a 4x4 torus are 4 apart, and begin among the first 4 of a block of 16.
+    aligned = len(steps) == 1 and not (starts % (stride * members) >= stride).any()
     if not aligned or kind.part(members, stride) is None:
         raise ring_instead(f"its members on {tier.name} do not fill whole axes of it")
     return stride

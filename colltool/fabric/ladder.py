@@ -137,10 +137,15 @@ def read_ladder(
     file = reading.result()
     rungs = []
     for index, rung in enumerate(file.rungs):
-        fabric, where = fabrics[rung.fabric], reading.source.at(("rungs", index))
-        rungs.append(
-            RungDefinition(rung.primitive, fabric, rung.algorithm, rung.ranks, rung.size, where)
+        definition = RungDefinition(
+            primitive=rung.primitive,
+            fabric=fabrics[rung.fabric],
+            algorithm=rung.algorithm,
+            ranks=rung.ranks,
+            size=rung.size,
+            where=reading.source.at(("rungs", index)),
         )
+        rungs.append(definition)
     return LadderDefinition(file.name, file.description, file.size, tuple(rungs), reading.overrides)
 
 

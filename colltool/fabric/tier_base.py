@@ -138,11 +138,11 @@ class TierBase(Part):
         """Return the names of the protocols that the file itself lists for a primitive."""
         listed = self.protocols or ()
         specific = [
-            estimate.name
-            for estimate in listed
-            if estimate.primitives and primitive in estimate.primitives
+            protocol.name
+            for protocol in listed
+            if protocol.primitives and primitive in protocol.primitives
         ]
-        return specific or [row.name for row in listed if row.primitives is None]
+        return specific or [protocol.name for protocol in listed if protocol.primitives is None]
 
     @field_validator("algorithms", mode="wrap")
     @classmethod

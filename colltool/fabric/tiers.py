@@ -193,10 +193,11 @@ class ClosTier(SizedTier):
         if second is not None:
             what = f"two levels have the same name: {', '.join(names)}"
             yield FieldError(what, "give each a name of its own", ("levels", second, "name"))
-        first, last = levels[0], levels[-1]
-        if first.oversubscription != 1:
+        leaf = levels[0]
+        top = levels[-1]
+        if leaf.oversubscription != 1:
             what = (
-                f"oversubscription has no meaning on the first level '{first.name}': no uplinks"
+                f"oversubscription has no meaning on the first level '{leaf.name}': no uplinks"
                 " enter it from below"
             )
             yield FieldError(what, "give it to the level above", ("levels", 0, "oversubscription"))
@@ -210,10 +211,9 @@ class ClosTier(SizedTier):
                 yield FieldError(
                     what, f"the next that does: group: {near}", ("levels", index, "group")
                 )
-        if last.group < self.size:
+        if top.group < self.size:
             what = (
-                f"the last level '{last.name}' joins {last.group} endpoints, the tier has"
-                f" {self.size}"
+                f"the last level '{top.name}' joins {top.group} endpoints, the tier has {self.size}"
             )
             fix = f"give it a group of {self.size} or more, or add a level above it"
             yield FieldError(what, fix, ("levels", len(levels) - 1, "group"))

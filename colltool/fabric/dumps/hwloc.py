@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from statistics import median_low
+from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.files import AnyPath
@@ -50,10 +51,10 @@ def read_hwloc(path: AnyPath) -> NodeDump:
     gpus: list[Element] = []
     cards: list[Element] = []
     for device in topology.each("object"):
-        device_class, vendor, _, _ = _ids(device)
-        if vendor[2:] in _VENDORS and device_class.startswith(pci.ACCELERATORS):
+        ids = _ids(device)
+        if ids.vendor[2:] in _VENDORS and ids.device_class.startswith(pci.ACCELERATORS):
             gpus.append(device)
-        elif device_class.startswith(pci.NETWORK):
+        elif ids.device_class.startswith(pci.NETWORK):
             cards.append(device)
     if not gpus:
         raise ColltoolError(
@@ -91,8 +92,8 @@ def _model(name: str, gpus: list[Element], *, grace: bool) -> str:
     """The model of the accelerators; an error if they differ."""
     found = set()
     for gpu in gpus:
-        _, vendor, device, _ = _ids(gpu)
-        found.add(pci.model_of(f"{vendor}:{device}", grace=grace).name)
+        ids = _ids(gpu)
+        found.add(pci.model_of(f"{ids.vendor}:{ids.device}", grace=grace).name)
     if len(found) > 1:
         names = ", ".join(sorted(filter(None, found)))
         raise ColltoolError(
@@ -101,16 +102,28 @@ def _model(name: str, gpus: list[Element], *, grace: bool) -> str:
     return found.pop()
 
 
-def _ids(device: Element) -> tuple[str, str, str, str]:
-    """Class, vendor, device and subsystem device of a PCI device, as Linux writes them. Empty for
-    other objects."""
-    if device.get("type") != "PCIDev":
-        return "", "", "", ""
-    found = _PCI_TYPE.match(device.get("pci_type"))
+class _PciIds(NamedTuple):
+    """The ids of a PCI device as Linux writes them, ``0x10de``; empty for other objects."""
+
+    device_class: str = ""
+    vendor: str = ""
+    device: str = ""
+    subsystem: str = ""
+
+
+def _ids(device: Element) -> _PciIds:
+    found = None
+    if device.get("type") == "PCIDev":
+        found = _PCI_TYPE.match(device.get("pci_type"))
     if found is None:
-        return "", "", "", ""
+        return _PciIds()
     device_class, vendor, number, subsystem = found.groups(default="")
-    return f"0x{device_class}00", f"0x{vendor}".lower(), f"0x{number}".lower(), f"0x{subsystem}"
+    return _PciIds(
+        device_class=f"0x{device_class}00",
+        vendor=f"0x{vendor}".lower(),
+        device=f"0x{number}".lower(),
+        subsystem=f"0x{subsystem}",
+    )
 
 
 def _info(topology: Element, name: str) -> str:
@@ -132,13 +145,12 @@ def _slot_Bps(device: Element) -> float | None:
 
 def _placed(card: Element, gpus: list[Element]) -> PlacedNic:
     """A NIC of the dump, with its name and the slot that it is in."""
-    device_class, *ids = _ids(card)
     parts = [part for part in card.each("object") if part.get("type") == "OSDev"]
     verbs = [part for part in parts if part.get("osdev_type") == _VERBS]
     named = (verbs or parts or [card])[0]
     slot_Bps = _slot_Bps(card)
     busid = card.get("pci_busid")
-    nic = pci.nic_of(device_class, *ids)._replace(
+    nic = pci.nic_of(*_ids(card))._replace(
         name=clipped(named.get("name") or busid),
         slot_Bps=slot_Bps,
         card=busid.partition(".")[0],
