@@ -34,7 +34,7 @@ class DirectSized(Result):
         """
         switches = self.plan.levels[0]
         ports = self.ports_per_endpoint
-        nic = Failure.of_plan(
+        nic = Failure.of_part(
             "NIC",
             switches.name,
             count=self.plan.ports,
@@ -45,7 +45,7 @@ class DirectSized(Result):
         # a switch is of one rail, and of each of its endpoints has the ports on this rail
         endpoints = min(self.plan.hosts, self.plan.ports // ports)
         rails = self.plan.rails
-        switch = Failure.of_plan(
+        switch = Failure.of_part(
             "switch",
             switches.name,
             count=switches.switches,

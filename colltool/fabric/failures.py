@@ -50,18 +50,18 @@ class Failure:
     cut_off: int = 0  # ranks that reach no other rank on the tier any more
 
     @classmethod
-    def of_plan(
+    def of_part(
         cls,
         part: Part,
         level: str,
         *,
         count: int,
         endpoints: int,
-        share: float,
+        share: float = 1.0,
         nics: int = 0,
         beyond: str = "",
     ) -> Failure:
-        """A failed part of a network that is sized without a fabric: an endpoint counts as one rank."""
+        """A failed part of a network that is seen without a fabric: an endpoint counts as one rank."""
         return cls(
             tier="",
             part=part,
@@ -75,110 +75,80 @@ class Failure:
             cut_off=endpoints if share >= 1 and not beyond else 0,
         )
 
-    @classmethod
-    def of_domains(
-        cls,
-        facts: TierFacts,
-        part: Part,
-        level: str,
-        *,
-        count: int,
-        endpoints: int,
-        cut_off: int,
-        share: float = 1.0,
-        nics: int = 0,
-    ) -> Failure:
-        """A failed part of a tier: ``count`` in each domain; ``endpoints`` lose the share,
-        ``cut_off`` of them all of it."""
-        return cls(
+    def on_tier(self, facts: TierFacts) -> Failure:
+        """Return the same part of a tier, counted in all of its domains, with what it does in ranks."""
+        return replace(
+            self,
             tier=facts.name,
-            part=part,
-            level=level,
-            count=count * facts.domains,
-            nics=nics,
-            endpoints=endpoints,
+            count=self.count * facts.domains,
             # domains of different sizes have fewer ranks than their endpoints would
-            ranks=min(facts.ranks, endpoints * facts.planes),
-            share=share,
-            cut_off=min(facts.ranks, cut_off * facts.planes),
+            ranks=min(facts.ranks, self.endpoints * facts.planes),
+            cut_off=min(facts.ranks, self.cut_off * facts.planes),
         )
 
 
 def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
     """Return every kind of single failure, innermost tier first; of a Clos without ``sizing`` only
     those of its NICs."""
-    found: list[Failure] = []
+    found = []
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         if facts.endpoints > 1:
-            found += _tier_failures(capabilities_of(tier), facts)
+            for failure in _tier_failures(capabilities_of(tier), facts):
+                found.append(failure.on_tier(facts))
     return tuple(found)
 
 
 def _tier_failures(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
-    """What fails on a tier: a link, a switch, a plane, and what that leaves."""
+    """What fails in one domain of a tier: a link, a switch, a plane, and what that leaves."""
     level = kind.reached[0].name
-    ports = facts.planes * kind.tier.ports
-    # Without what joins the two endpoints of a tier, both are cut off.
-    cut_off = 2 if facts.endpoints == 2 else 1
     if facts.sizing is not None:
         yield from _of_sizing(kind, facts, facts.sizing)
         yield from _of_planes(kind, facts)
     elif not kind.has_ports:
-        links = ports * kind.fewest_links
-        yield Failure.of_domains(
-            facts,
-            "link",
-            level,
-            count=facts.links,
-            endpoints=2,
-            share=1 / links,
-            cut_off=cut_off if links == 1 else 0,
-        )
-        if size := kind.cube:
-            cubes = facts.endpoints // size
-            yield Failure.of_domains(
-                facts, "cube", level, count=cubes, endpoints=size, cut_off=size
-            )
+        yield from _of_links(kind, facts, level)
     elif kind.trunk_Bps is not None:
-        yield Failure.of_domains(
-            facts, "trunk", "trunk", count=facts.links, endpoints=cut_off, cut_off=cut_off
-        )
+        # without what joins the two endpoints of a tier, both are cut off
+        endpoints = 2 if facts.endpoints == 2 else 1
+        yield Failure.of_part("trunk", "trunk", count=facts.links, endpoints=endpoints)
     else:
         yield from _of_planes(kind, facts)
         yield from _of_ports(kind, facts, level)
 
 
 def _of_sizing(kind: TierCapabilities[Tier], facts: TierFacts, plan: ClosPlan) -> Iterator[Failure]:
-    """Failures of the plan of a tier's switches, in ranks and domains of the tier."""
+    """Failures of the plan of a tier's switches."""
     ports = facts.planes * kind.tier.ports * plan.split
     for failure in failures_of_plan(plan, facts.endpoints, ports):
         share = failure.share
         # a port has a larger part of what is left by the planes that work; a NIC has a port in each
         if kind.planes is not None and failure.part != "NIC":
             share = min(1.0, share / kind.planes.share)
-        yield replace(
-            failure,
-            tier=facts.name,
-            count=failure.count * facts.domains,
-            ranks=failure.endpoints * facts.planes,
-            share=share,
-            cut_off=failure.cut_off * facts.planes,
-        )
+        yield replace(failure, share=share)
+
+
+def _of_links(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Iterator[Failure]:
+    """A link between two endpoints, and a cube of a lattice."""
+    links = facts.planes * kind.tier.ports * kind.fewest_links
+    link = Failure.of_part("link", level, count=facts.links, endpoints=2, share=1 / links)
+    if link.cut_off and facts.endpoints > 2:
+        # the end of a line loses its only link, its neighbour has another
+        link = replace(link, cut_off=1)
+    yield link
+    if size := kind.cube:
+        yield Failure.of_part("cube", level, count=facts.endpoints // size, endpoints=size)
 
 
 def _of_planes(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
     """One more of the planes that still work, everywhere."""
     planes = kind.planes
     if planes is not None:
-        yield Failure.of_domains(
-            facts,
+        yield Failure.of_part(
             "plane",
             kind.reached[-1].name,
             count=planes.working,
             nics=facts.endpoints * facts.planes * kind.tier.ports,
             endpoints=facts.endpoints,
             share=1 / planes.working,
-            cut_off=facts.endpoints if planes.working == 1 else 0,
         )
 
 
@@ -186,25 +156,11 @@ def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Ite
     """A port of an endpoint, and all switches of a domain where their number is known."""
     ports = facts.planes * kind.tier.ports
     nics = ports * facts.endpoints
-    yield Failure.of_domains(
-        facts,
-        "port" if kind.joins == "accelerators" else "NIC",
-        level,
-        count=nics,
-        nics=1,
-        endpoints=1,
-        share=1 / ports,
-        cut_off=1 if ports == 1 else 0,
-    )
+    part: Part = "port" if kind.joins == "accelerators" else "NIC"
+    yield Failure.of_part(part, level, count=nics, nics=1, endpoints=1, share=1 / ports)
     if facts.switches is not None:
-        yield Failure.of_domains(
-            facts,
-            "switches",
-            level,
-            count=facts.switches,
-            nics=nics,
-            endpoints=facts.endpoints,
-            cut_off=facts.endpoints,
+        yield Failure.of_part(
+            "switches", level, count=facts.switches, nics=nics, endpoints=facts.endpoints
         )
 
 
@@ -214,10 +170,10 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
     rail = _Rail.of(plan, endpoints, ports)
     leaf = plan.levels[0]
     if plan.split > 1:
-        yield Failure.of_plan(
+        yield Failure.of_part(
             "port", leaf.name, count=plan.ports, nics=1, endpoints=1, share=1 / ports
         )
-    yield Failure.of_plan(
+    yield Failure.of_part(
         "NIC",
         leaf.name,
         count=plan.ports // plan.split,
@@ -226,7 +182,7 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
         share=plan.split / ports,
     )
     below_leaf = rail.group(0).ports
-    yield Failure.of_plan(
+    yield Failure.of_part(
         "switch",
         leaf.name,
         count=leaf.switches,
@@ -252,7 +208,7 @@ def _above_leaves(rail: _Rail, number: int) -> Iterator[Failure]:
     sending = rail.group(number - 1)
     group = rail.group(number)
     cables = below.up_ports * sending.switches
-    yield Failure.of_plan(
+    yield Failure.of_part(
         "link",
         level.name,
         count=level.cables,
@@ -260,7 +216,7 @@ def _above_leaves(rail: _Rail, number: int) -> Iterator[Failure]:
         share=1 / (cables * rail.rails_used),
         beyond=below.name,
     )
-    yield Failure.of_plan(
+    yield Failure.of_part(
         "switch",
         level.name,
         count=level.switches,

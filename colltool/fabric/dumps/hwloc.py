@@ -94,12 +94,7 @@ def _model(name: str, gpus: list[Element], *, grace: bool) -> str:
     for gpu in gpus:
         ids = _ids(gpu)
         found.add(pci.model_of(f"{ids.vendor}:{ids.device}", grace=grace).name)
-    if len(found) > 1:
-        names = ", ".join(sorted(filter(None, found)))
-        raise ColltoolError(
-            f"has different accelerators: {names}", where=name, fix="dump a node of one kind"
-        )
-    return found.pop()
+    return pci.one_model(found, name)
 
 
 class _PciIds(NamedTuple):

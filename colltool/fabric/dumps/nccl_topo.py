@@ -231,22 +231,16 @@ def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]
         generations: tuple[str, ...] = ()
         if gpu.gpu is not None:
             generations = (gpu.gpu.get("sm"), gpu.gpu.get("gcn"))
-        model = pci.model_of(device, generations, grace=grace)
-        found.add(model.name)
-        by_generation = by_generation or model.by_generation
-    models = sorted(found)
-    if len(models) > 1:
-        raise ColltoolError(
-            f"has different accelerators: {', '.join(filter(None, models))}",
-            where=name,
-            fix="dump a node of one kind",
-        )
+        of_gpu = pci.model_of(device, generations, grace=grace)
+        found.add(of_gpu.name)
+        by_generation = by_generation or of_gpu.by_generation
+    model = pci.one_model(found, name)
     if not by_generation:
-        return models[0], []
+        return model, []
     word = "compute capability"
     if by_generation.startswith("gfx"):
         word = "architecture"
-    return models[0], [said("model-shared", model=models[0], word=word, value=by_generation)]
+    return model, [said("model-shared", model=model, word=word, value=by_generation)]
 
 
 # --- links

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from colltool.base.errors import ColltoolError
 from colltool.fabric.bundled_for import accelerators
 from colltool.fabric.data_tables import data_rows
 from colltool.fabric.dumps.nics import Nic
@@ -111,6 +112,18 @@ def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = Fa
         generation = next((key for key in generations if key in models), "")
         found = models.get(generation, "")
     return ModelFound(_ON_GRACE.get(found, found) if grace else found, generation)
+
+
+def one_model(models: set[str], file: str) -> str:
+    """Return the model of all accelerators of a dump; an error if they differ."""
+    if len(models) > 1:
+        raise ColltoolError(
+            f"has different accelerators: {', '.join(sorted(filter(None, models)))}",
+            where=file,
+            fix="dump a node of one kind",
+        )
+    (model,) = models
+    return model
 
 
 def nic_model(vendor: str, device: str, subsystem: str = "") -> NicModel | None:
