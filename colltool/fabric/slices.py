@@ -131,8 +131,8 @@ def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
             diameter = _axis_diameter(taken) + rest.diameter
             found.append(_Box(per_cut, diameter, (size, *rest.shape)))
     kept: list[_Box] = []
-    # stable: of equal boxes the longer inner axis stays first
-    for box in sorted(found, key=lambda box: (box.endpoints_per_cut, box.diameter)):
+    # by bisection and diameter; stable: of equal boxes the longer inner axis stays first
+    for box in sorted(found, key=lambda box: box[:2]):
         if not kept or box.diameter < kept[-1].diameter:
             kept.append(box)
     return tuple(kept)

@@ -240,7 +240,8 @@ def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]
     word = "compute capability"
     if by_generation.startswith("gfx"):
         word = "architecture"
-    return model, [said("model-shared", model=model, word=word, value=by_generation)]
+    assumed = said("model-shared", model=model, word=word, value=by_generation)
+    return model, [assumed]
 
 
 # --- links
