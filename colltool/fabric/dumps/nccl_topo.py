@@ -277,7 +277,9 @@ def _links_to_switches(groups: list[_LinkGroup]) -> int:
 
 def _host(element: Element) -> str:
     cpu = element.inside("cpu")
-    return cpu.get("host_hash") if cpu else ""
+    if not cpu:
+        return ""
+    return cpu.get("host_hash")
 
 
 def _pairs(links: list[list[_LinkGroup]]) -> dict[Pair, int]:
