@@ -7,13 +7,13 @@ network where several ran: :func:`source_of`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
 from colltool.base.errors import argument_text
 from colltool.base.primitives import ceil_div
-from colltool.base.statements import NOTHING, Statement
+from colltool.base.statements import Statement
 from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.definitions.overrides import Overrides
 from colltool.diagnosis.evidence import Evidence
@@ -35,6 +35,12 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.tier_media import p2p_unknown
 from colltool.fabric.variants import bandwidth_values
 
+_P2P_WORKS = argument_text("overrides", ["library.p2p=true"])
+# the fastest usual NIC of a host of PCIe cards, 400 Gbit/s; slower ones are found by the times
+HOST_NIC_BPS = 50e9
+# GPUs of a rack of 72 on which jobs of several racks run
+USED_OF_RACK = 64
+
 
 class MachineFabric(NamedTuple):
     """The fabric that logs are compared with, and how it was found."""
@@ -43,69 +49,67 @@ class MachineFabric(NamedTuple):
     assumed: AssumedFabric
 
 
+class _Network(NamedTuple):
+    """The fabric with the network that the user, NCCL or the times name, and how it is known."""
+
+    fabric: Fabric
+    how: Statement
+    match: NetworkMatch | None = None  # the usual NICs, if the times name them
+
+
 def assumed_fabric(
-    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: list[Statement]
+    machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: Sequence[Statement]
 ) -> MachineFabric:
     """A bundled fabric with the sizes and the network of the logs."""
     source = source_of(machine.fabric, seen)
     fabric, sizes = _sized(machine, source, seen, overrides)
-    said = list(said)
-    for size in sizes:
-        said.append(statement("measured-size", size=size))
+    known = [*said, *(statement("measured-size", size=size) for size in sizes)]
     if p2p_unknown(fabric):
         works, how = _peers(fabric, seen)
-        said.append(how)
+        known.append(how)
         if works is not None:
             peers = {"library.p2p": str(works).lower()}
             fabric = load_fabric(source, {**dict(fabric.overrides), **peers})
-    # inside one host nothing is known of the network, and nothing needed
-    network = NOTHING
-    own = NOTHING
-    share = None
-    factor = 1.0
-    if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
-        own = nics_of(fabric)
-        own_Bps = fabric.tiers[-1].bandwidth
-        fabric, match, found = _with_network(fabric, source, seen)
-        said.append(found)
-        if match is not None:
-            network = match.said
-            share = match.share
-            factor = fabric.tiers[-1].bandwidth / own_Bps
     assumed = AssumedFabric(
         fabric=machine.fabric,
-        overrides=fabric.overrides,
+        overrides=(),
         devices=seen.named.devices,
         hosts=seen.named.hosts,
-        said=tuple(said),
-        network=network,
-        own=own,
-        network_share=share,
-        network_factor=factor,
+        said=(),
     )
-    return MachineFabric(fabric, assumed)
+    # inside one host nothing is known of the network, and nothing needed
+    if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
+        network = _with_network(fabric, source, seen)
+        known.append(network.how)
+        assumed = assumed._replace(own=nics_of(fabric))
+        if network.match is not None:
+            factor = network.fabric.tiers[-1].bandwidth / fabric.tiers[-1].bandwidth
+            assumed = assumed._replace(
+                network=network.match.said,
+                network_share=network.match.share,
+                network_factor=factor,
+            )
+        fabric = network.fabric
+    return MachineFabric(fabric, assumed._replace(overrides=fabric.overrides, said=tuple(known)))
 
 
-def _with_network(
-    fabric: Fabric, source: FabricSource, seen: Evidence
-) -> tuple[Fabric, NetworkMatch | None, Statement]:
-    """The fabric with the network that the user, NCCL or the times name, the usual NICs if the
-    times name them, and a statement of how the network is known."""
+def _with_network(fabric: Fabric, source: FabricSource, seen: Evidence) -> _Network:
+    """The network between hosts, by the first of them that names it: user, NCCL, the times."""
     outer = fabric.tiers[-1]
     for key, _ in fabric.overrides:
         if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
-            return fabric, None, statement("network-given", tier=outer.name)
+            return _Network(fabric, statement("network-given", tier=outer.name))
     debug = seen.debug
     if debug.nics and debug.nic_GBps:
         rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
-        said = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
-        return _with_rate(fabric, source, rate_Bps), None, said
+        how = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
+        return _Network(_with_rate(fabric, source, rate_Bps), how)
     match = matching_network(fabric, seen.on(fabric).series)
     names = {"fabric": fabric.name, "tier": outer.name}
     if match is None:
-        return fabric, None, statement("network-assumed", **names)
-    said = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
-    return _with_rate(fabric, source, match.fabric.tiers[-1].bandwidth), match, said
+        return _Network(fabric, statement("network-assumed", **names))
+    how = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
+    return _Network(_with_rate(fabric, source, match.fabric.tiers[-1].bandwidth), how, match)
 
 
 def _with_rate(fabric: Fabric, source: FabricSource, rate_Bps: float) -> Fabric:
@@ -115,16 +119,18 @@ def _with_rate(fabric: Fabric, source: FabricSource, rate_Bps: float) -> Fabric:
     return load_fabric(source, {**dict(fabric.overrides), **rates})
 
 
-_P2P_WORKS = argument_text("overrides", ["library.p2p=true"])
-HOST_NIC_BPS = 50e9
-"""The fastest usual NIC of a host of PCIe cards, 400 Gbit/s; slower ones are found by the times."""
-# the network between such hosts: its medium, a port's latency in us, and its usual share of the
-# line
-_NETWORKS = {
-    "socket": ("tcp", 15, 0.94),
-    "efa": ("efa", 10, 0.93),
-    "ib": ("ib", 2, 0.93),
-}
+class _HostNetwork(NamedTuple):
+    """A usual network between hosts of PCIe cards."""
+
+    medium: str
+    tier: str  # its name in the fabric
+    alpha_us: int  # of a port
+    rate_share: float  # of the line's that messages get
+
+
+_SOCKETS = _HostNetwork("socket", tier="tcp", alpha_us=15, rate_share=0.94)
+_EFA = _HostNetwork("efa", tier="efa", alpha_us=10, rate_share=0.93)
+_INFINIBAND = _HostNetwork("ib", tier="ib", alpha_us=2, rate_share=0.93)
 
 
 def source_of(name: str, seen: Evidence) -> FabricSource:
@@ -136,22 +142,21 @@ def source_of(name: str, seen: Evidence) -> FabricSource:
     hosts = seen.most_hosts
     if len(fabric.tiers) > 1 or hosts < 2 or is_network(fabric, fabric.tiers[0]):
         return name
-    medium = "ib"
+    network = _INFINIBAND
     if seen.debug.on_sockets:
-        medium = "socket"
+        network = _SOCKETS
     elif "libfabric" in seen.debug.network.lower():
-        medium = "efa"
-    called, alpha_us, share = _NETWORKS[medium]
+        network = _EFA
     # the cards of a host share its NICs
-    inside = min(seen.ranks_per_host, default=fabric.tiers[0].endpoints)
+    ranks_of_host = min(seen.ranks_per_host, default=fabric.tiers[0].endpoints)
     tier = {
-        "name": called,
+        "name": network.tier,
         "topology": "star",
-        "medium": medium,
+        "medium": network.medium,
         "size": hosts,
-        "alpha": f"{alpha_us}us",
-        "bandwidth": f"{HOST_NIC_BPS / 1e9 / inside:.12g}GB/s",
-        "eta": {"beta": share},
+        "alpha": f"{network.alpha_us}us",
+        "bandwidth": f"{HOST_NIC_BPS / 1e9 / ranks_of_host:.12g}GB/s",
+        "eta": {"beta": network.rate_share},
     }
     data = deepcopy(fabric_data(name))
     data["tiers"].append(tier)
@@ -167,11 +172,11 @@ def _peers(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
     copied = debug.connections("SHM") or debug.connections("P2P refused")
     if copied or ("NCCL_P2P_DISABLE", "1") in debug.env:
         return False, statement("no-peers-logged")
-    without = with_p2p(fabric, works=False)
+    through_host = with_p2p(fabric, works=False)
     most = 0.0
-    for series in seen.on(without).series:
-        most = max(most, share_reached(without, series) or 0.0)
-    # host memory carries no more than that
+    for series in seen.on(through_host).series:
+        most = max(most, share_reached(through_host, series) or 0.0)
+    # copies through host memory reach no more than that of their price
     if most > FASTER:
         return True, statement("peers-by-times")
     if most:
@@ -195,28 +200,31 @@ def _sized(
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
     """Overrides such as ``nvlink.size=4`` for the innermost and outermost tier, where the logs ran
     on other sizes; traced ranks fill host after host."""
-    inner, outer = fabric.tiers[0], fabric.tiers[-1]
+    inner = fabric.tiers[0]
     ranks = seen.most_ranks
     if len(fabric.tiers) == 1:
         # hosts of one device each, joined by nothing but a network
         if ranks <= inner.endpoints or not is_network(fabric, inner):
             return []
         return [f"{inner.name}.size={ranks}", f"{inner.name}.max_size={ranks}"]
-    if inner.endpoints > MOST_IN_A_HOST:  # racks of 72 are used as 64 where a job spans several
-        whole = ranks <= inner.endpoints or ranks % inner.endpoints == 0
-        return [] if whole or ranks % 64 else [f"{inner.name}.size=64"]
+    if inner.endpoints > MOST_IN_A_HOST:
+        # racks of 72: 48, 72 and 144 ranks fill them, 128 are two racks used as 64
+        if ranks <= inner.endpoints or ranks % inner.endpoints == 0:
+            return []
+        return [] if ranks % USED_OF_RACK else [f"{inner.name}.size={USED_OF_RACK}"]
+    host_sizes = seen.ranks_per_host
     # runs on hosts of different sizes say nothing of the machine's
-    shared = seen.ranks_per_host
-    if len(shared) > 1:
+    if len(host_sizes) > 1:
         return []
     size = inner.endpoints
-    if shared:
-        most = max(size, inner.max_size or 0)
-        size = min(shared.pop(), most)
+    if host_sizes:
+        (used,) = host_sizes
+        size = min(used, max(size, inner.max_size or 0))
     hosts = max(ceil_div(ranks, size), seen.most_hosts)
     found = []
     if size != inner.endpoints:
         found.append(f"{inner.name}.size={size}")
+    outer = fabric.tiers[-1]
     if hosts > outer.endpoints:
         found.append(f"{outer.name}.size={hosts}")
     return found

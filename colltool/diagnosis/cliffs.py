@@ -1,13 +1,18 @@
 """Steps in measured times that no price takes: a changed algorithm, a lone outlier, congestion.
 
 :func:`cliff_in` describes what breaks the curve of a series; :func:`collapse_in` finds the size
-from which on a rate falls and stays lower.
+from which on a rate falls and stays lower. Their words:
+
+- step: more time to the next size than any price takes, or less than before;
+- lone point: a size out of line with its neighbours, with a step before and behind it;
+- lasting step: one without a lone point at either end;
+- collapse: a lasting step up, behind which the rate stays lower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from math import log
 from typing import NamedTuple
 
@@ -16,9 +21,12 @@ from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.thresholds import CLOSE, WITHIN
 from colltool.logs.series import Point
 
-SHAPE = 1.5  # factor by which times must differ to show the shape of a curve
+# factor by which times must differ to show the shape of a curve
+SHAPE = 1.5
 # factor beyond the ratio of sizes that no price explains: at most, time grows in proportion to size
 TOO_STEEP = 1.3
+# factor up to which times may grow at once, however close the sizes are
+LEAST_STEP = 2.0
 # factor above the curve through its neighbours that a point alone can have, whatever the spacing
 ALONE = 2.0
 # sizes above the curve through their neighbours that make a series scattered, and their share of a
@@ -26,31 +34,45 @@ ALONE = 2.0
 MANY = 4
 MANY_OF_LONG = 1 / 5
 
+# factor of time per byte that makes a collapse
+COLLAPSE = 1.5
+# bytes: below, latency hides the rate
+LEAST_COLLAPSED = 2.0**20
+# a rate that falls on beyond this share is no step but congestion
+STEADY = 0.7
+
 
 def cliff_in(points: Sequence[Point]) -> Statement:
     """What breaks the curve of a series; nothing where it is smooth."""
-    steps = breaks(points)
+    steps = steps_in(points)
     if not steps:
         return NOTHING
     over = _over_neighbours(points)
-    above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]  # a price is not above
-    if len(above) >= max(MANY, MANY_OF_LONG * len(points)):
-        return statement("scatter", share=max(above))
+    excess = _scatter(over)
+    if excess:
+        return statement("scatter", share=max(excess))
     lone = _lone_points(points, steps, over)
     found = [_out_of_line(points, lone)] if lone else []
-    lasting = {index: steps[index] for index in steps if not {index - 1, index} & set(lone)}
+    # a step is lasting where neither of its ends is a lone point
+    lasting = [step for step in steps if step - 1 not in lone and step not in lone]
     if lasting:
-        found.append(_lasting_step(points, max(lasting, key=lasting.__getitem__)))
+        found.append(_lasting_step(points, max(lasting, key=steps.__getitem__)))
     return statement("cliffs", found=tuple(found))
 
 
 def outliers_in(points: Sequence[Point]) -> Statement:
     """The sizes that are out of line with their neighbours. Empty where none is, or where times
     scatter too much to tell."""
-    if cliff_in(points).code == "scatter":
-        return NOTHING
-    lone = _lone_points(points, breaks(points), _over_neighbours(points))
-    return _out_of_line(points, lone) if lone else NOTHING
+    over = _over_neighbours(points)
+    lone = _lone_points(points, steps_in(points), over)
+    return _out_of_line(points, lone) if lone and not _scatter(over) else NOTHING
+
+
+def _scatter(over: Sequence[float]) -> list[float]:
+    """By how much sizes exceed the curve through their neighbours, where that many do that the
+    series is scattered; else empty."""
+    above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]  # a price is not above
+    return above if len(above) >= max(MANY, MANY_OF_LONG * len(over)) else []
 
 
 def _out_of_line(points: Sequence[Point], lone: Sequence[int]) -> Statement:
@@ -67,8 +89,8 @@ def _out_of_line(points: Sequence[Point], lone: Sequence[int]) -> Statement:
     return statement("out-of-line", point=_at(points[index]), neighbours=near)
 
 
-def breaks(points: Sequence[Point]) -> dict[int, float]:
-    """Indices of points behind an unexplainable step, with its factor."""
+def steps_in(points: Sequence[Point]) -> dict[int, float]:
+    """Steps by the index of the point behind each, with their factors."""
     found = {}
     for index, (before, after) in enumerate(pairwise(points), start=1):
         factor = _step_factor(before, after)
@@ -83,7 +105,9 @@ def _step_factor(before: Point, after: Point) -> float:
     growth = after.bytes / before.bytes
     if ratio < 1 - WITHIN:
         return 1 / ratio
-    return ratio / growth if ratio > max(TOO_STEEP * growth, 2) else 0.0
+    if ratio > max(TOO_STEEP * growth, LEAST_STEP):
+        return ratio / growth
+    return 0.0
 
 
 def _over_neighbours(points: Sequence[Point]) -> list[float]:
@@ -102,22 +126,24 @@ def _over_neighbours(points: Sequence[Point]) -> list[float]:
 def _lone_points(
     points: Sequence[Point], steps: dict[int, float], over: Sequence[float]
 ) -> list[int]:
-    """Indices of single points that break the curve. Without them it is smooth, and they are
-    further off it than the other end of the step is, or it is not smooth without that other end.
+    """Indices of single points that break the curve, which is smooth without them.
 
-    On a logarithmic scale a lone point is off by twice what its neighbours seem to be where sizes
-    are evenly spaced, the two ends of a lasting step by the same.
+    Either end of a step may be the lone point. 20, 28, 80, 56 and 80 us at 1 to 16 KB have a step
+    from 28 to 80. The curve is smooth without the 80, which is 2.0 times what its neighbours say,
+    and as smooth without the 28, which is 0.7 of what its own say: the 80 is further off.
     """
     far = [abs(log(ratio)) for ratio in over]
-    further = set()
+    lone = set()
     for step in steps:
         for index, other in ((step - 1, step), (step, step - 1)):
-            least = max(log(TOO_STEEP), SHAPE * far[other])
-            if not _closes_without(points, other):
-                least = log(ALONE)
-            if far[index] >= least:
-                further.add(index)
-    return sorted(index for index in further if _closes_without(points, index))
+            # Where sizes are evenly spaced, a lone point is twice as far off as its neighbours seem
+            # to be (on a logarithmic scale), and both ends of a lasting step are equally far off.
+            least = log(ALONE)
+            if _closes_without(points, other):
+                least = max(log(TOO_STEEP), SHAPE * far[other])
+            if far[index] >= least and _closes_without(points, index):
+                lone.add(index)
+    return sorted(lone)
 
 
 def _closes_without(points: Sequence[Point], index: int) -> bool:
@@ -131,22 +157,15 @@ def _at(point: Point) -> Statement:
     return statement("time-at-size", seconds=point.seconds, size=point.shown_bytes)
 
 
-def _lasting_step(points: Sequence[Point], index: int) -> Statement:
+def _lasting_step(points: Sequence[Point], step: int) -> Statement:
     """A lasting step, with the range of sizes that are too slow for what is on its other side."""
-    before, after = points[index - 1], points[index]
+    before, after = points[step - 1], points[step]
     if after.seconds > before.seconds:
-        # beyond the step a byte takes longer than before it
-        factors = [
-            point.seconds / before.seconds / (point.bytes / before.bytes)
-            for point in points[index:]
-        ]
-        slow = list(takewhile(lambda factor: factor > TOO_STEEP, factors))
-        first, last = after, points[index + len(slow) - 1]
+        slow = _slow_behind(points, step)
+        first, last = after, points[step + len(slow) - 1]
     else:
-        # before the step messages take longer than larger ones behind it
-        factors = [point.seconds / after.seconds for point in reversed(points[:index])]
-        slow = list(takewhile(lambda factor: factor > 1 / (1 - WITHIN), factors))
-        first, last = points[index - len(slow)], before
+        slow = _slow_before(points, step)
+        first, last = points[step - len(slow)], before
     code = "step-over"
     if len(slow) <= 1:
         code = "step-between"
@@ -162,6 +181,30 @@ def _lasting_step(points: Sequence[Point], index: int) -> Statement:
     )
 
 
+def _slow_behind(points: Sequence[Point], step: int) -> list[float]:
+    """By how much a byte takes longer than before a step, of the sizes behind it that are slow."""
+    before = points[step - 1]
+    found = []
+    for point in points[step:]:
+        factor = point.seconds / before.seconds / (point.bytes / before.bytes)
+        if factor <= TOO_STEEP:
+            break
+        found.append(factor)
+    return found
+
+
+def _slow_before(points: Sequence[Point], step: int) -> list[float]:
+    """By how much messages take longer than the larger one behind a step, of the sizes before it
+    that are slow, the nearest first."""
+    found = []
+    for point in reversed(points[:step]):
+        factor = point.seconds / points[step].seconds
+        if factor <= 1 / (1 - WITHIN):
+            break
+        found.append(factor)
+    return found
+
+
 class Collapse(NamedTuple):
     """A rate that falls: from ``after`` on messages take ``factor`` times as long a byte as at
     ``before``."""
@@ -171,14 +214,9 @@ class Collapse(NamedTuple):
     factor: float
 
 
-COLLAPSE = 1.5  # factor of time per byte that makes a collapse
-LEAST_COLLAPSED = 2.0**20  # bytes: below, latency hides the rate
-STEADY = 0.7  # a rate that falls on beyond this is no step but congestion
-
-
 def collapse_in(points: Sequence[Point]) -> Collapse | None:
     """The first size from which on a rate falls and stays lower. None where it keeps up."""
-    for index in sorted(breaks(points)):
+    for index in sorted(steps_in(points)):
         before, after = points[index - 1], points[index]
         factor = after.seconds / before.seconds * before.bytes / after.bytes
         if after.bytes < LEAST_COLLAPSED or factor < COLLAPSE or after is points[-1]:

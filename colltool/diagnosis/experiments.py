@@ -69,7 +69,7 @@ class _Trial(NamedTuple):
             outer = scenario.fabric.tiers[1:]
             scenario = scenario._replace(fabric=scenario.fabric.model_copy(update={"tiers": outer}))
         if self.rings_only:
-            scenario = scenario.on(without_in_network, INNERMOST)
+            scenario = scenario.with_tiers_changed(without_in_network, INNERMOST)
             if self.hosts > 1:
                 scenario = scenario._replace(only=("multi-rail-ring", "ring"))
         return scenario.time(self.primitive, self.bytes, self.ranks, library)

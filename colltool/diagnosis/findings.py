@@ -19,9 +19,9 @@ from colltool.algorithms.registry import parse_choice
 from colltool.base.primitives import A2A, P2P
 from colltool.base.statements import NOTHING, Statement
 from colltool.calibration.series_prices import IN_SWITCH, Priced, Quote
-from colltool.diagnosis.cliffs import SHAPE, breaks, cliff_in
+from colltool.diagnosis.cliffs import SHAPE, cliff_in, steps_in
 from colltool.diagnosis.results import ValidatedPoint
-from colltool.diagnosis.scenario import prices_of, with_change, with_share
+from colltool.diagnosis.scenario import prices_of, with_share, without_switch_reduction
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import LARGE, SMALL, bandwidth_bound_sizes
 from colltool.diagnosis.thresholds import CLOSE, WITHIN
@@ -29,7 +29,6 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.fabric.variants import without_in_network
 from colltool.logs.series import Series
 
 # share of the price below which a large message is faster than the fabric allows: further off than
@@ -223,7 +222,7 @@ def _fewer_rails(context: SeriesContext) -> Statement:
 def _ends_on_cliff(context: SeriesContext) -> bool:
     """Whether the last step of large messages is among the largest, or slows them down."""
     points = context.series.points
-    steps = [step for step in breaks(points) if step in context.bandwidth_bound]
+    steps = [step for step in steps_in(points) if step in context.bandwidth_bound]
     if not steps:
         return False
     last = steps[-1]
@@ -262,7 +261,7 @@ def _without_switch(context: SeriesContext) -> Statement:
     named = tuple(algorithm for algorithm in context.algorithms if not _in_switch(algorithm))
     if context.algorithms and not named:
         return NOTHING
-    without = context.prices_on(with_change(context.fabric, without_in_network), named)
+    without = context.prices_on(without_switch_reduction(context.fabric), named)
     if without is None or context.worst_large(without.best) > WITHIN:
         return NOTHING
     return statement("without-switch", algorithm=without.best[-1].algorithm)

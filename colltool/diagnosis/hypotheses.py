@@ -183,11 +183,15 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     ran = log_library(host.library)
     nccl = ran.may_be_nccl and facts is not None and facts.name == "nccl"
     if nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None:
-        yield Hypothesis("nvls-off", lambda _: base.on(without_in_network, INNERMOST))
+        yield Hypothesis(
+            "nvls-off", lambda _: base.with_tiers_changed(without_in_network, INNERMOST)
+        )
     if nccl or ran is LogLibrary.RCCL:
         yield Hypothesis(
             "protocol-ll",
-            lambda _: base.on(lambda tier: scaled_bandwidth(without_in_network(tier), LL_SHARE)),
+            lambda _: base.with_tiers_changed(
+                lambda tier: scaled_bandwidth(without_in_network(tier), LL_SHARE)
+            ),
         )
     if nccl and host.several:
         yield Hypothesis(
@@ -206,7 +210,7 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
 
     @cache
     def inner_at(share: float) -> Scenario:
-        return base.on(partial(scaled_bandwidth, share=share), INNERMOST)
+        return base.with_tiers_changed(partial(scaled_bandwidth, share=share), INNERMOST)
 
     if inner.endpoints > 1 and kind.joins == "accelerators" and not kind.axes:
         name: CauseName = "links"
@@ -250,7 +254,7 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
 
     yield Hypothesis(
         "pcie",
-        lambda share: base.on(
+        lambda share: base.with_tiers_changed(
             lambda tier: scaled_bandwidth(without_in_network(tier), share), INNERMOST
         ),
         fields,
@@ -269,7 +273,9 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
     @cache
     def outer_at(share: float) -> Scenario:
-        return base.on(partial(scaled_bandwidth, share=share), range(1, len(base.fabric.tiers)))
+        return base.with_tiers_changed(
+            partial(scaled_bandwidth, share=share), range(1, len(base.fabric.tiers))
+        )
 
     network = partial(
         Hypothesis,

@@ -243,7 +243,7 @@ def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> flo
     rings = _shares_on(machine, seen, overrides)
     if not rings or min(rings) < HEALTHY_SHARE or max(rings) > TWO_HOSTS:
         return None
-    best = _shares_on(machine, seen, overrides, rings=False)
+    best = _shares_on(machine, seen, overrides, as_rings=False)
     _, assumed = assumed_fabric(machine, seen, overrides, [])
     # what its own NICs reach is known; with others a ring is the least that it reaches
     own_nics = assumed.own and not assumed.network
@@ -259,13 +259,13 @@ def _apart(shares: Sequence[float]) -> float:
 
 
 def _shares_on(
-    machine: DeviceMatch, seen: Evidence, overrides: Overrides, *, rings: bool = True
+    machine: DeviceMatch, seen: Evidence, overrides: Overrides, *, as_rings: bool = True
 ) -> list[float]:
     """What large messages reach of a machine's rates, without series that it cannot run."""
     fabric, _ = assumed_fabric(machine, seen, overrides, [])
     found = []
     for series in seen.on(fabric).series:
-        share = share_reached(fabric, series, rings=rings)
+        share = share_reached(fabric, series, as_rings=as_rings)
         if share is not None:
             found.append(share)
     return found
@@ -276,7 +276,7 @@ def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
     fast enough for it, and not so fast that it would be a fault."""
     fits: dict[str, float] = {}
     for machine in _machines(seen):
-        shares = _shares_on(machine, seen, (), rings=False)
+        shares = _shares_on(machine, seen, (), as_rings=False)
         if shares and min(shares) >= HEALTHY_SHARE and max(shares) <= FASTER:
             fits[machine.fabric] = _apart(shares)
     return tuple(sorted(fits, key=fits.__getitem__))

@@ -1,8 +1,7 @@
 """The network of a machine whose logs name no NICs: among the usual NICs of a host, those that fit
 what was measured between hosts.
 
-:func:`matching_network` tries every usual number and speed of NICs; :func:`trees_share` lowers the
-bar where NCCL may run trees or rings.
+:func:`matching_network` tries every usual number and speed of NICs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR
 from colltool.base.statements import Statement
 from colltool.calibration.log_fits import MOST_IN_A_HOST, check_fits
-from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario, with_share
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.size_classes import LARGE, PLATEAU
@@ -25,34 +23,39 @@ from colltool.fabric.model import Fabric
 from colltool.logs.series import Series
 
 RINGS = ("multi-rail-ring", "ring")
-COUNTS = (8, 4, 2, 1)  # NICs of a host
-SPEEDS_GBIT = (800, 400, 200, 100)  # of a NIC, as they are sold
-# share of the bundled fabric's network below which a fault is likelier than other NICs
-LEAST_NETWORK = 1 / 4
-MOST_OF_LINE = 1.02  # largest share of the line rate that measurements show
+
+# NICs of a host
+COUNTS = (8, 4, 2, 1)
+# Gbit/s of a NIC, as they are sold
+SPEEDS_GBIT = (800, 400, 200, 100)
+# share of the bundled fabric's bandwidth below which a fault is likelier than other NICs
+LEAST_OF_BUNDLED = 1 / 4
+# largest share of the line rate that measurements show
+MOST_OF_LINE = 1.02
 # largest share of a ring's busbw that trees of two hosts reach, which send each byte once
 TWO_HOSTS = 1.7
-TREE_GAIN = 1.3  # price of rings over that of trees up to which either may have run
-USUAL_SHARE = 0.93  # share of its line rate that a healthy network carries
-SHOWS_RATE = 2**24  # bytes from which on messages show a rate
+# share of its line rate that a healthy network carries
+USUAL_SHARE = 0.93
+# bytes from which on messages show a rate
+SHOWS_RATE = 2**24
 
 
 class NetworkMatch(NamedTuple):
-    """``nics`` NICs of ``gbit`` Gbit/s a host, of which the measured times show ``share``."""
+    """Usual NICs of a host, and the fabric that has them."""
 
     nics: int
-    gbit: int
-    share: float
+    gbit: int  # of a NIC
+    share: float  # lowest share of its prices that a series reaches
     fabric: Fabric
 
     @property
     def said(self) -> Statement:
         """Every usual way to have that rate: ``4 x 200G or 8 x 100G``."""
-        total = self.nics * self.gbit
+        host_gbit = self.nics * self.gbit
         ways = [
-            statement("nics", count=count, gbit=total // count)
+            statement("nics", count=count, gbit=host_gbit // count)
             for count in reversed(COUNTS)
-            if count <= per_host(self.fabric) and total / count in SPEEDS_GBIT
+            if count <= per_host(self.fabric) and host_gbit / count in SPEEDS_GBIT
         ]
         # of many the two with the most NICs, which are the likeliest
         return statement("nics-ways", ways=tuple(ways[-2:]))
@@ -82,14 +85,18 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
     return [run for run in across if run.points[-1].bytes >= SHOWS_RATE]
 
 
-def share_reached(fabric: Fabric, series: Series, *, rings: bool = True) -> float | None:
-    """The share that large messages reach of the fastest price (with ``rings``, of a ring's rate in
-    an all-reduce). None where nothing runs."""
+def share_reached(fabric: Fabric, series: Series, *, as_rings: bool = True) -> float | None:
+    """The share that large messages reach of the fastest price. None where nothing runs.
+
+    Args:
+        as_rings: all-reduces are compared with a ring's price, not with the fastest.
+    """
     try:
         check_fits(fabric, series)
     except ColltoolError:
         return None
-    times = Scenario(fabric, only=RINGS if rings and series.primitive is AR else ()).times(series)
+    only = RINGS if as_rings and series.primitive is AR else ()
+    times = Scenario(fabric, only=only).times(series)
     if times is None:
         return None
     shares = [
@@ -106,29 +113,33 @@ def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch |
     across = between_hosts(fabric, series)
     if not across or _least_share(fabric, across) is not None:
         return None
-    return min(
-        _candidates(fabric, across),
-        key=lambda match: abs(log(min(match.share, 1.0) / USUAL_SHARE)),
-        default=None,
-    )
+    return min(_candidates(fabric, across), key=_distance_to_usual, default=None)
+
+
+def _distance_to_usual(match: NetworkMatch) -> float:
+    """How far times are from those of a healthy network, by log ratio. Trees exceed a ring's price,
+    by how much is not known: that counts as 1."""
+    return abs(log(min(match.share, 1.0) / USUAL_SHARE))
 
 
 def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMatch]:
     """Every slower network of usual NICs that fits all series between hosts."""
-    hosts = per_host(fabric)
-    outer = fabric.tiers[-1].bandwidth
+    ranks = per_host(fabric)
+    bundled_Bps = fabric.tiers[-1].bandwidth  # of a rank
     network = frozenset(tier.name for tier in fabric.tiers[1:])
     tried: set[float] = set()
     for count in COUNTS:
         for gbit in SPEEDS_GBIT:
-            total = count * gbit / 8 * 1e9 / hosts / outer
-            if count > hosts or not LEAST_NETWORK <= total < 1 or total in tried:
+            # 4 x 200G on a host of 8 ranks: 12.5 GB/s a rank, half of the 25 of 8 x 200G
+            host_Bps = count * gbit / 8 * 1e9
+            of_bundled = host_Bps / ranks / bundled_Bps
+            if count > ranks or not LEAST_OF_BUNDLED <= of_bundled < 1 or of_bundled in tried:
                 continue
-            tried.add(total)
-            other = with_share(fabric, total, network)
-            share = _least_share(other, across)
+            tried.add(of_bundled)
+            slower = with_share(fabric, of_bundled, network)
+            share = _least_share(slower, across)
             if share is not None:
-                yield NetworkMatch(count, gbit, share, other)
+                yield NetworkMatch(count, gbit, share, slower)
 
 
 def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
@@ -136,35 +147,13 @@ def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
     shares: list[float] = []
     for series in across:
         share = share_reached(fabric, series)
-        most = TWO_HOSTS if _may_run_trees(fabric, series) else MOST_OF_LINE
+        most = TWO_HOSTS if may_run_trees(fabric, series) else MOST_OF_LINE
         if share is None or not HEALTHY_SHARE <= share <= most:
             return None
         shares.append(share)
     return min(shares)
 
 
-def _may_run_trees(fabric: Fabric, series: Series) -> bool:
-    """Whether it is an all-reduce of exactly two hosts."""
+def may_run_trees(fabric: Fabric, series: Series) -> bool:
+    """Whether NCCL may run trees: in an all-reduce of exactly two hosts."""
     return series.primitive is AR and series.ranks == 2 * per_host(fabric)
-
-
-def trees_share(fabric: Fabric, judged: ValidatedSeries) -> float:
-    """What a ring reaches of the price, for an all-reduce of two hosts whose NICs bind; 1 for any
-    other series.
-
-    There NCCL runs trees, which send each byte once, or rings, by version and topology, and either
-    is healthy: 89 and 57 GB/s of busbw over 4 and 2 x 200G on A100 (nccl-tests 152, nccl 837), 158
-    over 4 x 200G on GH200 (Alps).
-    """
-    series = judged.series
-    if not _may_run_trees(fabric, series) or len(fabric.tiers) < 2 or not _own_nics(fabric):
-        return 1.0
-    rings = Scenario(fabric, only=RINGS).times(series)
-    share = judged.points[-1].predicted_s / rings[-1] if rings else 1.0
-    return share if share < 1 / TREE_GAIN else 1.0
-
-
-def _own_nics(fabric: Fabric) -> bool:
-    """Whether the network was changed: of bundled ones it is known whether trees or rings run."""
-    outer = f"{fabric.tiers[-1].name}."
-    return any(key.startswith(outer) and key.endswith("bandwidth") for key, _ in fabric.overrides)

@@ -58,7 +58,9 @@ class TracePlan(Result):
     library: str
     world: int | None
     slowest: Replayed  # the rank whose graph takes longest
-    control_step_s: float  # its graph where communication takes no time
+    control_step_s: (
+        float  # its graph on a free network, as plan has it: communication takes no time
+    )
     compute_s: float  # of its nodes on the GPU, as recorded
     collectives: tuple[PlannedTraceCall, ...]
     ranks: tuple[Replayed, ...]  # all graphs
@@ -86,11 +88,11 @@ class TracePlan(Result):
         for tier, calls in crossing.items():
             exposed_s = sum(call.exposed_s for call in calls)
             row = TierTime(
-                tier,
-                sum(call.calls for call in calls),
-                sum(call.total_s for call in calls),
-                exposed_s,
-                exposed_s / (self.step_s or 1.0),
+                tier=tier,
+                calls=sum(call.calls for call in calls),
+                total_s=sum(call.total_s for call in calls),
+                exposed_s=exposed_s,
+                share=exposed_s / (self.step_s or 1.0),
             )
             found.append(row)
         return tuple(sorted(found, key=lambda row: -row.exposed_s))
@@ -103,6 +105,14 @@ class _Walk(NamedTuple):
     nodes: dict[int, PricedNode]
     replayed: Replayed
     walked: list[Timed]
+
+
+class _PricedCall(NamedTuple):
+    """A call with its price, and when it runs."""
+
+    call: CallMetadata
+    expected: ExpectedTime
+    timed: Timed
 
 
 def plan_traces(
@@ -124,7 +134,6 @@ def plan_traces(
         if slowest is None or replayed.priced_s > slowest.replayed.priced_s:
             slowest = _Walk(graph, nodes, replayed, walked)
     assert slowest is not None  # read_traces refuses no files
-    computing = [timed for timed in slowest.graph.timed if timed.stream == "compute"]
     return TracePlan(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -132,13 +141,19 @@ def plan_traces(
         world=world,
         slowest=slowest.replayed,
         control_step_s=span_s(slowest.graph.walked(_without_communication)),
-        compute_s=sum(timed.node.duration_us for timed in computing) * 1e-6,
+        compute_s=sum(timed.node.duration_us for timed in _kernels(slowest.graph.timed)) * 1e-6,
         collectives=_collectives(slowest, prices),
         ranks=tuple(ranks),
     )
 
 
+def _kernels(nodes: Sequence[Timed]) -> list[Timed]:
+    """What hides communication: nodes on the GPU, not those of the CPU."""
+    return [timed for timed in nodes if timed.stream == "compute"]
+
+
 def _without_communication(timed: Timed) -> float:
+    """Microseconds of a node on a free network: only communication has labels."""
     return 0 if timed.labels else timed.node.duration_us
 
 
@@ -156,13 +171,9 @@ def _graph(trace: RankTrace) -> ChakraTrace:
 
 def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:
     """Calls with a price, by kind, what is exposed most first."""
-    # what hides communication: kernels, not the nodes of the CPU
-    computing = [timed for timed in walk.walked if timed.stream == "compute"]
-    computing = [timed for timed in computing if timed.end_us > timed.start_us]
-    busy = BusyIntervals(
-        [timed.start_us for timed in computing], [timed.end_us for timed in computing]
-    )
-    alike: dict[object, list[tuple[CallMetadata, ExpectedTime, Timed]]] = defaultdict(list)
+    kernels = [timed for timed in _kernels(walk.walked) if timed.end_us > timed.start_us]
+    busy = BusyIntervals([timed.start_us for timed in kernels], [timed.end_us for timed in kernels])
+    alike: dict[object, list[_PricedCall]] = defaultdict(list)
     for timed in walk.walked:
         priced = walk.nodes.get(timed.node.id)
         if priced is None or priced.call is None or priced.seconds is None:
@@ -170,11 +181,12 @@ def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...
         call = priced.call
         expected = prices.of(call)
         kind = (call.primitive, call.bytes, expected.axes, expected.tiers)
-        alike[kind].append((call, expected, timed))
+        alike[kind].append(_PricedCall(call, expected, timed))
     rows = []
     for several in alike.values():
         call, expected, _ = several[0]
-        hidden_s = busy.within((timed.start_us, timed.end_us) for _, _, timed in several) * 1e-6
+        windows = ((timed.start_us, timed.end_us) for _, _, timed in several)
+        hidden_s = busy.covered_in(windows) * 1e-6
         each_s = expected.seconds or 0.0
         total_s = each_s * len(several)
         row = PlannedTraceCall(

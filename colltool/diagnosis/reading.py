@@ -1,5 +1,5 @@
 """How ``doctor``, ``validate`` and ``trace`` judge measured series: what share of its fabric's
-price each reaches, and the mark that a healthy machine passes.
+price each reaches, and the bar that a healthy machine passes ("pass mark" in what users read).
 
 :func:`read_series` takes series that :mod:`colltool.diagnosis.validate` has priced.
 """
@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from colltool.calibration.log_fits import check_fits
 from colltool.diagnosis.cliffs import collapse_in
-from colltool.diagnosis.networks import is_stream, trees_share
+from colltool.diagnosis.networks import is_stream
 from colltool.diagnosis.results import SeriesHealth, ValidatedSeries
 from colltool.diagnosis.size_classes import SizeClass, size_classes
 from colltool.diagnosis.thresholds import HEALTHY_SHARE, LEAST_PASS, across_hosts, threshold_of
+from colltool.diagnosis.trees import share_of_rings
 from colltool.estimate.groups import PlacedGroup
 from colltool.fabric.library_numbers import launch_of
 from colltool.fabric.model import Fabric
@@ -40,14 +41,14 @@ def read_series(
     expect: float | None = None,
     assumed: bool = False,
 ) -> SeriesReading:
-    """What each series reaches of its prices, and its pass mark.
+    """What each series reaches of its prices, and its bar.
 
     Args:
         expect: the share that is healthy, in place of the usual one.
         assumed: the user did not name the fabric.
     """
-    placed = tuple(check_fits(fabric, priced.series) for priced in judged)
-    bars = [_bar(fabric, priced, expect) for priced in judged]
+    placed = tuple(check_fits(fabric, each.series) for each in judged)
+    bars = [_bar(fabric, each, expect) for each in judged]
     classes = size_classes(judged, bars, launch_of(fabric), assumed=assumed)
     return SeriesReading(placed, classes, tuple(_health(judged, placed, bars, classes)))
 
@@ -59,9 +60,10 @@ def _bar(fabric: Fabric, judged: ValidatedSeries, expect: float | None) -> float
     series = judged.series
     bar = HEALTHY_SHARE
     if not is_stream(series):
-        whole = fabric.tiers[0].endpoints
-        bar = threshold_of(series.primitive, series.ranks, whole, across=across_hosts(series))
-    return max(bar * trees_share(fabric, judged), LEAST_PASS)
+        ranks_of_host = fabric.tiers[0].endpoints
+        across = across_hosts(series)
+        bar = threshold_of(series.primitive, series.ranks, ranks_of_host, across=across)
+    return max(bar * share_of_rings(fabric, judged), LEAST_PASS)
 
 
 def _health(
@@ -73,16 +75,16 @@ def _health(
     """How each series compares with the fabric."""
     for index, judged in enumerate(series):
         # its large messages, its small ones, or both
-        mine = [size_class for size_class in classes if size_class.series_index == index]
-        shares = {size_class.size: size_class.share for size_class in mine}
-        marks = {size_class.size: size_class.mark for size_class in mine}
-        low = any(size_class.low for size_class in mine)
+        by_size = {each.size: each for each in classes if each.series_index == index}
+        large = by_size.get("large")
+        small = by_size.get("small")
+        low = any(size_class.low for size_class in by_size.values())
         yield SeriesHealth(
             judged=judged,
             wire=placed[index].spans[-1].tier.name,
-            large=shares.get("large"),
-            small=shares.get("small"),
+            large=large.share if large else None,
+            small=small.share if small else None,
             low=low or collapse_in(judged.series.points) is not None,
             bar=bars[index],
-            small_bar=marks.get("small"),
+            small_bar=small.bar if small else None,
         )

@@ -17,7 +17,7 @@ from colltool.calibration.series_prices import Priced, price_series
 from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.same_fabric import SameFabric
-from colltool.fabric.variants import scaled_bandwidth, with_tiers
+from colltool.fabric.variants import scaled_bandwidth, with_tiers, without_in_network
 from colltool.logs.series import Point, Series
 
 
@@ -31,27 +31,32 @@ class Scenario(NamedTuple):
     only: tuple[str, ...] = ()
     readings: ModelOptions = ModelOptions()
 
-    def on(self, change: Callable[[Tier], Tier], only: Container[int] | None = None) -> Scenario:
-        """The scenario with changed tiers; as :func:`with_tiers`."""
-        return self._replace(fabric=with_tiers(self.fabric, change, only))
+    def with_tiers_changed(
+        self, change: Callable[[Tier], Tier], numbers: Container[int] | None = None
+    ) -> Scenario:
+        """The scenario with all tiers changed, or those of these numbers, from 0 inside."""
+        return self._replace(fabric=with_tiers(self.fabric, change, numbers))
 
     def times(self, series: Series) -> tuple[float, ...] | None:
         """Seconds at each size of a series; None where nothing runs."""
-        # an algorithm may not be one of this primitive, or of this group
-        for algorithms in (*((name,) for name in self.only), ()):
+        tries: list[tuple[str, ...]] = [(name,) for name in self.only]
+        # all algorithms, where none of these is one of this primitive, or of this group
+        tries.append(())
+        for algorithms in tries:
             priced = prices_of(self.fabric, series, self.readings, algorithms)
             if priced is not None:
                 return tuple(quote.seconds * self.factor + self.extra_s for quote in priced.best)
         return None
 
     def time(self, primitive: Primitive, size: float, ranks: int, library: str) -> float | None:
-        times = self.times(
-            Series(primitive, ranks, nodes=None, points=(_unmeasured(size),), library=library)
-        )
+        """Seconds of one call; None where nothing runs."""
+        point = _unmeasured(size)
+        times = self.times(Series(primitive, ranks, nodes=None, points=(point,), library=library))
         return None if times is None else times[0]
 
 
 def _unmeasured(size: float) -> Point:
+    """A size without its time, as prices depend on no measured times: any will do, such as 1 s."""
     return Point(size, 1.0, low_s=1.0, high_s=1.0, repeats=1, where="")
 
 
@@ -59,7 +64,6 @@ def prices_of(
     fabric: Fabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> Priced | None:
     """Prices of a series; None where nothing runs."""
-    # they depend on none of the measured times
     points = tuple(_unmeasured(point.bytes) for point in series.points)
     unmeasured = Series(
         series.primitive, series.ranks, nodes=None, points=points, library=series.library
@@ -91,17 +95,17 @@ def _with_share(same: SameFabric, share: float, tiers: frozenset[str]) -> Fabric
     return with_tiers(same.fabric, change)
 
 
+def without_switch_reduction(fabric: Fabric) -> Fabric:
+    """The fabric whose switches reduce nothing; the same object each time, as above."""
+    return _without_switch_reduction(SameFabric(fabric))
+
+
 @lru_cache(maxsize=64)
-def _changed(same: SameFabric, change: Callable[[Tier], Tier]) -> Fabric:
-    return with_tiers(same.fabric, change)
-
-
-def with_change(fabric: Fabric, change: Callable[[Tier], Tier]) -> Fabric:
-    """The fabric with one of the module-level changes of its tiers, made once."""
-    return _changed(SameFabric(fabric), change)
+def _without_switch_reduction(same: SameFabric) -> Fabric:
+    return with_tiers(same.fabric, without_in_network)
 
 
 def forget_prices() -> None:
     """Forget all prices and fabrics, for benchmarks."""
-    for remembered in (_prices, _with_share, _changed):
+    for remembered in (_prices, _with_share, _without_switch_reduction):
         remembered.cache_clear()

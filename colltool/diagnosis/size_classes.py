@@ -26,10 +26,10 @@ class SizeClass(NamedTuple):
     size: Literal["large", "small"]
     focus: tuple[int, ...]  # indices of the sizes that represent them
     trusted: tuple[int, ...]  # indices of all sizes whose prices a healthy machine meets
-    share: float  # median of the expected rate
-    within: float  # error up to which prices explain them
-    low: bool  # whether the share is below the mark
-    mark: float  # the share that a healthy machine reaches
+    share: float  # median share of the expected rate that they reach
+    within: float  # mean relative error up to which prices explain them
+    low: bool  # whether the share is below the bar
+    bar: float  # the share that a healthy machine reaches
 
 
 def size_classes(
@@ -58,26 +58,39 @@ def size_classes(
             and launch_s > 0
         )
         trusted = tuple(range(len(points)) if small_priced else bandwidth_bound)
-        slow = False
+        large_low = False
         focus = plateau(points)
         if focus:
             share = _median_share(points, focus)
-            slow = share < bar
-            large.append(
-                SizeClass(index, "large", focus, trusted, share, WITHIN, low=slow, mark=bar)
+            large_low = share < bar
+            size_class = SizeClass(
+                series_index=index,
+                size="large",
+                focus=focus,
+                trusted=trusted,
+                share=share,
+                within=WITHIN,
+                low=large_low,
+                bar=bar,
             )
+            large.append(size_class)
         # small messages are those below the first size that bandwidth bounds
         first_large = min(bandwidth_bound, default=len(points))
         if small_priced and first_large >= FEWEST_SMALL:
             focus = tuple(range(min(first_large, SMALL)))
             share = _median_share(points, focus)
-            least = small_bar(measured, bar, alone=assumed and not slow)
-            within = WITHIN_ACROSS if across_hosts(measured) else WITHIN
-            small.append(
-                SizeClass(
-                    index, "small", focus, trusted, share, within, low=share < least, mark=least
-                )
+            lower_bar = small_bar(measured, bar, alone=assumed and not large_low)
+            size_class = SizeClass(
+                series_index=index,
+                size="small",
+                focus=focus,
+                trusted=trusted,
+                share=share,
+                within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
+                low=share < lower_bar,
+                bar=lower_bar,
             )
+            small.append(size_class)
     return (*large, *small)
 
 

@@ -46,13 +46,13 @@ class BusyIntervals:
     def total(self) -> float:
         return float(self._before[-1])
 
-    def of(self, start: float, end: float) -> float:
+    def covered(self, start: float, end: float) -> float:
         """How much of an interval is covered."""
         return max(0.0, self._until(end) - self._until(start))
 
-    def within(self, windows: Iterable[Window]) -> float:
-        """How much of several intervals is covered."""
-        return sum(self.of(start, end) for start, end in windows)
+    def covered_in(self, windows: Iterable[Window]) -> float:
+        """How much of several intervals is covered, where two overlap once for each."""
+        return sum(self.covered(start, end) for start, end in windows)
 
     def _until(self, time: float) -> float:
         index = int(np.searchsorted(self._starts, time, side="right"))
@@ -101,7 +101,7 @@ def believed_steps(found: TraceEvents) -> Steps:
     annotated = found.step_windows()
     most = 0.0
     for windows in annotated:
-        covered_us = sum(busy.within(windows) for busy in kernels.values())
+        covered_us = sum(busy.covered_in(windows) for busy in kernels.values())
         share = covered_us / (sum(busy.total for busy in kernels.values()) or 1.0)
         if share >= BELIEVED or not kernels:
             return Steps(windows, len(windows))
@@ -141,7 +141,7 @@ def _total_s(devices: Busy) -> float:
 
 
 def _within_s(devices: Busy, steps: Steps) -> float:
-    return sum(busy.within(steps.windows) for busy in devices.values()) * 1e-6
+    return sum(busy.covered_in(steps.windows) for busy in devices.values()) * 1e-6
 
 
 def _busy(

@@ -123,7 +123,7 @@ def _hidden_us(kernel: LaunchedKernel, compute: dict[int, BusyIntervals]) -> flo
     """Time of a kernel that compute on its device covers."""
     if kernel.device not in compute:
         return 0.0
-    return min(kernel.lasts_us, compute[kernel.device].of(kernel.start_us, kernel.end_us))
+    return min(kernel.lasts_us, compute[kernel.device].covered(kernel.start_us, kernel.end_us))
 
 
 def _is_inside(kernel: LaunchedKernel, steps: Steps) -> bool:

@@ -21,6 +21,6 @@ def test_as_if_every_unit_were_counted(
         for column in ([at for at, _ in intervals], [at + long for at, long in intervals])
     )
     units = {unit for at, long in intervals for unit in range(at, at + long)}
-    assert BusyIntervals(starts, ends).of(start, start + lasts) == len(
+    assert BusyIntervals(starts, ends).covered(start, start + lasts) == len(
         units & set(range(start, start + lasts))
     )
