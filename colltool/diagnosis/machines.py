@@ -44,10 +44,12 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
     said = [*devices_read(seen), statement("fabric-given", fabric=fabric.name)]
     overrides: tuple[tuple[str, str], ...] = fabric.overrides
     inner = fabric.tiers[0]
-    hosts = len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
-    shapes = seen.ranks_per_host
-    if hosts and len(shapes) == 1:
-        (size,) = shapes
+    has_hosts = (
+        len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
+    )
+    host_sizes = seen.ranks_per_host
+    if has_hosts and len(host_sizes) == 1:
+        (size,) = host_sizes
         more = size > inner.endpoints and _on_processors(seen, inner)
         if more or size < inner.endpoints:
             fabric = with_tiers(
@@ -60,11 +62,11 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
     for name in dict.fromkeys(other_devices(fabric, seen.named.devices).values()):
         said.append(statement("other-devices", fabric=fabric.name, nearest=name))
     assumed = AssumedFabric(
-        fabric.name,
-        overrides,
-        seen.named.devices,
-        seen.named.hosts,
-        tuple(said),
+        fabric=fabric.name,
+        overrides=overrides,
+        devices=seen.named.devices,
+        hosts=seen.named.hosts,
+        said=tuple(said),
         other_hardware=hardware_note(fabric, seen.named.devices),
     )
     return MachineFabric(fabric, assumed)
@@ -120,6 +122,8 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     return assumed_fabric(nearest, seen, overrides, said)
 
 
+# share of the price from which on a machine is not farther off: trees reach up to 1.7 of a ring's
+FARTHEST_SHARE = 1.25
 # what a driver calls a device that it has no name for: an engineering sample, or too old a driver
 _NAMELESS = re.compile(r"(?:NVIDIA )?(?:Graphics )?Device")
 
@@ -137,13 +141,12 @@ def _telling(devices: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Fit(NamedTuple):
-    """A bundled machine that the times may come from: how far its prices are off (log ratio), the
-    generation of its GPUs, and the NICs with which it fits, if not its own."""
+    """A bundled machine that the times may come from."""
 
     machine: DeviceMatch
-    distance: float
-    generation: str
-    network: Statement
+    distance: float  # log ratio by which its prices are off
+    generation: str  # of its GPUs
+    network: Statement  # the NICs with which it fits, if not its own
 
     def __str__(self) -> str:
         nics = f" with {self.network} per host" if self.network else ""
@@ -223,9 +226,11 @@ def _fitting(seen: Evidence, overrides: Overrides) -> tuple[_Fit, ...]:
         # a box of cards on a network that nothing tells would fit too much
         if not isinstance(source_of(machine.fabric, seen), str):
             continue
-        distance = _distance(machine, seen, overrides)
+        fabric, assumed = assumed_fabric(machine, seen, overrides, [])
+        # what its own NICs reach is known; with others a ring is the least that it reaches
+        own_nics = assumed.own and not assumed.network
+        distance = _distance(fabric, seen, HEALTHY_SHARE if own_nics else 0.0)
         if distance is not None:
-            fabric, assumed = assumed_fabric(machine, seen, overrides, [])
             generation = generation_of(fabric) or machine.fabric
             found.append(_Fit(machine, distance, generation, assumed.network))
     return tuple(sorted(found, key=attrgetter("distance")))
@@ -237,32 +242,25 @@ def _shows_machine(series: Series) -> bool:
     return on_machine and series.points[-1].bytes >= SHOWS_RATE
 
 
-def _distance(machine: DeviceMatch, seen: Evidence, overrides: Overrides) -> float | None:
+def _distance(fabric: Fabric, seen: Evidence, least: float) -> float | None:
     """How far a machine's prices are from the times, by log ratio. None where the times cannot be
-    this machine's."""
-    rings = _shares_on(machine, seen, overrides)
-    if not rings or min(rings) < HEALTHY_SHARE or max(rings) > TWO_HOSTS:
+    this machine's, as where less than the share ``least`` of its fastest prices is reached."""
+    of_rings = _shares_on(fabric, seen)
+    if not of_rings or min(of_rings) < HEALTHY_SHARE or max(of_rings) > TWO_HOSTS:
         return None
-    best = _shares_on(machine, seen, overrides, as_rings=False)
-    _, assumed = assumed_fabric(machine, seen, overrides, [])
-    # what its own NICs reach is known; with others a ring is the least that it reaches
-    own_nics = assumed.own and not assumed.network
-    if own_nics and min(best) < HEALTHY_SHARE:
+    of_fastest = _shares_on(fabric, seen, as_rings=False)
+    if min(of_fastest) < least or max(of_fastest) > FASTER:
         return None
-    if max(best) > FASTER:
-        return None
-    return _apart(rings)
+    return _distance_to_usual(of_rings)
 
 
-def _apart(shares: Sequence[float]) -> float:
-    return sum(abs(log(min(share, 1.25) / USUAL_SHARE)) for share in shares)
+def _distance_to_usual(shares: Sequence[float]) -> float:
+    """0.07 for a share of 1.0 where 0.93 is usual; far above its price a share tells no more."""
+    return sum(abs(log(min(share, FARTHEST_SHARE) / USUAL_SHARE)) for share in shares)
 
 
-def _shares_on(
-    machine: DeviceMatch, seen: Evidence, overrides: Overrides, *, as_rings: bool = True
-) -> list[float]:
+def _shares_on(fabric: Fabric, seen: Evidence, *, as_rings: bool = True) -> list[float]:
     """What large messages reach of a machine's rates, without series that it cannot run."""
-    fabric, _ = assumed_fabric(machine, seen, overrides, [])
     found = []
     for series in seen.on(fabric).series:
         share = share_reached(fabric, series, as_rings=as_rings)
@@ -276,9 +274,10 @@ def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
     fast enough for it, and not so fast that it would be a fault."""
     fits: dict[str, float] = {}
     for machine in _machines(seen):
-        shares = _shares_on(machine, seen, (), as_rings=False)
+        fabric, _ = assumed_fabric(machine, seen, (), [])
+        shares = _shares_on(fabric, seen, as_rings=False)
         if shares and min(shares) >= HEALTHY_SHARE and max(shares) <= FASTER:
-            fits[machine.fabric] = _apart(shares)
+            fits[machine.fabric] = _distance_to_usual(shares)
     return tuple(sorted(fits, key=fits.__getitem__))
 
 

@@ -119,21 +119,23 @@ class _Mistakes:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.first: dict[str, ColltoolError] = {}
+        self.errors: dict[str, ColltoolError] = {}
         self.rows: Counter[str] = Counter()
 
     def add(self, error: ColltoolError, line: int) -> None:
         kind = _NUMBER.sub("0", error.what)  # quoted numbers do not tell kinds apart
-        if kind not in self.first and len(self.first) > _MOST_KINDS:
-            kind = next(reversed(self.first))
-        if kind not in self.first:
-            self.first[kind] = ColltoolError(error.what, where=f"{self.file}:{line}", fix=error.fix)
+        if kind not in self.errors and len(self.errors) > _MOST_KINDS:
+            kind = next(reversed(self.errors))
+        if kind not in self.errors:
+            self.errors[kind] = ColltoolError(
+                error.what, where=f"{self.file}:{line}", fix=error.fix
+            )
         self.rows[kind] += 1
 
     def refuse(self) -> None:
         """Raise all mistakes at once."""
         found = []
-        for kind, first in self.first.items():
+        for kind, first in self.errors.items():
             more = self.rows[kind] - 1
             what = f"{first.what} (and {counted(more, 'more row')})" if more else first.what
             found.append(ColltoolError(what, where=first.where, fix=first.fix))
@@ -213,12 +215,14 @@ class _CsvTable:
         for column, names in _columns().items():
             self._find(column, names)
         self.time_column, self.per_second = self._time()
-        self._require("size", "bytes", None, "")
-        self._require("collective", "collective", hints.primitive, "primitive")
-        self._require("ranks", "ranks", hints.ranks, "ranks")
-        # columns that name the machine, and their first cells
-        self.machines = {place: name for place, name in enumerate(self.names) if name in _MACHINES}
-        self.machine: dict[int, str] = {}
+        self._require("size", "bytes")
+        self._require("collective", "collective", stated=hints.primitive, argument="primitive")
+        self._require("ranks", "ranks", stated=hints.ranks, argument="ranks")
+        # columns that name the machine, and the machine of the first row
+        self.machine_columns = {
+            place: name for place, name in enumerate(self.names) if name in _MACHINES
+        }
+        self.first_machine: dict[int, str] = {}
         self.notes: list[Note] = []
         self.primitives: dict[str, Primitive] = {}  # parsed once per spelling
 
@@ -257,7 +261,9 @@ class _CsvTable:
             fix="one column, with the unit in its name: time_us, time_ms, time_s or time_ns",
         )
 
-    def _require(self, column: str, name: str, stated: object, argument: str) -> None:
+    def _require(
+        self, column: str, name: str, *, stated: object = None, argument: str = ""
+    ) -> None:
         """Refuse a table without a column that the caller does not make up for."""
         if column in self.columns or stated is not None:
             return
@@ -276,7 +282,7 @@ class _CsvTable:
         self._check_commas(cells)
         primitive = self._primitive(cells)
         ranks = self._ranks(cells)
-        nodes = self._count(cells, "nodes", self.hints.nodes, 1)
+        nodes = self._count(cells, "nodes", stated=self.hints.nodes, least=1)
         if nodes is not None and nodes > ranks:
             raise ColltoolError(f"{nodes} nodes for {ranks} ranks", fix="a rank runs on one node")
         seconds = self._seconds(cells)
@@ -291,11 +297,11 @@ class _CsvTable:
         library, version = self._library(cells)
         return Record(
             primitive,
-            ranks,
-            nodes,
-            size,
-            seconds,
-            dtype,
+            ranks=ranks,
+            nodes=nodes,
+            bytes=size,
+            seconds=seconds,
+            dtype=dtype,
             library=library,
             version=version,
             file=self.file,
@@ -307,12 +313,12 @@ class _CsvTable:
 
     def check_machine(self, cells: list[str], number: int) -> None:
         """Refuse a file of several machines."""
-        for place, machine in self.machines.items():
+        for place, name in self.machine_columns.items():
             cell = cells[place] if place < len(cells) else ""
-            first = self.machine.setdefault(place, cell)
+            first = self.first_machine.setdefault(place, cell)
             if cell != first:
                 raise ColltoolError(
-                    f"{machine} changes from {first!r} to {cell!r}",
+                    f"{name} changes from {first!r} to {cell!r}",
                     where=f"{self.file}:{number}",
                     fix="a median across machines means nothing: split the file, one machine each",
                 )
@@ -369,14 +375,16 @@ class _CsvTable:
         return self.primitives[word]
 
     def _ranks(self, cells: list[str]) -> int:
-        ranks = self._count(cells, "ranks", self.hints.ranks, 2)
+        ranks = self._count(cells, "ranks", stated=self.hints.ranks, least=2)
         if ranks is None:
             raise ColltoolError(
                 "no number of ranks", fix=f"fill the cell, or say it for the whole file: {RANKS_N}"
             )
         return ranks
 
-    def _count(self, cells: list[str], column: str, stated: int | None, least: int) -> int | None:
+    def _count(
+        self, cells: list[str], column: str, *, stated: int | None, least: int
+    ) -> int | None:
         """A whole number of at least ``least``; the caller's where the cell is empty."""
         text = self._cell(cells, column)
         if not text:
