@@ -40,6 +40,8 @@ SAME_FIT = 0.015
 TELLING = 4  # sizes from which on fits tell causes apart: a fitted number meets any few
 FIT_STEPS = 6  # iterations of a fitted number
 FIT_TOLERANCE = 0.003  # relative change of the number that ends them
+# factor of the error of the fabric as it is from which on a cause makes a size class worse
+WORSE = 1.2
 Centre = Callable[[Sequence[float]], float]
 """What becomes of the corrections of several size classes: their median, or the middle of their
 range."""
@@ -148,23 +150,25 @@ class Scoring(NamedTuple):
             size_class = self.classes[index]
             errors.append(self.error(size_class, scenario) or 0.0)
             everywhere.append(self.error(size_class, scenario, everywhere=True) or 0.0)
-        return SupportedCause(cause, value, scenario, classes, fmean(errors), fmean(everywhere))
+        return SupportedCause(
+            cause, value, scenario, classes, error=fmean(errors), error_all=fmean(everywhere)
+        )
 
-    def _explains(self, scenario: Scenario, size_class: SizeClass, times: float = 1.0) -> bool:
+    def _explains(self, scenario: Scenario, size_class: SizeClass, leeway: float = 1.0) -> bool:
         """Whether a scenario is near enough, and much nearer than the fabric as it is."""
         error = self.error(size_class, scenario)
         return error is not None and error <= min(
-            times * size_class.within, MUCH_BETTER * self.plain_error(size_class)
+            leeway * size_class.within, MUCH_BETTER * self.plain_error(size_class)
         )
 
     def explains_most(self, index: int, scenario: Scenario) -> bool:
         """Whether a scenario explains so much of an error that no other cause is needed."""
-        return self._explains(scenario, self.classes[index], times=2)
+        return self._explains(scenario, self.classes[index], leeway=2)
 
     def _worsens(self, scenario: Scenario, size_class: SizeClass) -> bool:
         """Whether a scenario's prices miss a size class that the fabric as it is meets."""
         error = self.error(size_class, scenario)
-        return error is None or error > max(size_class.within, 1.2 * self.plain_error(size_class))
+        return error is None or error > max(size_class.within, WORSE * self.plain_error(size_class))
 
     def _candidate_values(
         self, cause: Hypothesis, unexplained: Sequence[int]
@@ -182,7 +186,7 @@ class Scoring(NamedTuple):
                 if value is None:
                     continue
                 if cause.of:
-                    # counted: the whole counts next to a share, at least one short of all
+                    # counted, as links are: a share of 0.73 of 18 is 13 or 14, but never all
                     below = int(value * cause.of)
                     yield tuple(float(n) for n in (below, below + 1) if 0 < n < cause.of)
                 else:
@@ -191,9 +195,14 @@ class Scoring(NamedTuple):
     def _fitted(
         self, cause: Hypothesis, classes: Sequence[SizeClass], centre: Centre
     ) -> float | None:
-        """The number at which a cause's prices are the times, by repeated correction."""
+        """The number at which a cause's prices are the times, by repeated correction.
+
+        A share begins at 1: prices of 10 us where 20 were measured correct it by 0.5. Extra seconds
+        begin at 0: the same times correct them by +10 us.
+        """
         extra = cause.fits == "extra"
-        value, least = (0.0, 0.0) if extra else (1.0, cause.least)
+        value = 0.0 if extra else 1.0
+        least = 0.0 if extra else cause.least
         # prices follow a share of bandwidth nearly in proportion, so few steps are enough
         for _ in range(FIT_STEPS):
             corrections = list(self._corrections(cause, value, classes))
@@ -216,16 +225,16 @@ class Scoring(NamedTuple):
         scenario = cause.scenario(value * (cause.of or 1))
         for size_class in classes:
             judged = self.series[size_class.series_index]
-            times = scenario.times(judged.series)
-            if not times:
+            priced_s = scenario.times(judged.series)
+            if not priced_s:
                 continue
             needed = []
             for index in size_class.focus:
                 measured_s = judged.points[index].measured_s
                 if cause.fits == "extra":
-                    needed.append(measured_s - times[index])
+                    needed.append(measured_s - priced_s[index])
                 else:
-                    needed.append(times[index] / measured_s)
+                    needed.append(priced_s[index] / measured_s)
             yield median(needed)
 
 
@@ -291,12 +300,12 @@ def _equally_good(
     best = min(cause.fit for cause in same)
     sizes = max(len(scoring.series[scoring.classes[at].series_index].points) for at in classes)
 
-    def place(cause: SupportedCause) -> tuple[bool, bool, tuple[int, float]]:
+    def likeliest_first(cause: SupportedCause) -> tuple[bool, bool, tuple[int, float]]:
         # what explains less or fits worse follows, however likely it is, unless the log states it
         less = len(_partly(scoring, cause, unexplained)) < len(wide)
         worse = cause.fit > best + SAME_FIT and sizes >= TELLING
         stated = bool(cause.cause.quoted)
         return less and not stated, worse and not stated, cause.rank
 
-    same.sort(key=place)
+    same.sort(key=likeliest_first)
     return [cause for cause in same if cause.score <= best + 2 * ACCURACY]

@@ -106,7 +106,8 @@ class _PricedTrial(NamedTuple):
         return {(i, j): abs(log(self.times[i] / self.times[j])) for i, j in pairs}
 
     def score(self, pairs: Pairs) -> tuple[int, float]:
-        """How many of the pairs it separates, and how far on average."""
+        """How many of the pairs it separates, and how far on average, rounded: of trials that do
+        about as well the first is taken."""
         distances = self.distances(pairs).values()
         return sum(distance >= SEPARATES for distance in distances), round(fmean(distances), 2)
 
@@ -170,7 +171,7 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
     if multicast or (ran.may_be_nccl and hosts > 1):
         yield _Trial(AR, ranks, hosts, {"NCCL_ALGO": "ring", **debug}, rings_only=True)
     yield _Trial(A2A, ranks, hosts, debug)
-    yield _Trial(AR, ranks, hosts, debug, SMALL_SIZES, _SMALL_BYTES)
+    yield _Trial(AR, ranks, hosts, debug, sizes=SMALL_SIZES, bytes=_SMALL_BYTES)
     if hosts > 1:
         inside_host = frozenset({"host"})
         if per_host > 1:
@@ -210,15 +211,15 @@ def upper_bounds(
 ) -> tuple[tuple[UpperBound, ...], tuple[Experiment, ...]]:
     """What cannot be judged, and a benchmark for each link that no series is ``judged`` on."""
     found: list[UpperBound] = []
-    seen = set(judged)
+    known = set(judged)
     tests: list[Experiment] = []
     for bound in bounds:
         spans = place(base.fabric, bound.ranks).spans
         link = spans[-1].tier.name
         found.append(bound._replace(wire=link))
-        if link in seen:
+        if link in known:
             continue
-        seen.add(link)
+        known.add(link)
         inside = spans[1].members_inside if len(spans) > 1 else bound.ranks
         hosts = bound.ranks // inside
         trial = _Trial(

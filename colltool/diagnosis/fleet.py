@@ -20,12 +20,17 @@ from colltool.diagnosis.evidence import Evidence
 from colltool.diagnosis.results import Fleet, FleetHost, FleetPair, HostState, SeriesHealth
 from colltool.diagnosis.sentences import statement
 
-FEWEST_HOSTS = 3  # that make a fleet; two are a pair
-SLOW = 0.85  # of the median of runs like it, below which a run is slow
-MOSTLY_SLOW = 0.6  # share of the runs with a host that must be slow to name it
-SELDOM_SLOW = 0.3  # share of the runs without it that may be slow then
-FEWEST_RUNS = 2  # with others of a host, or of a kind, that allow a comparison
-MOST_ODD = 5  # slow runs without a slow host that get a statement each
+# hosts that make a fleet; two are a pair
+FEWEST_HOSTS = 3
+# share of the median of runs like it, below which a run is slow
+SLOW = 0.85
+# share of a host's runs that must be slow to name it, and of the runs without it that may be
+MOSTLY_SLOW = 0.6
+SELDOM_SLOW = 0.3
+# runs of a host with others, or of a kind, that allow a comparison
+FEWEST_RUNS = 2
+# slow runs without a slow host that get a statement each
+MOST_ODD = 5
 
 
 class _FleetRun(NamedTuple):
@@ -127,26 +132,30 @@ def _hosts_of(runs: Iterable[_FleetRun]) -> Counter[str]:
 
 
 def _slow_hosts(runs: Runs) -> list[str]:
-    """Hosts most of whose runs are slow while those without them are not, worst first."""
+    """Hosts most of whose runs are slow while those without them are not, worst first.
+
+    Of the pairs ab, ac, bc, cd and bd, ab and bc are slow: 2 of the 3 runs of b, 1 of the 2 of a. So
+    b is worst; without it no run is slow.
+    """
     left = list(runs)
     found: list[str] = []
     while True:
-        slow = _hosts_of(filter(_is_slow, left))
-        if not slow:
+        slow_runs = _hosts_of(filter(_is_slow, left))
+        if not slow_runs:
             break
-        totals = _hosts_of(left)
+        all_runs = _hosts_of(left)
         # a run on one host alone is that host's; a run with others may be theirs
         alone = {run.hosts[0] for run in left if run.slow and len(run.hosts) == 1}
-        told = [host for host in slow if host in alone or totals[host] >= FEWEST_RUNS]
+        told = [host for host in slow_runs if host in alone or all_runs[host] >= FEWEST_RUNS]
         if not told:
             break
-        worst = max(told, key=lambda host: (slow[host] / totals[host], slow[host]))
-        if slow[worst] / totals[worst] < MOSTLY_SLOW:
+        worst = max(told, key=lambda host: (slow_runs[host] / all_runs[host], slow_runs[host]))
+        if slow_runs[worst] / all_runs[worst] < MOSTLY_SLOW:
             break
         left = [run for run in left if worst not in run.hosts]
         # where nearly all runs are slow, no few hosts are the cause
         slow_without = sum(map(_is_slow, left))
-        if slow_without > SELDOM_SLOW * len(left) and len(found) >= len(totals) / 3:
+        if slow_without > SELDOM_SLOW * len(left) and len(found) >= len(all_runs) / 3:
             break
         found.append(worst)
     return found
@@ -172,13 +181,13 @@ def _in_all_failures(runs: Runs) -> list[str]:
 
 def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
     """A host with counts of its runs and their median rate."""
-    shares = _relative_rates(runs)
+    rates = _relative_rates(runs)
     return FleetHost(
         host=name,
         runs=len(runs),
         slow=sum(map(_is_slow, runs)),
-        failed=len(runs) - len(shares),
-        of_fleet=median(shares) if shares else None,
+        failed=len(runs) - len(rates),
+        of_fleet=median(rates) if rates else None,
         state=state,
     )
 
@@ -192,10 +201,10 @@ def _pairs(runs: Runs) -> Iterator[FleetPair]:
     for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural_key, pair))):
         first, second = pair
         both = by_pair[pair]
-        shares = _relative_rates(both)
+        rates = _relative_rates(both)
         # a run without a rate failed
-        failed = len(both) - len(shares)
-        yield FleetPair(first, second, min(shares, default=None), failed, len(both))
+        failed = len(both) - len(rates)
+        yield FleetPair(first, second, min(rates, default=None), failed, len(both))
 
 
 def _relative_rates(runs: Runs) -> list[float]:

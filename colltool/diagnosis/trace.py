@@ -49,7 +49,7 @@ def trace(
     merged = list(merged_calls(traces))
     calls = tuple(_call(call, prices) for call in merged)
     window_s = sum(rank_trace.window_s for rank_trace in traces)
-    totals = _rows_by_kind(calls, traces, window_s)
+    totals = _totals_by_kind(calls, traces, window_s)
     return TraceComparison(
         fabric=fabric.name,
         overrides=fabric.overrides,
@@ -78,12 +78,12 @@ def trace(
 
 def _file(rank_trace: RankTrace) -> TraceFile:
     return TraceFile(
-        rank_trace.file,
-        rank_trace.rank,
-        rank_trace.steps,
-        rank_trace.window_s,
-        len(rank_trace.calls),
-        rank_trace.broken,
+        file=rank_trace.file,
+        rank=rank_trace.rank,
+        steps=rank_trace.steps,
+        window_s=rank_trace.window_s,
+        calls=len(rank_trace.calls),
+        broken=rank_trace.broken,
     )
 
 
@@ -99,7 +99,7 @@ def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
     rows: dict[str, UnpricedKernels] = {}
     for rank_trace in traces:
         for name, lasts_us, hidden_us in rank_trace.others:
-            row = rows.get(name) or UnpricedKernels(name, 0, total_s=0.0, exposed_s=0.0)
+            row = rows.get(name) or UnpricedKernels(name, calls=0, total_s=0.0, exposed_s=0.0)
             rows[name] = row._replace(
                 calls=row.calls + 1,
                 total_s=row.total_s + lasts_us * 1e-6,
@@ -151,20 +151,22 @@ def _kind(call: TracedCall) -> tuple[object, ...]:
     return (*where, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
 
 
-def _rows_by_kind(
+def _totals_by_kind(
     calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
 ) -> tuple[CallTotal, ...]:
     """Calls of one kind as one row, those that take most of a step first."""
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         alike[_kind(call)].append(call)
-    totals = [_row_of(several, traces, window_s) for several in alike.values()]
+    totals = [_total_of(several, traces, window_s) for several in alike.values()]
     totals.sort(key=lambda total: (-total.share, -total.total_s, total.primitive, total.bytes))
     return tuple(totals)
 
 
-def _row_of(calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float) -> CallTotal:
-    """The row of calls that are alike."""
+def _total_of(
+    calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
+) -> CallTotal:
+    """Calls that are alike as one row."""
     first = calls[0]
     made: Counter[int] = Counter()  # calls in steps, by trace
     in_steps_s = 0.0
@@ -205,7 +207,9 @@ def _findings(
     for call in calls:
         packed = call.axes == ((call.group_size, 1),)
         if packed and not call.bound and not call.reason and call.primitive is not P2P:
-            measured.append((call.primitive, call.group_size, call.bytes, call.measured_s))
+            measured.append(
+                MeasuredCall(call.primitive, call.group_size, call.bytes, call.measured_s)
+            )
     for series in series_of(measured, traces):
         try:
             found = validate(fabric, Measurements((series,), ()), readings=readings)

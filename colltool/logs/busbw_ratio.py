@@ -74,13 +74,13 @@ def ranks_of(
     does not fit it."""
     if not named and agreed != 1:
         _check_collective(primitive, ratios, agreed)
-    evidence = list(_rank_ranges(primitive, ratios))
+    ranges = list(_rank_ranges(primitive, ratios))
     if agreed is None:
         source = "the other rows say"
-        agreed = _ranks_in_all(evidence, where)
+        agreed = _ranks_in_all(ranges, where)
     fits: list[Ratio] = []
     misfits: list[Ratio] = []
-    for row in evidence:
+    for row in ranges:
         if row.within(agreed, agreed, _SLACK):
             fits.append(row)
         else:
@@ -108,22 +108,23 @@ def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> Iterator[Rati
 
 
 def _ranks_at(share: float) -> float:
-    """The rank count n of which (n-1)/n is ``share``."""
+    """The rank count n of which (n-1)/n is ``share``: 8 for 0.875."""
     if share < 1 - 1 / _MOST_RANKS:
         return 1 / (1 - share)
     return float(_MOST_RANKS)
 
 
-def _ranks_in_all(evidence: Sequence[Ratio], where: str) -> int:
+def _ranks_in_all(ranges: Sequence[Ratio], where: str) -> int:
     """The rank count that the rows allow together, the most precise first; ColltoolError where it
     is not clear."""
     low, high = 1.0, float(_MOST_RANKS)
-    for row in sorted(evidence, key=attrgetter("width")):
+    for row in sorted(ranges, key=attrgetter("width")):
         if row.low <= high and row.high >= low:
             low = max(low, row.low)
             high = min(high, row.high)
     counts = _integers(low, high)
     if not counts:
+        # 7.96 to 7.98 holds no whole number: with 1% more on either side it holds 8
         slack = _SLACK / 2
         counts = _integers(low * (1 - slack), high * (1 + slack))
     if len(counts) == 1 and counts[0] < _MOST_RANKS:

@@ -41,7 +41,7 @@ def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
     is a call by itself, as are those of groups with unknown ranks (group names are private to a
     process) and messages, whose two ends count apart.
     """
-    model_check = _groups_that_agree(traces)
+    agreeing = _groups_that_agree(traces)
     found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
     for index, trace in enumerate(traces):
         times: Counter[Any] = Counter()  # how often the trace had a call
@@ -49,8 +49,8 @@ def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
             call = observed.call
             same = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
             times[same] += 1
-            listed = bool(call.ranks) and call.primitive is not P2P
-            alone = not listed or (call.seq is None and call.ranks not in model_check)
+            may_pair = bool(call.ranks) and call.primitive is not P2P
+            alone = not may_pair or (call.seq is None and call.ranks not in agreeing)
             key = (same, times[same], index if alone else None)
             found[key].append((index, observed))
     for several in found.values():

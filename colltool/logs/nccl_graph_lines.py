@@ -46,7 +46,6 @@ _LINK = re.compile(
 )
 _LINES = 1_000_000
 _LONGEST = 4000  # characters of a line that are read
-_TREES = (1, 2, 3)
 _RING = 4
 _NAMES = {_RING: "ring", 5: "nvls", 6: "collnet_direct"}
 

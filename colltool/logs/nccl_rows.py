@@ -83,19 +83,20 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
     # is allowed
     limits = {"wrong": 0.0, "error": _ROUNDING.get(cells.dtype, _ROUGH_ROUNDING)}
     for name, limit in limits.items():
-        count = rounding_interval(half.get(name, "0").replace("N/A", "0"))
-        if count is None:
+        wrong = rounding_interval(half.get(name, "0").replace("N/A", "0"))
+        if wrong is None:
             raise UnusableRow("unreadable-result", column=name)
-        if count.value > limit:
+        if wrong.value > limit:
             raise UnusableRow("wrong-result", column=name)
     algbw = printed_cell(half, "algbw")
     consistent = by_rate = None
     if algbw and algbw.value > 0:
         # GB/s times us is 1,000 bytes
-        if algbw.half <= 0.1 * algbw.value:
-            least = algbw.low * time.low * 1e3 * (1 - _AGREES)
-            consistent = least <= size <= algbw.high * time.high * 1e3 * (1 + _AGREES)
-        if algbw.half <= 0.01 * algbw.value:
+        if algbw.half_digit <= 0.1 * algbw.value:
+            least_bytes = algbw.low * time.low * 1e3 * (1 - _AGREES)
+            most_bytes = algbw.high * time.high * 1e3 * (1 + _AGREES)
+            consistent = least_bytes <= size <= most_bytes
+        if algbw.half_digit <= 0.01 * algbw.value:
             by_rate = size / algbw.value / 1e3 / 1e6
     if row.joined and "time" in half and consistent is False:
         raise UnusableRow("garbled-time")

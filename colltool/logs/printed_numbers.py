@@ -30,15 +30,15 @@ class RoundingInterval(NamedTuple):
     """A printed number, and half a unit of its last digit."""
 
     value: float
-    half: float
+    half_digit: float
 
     @property
     def low(self) -> float:
-        return self.value - self.half
+        return self.value - self.half_digit
 
     @property
     def high(self) -> float:
-        return self.value + self.half
+        return self.value + self.half_digit
 
 
 def rounding_interval(text: str) -> RoundingInterval | None:

@@ -3,7 +3,8 @@
 Inspector, the profiler plugin and the Flight Recorder number the calls of a communicator, the same
 on every rank. A rank at the edge of a tree is done long before the call is, so the longest time is
 the call's; where times include the wait for the last rank (between CUDA events), that rank's, the
-shortest, is, and of a broadcast the shortest but the root's. A call that few of the ranks recorded tells neither and is left out.
+shortest, is, and of a broadcast the shortest but the root's. A call that few of the ranks recorded,
+such as 4 of 8, tells neither and is left out.
 """
 
 from __future__ import annotations
@@ -49,17 +50,17 @@ def join_calls(records: Iterable[Record]) -> JoinedCalls:
     for call, by_rank in calls.items():
         seen = list(by_rank.values())
         ranks = seen[0].ranks
-        several = most[call.communicator, call.operation]
-        if several > ranks:
+        recording = most[call.communicator, call.operation]  # ranks with a file
+        if recording > ranks:
             # files of several jobs, whose groups have the same name
             joined += seen
             continue
-        if 2 * len(seen) <= several:
+        if 2 * len(seen) <= recording:
             notes.append(
-                _note(seen[0], used=False, code="seen-by-few", seen=len(seen), ranks=several)
+                _note(seen[0], used=False, code="seen-by-few", seen=len(seen), ranks=recording)
             )
             continue
-        if several > 1:
+        if recording > 1:
             files.update(record.file for record in seen)
         else:
             notes.append(_note(seen[0], used=True, code="one-rank", ranks=ranks))

@@ -190,9 +190,9 @@ def _series(records: Sequence[Record]) -> Series:
         any_record.primitive,
         any_record.ranks,
         any_record.nodes,
-        tuple(points),
-        any_record.library,
-        ", ".join(sorted(versions)),
+        points=tuple(points),
+        library=any_record.library,
+        version=", ".join(sorted(versions)),
         dtype=any_record.dtype,
         files=tuple(sorted({record.file for record in records})),
     )

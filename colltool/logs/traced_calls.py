@@ -51,6 +51,14 @@ class ObservedCall(NamedTuple):
     inside: bool
 
 
+class OtherKernel(NamedTuple):
+    """A communication kernel of which no bytes are known."""
+
+    name: str
+    lasts_us: float
+    hidden_us: float  # that compute hides
+
+
 class RankTrace(NamedTuple):
     """One trace."""
 
@@ -66,8 +74,7 @@ class RankTrace(NamedTuple):
     broken: bool  # truncated or damaged
     activity: RankActivity
     held: Held  # what the trace holds at all
-    # communication kernels of which no bytes are known: name, us, and us that compute hides
-    others: tuple[tuple[str, float, float], ...] = ()
+    others: tuple[OtherKernel, ...] = ()
     graph: ChakraTrace | None = None  # of a Chakra trace
     assumed: Statement = NOTHING  # what was assumed of its groups
 
@@ -88,13 +95,13 @@ def observe(found: TraceEvents) -> RankTrace:
         observed = ObservedCall(
             call,
             kernel_name(kernel.name),
-            kernel.lasts_us * 1e-6,
-            exposed_us * 1e-6,
-            _is_inside(kernel, steps),
+            seconds=kernel.lasts_us * 1e-6,
+            exposed_s=exposed_us * 1e-6,
+            inside=_is_inside(kernel, steps),
         )
         calls.append(observed)
     others = [
-        (short_name(kernel.name), kernel.lasts_us, _hidden_us(kernel, compute))
+        OtherKernel(short_name(kernel.name), kernel.lasts_us, _hidden_us(kernel, compute))
         for kernel in undescribed
     ]
     window_s = steps.window_us * 1e-6
@@ -102,12 +109,12 @@ def observe(found: TraceEvents) -> RankTrace:
     about = found.about
     rank = count(about.get("rank"))
     return RankTrace(
-        found.name,
-        rank,
-        count(about.get("world_size")),
-        tuple(calls),
-        steps.steps,
-        window_s,
+        file=found.name,
+        rank=rank,
+        world=count(about.get("world_size")),
+        calls=tuple(calls),
+        steps=steps.steps,
+        window_s=window_s,
         device=found.device,
         nccl=text(about.get("nccl_version")),
         left_out=dict(left_out),

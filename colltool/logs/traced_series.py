@@ -51,8 +51,13 @@ class TracedSeries(NamedTuple):
     left_out: tuple[LeftOutKernels, ...]  # the rest
 
 
-# number of ranks, which start at a multiple of it; bytes, seconds
-MeasuredCall = tuple[Primitive, int, int, float]
+class MeasuredCall(NamedTuple):
+    """A call as a benchmark would have made it: its ranks start at a multiple of their number."""
+
+    primitive: Primitive
+    ranks: int
+    bytes: int
+    seconds: float
 
 
 def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
@@ -70,7 +75,8 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
         elif merged.bound:
             bounds[UpperBound(call.primitive, call.size, calls=1, missing=unseen(call.ranks))] += 1
         else:
-            calls.append((call.primitive, call.size, call.bytes, merged.shortest.seconds))
+            shortest_s = merged.shortest.seconds
+            calls.append(MeasuredCall(call.primitive, call.size, call.bytes, shortest_s))
     others = [LeftOutKernels(reason, len(where), where[0]) for reason, where in apart.items()]
     devices = dict.fromkeys(trace.device for trace in traces if trace.device)
     return TracedSeries(

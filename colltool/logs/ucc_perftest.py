@@ -92,7 +92,7 @@ def _add_row(table: LogTable, ratios: list[Ratio], text: str, number: int, file:
     # bytes over us are MB/s
     algbw = RoundingInterval(
         size.value / time.value / 1e3,
-        size.value * time.half / time.value**2 / 1e3,
+        size.value * time.half_digit / time.value**2 / 1e3,
     )
     shown = ratio(algbw, busbw, f"{file}:{number}")
     if shown:
