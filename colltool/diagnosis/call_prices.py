@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
@@ -64,7 +64,7 @@ class CallPrices:
         self._fabric = fabric
         self._costs = CollectiveCostCache(fabric, readings)
         self._map = rank_map
-        self._placed = lru_cache(maxsize=None)(self._place)
+        self._placed = cache(self._place)
 
     def of(self, call: CallMetadata) -> ExpectedTime:
         """The price of a call, or why it has none."""

@@ -176,16 +176,14 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
         inside_host = frozenset({"host"})
         if per_host > 1:
             yield _Trial(AR, per_host, hosts=1, settings=debug, unaffected_by=inside_host)
-            each_nic = statement("each-nic")
-            nic: frozenset[Unaffected] = frozenset({"nic"})
             yield _Trial(
                 P2P,
                 2,
                 hosts=2,
                 settings=debug,
                 rank_per_host=True,
-                unaffected_by=nic,
-                note=each_nic,
+                unaffected_by=frozenset({"nic"}),
+                note=statement("each-nic"),
             )
     if per_host >= 4 and per_host % 2 == 0 and ran.launches_kernels:
         visible = "HIP_VISIBLE_DEVICES" if ran is LogLibrary.RCCL else "CUDA_VISIBLE_DEVICES"
@@ -193,14 +191,13 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
         if multicast:
             half["NCCL_NVLS_ENABLE"] = "0"
         note = statement("other-half" if hosts == 1 else "other-half-of-hosts")
-        unaffected_by: frozenset[Unaffected] = inside_host | frozenset({"half"})
         yield _Trial(
             AR,
             per_host // 2,
             hosts=1,
             settings=half | debug,
             rings_only=True,
-            unaffected_by=unaffected_by,
+            unaffected_by=inside_host | {"half"},
             note=note,
         )
     yield _Trial(P2P, 2, hosts=1, settings=debug)

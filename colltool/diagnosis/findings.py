@@ -140,11 +140,8 @@ def _share_reached(context: SeriesContext) -> Statement:
     if abs(share - 1) > CLOSE:
         return statement("reaches-share", share=share, **facts)
     late = NOTHING
-    short = [
-        context.points[i]
-        for i in context.bandwidth_bound
-        if context.points[i].relative_error < -CLOSE
-    ]
+    bound = context.points[context.bandwidth_bound.start :]
+    short = [point for point in bound if point.relative_error < -CLOSE]
     if short:
         worst = min(short, key=attrgetter("relative_error"))
         first = next(point for point in context.points if point.bytes > short[-1].bytes)
@@ -214,9 +211,7 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         if context.worst_large(quotes) <= CLOSE:
             causes.append(title)
     code = "share-of-bandwidth" if len(causes) == 1 else "share-of-bandwidth-by-any"
-    return statement(
-        code, share=context.last.predicted_s / context.last.measured_s, causes=tuple(causes)
-    )
+    return statement(code, share=context.last.of_expected, causes=tuple(causes))
 
 
 def _ends_on_cliff(context: SeriesContext) -> bool:
@@ -233,9 +228,10 @@ def _inner_share(context: SeriesContext) -> list[Statement]:
     """The share of the innermost tier's bandwidth that explains large messages. Empty where none
     does."""
     tier = context.placed.spans[0].tier.name
-    share = context.last.predicted_s / context.last.measured_s
+    share = context.last.of_expected
     error = inf
-    # as other tiers take their part of the time, it is not just the share that arrives
+    # As other tiers take their part of the time, it is not just the share that arrives: where 8 of
+    # 10 us are the inner tier's, half its bandwidth takes 18 us, not 20.
     for _ in range(SHARE_STEPS):
         priced = context.scaled(share, frozenset({tier}))
         if priced is None:
@@ -311,14 +307,14 @@ def _small_message_floor(context: SeriesContext) -> Statement:
     if len(context.small) < len(context.points):
         where = statement("below-size", size=context.points[len(context.small)].shown_bytes)
     smallest = context.small[:SMALL]
-    took = median(map(attrgetter("measured_s"), smallest))
-    due = median(map(attrgetter("predicted_s"), smallest))
+    took_s = median(map(attrgetter("measured_s"), smallest))
+    due_s = median(map(attrgetter("predicted_s"), smallest))
     likely = NOTHING
-    if max(took, due) > FLOOR_RATIO * min(took, due):
+    if max(took_s, due_s) > FLOOR_RATIO * min(took_s, due_s):
         # launches, hops or another algorithm: small messages alone cannot tell
-        code = "floor-more" if took > due else "floor-less"
-        likely = statement(code, apart=abs(took - due))
-    return statement(f"floor-{bound}", where=where, took=took, due=due, likely=likely)
+        code = "floor-more" if took_s > due_s else "floor-less"
+        likely = statement(code, apart=abs(took_s - due_s))
+    return statement(f"floor-{bound}", where=where, took=took_s, due=due_s, likely=likely)
 
 
 def _spread_of_repeats(context: SeriesContext) -> Statement:

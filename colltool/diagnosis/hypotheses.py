@@ -101,7 +101,7 @@ class Hypothesis(NamedTuple):
 
     name: CauseName
     scenario: Callable[[float], Scenario]  # the fabric with it, at a value of its number
-    # of its sentence, at a value of its number
+    # the fields of its sentence, at a value of its number
     fields: Callable[[float], Mapping[str, Any]] = lambda value: {"value": value}
     fits: Fitted = "setting"  # what that number is
     of: int = 0  # a share is counted in so many parts (18 links), 0 for any share
@@ -242,15 +242,16 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
 def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothesis]:
     """Traffic over PCIe in place of the links, which must be faster than it."""
     inner = base.fabric.tiers[0]
-    rate = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports  # what collectives get
-    most = max(PCIE.values()) / rate
+    # what collectives get of the links of a device
+    links_Bps = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports
+    most = max(PCIE.values()) / links_Bps
     if most >= 1:
         return
 
     def fields(share: float) -> Mapping[str, Any]:
-        carrying = [name for name, carried in PCIE.items() if share * rate <= carried]
+        carrying = [name for name, carried in PCIE.items() if share * links_Bps <= carried]
         bus = carrying[0] if carrying else "PCIe Gen5 x16"
-        return {"bus": bus, "rate": share * rate, "tier": inner.name}
+        return {"bus": bus, "rate": share * links_Bps, "tier": inner.name}
 
     yield Hypothesis(
         "pcie",
@@ -259,7 +260,7 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
         ),
         fields,
         fits="share",
-        least=LEAST_OVER_PCIE / rate,
+        least=LEAST_OVER_PCIE / links_Bps,
         most=most,
     )
 

@@ -43,19 +43,19 @@ class _StatedTree:
 
     def __init__(self, tree: Sequence[LoggedLink]) -> None:
         self.up: dict[tuple[str, int], LoggedLink] = {}
-        self.nvlinks_MBps: dict[int, int] = {}
-        self.ports: dict[int, int] = {}
+        self.nvlinks_MBps: dict[int, int] = {}  # of all links of a GPU, by its bus id
+        self.ports_MBps: dict[int, int] = {}  # of a NIC, by its bus id
         for link in tree:
             kind, number = link.below
             if link.kind == "PCI":
                 self.up[_AS_PRINTED.get(kind, kind), number] = link
             elif link.kind == "NET":
-                self.ports[link.above[1]] = link.MBps
+                self.ports_MBps[link.above[1]] = link.MBps
             elif link.kind == "NVL":
-                own = link.above[1]
-                self.nvlinks_MBps[own] = self.nvlinks_MBps.get(own, 0) + link.MBps
+                gpu = link.above[1]
+                self.nvlinks_MBps[gpu] = self.nvlinks_MBps.get(gpu, 0) + link.MBps
 
-    def slots_part(self, kind: str, slot: PartSlot) -> int:
+    def times_slower(self, kind: str, slot: PartSlot) -> int:
         """How many times slower a slot is than in the file: 1, 2, 4; 1 of what is not printed."""
         link = self.up.get((kind, bus_number(slot.busid)))
         if link is None or link.MBps >= slot.MBps - _DIGIT_MBps:
@@ -72,7 +72,7 @@ def _slots(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
     for kind, printed, slots in kinds:
         alike: dict[int, list[PartSlot]] = {}
         for slot in slots:
-            alike.setdefault(stated.slots_part(printed, slot), []).append(slot)
+            alike.setdefault(stated.times_slower(printed, slot), []).append(slot)
         alike.pop(1, None)
         for part, slower in alike.items():
             yield slower_slots(kind, slower, part, all=len(slower) == len(slots))
@@ -86,26 +86,26 @@ def _links(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
         if ("GPU", busid) not in stated.up or not was_MBps:
             continue
         now_MBps = stated.nvlinks_MBps.get(busid, 0)
-        was = parts.links[gpu.name]
-        now = round(was * now_MBps / was_MBps)
-        if now < was:
-            yield fewer_links([str(gpu.rank)], [gpu.name], now, was)
+        was_links = parts.links[gpu.name]
+        now_links = round(was_links * now_MBps / was_MBps)
+        if now_links < was_links:
+            yield fewer_links([str(gpu.rank)], [gpu.name], now_links, was_links)
 
 
 def _nics(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
     """NICs that the tree lacks, or has at another place or rate."""
-    if not stated.ports:
+    if not stated.ports_MBps:
         return
     expected = {bus_number(nic.name): nic for nic in parts.before.system.nics}
     for slot in parts.nics:
         busid = bus_number(slot.busid)
-        if busid not in stated.ports:
+        if busid not in stated.ports_MBps:
             yield without_nics(slot.names)
             continue
-        was = parts.ports.get(slot.names[0], 0)
-        now = stated.ports[busid]
-        if now < was - _DIGIT_MBps:
-            yield slower_port(slot.names, now, was)
+        was_MBps = parts.ports.get(slot.names[0], 0)
+        now_MBps = stated.ports_MBps[busid]
+        if now_MBps < was_MBps - _DIGIT_MBps:
+            yield slower_port(slot.names, now_MBps, was_MBps)
         link = stated.up.get(("NIC", busid))
         node = expected.get(busid)
         if link is not None and node is not None and link.above != _place(node.parent):
@@ -126,10 +126,10 @@ def _moved(name: str, busid: str, above: tuple[str, int], node: SystemNode) -> D
 
     def where(root: Element, _slot: Element) -> Element | None:
         for element in (*root.each("cpu"), *root.each("pci")):
-            own = ("PCI", bus_number(element.get("busid")))
+            printed = ("PCI", bus_number(element.get("busid")))
             if element.tag == "cpu":
-                own = ("CPU", number(element.get("numaid")))
-            if own == above:
+                printed = ("CPU", number(element.get("numaid")))
+            if printed == above:
                 return element
         return None
 

@@ -71,17 +71,17 @@ def _off_series(judged: Sequence[ValidatedSeries], trust: Trust) -> Iterator[Sta
 def _trust(points: list[ValidatedPoint]) -> Trust | None:
     """Where the mean error is small: everywhere, or on one side of the size where it changes most.
     None for nowhere. A side counts as bad only if most of its sizes are off."""
-    below, above = _split_by_error(points)
-    if below and _good(below) != _good(above):
-        change = above[0].bytes
+    smaller, larger = _split_by_error(points)
+    if smaller and _good(smaller) != _good(larger):
+        change = larger[0].bytes
         sides = {
-            "size": above[0].shown_bytes,
-            "below": mape(below),
-            "above": mape(above),
+            "size": larger[0].shown_bytes,
+            "below": mape(smaller),
+            "above": mape(larger),
         }
-        if _good(above) and _mostly_off(below):
+        if _good(larger) and _mostly_off(smaller):
             return Trust(statement("trust-above", **sides), least=change)
-        if _good(below) and _mostly_off(above):
+        if _good(smaller) and _mostly_off(larger):
             return Trust(statement("trust-below", **sides), below=change)
     others = [point for point in points if _error(point) <= OUTLIER]
     few_outliers = not _mostly_off(points) and _good(others) and bool(_outliers(points))
@@ -135,14 +135,15 @@ def _split_by_error(
         return [], []
     # capped: one outlier is no regime
     errors = [min(_error(point), 1.0) for point in points]
-    below = _running_scatter(errors)
-    above = _running_scatter(errors[::-1])
-    best = min(cuts, key=lambda cut: below[cut] + above[len(points) - cut])
+    scatter_before = _running_scatter(errors)
+    scatter_behind = _running_scatter(errors[::-1])
+    best = min(cuts, key=lambda cut: scatter_before[cut] + scatter_behind[len(points) - cut])
     return points[:best], points[best:]
 
 
 def _running_scatter(values: Sequence[float]) -> list[float]:
-    """Sums of squared deviations from the mean of the first 0, 1, 2 ... values (Welford 1962)."""
+    """Sums of squared deviations from the mean of the first 0, 1, 2 ... values (Welford 1962): 0, 0,
+    2 and 8 for 1, 3, 5."""
     mean = 0.0
     found = [0.0]
     for count, value in enumerate(values, start=1):

@@ -81,7 +81,7 @@ def call_metadata(
         return statement("another-kernel", collective=primitive.label)
     size = count(labels.get("Group size"))
     dtype = text(labels.get("dtype"))
-    width = element_bytes(dtype)
+    each_bytes = element_bytes(dtype)
     elements = _elements(labels, primitive)
     if elements is None and "Input Dims" in labels:
         if primitive is P2P:
@@ -91,9 +91,9 @@ def call_metadata(
         return statement("some-dimensions")
     if UNLISTED in labels:
         return statement("group-not-listed", name=quote(labels[UNLISTED]))
-    if not size or not width or elements is None:
+    if not size or not each_bytes or elements is None:
         return statement("incomplete-metadata")
-    if size < 2 or elements == 0 or elements * width > MAX_SIZE:
+    if size < 2 or elements == 0 or elements * each_bytes > MAX_SIZE:
         return statement("nothing-to-send")
     # a number in PyTorch 2.1
     name = text(labels.get("Process Group Name", labels.get("Process Group ID")))
@@ -101,7 +101,7 @@ def call_metadata(
     members = _members(labels, header, name, size)
     return CallMetadata(
         primitive=primitive,
-        bytes=elements * width,
+        bytes=elements * each_bytes,
         dtype=dtype,
         group="" if group in _UNNAMED else group,
         name=name,
@@ -144,13 +144,13 @@ def _by_dims(
     world = count(mapping(header.get("distributedInfo")).get("world_size")) or 0
     if len(primitives) != 1 or not isinstance(dims, list) or not isinstance(types, list):
         return NO_METADATA
-    size = sum(map(_tensor_bytes, dims, types))
-    if world < 2 or not 0 < size * world <= MAX_SIZE:
+    sent_bytes = sum(map(_tensor_bytes, dims, types))
+    if world < 2 or not 0 < sent_bytes * world <= MAX_SIZE:
         return NO_METADATA
     primitive = primitives[0]
     return CallMetadata(
         primitive=primitive,
-        bytes=size * (world if primitive is AG else 1),
+        bytes=sent_bytes * (world if primitive is AG else 1),
         dtype="",
         group="",
         name="",
@@ -161,7 +161,8 @@ def _by_dims(
 
 
 def _tensor_bytes(shape: Any, kind: Any) -> int:
-    """Bytes of one tensor, or of a list of them; 0 for what is none."""
+    """Bytes of one tensor, or of a list of them; 0 for what is none: 16,384 of [64, 64] and
+    ``float``."""
     if not isinstance(shape, list) or not shape:
         return 0
     if all(isinstance(tensor, list) for tensor in shape):

@@ -138,6 +138,7 @@ def encoded(nodes: Iterable[ChakraNode], metadata: Mapping[str, Value] | None = 
 # The nodes of a trace repeat each other: bytes of what was written before are kept.
 @lru_cache(_KEPT)
 def _encode_varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; all but the last with the highest bit: 300 is AC 02."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -149,6 +150,10 @@ def _encode_varint(value: int) -> bytes:
 @lru_cache
 def _encode_key(number: int, kind: int) -> bytes:
     return _encode_varint(number << 3 | kind)
+
+
+def _encode_number(number: int, value: int) -> bytes:
+    return _encode_key(number, _VARINT_KIND) + _encode_varint(value)
 
 
 def _encode_sized(number: int, content: bytes) -> bytes:
@@ -166,10 +171,10 @@ def _encode_attribute(name: str, value: Value) -> bytes:
     head = _encode_text(_ATTRIBUTE_NAME, name)
     match value:
         case bool():
-            return head + _encode_key(_BOOL, _VARINT_KIND) + _encode_varint(int(value))
+            return head + _encode_number(_BOOL, int(value))
         case int():
             kind = _INT32 if name in _INT32_NAMES else _INT64
-            return head + _encode_key(kind, _VARINT_KIND) + _encode_varint(value)
+            return head + _encode_number(kind, value)
         case float():
             return head + _encode_key(_DOUBLE, _FIXED64_KIND) + struct.pack("<d", value)
         case str():
@@ -188,7 +193,7 @@ def _encode_node(node: ChakraNode) -> bytes:
     # Zeros and empty lists are left out, as protobuf does.
     for number, value in numbers:
         if value:
-            out += _encode_key(number, _VARINT_KIND) + _encode_varint(value)
+            out += _encode_number(number, value)
     out += _encode_text(_NODE_NAME, node.name)
     for number, ids in ((_CTRL_DEPS, node.ctrl_deps), (_DATA_DEPS, node.data_deps)):
         if ids:
@@ -287,7 +292,7 @@ def _message_size(stream: BinaryIO, where: str, what: str) -> int | None:
 
 
 def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A varint, and where it ends: seven bits a byte, the lowest first."""
+    """A varint, as :func:`_encode_varint` writes it, and where it ends."""
     value = 0
     for length in range(10):
         if at + length >= len(data):

@@ -24,8 +24,10 @@ _TOO_FAR = re.compile(r"distance (\d+) > (\d+)")
 _OVER_TCP = re.compile(r"(?:sockets|tcp|udp|net)\b", re.IGNORECASE)
 _RDMA_PLUGINS = ("IB", "Libfabric", "RDMA", "OFI", "UCX", "FasTrak", "Fastrak", "gIB", "cxi", "CXI")
 _LINKS = {"ib": "InfiniBand", "roce": "RoCE"}
-_FEW_CHANNELS = 2  # that cannot load several NICs
-_MOST_PICKS = 6  # of algorithms that are named
+# channels that cannot load several NICs
+_FEW_CHANNELS = 2
+# changes of the algorithm that are named
+_MOST_PICKS = 6
 # generations whose NVSwitch can reduce; others have no NVLS
 _WITH_NVLS = ("H100", "H200", "H800", "H20", "B200", "B300", "GH200", "GB200", "GB300")
 

@@ -152,12 +152,12 @@ def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
     elif map_by.startswith("node") or "--bynode" in options or "-rr" in options:
         cyclic = True
     # -N counts nodes for Slurm and lrun, processes of a node for Open MPI and ALPS
-    big_n = _number(options, _NODES)
+    minus_n = _number(options, _NODES)
     if launcher in (*_SLURM, "lrun"):
-        nodes = big_n
+        nodes = minus_n
         per_node = per_node or _number(options, ("-T",))
     elif launcher in ("aprun", "mpirun", "mpiexec", "orterun", "prterun", "prun"):
-        per_node = per_node or big_n
+        per_node = per_node or minus_n
     elif launcher == "jsrun":
         return _resource_sets(options)
     hosts = _hosts(options)
@@ -230,14 +230,15 @@ def _on_hosts(
     cyclic: bool,
     hydra: bool,
 ) -> Launch:
-    """Ranks on listed hosts: host after host up to its slots, or one each in turn."""
+    """Ranks on listed hosts: host after host up to its slots (12 ranks on a:8,b:8,c:8 are on two
+    hosts), or one each in turn."""
     slots = sum(count for _, count in hosts)
-    several = slots > len(hosts)
+    has_slots = slots > len(hosts)
     if ranks is None:
         ranks = len(hosts) * per_node if per_node else slots
     if per_node:
         return _checked(ranks, min(len(hosts), ceil_div(ranks, per_node)), cyclic)
-    if cyclic or not several:
+    if cyclic or not has_slots:
         # without slots hosts are used in turn by MPICH, and one each by others
         cyclic = cyclic or (hydra and ranks > len(hosts))
         return _checked(ranks, min(len(hosts), ranks), cyclic)

@@ -220,7 +220,9 @@ class TraceEvents:
         if not is_collective(name):
             self.add_compute(device, *times)
             return
-        self.add_communication(LaunchedKernel(name, device, *times, _external(args), _labels(args)))
+        self.add_communication(
+            LaunchedKernel(name, device, *times, external=_external(args), labels=_labels(args))
+        )
 
     def add_compute(self, device: int, start_us: float, end_us: float) -> None:
         self._add(start_us, end_us)

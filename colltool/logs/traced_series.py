@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from colltool.base.files import AnyPath
@@ -65,7 +65,7 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
     traces = read_traces(files)
     calls: list[MeasuredCall] = []
     bounds: Counter[UpperBound] = Counter()
-    unseen = lru_cache(maxsize=None)(lambda ranks: missing(ranks, traces))
+    unseen = cache(lambda ranks: missing(ranks, traces))
     apart: dict[Statement, list[str]] = defaultdict(list)
     for merged in merged_calls(traces):
         call = merged.call
