@@ -12,7 +12,7 @@ from which on a rate falls and stays lower. Their words:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import log
 from typing import NamedTuple
 
@@ -184,25 +184,17 @@ def _lasting_step(points: Sequence[Point], step: int) -> Statement:
 def _slow_behind(points: Sequence[Point], step: int) -> list[float]:
     """By how much a byte takes longer than before a step, of the sizes behind it that are slow."""
     before = points[step - 1]
-    found = []
-    for point in points[step:]:
-        factor = point.seconds / before.seconds / (point.bytes / before.bytes)
-        if factor <= TOO_STEEP:
-            break
-        found.append(factor)
-    return found
+    factors = [
+        point.seconds / before.seconds / (point.bytes / before.bytes) for point in points[step:]
+    ]
+    return list(takewhile(lambda factor: factor > TOO_STEEP, factors))
 
 
 def _slow_before(points: Sequence[Point], step: int) -> list[float]:
     """By how much messages take longer than the larger one behind a step, of the sizes before it
     that are slow, the nearest first."""
-    found = []
-    for point in reversed(points[:step]):
-        factor = point.seconds / points[step].seconds
-        if factor <= 1 / (1 - WITHIN):
-            break
-        found.append(factor)
-    return found
+    factors = [point.seconds / points[step].seconds for point in reversed(points[:step])]
+    return list(takewhile(lambda factor: factor > 1 / (1 - WITHIN), factors))
 
 
 class Collapse(NamedTuple):
