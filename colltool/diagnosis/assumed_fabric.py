@@ -49,7 +49,7 @@ class MachineFabric(NamedTuple):
     assumed: AssumedFabric
 
 
-class _Network(NamedTuple):
+class _KnownNetwork(NamedTuple):
     """The fabric with the network that the user, NCCL or the times name, and how it is known."""
 
     fabric: Fabric
@@ -93,23 +93,23 @@ def assumed_fabric(
     return MachineFabric(fabric, assumed._replace(overrides=fabric.overrides, said=tuple(known)))
 
 
-def _with_network(fabric: Fabric, source: FabricSource, seen: Evidence) -> _Network:
+def _with_network(fabric: Fabric, source: FabricSource, seen: Evidence) -> _KnownNetwork:
     """The network between hosts, by the first of them that names it: user, NCCL, the times."""
     outer = fabric.tiers[-1]
     for key, _ in fabric.overrides:
         if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
-            return _Network(fabric, statement("network-given", tier=outer.name))
+            return _KnownNetwork(fabric, statement("network-given", tier=outer.name))
     debug = seen.debug
     if debug.nics and debug.nic_GBps:
         rate_Bps = len(debug.nics) * debug.nic_GBps * 1e9 / per_host(fabric)
         how = statement("network-logged", nics=len(debug.nics), rate=debug.nic_GBps)
-        return _Network(_with_rate(fabric, source, rate_Bps), how)
+        return _KnownNetwork(_with_rate(fabric, source, rate_Bps), how)
     match = matching_network(fabric, seen.on(fabric).series)
     names = {"fabric": fabric.name, "tier": outer.name}
     if match is None:
-        return _Network(fabric, statement("network-assumed", **names))
+        return _KnownNetwork(fabric, statement("network-assumed", **names))
     how = statement("network-fits", network=match.said, own=nics_of(fabric), **names)
-    return _Network(_with_rate(fabric, source, match.fabric.tiers[-1].bandwidth), how, match)
+    return _KnownNetwork(_with_rate(fabric, source, match.fabric.tiers[-1].bandwidth), how, match)
 
 
 def _with_rate(fabric: Fabric, source: FabricSource, rate_Bps: float) -> Fabric:

@@ -69,8 +69,8 @@ def outliers_in(points: Sequence[Point]) -> Statement:
 
 
 def _scatter(over: Sequence[float]) -> list[float]:
-    """By how much sizes exceed the curve through their neighbours, where that many do that the
-    series is scattered; else empty."""
+    """The excess of sizes over the curve through their neighbours, where that many have one that
+    the series is scattered; else empty."""
     above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]  # a price is not above
     return above if len(above) >= max(MANY, MANY_OF_LONG * len(over)) else []
 
@@ -182,7 +182,7 @@ def _lasting_step(points: Sequence[Point], step: int) -> Statement:
 
 
 def _slow_behind(points: Sequence[Point], step: int) -> list[float]:
-    """By how much a byte takes longer than before a step, of the sizes behind it that are slow."""
+    """Factors by which a byte takes longer than before a step, of the slow sizes behind it."""
     before = points[step - 1]
     factors = [
         point.seconds / before.seconds / (point.bytes / before.bytes) for point in points[step:]
@@ -191,8 +191,8 @@ def _slow_behind(points: Sequence[Point], step: int) -> list[float]:
 
 
 def _slow_before(points: Sequence[Point], step: int) -> list[float]:
-    """By how much messages take longer than the larger one behind a step, of the sizes before it
-    that are slow, the nearest first."""
+    """Factors by which messages take longer than the larger one behind a step, of the slow sizes
+    before it, the nearest first."""
     factors = [point.seconds / points[step].seconds for point in reversed(points[:step])]
     return list(takewhile(lambda factor: factor > 1 / (1 - WITHIN), factors))
 

@@ -63,8 +63,13 @@ def _link(
 ) -> LinkHealth:
     """The health of the tier that is outermost in these calls. ``fine`` lists the tiers inside it
     that are not slow."""
-    clear = [call for call in calls if not call.bound]
-    waiting = [call for call in calls if call.bound]
+    clear = []
+    waiting = []
+    for call in calls:
+        if call.bound:
+            waiting.append(call)
+        else:
+            clear.append(call)
     # upper bounds clear a link where they are fast, and do not blame it where they are slow
     judged = clear or calls
     reached = _share_reached(judged)

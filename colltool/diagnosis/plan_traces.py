@@ -107,7 +107,7 @@ class _Walk(NamedTuple):
     walked: list[Timed]
 
 
-class _PricedCall(NamedTuple):
+class _WalkedCall(NamedTuple):
     """A call with its price, and when it runs."""
 
     call: CallMetadata
@@ -173,7 +173,7 @@ def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...
     """Calls with a price, by kind, what is exposed most first."""
     kernels = [timed for timed in _kernels(walk.walked) if timed.end_us > timed.start_us]
     busy = BusyIntervals([timed.start_us for timed in kernels], [timed.end_us for timed in kernels])
-    alike: dict[object, list[_PricedCall]] = defaultdict(list)
+    alike: dict[object, list[_WalkedCall]] = defaultdict(list)
     for timed in walk.walked:
         priced = walk.nodes.get(timed.node.id)
         if priced is None or priced.call is None or priced.seconds is None:
@@ -181,7 +181,7 @@ def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...
         call = priced.call
         expected = prices.of(call)
         kind = (call.primitive, call.bytes, expected.axes, expected.tiers)
-        alike[kind].append(_PricedCall(call, expected, timed))
+        alike[kind].append(_WalkedCall(call, expected, timed))
     rows = []
     for several in alike.values():
         call, expected, _ = several[0]

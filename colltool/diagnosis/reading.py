@@ -75,16 +75,16 @@ def _health(
     """How each series compares with the fabric."""
     for index, judged in enumerate(series):
         # its large messages, its small ones, or both
-        by_size = {each.size: each for each in classes if each.series_index == index}
-        large = by_size.get("large")
-        small = by_size.get("small")
-        low = any(size_class.low for size_class in by_size.values())
+        mine = [size_class for size_class in classes if size_class.series_index == index]
+        shares = {size_class.size: size_class.share for size_class in mine}
+        bar_of = {size_class.size: size_class.bar for size_class in mine}
+        low = any(size_class.low for size_class in mine)
         yield SeriesHealth(
             judged=judged,
             wire=placed[index].spans[-1].tier.name,
-            large=large.share if large else None,
-            small=small.share if small else None,
+            large=shares.get("large"),
+            small=shares.get("small"),
             low=low or collapse_in(judged.series.points) is not None,
             bar=bars[index],
-            small_bar=small.bar if small else None,
+            small_bar=bar_of.get("small"),
         )

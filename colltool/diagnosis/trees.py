@@ -20,11 +20,17 @@ def share_of_rings(fabric: Fabric, judged: ValidatedSeries) -> float:
     """What rings reach of the price, where they are so much slower than it that the usual bar would
     fail them: the bar is lowered by that. 1 for any other series."""
     series = judged.series
-    if not may_run_trees(fabric, series) or len(fabric.tiers) < 2 or not _network_was_set(fabric):
+    if not may_run_trees(fabric, series) or len(fabric.tiers) < 2:
+        return 1.0
+    if not _network_was_set(fabric):
         return 1.0
     rings_s = Scenario(fabric, only=RINGS).times(series)
-    share = judged.points[-1].predicted_s / rings_s[-1] if rings_s else 1.0
-    return share if share < 1 / TOO_SLOW_FOR_THE_BAR else 1.0
+    if rings_s is None:
+        return 1.0
+    share = judged.points[-1].predicted_s / rings_s[-1]
+    if share < 1 / TOO_SLOW_FOR_THE_BAR:
+        return share
+    return 1.0
 
 
 def _network_was_set(fabric: Fabric) -> bool:
