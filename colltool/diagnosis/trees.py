@@ -20,14 +20,17 @@ def share_of_rings(fabric: Fabric, judged: ValidatedSeries) -> float:
     """What rings reach of the price, where they are so much slower than it that the usual bar would
     fail them: the bar is lowered by that. 1 for any other series."""
     series = judged.series
-    if not may_run_trees(fabric, series) or len(fabric.tiers) < 2:
+    if len(fabric.tiers) < 2:
+        return 1.0
+    if not may_run_trees(fabric, series):
         return 1.0
     if not _network_was_set(fabric):
         return 1.0
     rings_s = Scenario(fabric, only=RINGS).times(series)
     if rings_s is None:
         return 1.0
-    share = judged.points[-1].predicted_s / rings_s[-1]
+    priced_s = judged.points[-1].predicted_s
+    share = priced_s / rings_s[-1]
     if share < 1 / TOO_SLOW_FOR_THE_BAR:
         return share
     return 1.0
@@ -36,5 +39,9 @@ def share_of_rings(fabric: Fabric, judged: ValidatedSeries) -> float:
 def _network_was_set(fabric: Fabric) -> bool:
     """Whether the bandwidth between hosts is not the fabric file's: with the NICs of the file it is
     known whether trees or rings run."""
-    outer = f"{fabric.tiers[-1].name}."
-    return any(key.startswith(outer) and key.endswith("bandwidth") for key, _ in fabric.overrides)
+    outer = fabric.tiers[-1].name
+    for key, _ in fabric.overrides:
+        tier, _, name = key.partition(".")
+        if tier == outer and name.endswith("bandwidth"):
+            return True
+    return False
