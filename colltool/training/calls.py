@@ -117,15 +117,15 @@ def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
                 operations.append(("moe_layer", operation))
     if layout.tp > 1:
         for per, operation in operations:
-            if operation.region:
+            if operation.ends_region:
                 for call in _tensor_calls(config, shape, per, operation.name):
                     yield call._replace(each=operation.share * call.each)
         yield from _vocabulary_calls(config, shape, stage)
     if layout.cp > 1:
         yield from _context_calls(config, shape)
     for _, operation in operations:
-        if operation.routed:
-            yield from _expert_calls(config, operation.routed)
+        if operation.sent_elements:
+            yield from _expert_calls(config, operation.sent_elements)
 
 
 def _tokens_bytes(config: ParallelConfig, shape: Shape) -> float:
@@ -477,7 +477,7 @@ def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
         "pp",
         P2P,
         layout.group("pp"),
-        cut_of(config).outside * shape.hidden * config.precision.activation_bytes,
+        cut_of(config).tokens_outside * shape.hidden * config.precision.activation_bytes,
         "border",
         source=NARAYANAN,
         hides="steady pipeline" if config.overlap.pp else "nothing",

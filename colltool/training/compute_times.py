@@ -268,16 +268,16 @@ def _computed_once(
             experts_times = _gemm_times(operation.gemms, roofline)
             continue
         gemms = gemms.plus(_gemm_times(operation.gemms, roofline).times(operation.share))
-        if operation.core:
-            core_times = _core_times(operation, cut.width, roofline)
+        if operation.core_flops:
+            core_times = _core_times(operation, cut.activation_bytes, roofline)
             core = core.plus(core_times.times(operation.share))
     if lora:
         adapter_times = _gemm_times(adapters(operations, lora), roofline)
         gemms = _without_weight_gradients(gemms).plus(adapter_times)
         experts_times = _without_weight_gradients(experts_times)
-    moved = moved_s(_elements_moved(shape, cut, operations, stack) * cut.width, roofline)
+    moved = moved_s(_elements_moved(shape, cut, operations, stack) * cut.activation_bytes, roofline)
     elementwise = Times(moved, stack.backward_elementwise * moved)
-    routing = routing_times(operations, cut.width, roofline)
+    routing = routing_times(operations, cut.activation_bytes, roofline)
     others_s = core.total_s + elementwise.total_s + routing.total_s
     slower = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
     if slower != 1:
@@ -293,7 +293,7 @@ def _elements_moved(
 
     Tensor parallelism splits what is in its regions, and sequence parallelism the rest.
     """
-    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.outside
+    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.tokens_outside
     elements = stack.elementwise * tokens * shape.hidden
     for operation in operations:
         elements += stack.elementwise_ffn * operation.share * operation.activated
@@ -306,7 +306,7 @@ def routing_times(operations: Sequence[Operation], width: float, roofline: Roofl
     routing = Times()
     for operation in operations:
         if operation.name == "experts":
-            permuted_s = moved_s(stack.permute * operation.permuted * width, roofline)
+            permuted_s = moved_s(stack.permute * operation.sorted_elements * width, roofline)
             # each of the rank's experts has launches of its own
             local = operation.gemms[0].copies
             beside_s = stack.routing_s + stack.routing_expert_s * local
@@ -347,7 +347,7 @@ def _with_modules_again(
         elif recompute.operation(operation.name):
             repeated = _needed_again(operation, roofline)
         elif "mla_up_proj" in recompute.modules:
-            repeated = operation.up
+            repeated = operation.up_gemms
         alone_s = sum(gemm_s(gemm, roofline) for gemm in repeated)
         gemms_s += slower * operation.share * alone_s
     share = 0.0
@@ -407,11 +407,11 @@ def _core_times(attention: Operation, width: float, roofline: Roofline) -> Times
     """
     if roofline.stack.flash or attention.keys == 1:
         blocks = attention.scores / attention.keys / BLOCK
-        forward_s = attention_core_s(attention.causal, blocks, roofline)
-        backward = FLASH_BACKWARD * attention.causal
+        forward_s = attention_core_s(attention.causal_flops, blocks, roofline)
+        backward = FLASH_BACKWARD * attention.causal_flops
         return Times(forward_s, attention_core_s(backward, blocks, roofline, backward=True))
     blocks = attention.scores / TILE  # GEMMs over all keys
-    forward_s = attention_core_s(attention.core, blocks, roofline)
+    forward_s = attention_core_s(attention.core_flops, blocks, roofline)
     scores_s = moved_s(SCORE_MOVES * attention.scores * width, roofline)
     backward_s = 2 * forward_s + roofline.stack.backward_elementwise * scores_s
     return Times(forward_s + scores_s, backward_s)

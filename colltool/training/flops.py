@@ -58,11 +58,11 @@ def _flops_again(operation: Operation, config: ParallelConfig) -> float:
     recompute = config.recomputation
     flops = 0.0
     if recompute.core:
-        flops += operation.causal
+        flops += operation.causal_flops
     if recompute.operation(operation.name):
         flops += sum(gemm.flops for gemm in operation.gemms)
     elif "mla_up_proj" in recompute.modules:
-        flops += sum(gemm.flops for gemm in operation.up)
+        flops += sum(gemm.flops for gemm in operation.up_gemms)
     return flops
 
 

@@ -269,7 +269,9 @@ def layer_activations(
     flash = config.stack is None or config.stack.flash
     kept, working = _layer_bytes(shape, cut, config.recomputation, flash, experts)
     if config.recomputation.layers:
-        kept = share * cut.width * cut.outside * shape.hidden + (1 - share) * working
+        kept = (
+            share * cut.activation_bytes * cut.tokens_outside * shape.hidden + (1 - share) * working
+        )
     return kept, working
 
 
@@ -280,7 +282,7 @@ def _layer_bytes(
 ) -> tuple[float, float]:
     """Bytes of one layer for one micro-batch: kept without full recomputation, and at most."""
     operations = layer_operations(shape, cut, experts=experts)
-    kept = sum(operation.share * operation.stored for operation in operations)
+    kept = sum(operation.share * operation.stored_bytes for operation in operations)
     scores = 0.0
     if not flash:
         for operation in operations:
@@ -302,15 +304,15 @@ def _bytes_not_kept(operation: Operation, shape: Shape, recompute: Recomputation
     the parts of its FFN; of latent attention what is computed from its bottlenecks.
     """
     if recompute.operation(operation.name):
-        return operation.stored
+        return operation.stored_bytes
     if operation.name == "norms" and "layernorm" in recompute.modules:
-        return operation.stored / 2
+        return operation.stored_bytes / 2
     if operation.name in ("experts", "shared expert") and "moe_act" in recompute.modules:
         inputs = 0.0
         if operation.name == "experts" and shape.moe is not None:
             inputs = 2 * (shape.moe.latent or shape.hidden) / shape.moe.ffn
-        return operation.stored / (shape.matrices + inputs)
-    return operation.up_stored if "mla_up_proj" in recompute.modules else 0.0
+        return operation.stored_bytes / (shape.matrices + inputs)
+    return operation.up_stored_bytes if "mla_up_proj" in recompute.modules else 0.0
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:

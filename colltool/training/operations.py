@@ -26,20 +26,20 @@ Phase = Literal["forward", "backward", "again", "update"]
 
 
 class LayerCut(NamedTuple):
-    """How a layer is split over ranks, with its tokens and the width of activations."""
+    """How a layer is split over ranks, with its tokens and the bytes of its activations."""
 
     tokens: float  # T, before tensor parallelism splits them
     sequence: int
     tp: int = 1
-    sp: bool = False
+    sp: bool = False  # whether tensor parallelism splits tokens outside its regions too
     ep: int = 1
-    etp: int = 1
-    width: float = 2.0  # bytes of an activation
-    kept: float = 2.0  # bytes of an activation that only GEMMs read again
-    copies: bool = False  # whether each elementwise kernel keeps inputs of its own
+    etp: int = 1  # ranks that an expert is split over
+    activation_bytes: float = 2.0  # of one activation
+    gemm_input_bytes: float = 2.0  # of an activation that only GEMMs read again
+    eager_copies: bool = False  # whether each elementwise kernel keeps inputs of its own
 
     @property
-    def outside(self) -> float:
+    def tokens_outside(self) -> float:
         """Tokens of a rank outside tensor parallel regions: T / t with sequence parallelism."""
         return self.tokens / self.tp if self.sp else self.tokens
 
@@ -47,9 +47,9 @@ class LayerCut(NamedTuple):
 def cut_of(config: ParallelConfig) -> LayerCut:
     """Return what a layer's operations depend on of a configuration."""
     layout = config.layout
-    width = kept = config.precision.activation_bytes
+    activation_bytes = gemm_input_bytes = config.precision.activation_bytes
     if config.stack is not None and config.stack.quantized_inputs:
-        kept = min(width, BYTES[config.precision.compute])
+        gemm_input_bytes = min(activation_bytes, BYTES[config.precision.compute])
     return LayerCut(
         config.tokens,
         config.sequence,
@@ -57,9 +57,9 @@ def cut_of(config: ParallelConfig) -> LayerCut:
         layout.sp,
         layout.ep,
         layout.etp,
-        width=width,
-        kept=kept,
-        copies=config.stack is not None and config.stack.eager_copies,
+        activation_bytes=activation_bytes,
+        gemm_input_bytes=gemm_input_bytes,
+        eager_copies=config.stack is not None and config.stack.eager_copies,
     )
 
 
@@ -88,18 +88,24 @@ class Operation(NamedTuple):
 
     name: Literal["norms", "attention", "router", "ffn", "shared expert", "experts"]
     gemms: tuple[Gemm, ...] = ()  # through weights
-    core: float = 0.0  # FLOPs of attention scores and their sum over values
-    causal: float = 0.0  # the same under a causal mask, less in windows
-    scores: float = 0.0  # number of attention scores
-    keys: float = 1.0  # keys that a query is multiplied with
-    permuted: float = 0.0  # elements of tokens, once for each of their experts
-    stored: float = 0.0  # bytes kept for the backward pass, without scores
-    region: bool = False  # whether it ends a tensor parallel region, with a sum over ranks
-    routed: float = 0.0  # elements of tokens sent to the experts' ranks
+    stored_bytes: float = 0.0  # kept for the backward pass, without attention scores
+    ends_region: bool = False  # whether a sum over the ranks of tensor parallelism follows
     share: float = 1.0  # how many a layer has, in the mean over layers
-    widths: tuple[float, ...] = ()  # of the matrices that the first GEMM is
-    up: tuple[Gemm, ...] = ()  # GEMMs out of the bottlenecks of latent attention
-    up_stored: float = 0.0  # bytes kept of what they make
+    columns: tuple[float, ...] = ()  # of each matrix, where the first GEMM is several at once
+
+    # of attention, and of what stands in its place
+    core_flops: float = 0.0  # of scores and their sum over values, or of a recurrence
+    causal_flops: float = 0.0  # the same under a causal mask, less in windows
+    scores: float = 0.0  # number of them
+    keys: float = 1.0  # keys that a query is multiplied with; 1 for a recurrence
+
+    # of latent attention
+    up_gemms: tuple[Gemm, ...] = ()  # those of ``gemms`` that lead out of its bottlenecks
+    up_stored_bytes: float = 0.0  # those of ``stored_bytes`` that they make
+
+    # of experts
+    sent_elements: float = 0.0  # elements of tokens that go to the experts' ranks
+    sorted_elements: float = 0.0  # the same once for each of a token's experts
 
     @property
     def activated(self) -> float:
@@ -113,7 +119,7 @@ class Operation(NamedTuple):
     @property
     def flops(self) -> float:
         """Forward, with the causal half of attention."""
-        return self.share * (sum(gemm.flops for gemm in self.gemms) + self.causal)
+        return self.share * (sum(gemm.flops for gemm in self.gemms) + self.causal_flops)
 
 
 @lru_cache(maxsize=4096)
@@ -126,21 +132,25 @@ def layer_operations(
     In 16 bits attention keeps 11 s b h and its scores 5 a s^2 b, the FFN 19 s b h, the two norms 4
     s b h.
     """
-    # inputs of norms and of regions, masks of dropout: 10 s b h of a GPT
-    kept_bytes = 2 * (cut.width + cut.kept) + (2 if shape.dropout else 0)
-    norms = Operation("norms", stored=cut.outside * shape.hidden * kept_bytes)
+    # of each of two norms its input and its output, which a region reads: 8 s b h of a GPT in
+    # 16 bits; and two masks of dropout, of a byte each: 10 s b h
+    kept_bytes = 2 * (cut.activation_bytes + cut.gemm_input_bytes)
+    if shape.dropout:
+        kept_bytes += 2
+    norms = Operation("norms", stored_bytes=cut.tokens_outside * shape.hidden * kept_bytes)
     mixers = tuple(_mixed(mixer, cut) for mixer in shape.parts)
     moe = shape.moe if experts else None
     if moe is None:
+        # in hybrid models some layers have no FFN
         ffn = _ffn(shape, cut, "ffn", shape.ffn)._replace(share=shape.fed)
         return norms, *mixers, ffn
-    router = Operation("router", (Gemm(cut.outside, moe.experts, shape.hidden),))
+    router = Operation("router", (Gemm(cut.tokens_outside, moe.experts, shape.hidden),))
     if moe.latent:
-        ways = (
-            Gemm(cut.outside, moe.latent, shape.hidden),
-            Gemm(cut.outside, shape.hidden, moe.latent),
+        down_and_up = (
+            Gemm(cut.tokens_outside, moe.latent, shape.hidden),
+            Gemm(cut.tokens_outside, shape.hidden, moe.latent),
         )
-        router = router._replace(gemms=router.gemms + ways)
+        router = router._replace(gemms=router.gemms + down_and_up)
     routed = _routed(shape, moe, cut)
     if not moe.shared_ffn:
         return norms, *mixers, router, routed
@@ -148,27 +158,34 @@ def layer_operations(
 
 
 def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
-    """Return the operation of a rank's experts, with the tokens of the busiest rank."""
-    local = max(1, moe.experts // cut.ep)
-    width = moe.ffn / cut.etp
+    """Return the operation of the experts of the busiest rank.
+
+    Of 4096 tokens, tp 2, top 8 and 4 experts on each rank, an expert gets 4096/2 * 8/4 = 4096 in the
+    mean: every rank sends its own T/t tokens, and as many as ranks send come to a rank. With etp 2
+    it gets those of both ranks that hold a half of it, and 1.1 times as many on the busiest rank.
+    """
+    local_experts = max(1, moe.experts // cut.ep)
+    expert_columns = moe.ffn / cut.etp
     inputs = shape.matrices - 1
-    busiest = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance / local
-    token = moe.latent or shape.hidden
-    kept = token * (cut.width + cut.kept) + moe.ffn * (inputs * cut.width + cut.kept)
-    if cut.copies:
-        # tokens in the order of their experts, and the gate behind its activation function
-        kept += cut.width * (token + (inputs - 1) * moe.ffn)
+    # T/t without sequence parallelism too: etp is t then
+    tokens_per_rank = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance
+    tokens_per_expert = tokens_per_rank / local_experts
+    token_elements = moe.latent or shape.hidden
+    kept_bytes = token_elements * (cut.activation_bytes + cut.gemm_input_bytes)
+    kept_bytes += moe.ffn * (inputs * cut.activation_bytes + cut.gemm_input_bytes)
+    if cut.eager_copies:
+        # tokens in the order of their experts, and the gate, if any, behind its activation function
+        kept_bytes += cut.activation_bytes * (token_elements + (inputs - 1) * moe.ffn)
+    up = Gemm(tokens_per_expert, inputs * expert_columns, token_elements, local_experts, True)
+    down = Gemm(tokens_per_expert, token_elements, expert_columns, local_experts, True)
     return Operation(
         "experts",
-        (
-            Gemm(busiest, inputs * width, token, local, grouped=True),
-            Gemm(busiest, token, width, local, grouped=True),
-        ),
-        permuted=cut.outside * moe.top_k * token,
-        stored=cut.outside * moe.top_k * moe.imbalance * kept,
+        (up, down),
+        stored_bytes=cut.tokens_outside * moe.top_k * moe.imbalance * kept_bytes,
         # with sequence parallelism their tokens are apart already
-        region=not cut.sp and not moe.shared_ffn,
-        routed=cut.outside * token,
+        ends_region=not cut.sp and not moe.shared_ffn,
+        sent_elements=cut.tokens_outside * token_elements,
+        sorted_elements=cut.tokens_outside * moe.top_k * token_elements,
     )
 
 
@@ -180,41 +197,56 @@ def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
         gemms.append(_gemm_of(matrix, cut.tokens, rank.undivided))
     for matrix in mixer.description.split:
         gemms.append(_gemm_of(matrix, cut.tokens, rank.sizes))
-    operation = Operation("attention", tuple(gemms), region=True, share=mixer.share)
     if mixer.description.attends:
-        return _attention(operation, mixer, rank, cut)
-    return _recurrent(operation, rank, cut)
+        return _attention(mixer, rank, cut, tuple(gemms))
+    return _recurrent(mixer, rank, cut, tuple(gemms))
 
 
-def _attention(operation: Operation, mixer: Mixer, rank: MixerSizes, cut: LayerCut) -> Operation:
-    """Return attention with its scores: FLOPs of qkv 2Th(a+2g)d/t, of the output 2Tadh/t, of scores
-    and their sum over values 4Tsad/t; latent attention goes through its bottlenecks."""
+def _attention(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm, ...]) -> Operation:
+    """Return attention with its scores; latent attention goes through its bottlenecks.
+
+    FLOPs of qkv are 2Th(a+2g)d/t, of the output 2Tadh/t, of scores and their sum over values
+    4Tsad/t; ``heads.q`` is ad/t, ``heads.k`` gd/t.
+    GPT-3 (a 96, d 128), T = s = 2048, t = 8: heads.q is 1536, ``core_flops`` 4 * 2048 * 2048 * 1536
+    = 25.8e9, half of it causal.
+    """
     heads = _heads_on(rank)
     tokens = cut.tokens
     matrices = mixer.description
     flops_per_key = 2.0 * tokens * (heads.q + heads.out)
     # an indexer meets every key before it, in a window or not
-    indexed = tokens * rank.value(matrices.indexed) * cut.sequence
-    kept_bytes = cut.width * (rank.latent + heads.q + heads.k + heads.v + heads.out)
-    if cut.copies:
+    indexer_flops = tokens * rank.value(matrices.indexed) * cut.sequence
+    kept_elements = rank.latent + heads.q + heads.k + heads.v + heads.out
+    kept_bytes = cut.activation_bytes * kept_elements
+    if cut.eager_copies:
         # keys and values once for each query head, and the output in the order of its projection
-        kept_bytes += cut.width * (heads.q - heads.k + 2 * heads.out - heads.v)
+        copied_elements = heads.q - heads.k + 2 * heads.out - heads.v
+        kept_bytes += cut.activation_bytes * copied_elements
     # the output projection keeps a copy of its own where it is quantized
-    if cut.kept < cut.width:
-        kept_bytes += cut.kept * heads.out
+    if cut.gemm_input_bytes < cut.activation_bytes:
+        kept_bytes += cut.gemm_input_bytes * heads.out
+    columns: tuple[float, ...] = ()
+    up_gemms: tuple[Gemm, ...] = ()
+    up_stored_bytes = 0.0
     if matrices.replicated:
-        operation = operation._replace(
-            up=operation.gemms[len(matrices.replicated) : -1],
-            up_stored=tokens * cut.width * (heads.q + heads.k + heads.v),
-        )
+        up_gemms = gemms[len(matrices.replicated) : -1]
+        up_stored_bytes = tokens * cut.activation_bytes * (heads.q + heads.k + heads.v)
     else:
-        operation = operation._replace(widths=tuple(matrices.split[0].widths(rank.sizes)))
-    return operation._replace(
-        core=flops_per_key * cut.sequence + indexed,
-        causal=flops_per_key * mixer.keys(cut.sequence) + 0.5 * indexed,
+        columns = tuple(matrices.split[0].widths(rank.sizes))
+    return Operation(
+        "attention",
+        gemms,
+        stored_bytes=tokens * kept_bytes,
+        ends_region=True,
+        share=mixer.share,
+        columns=columns,
+        core_flops=flops_per_key * cut.sequence + indexer_flops,
+        # a query has half of the sequence before it, in the mean
+        causal_flops=flops_per_key * mixer.keys(cut.sequence) + 0.5 * indexer_flops,
         scores=tokens * cut.sequence * rank.sizes["heads"],
         keys=cut.sequence,
-        stored=tokens * kept_bytes,
+        up_gemms=up_gemms,
+        up_stored_bytes=up_stored_bytes,
     )
 
 
@@ -222,48 +254,61 @@ def _gemm_of(matrix: Weights, tokens: float, sizes: SizesByName) -> Gemm:
     return Gemm(tokens, matrix.width(sizes), value_of(matrix.inputs, sizes))
 
 
-def _recurrent(operation: Operation, rank: MixerSizes, cut: LayerCut) -> Operation:
+def _recurrent(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm, ...]) -> Operation:
     """Return an operation without scores: its work is the same for every token, and it keeps what
     its matrices make."""
-    work = cut.tokens * rank.value(rank.kind.work)
-    made = sum(gemm.n for gemm in operation.gemms[:-1])
-    return operation._replace(
-        core=work,
-        causal=work,
+    work_flops = cut.tokens * rank.value(rank.kind.work)
+    made_elements = sum(gemm.n for gemm in gemms[:-1])
+    return Operation(
+        "attention",
+        gemms,
+        stored_bytes=cut.tokens * cut.activation_bytes * made_elements,
+        ends_region=True,
+        share=mixer.share,
+        core_flops=work_flops,
+        causal_flops=work_flops,
         # its state is cut as attention's heads are
         scores=cut.tokens * rank.sizes["heads"],
-        stored=cut.tokens * cut.width * made,
     )
 
 
 def _ffn(
-    shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], width: int
+    shape: Shape, cut: LayerCut, name: Literal["ffn", "shared expert"], columns: int
 ) -> Operation:
     """Return an FFN of 2T n_m h f / t FLOPs, which keeps the gate and the input and output of the
-    activation function."""
-    on_rank = width / cut.tp
+    activation function.
+
+    Gated, of width 11008, T = 4096, t = 2, in 16 bits: 5504 columns on a rank, of which it keeps
+    (2 * 2 + 2) bytes a token, 135 MB.
+    """
+    columns_on_rank = columns / cut.tp
     inputs = shape.matrices - 1
     gemms = (
-        Gemm(cut.tokens, inputs * on_rank, shape.hidden),
-        Gemm(cut.tokens, shape.hidden, on_rank),
+        Gemm(cut.tokens, inputs * columns_on_rank, shape.hidden),
+        Gemm(cut.tokens, shape.hidden, columns_on_rank),
     )
-    stored = cut.tokens * on_rank * (inputs * cut.width + cut.kept)
-    if cut.copies:
-        # the gate behind its activation function
-        stored += cut.tokens * on_rank * (inputs - 1) * cut.width
-    return Operation(name, gemms, stored=stored, region=True, widths=(on_rank,) * inputs)
+    column_bytes = inputs * cut.activation_bytes + cut.gemm_input_bytes
+    if cut.eager_copies:
+        # the gate, if there is one, behind its activation function
+        column_bytes += (inputs - 1) * cut.activation_bytes
+    return Operation(
+        name,
+        gemms,
+        stored_bytes=cut.tokens * columns_on_rank * column_bytes,
+        ends_region=True,
+        columns=(columns_on_rank,) * inputs,
+    )
 
 
 def adapters(operations: Sequence[Operation], rank: int) -> list[Gemm]:
     """Return LoRA's GEMMs, down to the adapter's rank and up again, for each matrix but those of
     routers and routed experts."""
-    found: list[Gemm] = []
+    pairs: list[Gemm] = []
     for operation in operations:
         if not operation.gemms or operation.name in ("router", "experts"):
             continue
-        # the first GEMM is several matrices at once
         first, *others = operation.gemms
-        widths = operation.widths or (first.n,)
-        for gemm in (*(first._replace(n=width) for width in widths), *others):
-            found += [Gemm(gemm.m, rank, gemm.k), Gemm(gemm.m, gemm.n, rank)]
-    return found
+        columns = operation.columns or (first.n,)
+        for gemm in (*(first._replace(n=number) for number in columns), *others):
+            pairs += [Gemm(gemm.m, rank, gemm.k), Gemm(gemm.m, gemm.n, rank)]
+    return pairs

@@ -156,7 +156,7 @@ class OverlapModel:
             return 0.0
         flops = {}
         for operation in layer_operations(shape, cut_of(self.config), experts=True):
-            flops[operation.name] = operation.flops - operation.causal
+            flops[operation.name] = operation.flops - operation.causal_flops
         shared = flops["shared expert"]
         share = shared / (shared + flops["attention"])
         return share * layer.gemms.of(call.phase)

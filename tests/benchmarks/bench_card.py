@@ -151,7 +151,9 @@ def planned(row: Row) -> Step:
     times, layer = stage_times(config, stage), layer_times(config, experts=experts)
     cut = cut_of(config)
     operations = layer_operations(config.shape, cut, experts=experts)
-    sorting_s = routing_times(operations, cut.width, machine("bf16", config.stack.name)).total_s
+    sorting_s = routing_times(
+        operations, cut.activation_bytes, machine("bf16", config.stack.name)
+    ).total_s
     head_s = head_times(config)[0].total_s
     layers, batches = row["layers"], config.micro_batches
     in_a_batch = {

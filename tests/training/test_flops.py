@@ -91,9 +91,9 @@ def test_grouped_queries_shrink_keys_and_values_alone() -> None:
     grouped = GPT3._replace(kv_heads=12)
     h, d = 12288, 128
     assert projections(GPT3, 1) - projections(grouped, 1) == 2 * h * d * 2 * (96 - 12)
-    whole = operation(GPT3, LayerCut(1, 2048)).causal
-    assert whole == operation(grouped, LayerCut(1, 2048)).causal
-    assert whole == 2 * operation(GPT3, LayerCut(1, 2048, tp=2)).causal
+    whole = operation(GPT3, LayerCut(1, 2048)).causal_flops
+    assert whole == operation(grouped, LayerCut(1, 2048)).causal_flops
+    assert whole == 2 * operation(GPT3, LayerCut(1, 2048, tp=2)).causal_flops
 
 
 def test_tensor_parallelism_beyond_the_kv_heads_repeats_them() -> None:
@@ -107,13 +107,15 @@ def test_latent_attention_by_hand() -> None:
     up = 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168
     assert projections(mla, 10, 4) == 2 * 10 * (down + up / 4)
     found = operation(mla, LayerCut(10, 4096, tp=4))
-    assert found.causal == found.core / 2 == 2 * 10 * 4096 * 128 * (128 + 64 + 128) / 4 / 2
+    assert (
+        found.causal_flops == found.core_flops / 2 == 2 * 10 * 4096 * 128 * (128 + 64 + 128) / 4 / 2
+    )
 
 
 def test_one_head_over_one_head_is_four_matrices() -> None:
     tiny = Shape(hidden=4, heads=2, kv_heads=2, head_dim=2, ffn=16, matrices=2, vocab=10)
     assert projections(tiny, 1) == 128
-    assert operation(tiny, LayerCut(8, 8)).core == 1024
+    assert operation(tiny, LayerCut(8, 8)).core_flops == 1024
 
 
 def test_a_layer_with_experts_by_hand() -> None:
@@ -137,7 +139,7 @@ def test_what_a_layer_sends_is_read_off_its_operations() -> None:
         return [
             one.name
             for one in layer_operations(shape, LayerCut(100, 2048, tp=2, sp=sp), experts=True)
-            if one.region
+            if one.ends_region
         ]
 
     assert regions(shared, sp=True) == regions(shared, sp=False) == ["attention", "shared expert"]

@@ -81,12 +81,12 @@ def test_flops_of_a_module_are_those_of_its_operations(module: str) -> None:
             if operation.name in GEMMS.get(module, set()):
                 repeated = operation.gemms
             elif module == "mla_up_proj":
-                repeated = operation.up
+                repeated = operation.up_gemms
             elif module == "moe" and operation.name == "experts":
                 repeated = operation.gemms
             counted += count * sum(gemm.flops for gemm in repeated)
             if module in ("core_attn", "attention"):
-                counted += count * operation.causal
+                counted += count * operation.causal_flops
     assert hardware_flops(config) - model_flops(config) == pytest.approx(counted, rel=1e-6)
 
 
