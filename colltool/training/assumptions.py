@@ -200,7 +200,7 @@ def whole_step_times(priced: PricedJob) -> Remarks:
 
 def algorithm_choice(priced: PricedJob) -> Remarks:
     """Who picked the algorithms of the calls."""
-    libraries = sorted({call.cost.pick for call in priced.priced_calls} - {""})
+    libraries = sorted({call.cost.picked_by for call in priced.priced_calls} - {""})
     facts = priced.fabric.library_facts
     if libraries:
         yield remark("library_choice", libraries=", ".join(libraries))

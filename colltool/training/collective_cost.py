@@ -27,9 +27,10 @@ from colltool.estimate.results import Price
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.training.group_fit import along_axes, in_strides, nearest_pair, reordered_axes
-from colltool.training.parallel_config import RankGroup
+from colltool.training.parallel_config import EvenRanks, RankGroup
 
-Busy = tuple[tuple[str, float], ...]  # (tier, seconds)
+# (tier, seconds that its wires carry bytes) of each tier, innermost first
+Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
 # parts of steps that are remembered: a search goes through layouts in order, and what the next ones
 # share was priced a moment ago
@@ -54,10 +55,10 @@ class CollectiveCost(NamedTuple):
     latency_s: float  # all that is not bandwidth: latency, launch, software
     bandwidth_s: float
     per_domain: tuple[int, ...]  # the group's members in one domain of each tier, innermost first
-    busy: Busy  # seconds that the wires of each tier carry bytes
-    pick: str = ""  # the library whose own choice the algorithm is; empty: the fastest
+    busy: Busy
+    picked_by: str = ""  # the library whose own choice the algorithm is; empty: the fastest
     energy_J: float | None = None  # of a rank that sends; None where no tier says
-    ran: tuple[PricedSchedule, ...] = ()  # one for each axis of the group
+    schedules: tuple[PricedSchedule, ...] = ()  # one for each axis of the group
     startup_s: float = 0.0  # of ``latency_s``: the host waits for it, so nothing hides it
     # thread blocks that it holds on a device, one multiprocessor each; None where not known
     channels: int | None = None
@@ -73,12 +74,12 @@ class CollectiveCost(NamedTuple):
         return self._replace(bandwidth_s=factor * self.bandwidth_s, busy=busy, energy_J=energy_J)
 
     def with_traffic_of(self, parts: Sequence[CollectiveCost]) -> CollectiveCost:
-        """The cost with the bytes, the energy and the schedules of several calls together."""
+        """The cost with the bytes, the energy and the schedules of these calls in place of its own."""
         energies_J = [part.energy_J for part in parts if part.energy_J is not None]
         return self._replace(
             busy=sum_by_tier(chain.from_iterable(part.busy for part in parts)),
             energy_J=sum(energies_J) if energies_J else None,
-            ran=tuple(chain.from_iterable(part.ran for part in parts)),
+            schedules=tuple(chain.from_iterable(part.schedules for part in parts)),
         )
 
     @property
@@ -87,9 +88,9 @@ class CollectiveCost(NamedTuple):
         return tuple(tier for tier, _ in self.busy)
 
     @property
-    def wire(self) -> str:
-        """The tier whose wires it keeps busiest; empty for a given time."""
-        return _busiest(self.busy)
+    def busiest_tier(self) -> str:
+        """The tier whose wires it keeps busy longest; empty for a given time."""
+        return _busiest_tier(self.busy)
 
     @property
     def bound(self) -> str:
@@ -99,7 +100,7 @@ class CollectiveCost(NamedTuple):
 
 # cached, as a step asks at every pair of calls
 @lru_cache(maxsize=16384)
-def _busiest(busy: Busy) -> str:
+def _busiest_tier(busy: Busy) -> str:
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
@@ -128,18 +129,19 @@ class CollectiveCostCache:
         found: Shared = self._shared[key]
         return found
 
-    def changed(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
+    def for_changed_tier(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
         """Return a cache for a fabric that differs in one tier, with the prices of groups that have
         no two members in it."""
-        found = CollectiveCostCache(fabric, self.readings)
+        changed = CollectiveCostCache(fabric, self.readings)
         number = [level.name for level in self.fabric.tiers].index(tier)
         for key, cost in self._known.items():
             primitive, group, *_ = key
             if primitive is P2P or len(group.axes) > 1 or isinstance(cost, ColltoolError):
                 continue
-            if cost.per_domain[number : number + 1] == (1,):
-                found._known[key] = cost
-        return found
+            # a group that ends in an inner tier has no members to count in this one
+            if number < len(cost.per_domain) and cost.per_domain[number] == 1:
+                changed._known[key] = cost
+        return changed
 
     def of(
         self,
@@ -163,13 +165,13 @@ class CollectiveCostCache:
                 self._known[key] = self._group_cost(primitive, group, size, closed)
             except ColltoolError as error:
                 self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, ColltoolError):
+        cost = self._known[key]
+        if isinstance(cost, ColltoolError):
             raise ColltoolError(
-                f"{what or 'group'} {group.ranks}: {localize(found.what)}",
-                fix=f"another layout or order{self._hint(group)}; {localize(found.fix)}",
-            ) from found
-        return found
+                f"{what or 'group'} {group.ranks}: {localize(cost.what)}",
+                fix=f"another layout or order{self._hint(group)}; {localize(cost.fix)}",
+            ) from cost
+        return cost
 
     def _hint(self, group: RankGroup) -> str:
         """Return the end of an error's fix: an override with which a group would fit, or nothing.
@@ -182,9 +184,9 @@ class CollectiveCostCache:
         if capabilities_of(tier).axes:
             other = reordered_axes(self.fabric, group)
         else:
-            whole = tier.endpoints // group.stride * group.stride
-            if whole not in (0, tier.endpoints):
-                other = f"{tier.name}.size={whole}"
+            whole_strides = tier.endpoints // group.stride * group.stride
+            if whole_strides not in (0, tier.endpoints):
+                other = f"{tier.name}.size={whole_strides}"
         return f", or {argument_text('overrides', [other])}" if other else ""
 
     def _group_cost(
@@ -192,17 +194,14 @@ class CollectiveCostCache:
     ) -> CollectiveCost:
         """Price a group: point-to-point as its slowest pair, others axis by axis."""
         if primitive is P2P:
-            pairs = [(2, apart) for apart in self._pair_distances(group)]
+            lines = [EvenRanks(2, distance) for distance in self._pair_distances(group)]
+            # before the pairs, so that it is the one named where they cost the same
             if closed and self._open_ring(group):
-                pairs.insert(0, (group.ranks, group.stride))
-            costs = [self._cost_of_ranks(P2P, ranks, size) for ranks in pairs]
+                lines.insert(0, EvenRanks(group.ranks, group.stride))
+            costs = [self._cost_of_ranks(P2P, ranks, size) for ranks in lines]
             return max(costs, key=lambda cost: cost.each_s)
-        return _in_sequence(
-            [
-                self._cost_of_ranks(part, ranks, part_bytes)
-                for part, ranks, part_bytes in axis_by_axis(primitive, group, size)
-            ]
-        )
+        parts = axis_by_axis(primitive, group, size)
+        return _in_sequence([self._cost_of_ranks(*part) for part in parts])
 
     def _open_ring(self, group: RankGroup) -> bool:
         """Whether a ring of these ranks lies open on a line of a lattice, so that its ends are the
@@ -220,7 +219,11 @@ class CollectiveCostCache:
 
     def _pair_distances(self, group: RankGroup) -> list[int]:
         """Distances of neighbours among which the slowest pair is: inside a domain, and over the
-        border of each larger one."""
+        border of each larger one.
+
+        8 ranks with stride 2, nodes of 8 under leaves of 4 nodes: 2, and 8 between nodes; the last
+        member is rank 14, so that no pair crosses a leaf, 32 ranks on.
+        """
         stride = group.stride
         last = group.members[-1]
         borders = {stride}
@@ -235,35 +238,32 @@ class CollectiveCostCache:
             if stride <= border <= last and border < self.fabric.ranks
         ]
 
-    def _cost_of_ranks(
-        self, primitive: Primitive, ranks: tuple[int, int], size: float
-    ) -> CollectiveCost:
-        """Price a group of (ranks, stride) where it is placed; else along the axes of a lattice one
-        after the other, or a pair at the nearest distance."""
+    def _cost_of_ranks(self, primitive: Primitive, ranks: EvenRanks, size: float) -> CollectiveCost:
+        """Price a group where it is placed; else along the axes of a lattice one after the other,
+        or a pair at the nearest distance."""
         try:
             return self._placed_cost(primitive, ranks, size)
         except ColltoolError:
-            sharing = dict(along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks))
-            if not sharing:
+            parts = along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks)
+            if not parts:
                 raise
+        # an axis takes as many times the bytes as groups of the job share its links
+        groups_on = dict(parts)
         costs = []
-        for part, axis, part_bytes in axis_by_axis(primitive, RankGroup(tuple(sharing)), size):
-            costs.append(self._placed_cost(part, axis, part_bytes).scaled(sharing[axis]))
+        for part in axis_by_axis(primitive, RankGroup(tuple(groups_on)), size):
+            costs.append(self._placed_cost(*part).scaled(groups_on[part.ranks]))
         return _in_sequence(costs)
 
-    def _placed_cost(
-        self, primitive: Primitive, ranks: tuple[int, int], size: float
-    ) -> CollectiveCost:
-        """Price a group of (ranks, stride) as the library of the fabric runs it."""
-        count, stride = ranks
-        fabric = self._in_strides(stride)
+    def _placed_cost(self, primitive: Primitive, ranks: EvenRanks, size: float) -> CollectiveCost:
+        """Price a group as the library of the fabric runs it."""
+        fabric = self._in_strides(ranks.stride)
         # the ranks of a job are numbered along the axes of a lattice
-        group = GroupSpec(count, stride, in_order=True)
-        question = (fabric, primitive, max(1.0, float(size)), group, self.readings)
-        picked = price_of_pick(*question)
+        group = GroupSpec(ranks.ranks, ranks.stride, in_order=True)
+        at_least_a_byte = max(1.0, float(size))
+        picked = price_of_pick(fabric, primitive, at_least_a_byte, group, self.readings)
         if picked is not None:
             return _collective_cost(picked, picked.best, fabric, fabric.library_name)
-        all_rows = price(*question)
+        all_rows = price(fabric, primitive, at_least_a_byte, group, self.readings)
         (priced,) = with_library_choice((all_rows,), fabric, self.readings, required=False)
         if priced.library is None or priced.library.runs is None:
             return _collective_cost(priced, priced.best, fabric, "")
@@ -276,36 +276,43 @@ class CollectiveCostCache:
         return None if padded is self.fabric else padded
 
 
-def axis_by_axis(
-    primitive: Primitive, group: RankGroup, size: float
-) -> list[tuple[Primitive, tuple[int, int], float]]:
-    """Return the collectives (primitive, (ranks, stride), bytes) that run a collective axis by
-    axis, as hierarchical schedules do.
+class AxisCollective(NamedTuple):
+    """One of the collectives that run another axis by axis; ``bytes`` is M."""
+
+    primitive: Primitive
+    ranks: EvenRanks
+    bytes: float
+
+
+def axis_by_axis(primitive: Primitive, group: RankGroup, size: float) -> list[AxisCollective]:
+    """Return the collectives that run a collective axis by axis, as hierarchical schedules do.
 
     A reduce-scatter leaves 1/n of its bytes to the next axis, an all-gather comes back the same
     way, an all-reduce is both; an all-to-all sends everything along each axis.
+    A reduce-scatter of 8 MB over axes of 2 and 4 ranks is one of 8 MB over 2, then one of 4 MB
+    over 4.
     """
     if len(group.axes) == 1:
-        return [(primitive, group.axes[0], size)]
+        return [AxisCollective(primitive, group.axes[0], size)]
     if primitive not in (AR, AG, RS, A2A):
         raise ColltoolError(
             f"{primitive.label} over {len(group.axes)} strides at once",
             fix="an order that sets them together",
         )
-    found = []
+    collectives = []
     for part in (RS, AG) if primitive is AR else (primitive,):
         bytes_left = size
         for axis in group.axes:
-            found.append((part, axis, bytes_left))
+            collectives.append(AxisCollective(part, axis, bytes_left))
             if part is not A2A:
-                bytes_left /= axis[0]
-    return found
+                bytes_left /= axis.ranks
+    return collectives
 
 
 def _collective_cost(
-    priced: Price, row: AlgorithmEstimate, fabric: Fabric, pick: str
+    priced: Price, row: AlgorithmEstimate, fabric: Fabric, picked_by: str
 ) -> CollectiveCost:
-    """Return the cost of one row of a price; ``pick``: the library that chose it."""
+    """Return the cost of one row of a price; ``picked_by``: the library that chose it."""
     moved_s = float(row.moved_s)
     total_s = float(row.total_s)
     # links are busy all the time that they carry bytes, also below their full rate
@@ -325,9 +332,9 @@ def _collective_cost(
         bandwidth_s=stretch * moved_s,
         per_domain=group.per_domain,
         busy=sum_by_tier((phase.tier, stretch * float(phase.bandwidth_s)) for phase in row.phases),
-        pick=pick,
+        picked_by=picked_by,
         energy_J=energy_J,
-        ran=(
+        schedules=(
             PricedSchedule(
                 priced.primitive, group.ranks, group.stride, row.choice, float(row.bytes)
             ),
@@ -336,12 +343,12 @@ def _collective_cost(
     )
 
 
-def sum_by_tier(carried: Iterable[tuple[str, float]]) -> Busy:
+def sum_by_tier(parts: Iterable[tuple[str, float]]) -> Busy:
     """Return the seconds of each tier, those of one tier added."""
-    busy: dict[str, float] = defaultdict(float)
-    for tier, seconds in carried:
-        busy[tier] += seconds
-    return tuple(busy.items())
+    seconds_of: dict[str, float] = defaultdict(float)
+    for tier, seconds in parts:
+        seconds_of[tier] += seconds
+    return tuple(seconds_of.items())
 
 
 def _in_sequence(parts: Sequence[CollectiveCost]) -> CollectiveCost:

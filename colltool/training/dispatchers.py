@@ -235,7 +235,7 @@ def _started(
     return plain.with_traffic_of(parts)._replace(
         algorithm=dispatcher.spoken,
         protocol="",
-        pick="",
+        picked_by="",
         latency_s=startup_s + max(part.latency_s for part in parts),
         bandwidth_s=moved_s,
         startup_s=startup_s,

@@ -15,7 +15,7 @@ from colltool.estimate.placement import every_stride
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.network.group import sizes_of
-from colltool.training.parallel_config import RankGroup
+from colltool.training.parallel_config import EvenRanks, RankGroup
 
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
@@ -56,8 +56,8 @@ def _aligned(group: int, nodes: int) -> int:
     return max(part for part in range(1, group + 1) if nodes % part == 0)
 
 
-# (ranks, stride) of each axis, and how many groups of the job share its links
-Parts = tuple[tuple[tuple[int, int], float], ...]
+# the ranks on each axis, and how many groups of the job share its links
+Parts = tuple[tuple[EvenRanks, float], ...]
 
 
 def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
@@ -77,7 +77,7 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
             sizes.append(tier.endpoints)
     if len(sizes) == len(fabric.tiers):
         return ()
-    parts: list[tuple[tuple[int, int], float]] = []
+    parts: list[tuple[EvenRanks, float]] = []
     domain_ranks = 1
     rest = ranks
     step = stride
@@ -90,7 +90,7 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
         else:
             members = min(rest, size // step)
             if members > 1:
-                parts.append(((members, domain_ranks), float(step)))
+                parts.append((EvenRanks(members, domain_ranks), float(step)))
                 if rest % members:
                     return ()
                 rest //= members
@@ -109,7 +109,7 @@ def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
         return ()
     farther = [apart for apart in known if apart >= stride]
     near = min(farther, default=max(known))
-    return (((2, near), 1.0),)
+    return ((EvenRanks(2, near), 1.0),)
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:

@@ -20,7 +20,7 @@ from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.collective_cost import PricedSchedule
 from colltool.training.group_fit import in_strides
-from colltool.training.parallel_config import RankGroup, strides
+from colltool.training.parallel_config import EvenRanks, RankGroup, strides
 from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
@@ -56,7 +56,7 @@ class _ScheduleLoad(NamedTuple):
     """What the groups of a dimension send by one schedule in a step."""
 
     dimension: str
-    ran: PricedSchedule
+    schedule: PricedSchedule
     border: str  # ``ring``, ``next`` or ``previous`` of a point-to-point; empty for a collective
     groups: dict[Ranks, float]  # bytes that each sends in a step
 
@@ -83,9 +83,9 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
             not_counted[str(error)].append(load.dimension)
             continue
         if len(traffic.src) * len(load.groups) > MOST_MESSAGES:
-            algorithm = load.ran.choice.spec
+            algorithm = load.schedule.choice.spec
             reason = sentence(
-                remark("too_many_messages", algorithm=algorithm, ranks=load.ran.ranks)
+                remark("too_many_messages", algorithm=algorithm, ranks=load.schedule.ranks)
             )
             not_counted[reason].append(load.dimension)
             continue
@@ -113,7 +113,7 @@ def _notes(step: TrainingStep, not_counted: dict[str, list[str]]) -> Iterator[Re
     """Yield what the loads of links leave out."""
     for reason, dimensions in not_counted.items():
         yield remark("links_not_counted", dimensions=_listed(dimensions), reason=reason)
-    timed = [call.call.dimension for call in step.sent if not call.cost.ran]
+    timed = [call.call.dimension for call in step.sent if not call.cost.schedules]
     if timed:
         yield remark("links_of_given_times", dimensions=_listed(timed))
     exchanges = [call.call for call in step.sent if call.call.primitive is A2A]
@@ -134,13 +134,13 @@ def _schedule_loads(step: TrainingStep) -> list[_ScheduleLoad]:
     for number, stage in enumerate(step.stages):
         for call, cost, *_ in stage.sent:
             border = _border(call)
-            for ran in cost.ran:
-                key = (call.dimension, call.group, ran._replace(bytes=0.0), border)
+            for schedule in cost.schedules:
+                key = (call.dimension, call.group, schedule._replace(bytes=0.0), border)
                 load = loads.setdefault(
-                    key, _ScheduleLoad(call.dimension, ran, border, defaultdict(float))
+                    key, _ScheduleLoad(call.dimension, schedule, border, defaultdict(float))
                 )
-                for group, calls in groups.senders(call, ran, number, border):
-                    load.groups[group] += ran.bytes * calls
+                for group, calls in groups.senders(call, schedule, number, border):
+                    load.groups[group] += schedule.bytes * calls
     return [load for load in loads.values() if any(load.groups.values())]
 
 
@@ -163,7 +163,7 @@ class _GroupsOfCalls:
         self.groups = cache(self._groups)
 
     def senders(
-        self, call: Call, ran: PricedSchedule, stage: int, border: str
+        self, call: Call, schedule: PricedSchedule, stage: int, border: str
     ) -> Iterator[tuple[Ranks, float]]:
         """Yield the groups that a stage's call runs on, each with its calls in a step.
 
@@ -174,7 +174,7 @@ class _GroupsOfCalls:
             group = call.group
             # a collective over several axes runs along each of them
             if len(group.axes) > 1 and not border:
-                group = RankGroup(((ran.ranks, ran.stride),))
+                group = RankGroup((EvenRanks(schedule.ranks, schedule.stride),))
             for members in self.groups(group, stage):
                 yield members, call.calls
             return
@@ -214,14 +214,19 @@ def _traffic(load: _ScheduleLoad, fabric: Fabric, readings: ModelOptions) -> Tra
     from colltool.congestion.traffic_by_formula import traffic
     from colltool.congestion.traffic_by_schedule import traffic_from_schedule
 
-    ran = load.ran
+    schedule = load.schedule
     if load.border == "ring":
         return ring_traffic(len(next(iter(load.groups))), 1.0)
     if load.border:
         return traffic(P2P, "send", Members(2))
-    placed = place(in_strides(fabric, ran.stride), GroupSpec(ran.ranks, ran.stride, in_order=True))
+    placed = place(
+        in_strides(fabric, schedule.stride),
+        GroupSpec(schedule.ranks, schedule.stride, in_order=True),
+    )
     groups = []
     for number, span in enumerate(placed.spans):
         scale_out = number > 0 or placed.one_a_node
         groups.append(tier_group(span, readings, scale_out=scale_out)[0])
-    return traffic_from_schedule(ran.primitive, ran.choice, groups, flat_group(placed, readings)[0])
+    return traffic_from_schedule(
+        schedule.primitive, schedule.choice, groups, flat_group(placed, readings)[0]
+    )

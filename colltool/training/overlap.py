@@ -212,9 +212,11 @@ class OverlapModel:
         layers = example.call.calls / example.call.each / m
         passes = max(1, self.times.stage.layers) * m
         # calls that are exposed on other wires stretch the layer
-        wire = example.cost.wire
-        cover_s += sum(call.exposed_s / passes for call in others if call.cost.wire != wire)
-        cover_s -= sum(call.hidden_s / passes for call in others if call.cost.wire == wire)
+        tier = example.cost.busiest_tier
+        elsewhere = [call for call in others if call.cost.busiest_tier != tier]
+        same_wires = [call for call in others if call.cost.busiest_tier == tier]
+        cover_s += sum(call.exposed_s / passes for call in elsewhere)
+        cover_s -= sum(call.hidden_s / passes for call in same_wires)
         covered_s = max(0.0, cover_s)
         overflow_s = max(0.0, load_s - covered_s)
         overflow_s *= layers
@@ -277,7 +279,7 @@ def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
     ready.sort(key=itemgetter(0))
     return PassBuckets(
         tuple(sent),
-        wires=tuple(sorted({call.cost.wire for call in sent} - {""})),
+        wires=tuple(sorted({call.cost.busiest_tier for call in sent} - {""})),
         buckets=queued([seconds for _, seconds in ready]),
         load_s=sum(call.total_s for call in sent),
     )

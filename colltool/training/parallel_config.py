@@ -45,33 +45,40 @@ from colltool.training.strategies import (
     Sharding,
 )
 
-Axes = tuple[tuple[int, int], ...]
+
+class EvenRanks(NamedTuple):
+    """Evenly spaced ranks: (4, 8) are ranks 0, 8, 16 and 24."""
+
+    ranks: int
+    stride: int
+
+
+Axes = tuple[EvenRanks, ...]
 
 
 class RankGroup(NamedTuple):
-    """Ranks as (size, stride) of each axis, innermost first; evenly spaced ones have a single
-    axis."""
+    """Ranks along one axis or several, innermost first: (2, 1) and (2, 8) are ranks 0, 1, 8, 9."""
 
     axes: Axes
 
     @property
     def ranks(self) -> int:
-        return prod(size for size, _ in self.axes)
+        return prod(axis.ranks for axis in self.axes)
 
     @property
     def stride(self) -> int:
-        return self.axes[0][1] if self.axes else 1
+        return self.axes[0].stride if self.axes else 1
 
     @property
     def members(self) -> tuple[int, ...]:
         """Ranks of the group that begins at rank 0."""
-        found = [0]
+        members = [0]
         for size, stride in self.axes:
-            inner = found
-            found = []
+            inner = members
+            members = []
             for step in range(size):
-                found += [rank + step * stride for rank in inner]
-        return tuple(found)
+                members += [rank + step * stride for rank in inner]
+        return tuple(members)
 
 
 class ParallelLayout(NamedTuple):
@@ -132,17 +139,17 @@ def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, 
     """The group of ranks that differ in these dimensions alone; axes that continue each other are
     merged."""
     stride_of = strides(sizes, order)
-    axes: list[tuple[int, int]] = []
+    axes: list[EvenRanks] = []
     for name in order:
         size = sizes[name]
         if name not in names or size == 1:
             continue
         # this dimension continues the one before: together they are one axis
-        if axes and axes[-1][0] * axes[-1][1] == stride_of[name]:
+        if axes and axes[-1].ranks * axes[-1].stride == stride_of[name]:
             inner, stride = axes.pop()
-            axes.append((inner * size, stride))
+            axes.append(EvenRanks(inner * size, stride))
         else:
-            axes.append((size, stride_of[name]))
+            axes.append(EvenRanks(size, stride_of[name]))
     return RankGroup(tuple(axes))
 
 
@@ -150,20 +157,22 @@ def split_group(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
     """Split a group in parts of ``inner`` ranks: return the first part, and the group of the first
     ranks of all parts.
 
+    8 ranks with stride 4 in parts of 2: (2, 4), and (4, 8) across.
+
     Raises:
         ValueError: parts of that size do not tile the group.
     """
-    inside: list[tuple[int, int]] = []
-    across: list[tuple[int, int]] = []
+    inside: list[EvenRanks] = []
+    across: list[EvenRanks] = []
     remaining = inner
     for size, stride in group.axes:
         part = min(remaining, size)
         if size % part or remaining % part:
             break
         if part > 1:
-            inside.append((part, stride))
+            inside.append(EvenRanks(part, stride))
         if size > part:
-            across.append((size // part, stride * part))
+            across.append(EvenRanks(size // part, stride * part))
         remaining //= part
     else:
         if remaining == 1:

@@ -125,8 +125,8 @@ class Plan(Result):
         """The tier with the most exposed communication; None where nothing is exposed."""
         by_tier: dict[str, float] = defaultdict(float)
         for call in self.critical_calls:
-            if call.cost.wire:
-                by_tier[call.cost.wire] += call.exposed_s
+            if call.cost.busiest_tier:
+                by_tier[call.cost.busiest_tier] += call.exposed_s
         exposed = {tier: seconds for tier, seconds in by_tier.items() if seconds > 0}
         return max(exposed, key=exposed.__getitem__, default=None)
 

@@ -74,7 +74,7 @@ def _changes_of_fabric(current: Situation) -> Iterator[Proposal]:
         assert knob.faster is not None
         label, share = knob.faster
         faster = knob.at(share)
-        costs = current.prices.changed(faster.fabric, knob.tier)
+        costs = current.prices.for_changed_tier(faster.fabric, knob.tier)
         step_s = _step_s(config, costs, current.plain)
         if _gains(config, faster.values, step_s, current.step):
             yield _proposal(label, "fabric", faster.values, config, step_s, current.step)

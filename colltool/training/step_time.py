@@ -328,7 +328,7 @@ Hidden = dict[tuple[str, bool], float]
 def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
     hidden = defaultdict(float, before)
     for call in calls:
-        hidden[call.cost.wire, call.backward] += call.hidden_s
+        hidden[call.cost.busiest_tier, call.backward] += call.hidden_s
     return hidden
 
 

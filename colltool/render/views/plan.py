@@ -206,7 +206,7 @@ def slow_tier(result: Plan) -> str | None:
         if tiers_spanned(sent.cost.per_domain) > len(sent.cost.busy):
             unsure += sent.exposed_s
         else:
-            by_tier[sent.cost.wire] += sent.exposed_s
+            by_tier[sent.cost.busiest_tier] += sent.exposed_s
     if not by_tier:
         return None
     worst = max(by_tier, key=by_tier.__getitem__)
@@ -561,7 +561,7 @@ class PlannedCallDocument(Document, of=PlannedCall):
     bytes: float = whole("sent.call.bytes")
     algorithm: str = derived("sent.cost.algorithm")
     protocol: str | None = or_null("sent.cost.protocol")
-    picked_by: str | None = or_null("sent.cost.pick")
+    picked_by: str | None = or_null("sent.cost.picked_by")
     # of the library's kernel; None where they are not known
     channels: int | None = derived("sent.cost.channels")
     each_s: float = derived("sent.each_s")
