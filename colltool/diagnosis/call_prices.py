@@ -24,7 +24,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.logs.call_metadata import CallMetadata
 from colltool.network.group import sizes_of
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.parallel_config import Axes, EvenRanks, RankGroup
+from colltool.training.parallel_config import Axes, RankGroup
 
 
 class ExpectedTime(NamedTuple):
@@ -41,7 +41,7 @@ class ExpectedTime(NamedTuple):
 
 def axes_of(ranks: Sequence[int]) -> Axes:
     """Ascending ranks as (size, stride) per axis, innermost first. Empty if not evenly spaced."""
-    axes: list[EvenRanks] = []
+    axes: list[tuple[int, int]] = []
     left = list(ranks)
     while len(left) > 1:
         stride = left[1] - left[0]
@@ -50,7 +50,7 @@ def axes_of(ranks: Sequence[int]) -> Axes:
             size += 1
         if len(left) % size:
             return ()
-        axes.append(EvenRanks(size, stride))
+        axes.append((size, stride))
         left = left[::size]
     # the loop looks at the first run alone: 0, 1, 4, 6 also gives (2, 1), (2, 4)
     group = RankGroup(tuple(axes))

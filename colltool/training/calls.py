@@ -18,7 +18,7 @@ from colltool.training.dispatchers import DISPATCHERS, copies, dispatcher_of
 from colltool.training.files import BYTES
 from colltool.training.model import Shape
 from colltool.training.operations import Operation, Phase, cut_of, heads_of, layer_operations
-from colltool.training.parallel_config import EvenRanks, ParallelConfig, RankGroup, split_group
+from colltool.training.parallel_config import ParallelConfig, RankGroup, split_group
 from colltool.training.pipeline_stages import (
     PipelineStage,
     RankParameters,
@@ -497,7 +497,7 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     call = partial(Call, per="step", phase="update")
     # a stage in the middle, or one with both ends, sends none
     if layout.pp > 1 and shape is not None and shape.tied and stage.embedding != stage.head:
-        ends = RankGroup((EvenRanks(2, (layout.pp - 1) * layout.group("pp").stride),))
+        ends = RankGroup(((2, (layout.pp - 1) * layout.group("pp").stride),))
         size = shape.vocab * shape.hidden / layout.tp * config.shard.grad_bytes
         yield call("embedding", AR, ends, size, source=TIED)
     if config.optimizer_row.orthogonal and config.shard.strategy.optimizer and shape is not None:
@@ -505,7 +505,7 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
             inner, _ = _split_replicas(config, group)
             yield call(name, AG, inner, 2.0 * parameters, source=MOONLIGHT)
     if layout.ranks > 1 and config.model is not None:
-        yield call("norm", AR, RankGroup((EvenRanks(layout.ranks, 1),)), 4.0, source=NORM)
+        yield call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, source=NORM)
 
 
 Rows = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]

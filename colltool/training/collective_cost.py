@@ -292,17 +292,18 @@ def axis_by_axis(primitive: Primitive, group: RankGroup, size: float) -> list[Ax
     A reduce-scatter of 8 MB over axes of 2 and 4 ranks is one of 8 MB over 2, then one of 4 MB
     over 4.
     """
-    if len(group.axes) == 1:
-        return [AxisCollective(primitive, group.axes[0], size)]
+    axes = [EvenRanks(*axis) for axis in group.axes]
+    if len(axes) == 1:
+        return [AxisCollective(primitive, axes[0], size)]
     if primitive not in (AR, AG, RS, A2A):
         raise ColltoolError(
-            f"{primitive.label} over {len(group.axes)} strides at once",
+            f"{primitive.label} over {len(axes)} strides at once",
             fix="an order that sets them together",
         )
     collectives = []
     for part in (RS, AG) if primitive is AR else (primitive,):
         bytes_left = size
-        for axis in group.axes:
+        for axis in axes:
             collectives.append(AxisCollective(part, axis, bytes_left))
             if part is not A2A:
                 bytes_left /= axis.ranks

@@ -31,7 +31,7 @@ from colltool.training.files.presets import (
     stem_of,
 )
 from colltool.training.job_configuration import configuration, refuse_incomplete_job
-from colltool.training.parallel_config import EvenRanks, ParallelConfig, RankGroup
+from colltool.training.parallel_config import ParallelConfig, RankGroup
 from colltool.training.stack_words import WORDS, chosen_stack
 from colltool.training.violation import Violation
 
@@ -204,9 +204,9 @@ class Job:
 def _plain_group(group: str | RanksFile, config: ParallelConfig) -> tuple[str, RankGroup]:
     """Return the dimension and the ranks of a group that a job names."""
     if not isinstance(group, str):
-        return "group", RankGroup((EvenRanks(group.ranks, group.stride),))
+        return "group", RankGroup(((group.ranks, group.stride),))
     if group == "all":
-        return group, RankGroup((EvenRanks(config.layout.ranks, 1),))
+        return group, RankGroup(((config.layout.ranks, 1),))
     return group, config.layout.group(group, experts=group == "ep")
 
 

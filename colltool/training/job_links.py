@@ -20,7 +20,7 @@ from colltool.fabric.model import Fabric
 from colltool.training.calls import Call
 from colltool.training.collective_cost import PricedSchedule
 from colltool.training.group_fit import in_strides
-from colltool.training.parallel_config import EvenRanks, RankGroup, strides
+from colltool.training.parallel_config import RankGroup, strides
 from colltool.training.sentences import Remark, remark, sentence
 from colltool.training.step_time import TrainingStep
 
@@ -174,7 +174,7 @@ class _GroupsOfCalls:
             group = call.group
             # a collective over several axes runs along each of them
             if len(group.axes) > 1 and not border:
-                group = RankGroup((EvenRanks(schedule.ranks, schedule.stride),))
+                group = RankGroup(((schedule.ranks, schedule.stride),))
             for members in self.groups(group, stage):
                 yield members, call.calls
             return

@@ -45,15 +45,14 @@ from colltool.training.strategies import (
     Sharding,
 )
 
+Axes = tuple[tuple[int, int], ...]  # (ranks, stride) of each axis, as documents write them
+
 
 class EvenRanks(NamedTuple):
     """Evenly spaced ranks: (4, 8) are ranks 0, 8, 16 and 24."""
 
     ranks: int
     stride: int
-
-
-Axes = tuple[EvenRanks, ...]
 
 
 class RankGroup(NamedTuple):
@@ -63,11 +62,11 @@ class RankGroup(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        return prod(axis.ranks for axis in self.axes)
+        return prod(size for size, _ in self.axes)
 
     @property
     def stride(self) -> int:
-        return self.axes[0].stride if self.axes else 1
+        return self.axes[0][1] if self.axes else 1
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -139,17 +138,17 @@ def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, 
     """The group of ranks that differ in these dimensions alone; axes that continue each other are
     merged."""
     stride_of = strides(sizes, order)
-    axes: list[EvenRanks] = []
+    axes: list[tuple[int, int]] = []
     for name in order:
         size = sizes[name]
         if name not in names or size == 1:
             continue
         # this dimension continues the one before: together they are one axis
-        if axes and axes[-1].ranks * axes[-1].stride == stride_of[name]:
+        if axes and axes[-1][0] * axes[-1][1] == stride_of[name]:
             inner, stride = axes.pop()
-            axes.append(EvenRanks(inner * size, stride))
+            axes.append((inner * size, stride))
         else:
-            axes.append(EvenRanks(size, stride_of[name]))
+            axes.append((size, stride_of[name]))
     return RankGroup(tuple(axes))
 
 
@@ -162,17 +161,17 @@ def split_group(group: RankGroup, inner: int) -> tuple[RankGroup, RankGroup]:
     Raises:
         ValueError: parts of that size do not tile the group.
     """
-    inside: list[EvenRanks] = []
-    across: list[EvenRanks] = []
+    inside: list[tuple[int, int]] = []
+    across: list[tuple[int, int]] = []
     remaining = inner
     for size, stride in group.axes:
         part = min(remaining, size)
         if size % part or remaining % part:
             break
         if part > 1:
-            inside.append(EvenRanks(part, stride))
+            inside.append((part, stride))
         if size > part:
-            across.append(EvenRanks(size // part, stride * part))
+            across.append((size // part, stride * part))
         remaining //= part
     else:
         if remaining == 1:

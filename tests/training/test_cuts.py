@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltool.training.parallel_config import (
-    EvenRanks,
     ParallelLayout,
     RankGroup,
     group_over,
@@ -109,4 +108,4 @@ def test_a_cut_group_is_its_parts(sizes: dict[str, int], order: list[str], inner
 )
 def test_parts_that_do_not_tile(axes: Any, inner: int) -> None:
     with pytest.raises(ValueError, match="do not tile"):
-        split_group(RankGroup(tuple(EvenRanks(*axis) for axis in axes)), inner)
+        split_group(RankGroup(axes), inner)

@@ -10,7 +10,7 @@ from colltool.training.collective_cost import CollectiveCost
 from colltool.training.compute_times import LayerTimes, StageTimes, Times
 from colltool.training.job import load_job
 from colltool.training.overlap import OverlapModel, PricedCall
-from colltool.training.parallel_config import EvenRanks, ParallelConfig, ParallelLayout, RankGroup
+from colltool.training.parallel_config import ParallelConfig, ParallelLayout, RankGroup
 from colltool.training.pipeline_stages import PipelineStage, pipeline_stages
 
 LAYERS = 10
@@ -23,7 +23,7 @@ def priced(primitive: Primitive, seconds: float, tier: str, per: Per, hides: Hid
     call = Call(
         "dp",
         primitive,
-        RankGroup((EvenRanks(2, 1),)),
+        RankGroup(((2, 1),)),
         bytes=1.0,
         each=1,
         per=per,

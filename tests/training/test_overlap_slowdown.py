@@ -26,7 +26,7 @@ from colltool.training.compute_times import LayerTimes, StageTimes, Times
 from colltool.training.job import load_job
 from colltool.training.overlap import PricedCall
 from colltool.training.overlap_slowdown import Kernels, slowdown, slowed_s
-from colltool.training.parallel_config import EvenRanks, RankGroup
+from colltool.training.parallel_config import RankGroup
 from colltool.training.pipeline_stages import PipelineStage
 
 ROWS = Path(__file__).parents[1] / "data" / "overlap_h100.csv"
@@ -126,7 +126,7 @@ TIMES = StageTimes(
 
 def call(exposed_s: float, overflow_s: float, channels: int | None) -> PricedCall:
     """A reduce-scatter of 10 s in the backward pass."""
-    group = RankGroup((EvenRanks(2, 1),))
+    group = RankGroup(((2, 1),))
     sent = Call(
         "dp",
         RS,

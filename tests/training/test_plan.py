@@ -10,7 +10,7 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, P2P, RS
 from colltool.training.collective_cost import CollectiveCostCache, axis_by_axis
-from colltool.training.parallel_config import EvenRanks, RankGroup
+from colltool.training.parallel_config import RankGroup
 from colltool.training.strategies import SCHEDULES, SHARDINGS
 
 RTOL = 0.02  # the documents' own rounding
@@ -292,12 +292,12 @@ def test_the_worst_neighbours_set_the_price_of_a_border() -> None:
     """Four stages of 4 ranks in nodes of 8: two borders stay inside a node, the one between the
     nodes is what counts."""
     costs = CollectiveCostCache(colltool.load_fabric(two_tiers()))
-    border = costs.of(P2P, RankGroup((EvenRanks(4, 4),)), 1e7)
+    border = costs.of(P2P, RankGroup(((4, 4),)), 1e7)
     assert border.tiers == ("ib",)
     assert border.each_s == pytest.approx(
         colltool.price(two_tiers(), "p2p", size=1e7, ranks=2, stride=8).best.total_s
     )
-    assert costs.of(P2P, RankGroup((EvenRanks(2, 4),)), 1e7).tiers == ("nvlink",)
+    assert costs.of(P2P, RankGroup(((2, 4),)), 1e7).tiers == ("nvlink",)
 
 
 def test_strides_that_do_not_tile_the_fabric() -> None:
@@ -306,7 +306,7 @@ def test_strides_that_do_not_tile_the_fabric() -> None:
     for size in (1e3, 1e8):
         uneven, even = (
             CollectiveCostCache(colltool.load_fabric(two_tiers(nodes))).of(
-                P2P, RankGroup((EvenRanks(5, 24),)), size
+                P2P, RankGroup(((5, 24),)), size
             )
             for nodes in (16, 15)
         )
@@ -315,14 +315,12 @@ def test_strides_that_do_not_tile_the_fabric() -> None:
 
 def test_strides_that_do_not_tile_the_leaves() -> None:
     """Leaves of 4 nodes, stages of 3: a pair that stands for all crosses the spine."""
-    found = CollectiveCostCache(colltool.load_fabric(thin(4))).of(
-        P2P, RankGroup((EvenRanks(5, 24),)), 1e8
-    )
+    found = CollectiveCostCache(colltool.load_fabric(thin(4))).of(P2P, RankGroup(((5, 24),)), 1e8)
     assert found.each_s == pytest.approx(4 * 1e8 / 50e9, rel=1e-2)
 
 
 def test_groups_of_several_strides_go_axis_by_axis() -> None:
-    group = RankGroup((EvenRanks(2, 1), EvenRanks(4, 8)))
+    group = RankGroup(((2, 1), (4, 8)))
     assert axis_by_axis(RS, group, 8.0) == [(RS, (2, 1), 8.0), (RS, (4, 8), 4.0)]
     assert axis_by_axis(A2A, group, 8.0) == [(A2A, (2, 1), 8.0), (A2A, (4, 8), 8.0)]
     assert [kind for kind, _, _ in axis_by_axis(AR, group, 8.0)] == [RS, RS, AG, AG]

@@ -24,7 +24,7 @@ from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
 from colltool.render.views.checked_files import checked
 from colltool.training.compute_times import StageTimes
-from colltool.training.files.presets import PARTS, preset_names
+from colltool.training.files.presets import PART_KINDS, preset_names
 from colltool.training.flops import hardware_flops
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobShown, SentBy
@@ -333,7 +333,7 @@ def _list_table(result: JobList) -> Table:
 
 
 def _list_blocks(result: JobList) -> list[Block]:
-    presets = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PARTS)
+    presets = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PART_KINDS)
     jobs = counted(len(result.jobs), "job")
     use = localize(
         either(

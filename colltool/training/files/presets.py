@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,9 +16,9 @@ from colltool.training.files import DeviceFile, ModelFile, StackFile
 
 M = TypeVar("M", bound=Part)
 Kind = Literal["jobs", "models", "devices", "stacks"]
-PARTS: tuple[Kind, ...] = ("models", "devices", "stacks")  # kinds of files that a job may name
-# by key of a job file
+# kinds of the files that a job may name, by its key that names one
 _KIND_OF_PART: dict[str, Kind] = {"model": "models", "device": "devices", "stack": "stacks"}
+PART_KINDS = tuple(_KIND_OF_PART.values())
 
 
 def preset_folder(kind: Kind) -> Path:
@@ -34,8 +34,8 @@ def preset_names(kind: Kind) -> tuple[str, ...]:
 
 
 def _shipped(kind: Kind, stem: str) -> dict[str, Any]:
-    """The content of a shipped file, with what it has from the one that it is ``like``: its own keys
-    replace those of the other, sources one by one."""
+    """The content of a shipped file; its keys replace those of the file that it is ``like``, its
+    sources one by one."""
     file = f"{stem}{SUFFIX}"
     text = read_text(str(preset_folder(kind) / file), "definition", file)
     own: dict[str, Any] = sourced(text, file)[0].data
@@ -57,22 +57,22 @@ def _read(kind: Kind, model: type[M], name: str, folder: Path) -> M:
     """Read a shipped file, else one in the folder of the job, else one by path."""
     stem = name.removesuffix(SUFFIX)
     if stem in preset_names(kind):
-        found: M = _preset(kind, model, stem)
-        return found
+        shipped: M = _preset(kind, model, stem)  # its cache has no type
+        return shipped
     path = _path_of(kind, name, folder)
     text = read_text(path, "definition", path)
     return read(model, text, path).result()
 
 
 def _path_of(kind: Kind, name: str, folder: Path) -> str:
-    """Return the path of a file that is not shipped.
+    """Return the path of a file that is not shipped: in the folder of the job, or absolute.
 
     Raises:
         ColltoolError: there is none.
     """
-    beside = str(folder / name)
-    if exists(beside):
-        return beside
+    path = str(folder / name)  # only ``name`` where that is absolute
+    if exists(path):
+        return path
     known = list(preset_names(kind))
     typed = printable(name)
     raise ColltoolError(
@@ -83,7 +83,7 @@ def _path_of(kind: Kind, name: str, folder: Path) -> str:
 
 def _is_config(name: str) -> bool:
     """Whether a model is named by a Hugging Face config."""
-    return name.endswith(".json") and name.removesuffix(SUFFIX) not in preset_names("models")
+    return name.endswith(".json")
 
 
 def read_model(name: str, folder: Path) -> ModelFile:
@@ -96,6 +96,16 @@ def read_model(name: str, folder: Path) -> ModelFile:
     return read_config(_path_of("models", name, folder))
 
 
+def read_device(name: str, folder: Path) -> DeviceFile:
+    """Read a shipped device, or a file in the folder of the job."""
+    return _read("devices", DeviceFile, name, folder)
+
+
+def read_stack(name: str, folder: Path) -> StackFile:
+    """Read a shipped stack, or a file in the folder of the job."""
+    return _read("stacks", StackFile, name, folder)
+
+
 def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
     """Return the content of a named model, device or stack, as a job may write it out."""
     if part == "model" and _is_config(name):
@@ -104,17 +114,17 @@ def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
     kind = _KIND_OF_PART[part]
     stem = name.removesuffix(SUFFIX)
     if stem in preset_names(kind):
-        found = _shipped(kind, stem)
+        content = _shipped(kind, stem)
     else:
         path = _path_of(kind, name, folder)
-        found = sourced(read_text(path, "definition", path), path)[0].data
-    return {key: value for key, value in found.items() if key not in ("source", "notes")}
+        content = sourced(read_text(path, "definition", path), path)[0].data
+    return {key: value for key, value in content.items() if key not in ("source", "notes")}
 
 
 def longest_sequence(model: str) -> int | None:
-    """Return the positions that a config.json has; None where it has none, or for a shipped
-    model."""
-    if not model.endswith(".json"):
+    """Return the positions of a config.json whose path was typed; None where it has none, or for
+    a shipped model."""
+    if not _is_config(model):
         return None
     data = sourced(read_text(model, "config", model), model)[0].data
     if not isinstance(data, dict):
@@ -123,10 +133,6 @@ def longest_sequence(model: str) -> int | None:
     if not isinstance(positions, int) or isinstance(positions, bool):
         return None
     return positions if positions > 0 else None
-
-
-read_device = partial(_read, "devices", DeviceFile)
-read_stack = partial(_read, "stacks", StackFile)
 
 
 def stem_of(name: str) -> str:
