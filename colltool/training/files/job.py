@@ -1,4 +1,7 @@
-"""A job file as pydantic models."""
+"""A job file as pydantic models.
+
+Their docstrings are the descriptions of the schema that ``colltool schema job`` prints.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +45,7 @@ from colltool.training.files import (
 from colltool.training.strategies import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
-_ANY = f"({'|'.join(get_args(Module))})"
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
-
-_Called = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class BatchFile(Part):
@@ -60,19 +60,19 @@ class ParallelLayoutFile(Part):
     layers of each stage."""
 
     tp: Parallel = 1
-    sp: Flag = False
+    sp: Flag = False  # sequence parallelism: tp splits tokens outside its regions too
     cp: Parallel = 1
-    cp_mode: ContextMode = "ring"
+    cp_mode: ContextMode = "ring"  # how queries meet the keys of other ranks
     ep: Parallel = 1
     dispatcher: Annotated[
         DispatcherName | None, FieldHint(f"one of {', '.join(get_args(DispatcherName))}")
     ] = None
-    deduplicate: Flag = False
+    deduplicate: Flag = False  # a token goes once to a rank with several of its experts
     etp: Annotated[Parallel | None, FieldHint("the tensor parallelism of an expert, 1 or tp")] = (
         None
     )
     pp: Parallel = 1
-    virtual: Parallel = 1
+    virtual: Parallel = 1  # parts of the model on a stage, interleaved
     dp: ParallelOrAuto = "auto"
     order: Annotated[
         tuple[Axis, ...],
@@ -120,12 +120,12 @@ class ShardFile(Part):
     gathers: Annotated[
         Literal[1, 2] | None, FieldHint("1 or 2 gathers of a layer a micro-batch")
     ] = None
-    reshard: MaybeFlag = None
-    bucket: Size | None = None
+    reshard: MaybeFlag = None  # false: layers stay gathered for the whole step
+    bucket: Size | None = None  # bytes of gradients that go out at once
     grad_bytes: Annotated[Literal[2, 4] | None, FieldHint("2 or 4")] = None
 
     @model_check
-    def _agrees(self) -> Iterator[FieldError]:
+    def _keys_fit_mode(self) -> Iterator[FieldError]:
         mode = self.mode
         sharding = SHARDINGS[self.mode]
         if self.group is not None and not sharding.grouped and mode != "zero1":
@@ -198,9 +198,9 @@ class CompressionFile(Part):
 
     on: Axis = "dp"
     scheme: Literal["fp16", "int8", "1bit", "topk", "1bit-adam"]
-    block: Dimension | None = None
-    keep: SmallShare | None = None
-    warmup: SmallShare | None = None
+    block: Dimension | None = None  # int8: elements that share a scale
+    keep: SmallShare | None = None  # topk: share of the elements that are sent
+    warmup: SmallShare | None = None  # 1bit-adam: share of the steps before it compresses
     overhead: Duration = 0.0
     extra_steps: PercentOrShare = 0.0
     ratio: Annotated[
@@ -208,7 +208,7 @@ class CompressionFile(Part):
     ] = None
 
     @model_check
-    def _agrees(self) -> Iterator[FieldError]:
+    def _keys_fit_scheme(self) -> Iterator[FieldError]:
         owners = {"block": "int8", "keep": "topk", "warmup": "1bit-adam"}
         for key, owner in owners.items():
             if getattr(self, key) is not None and self.scheme != owner:
@@ -255,16 +255,17 @@ def _module_names(value: Any) -> Any:
     return names if set(names) <= set(get_args(Module)) else value
 
 
-_MODULE = FieldHint(f"one of {', '.join(get_args(Module))}")
+_MODULE_HINT = FieldHint(f"one of {', '.join(get_args(Module))}")
+_ANY_MODULE = f"({'|'.join(get_args(Module))})"  # a regex: (core_attn|mlp|...)
 ModuleNames = Annotated[
-    tuple[Annotated[Module, _MODULE], ...],
+    tuple[Annotated[Module, _MODULE_HINT], ...],
     BeforeValidator(_module_names),
     Field(min_length=1, max_length=8),
     WithJsonSchema(
         {
             "anyOf": [
                 {"type": "array", "items": {"enum": list(get_args(Module))}, "minItems": 1},
-                {"type": "string", "pattern": rf"^\s*{_ANY}(\s*,\s*{_ANY})*\s*$"},
+                {"type": "string", "pattern": rf"^\s*{_ANY_MODULE}(\s*,\s*{_ANY_MODULE})*\s*$"},
             ]
         }
     ),
@@ -320,7 +321,7 @@ class CallFile(Part):
     time: Duration | None = None
 
     @model_check
-    def _agrees(self) -> Iterator[FieldError]:
+    def _time_is_of_one_call(self) -> Iterator[FieldError]:
         if self.time == 0:
             yield FieldError(
                 "a collective that takes 0 s",
@@ -343,6 +344,9 @@ class MeasuredFile(Part):
     memory: Size | None = None
 
 
+_TypedName = Annotated[str, Field(min_length=1, max_length=1000)]  # shipped, or a path
+
+
 class JobFile(Part):
     """A job file. ``slower``: times as long as the stack says everything computes, such as a
     measured step found. ``cuda_graphs`` of ``stack: megatron`` and ``compile`` of ``stack: fsdp``:
@@ -353,7 +357,7 @@ class JobFile(Part):
     name: Label = ""
     description: Words = ""
     model: Annotated[
-        _Called | ModelFile | None,
+        _TypedName | ModelFile | None,
         FieldHint(
             "a shipped model, the path of a config.json, or a mapping such as {parameters: 7.0e+9,"
             " layers: 32}"
@@ -386,10 +390,10 @@ class JobFile(Part):
         PrecisionFile()
     )
     device: Annotated[
-        _Called | DeviceFile | None, FieldHint("a shipped device such as h100, or a mapping")
+        _TypedName | DeviceFile | None, FieldHint("a shipped device such as h100, or a mapping")
     ] = None
     stack: Annotated[
-        _Called | StackFile | None, FieldHint("a shipped stack such as megatron, or a mapping")
+        _TypedName | StackFile | None, FieldHint("a shipped stack such as megatron, or a mapping")
     ] = None
     cuda_graphs: MaybeFlag = None
     compile: MaybeFlag = None
