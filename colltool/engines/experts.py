@@ -84,11 +84,12 @@ def price_experts(
     rows.sort(key=lambda row: (not row.measured_here, row.sends != call.dtype, row.total_s))
     rows[0] = rows[0]._replace(picked=True)
     choice = None
-    said = ""
+    notes: tuple[str, ...] = ()
     if asked is not None:
-        said = asked.said
         reason = "the faster of its modes"
         choice = KernelChoice(asked.name, asked.version, rows[0].kernel, reason)
+        if asked.said:
+            notes = (asked.said,)
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
@@ -98,7 +99,7 @@ def price_experts(
         library=choice,
         what=call,
         refused=tuple(refused),
-        notes=tuple(filter(None, (said,))),
+        notes=notes,
         overrides=fabric.overrides,
     )
 
@@ -147,14 +148,14 @@ def _estimates(
     library: LibraryFile, operation: str, site: KernelSite, call: Tokens, mode: Mode | None
 ) -> list[KernelEstimate]:
     """An estimate by each kernel that was measured on the machine."""
-    own = [kernel for kernel in library.kernels if kernel.operation == operation]
+    of_operation = [kernel for kernel in library.kernels if kernel.operation == operation]
     gpus = set(library.likes(site.gpu))
-    kernels = [kernel for kernel in own if not gpus.isdisjoint(kernel.gpus)]
+    kernels = [kernel for kernel in of_operation if not gpus.isdisjoint(kernel.gpus)]
     if kernels:
         kernels = _on_network(library, kernels, site)
         kernels = _that_send(library, _of_mode(library, kernels, mode), call)
     # without any the error says which GPUs were measured
-    measured = measured_kernels(library, operation, site, of=kernels or own)
+    measured = measured_kernels(library, operation, site, of=kernels or of_operation)
     if call.sms and not any(found.kernel.sms_default for found in measured):
         raise ColltoolError(
             f"no kernel of {library.full_name} was measured by its SMs there",
@@ -176,11 +177,11 @@ def _on_network(
         return kernels
     other = site.wire if site.wire in _OTHER_NETWORKS else ""
     if other:
-        found = [kernel for kernel in across if other in kernel.wires]
+        measured = [kernel for kernel in across if other in kernel.wires]
     else:
-        found = [kernel for kernel in across if not kernel.wires]
-    if found:
-        return found
+        measured = [kernel for kernel in across if not kernel.wires]
+    if measured:
+        return measured
     network = _OTHER_NETWORKS.get(other, "ConnectX-7 and the like")
     raise ColltoolError(
         f"{library.full_name} was not measured on {network}", argument="library", fix=OWN_FILE

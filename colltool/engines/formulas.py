@@ -103,23 +103,24 @@ def _rate_Bps(parameters: Parameters) -> float:
     return parameters["GBps"] * 1e9
 
 
-def _moved(parameters: Parameters, call: KernelCall, moved: float) -> KernelTimes:
+def _over_port(parameters: Parameters, call: KernelCall, port_bytes: float) -> KernelTimes:
     """Bytes over a rank's port, and a latency for each other rank."""
-    return KernelTimes(_latency_s(parameters, call.ranks - 1), moved / _rate_Bps(parameters))
+    return KernelTimes(_latency_s(parameters, call.ranks - 1), port_bytes / _rate_Bps(parameters))
 
 
 def _one_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Each rank reads the whole vector of every other: (n-1) M over its port."""
-    return _moved(parameters, call, (call.ranks - 1) * call.bytes)
+    return _over_port(parameters, call, (call.ranks - 1) * call.bytes)
 
 
 def _two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Reduce-scatter, then all-gather: 2(n-1)/n M over its port."""
-    return _moved(parameters, call, 2 * (call.ranks - 1) / call.ranks * call.bytes)
+    return _over_port(parameters, call, 2 * (call.ranks - 1) / call.ranks * call.bytes)
 
 
 def _passes(parameters: Parameters, share_bytes: float) -> int:
-    """How often a kernel with a grid of fixed size runs over its share of the vector."""
+    """How often a kernel with a grid of fixed size runs over its share of the vector: 4 times over
+    900 KiB with a ``pass_KiB`` of 256."""
     return max(1, ceil(share_bytes / (parameters["pass_KiB"] * 1024)))
 
 
@@ -140,7 +141,7 @@ def _two_shot_passes(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 def _multimem(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """The switch reduces; the vector is copied once, and each rank's share once."""
-    return _moved(parameters, call, (1 + 1 / call.ranks) * call.bytes)
+    return _over_port(parameters, call, (1 + 1 / call.ranks) * call.bytes)
 
 
 def _split(parameters: Parameters, call: KernelCall) -> KernelTimes:
@@ -159,12 +160,12 @@ def _mnnvl_two_shot(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 def _gather(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """An all-gather or reduce-scatter: every part but one's own, once."""
-    return _moved(parameters, call, (call.ranks - 1) / call.ranks * call.bytes)
+    return _over_port(parameters, call, (call.ranks - 1) / call.ranks * call.bytes)
 
 
 def _switch(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """The switch reduces (multimem): M once, of which ``free_KiB`` hide behind the latency."""
-    return _moved(parameters, call, max(0.0, call.bytes - parameters["free_KiB"] * 1024))
+    return _over_port(parameters, call, max(0.0, call.bytes - parameters["free_KiB"] * 1024))
 
 
 def _exchange(parameters: Parameters, call: KernelCall) -> KernelTimes:
@@ -191,18 +192,22 @@ def _exchange_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _exchange_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Each token costs an SM some time, and bytes leave as fast as the SMs or the port send them."""
+    """Each token costs an SM some time, and bytes leave as fast as the SMs or the port send them.
+
+    128 tokens on 24 SMs at 1.5 us each take 8 us before the bytes.
+    """
     token_us = parameters["token_us"] + parameters["copy_us"] * call.copies
     busy_s = call.tokens / call.sms * token_us * 1e-6
     sent_s = call.bytes / min(_sms_Bps(parameters, call), _rate_Bps(parameters))
-    latency_s = _latency_s(parameters, call.ranks) + _hidden_s(parameters, call)
+    latency_s = _latency_s(parameters, call.ranks) + _hidden_size_s(parameters, call)
     return KernelTimes(latency_s, busy_s + sent_s)
 
 
-def _hidden_s(parameters: Parameters, call: KernelCall) -> float:
-    """The first token of a wide model takes longer to go through."""
-    hidden = call.values / max(1, call.tokens)
-    return parameters.get("hidden_us", 0.0) * hidden / 1000 * 1e-6
+def _hidden_size_s(parameters: Parameters, call: KernelCall) -> float:
+    """The first token takes longer to go through with a larger hidden size: ``hidden_us`` for each
+    1000 of its values."""
+    hidden_size = call.values / max(1, call.tokens)
+    return parameters.get("hidden_us", 0.0) * hidden_size / 1000 * 1e-6
 
 
 def _sms_Bps(parameters: Parameters, call: KernelCall) -> float:
@@ -211,16 +216,16 @@ def _sms_Bps(parameters: Parameters, call: KernelCall) -> float:
 
 def _exchange_nic_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Bytes that leave a rank over its NIC, and those of its own node, which go through it too."""
-    sent = call.bytes + call.token_bytes
+    nic_bytes = call.bytes + call.token_bytes
     return KernelTimes(
-        _latency_s(parameters, call.ranks), sent / (parameters["eta"] * call.nic_Bps)
+        _latency_s(parameters, call.ranks), nic_bytes / (parameters["eta"] * call.nic_Bps)
     )
 
 
 def _exchange_host(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """An exchange that the engine's host launches: not below the time that the host takes."""
     floor_s = parameters["floor_us"] * 1e-6
-    start_s = _latency_s(parameters, call.ranks) + _hidden_s(parameters, call)
+    start_s = _latency_s(parameters, call.ranks) + _hidden_size_s(parameters, call)
     start_s += call.tokens * parameters["token_us"] * 1e-6
     sent_s = call.bytes / _rate_Bps(parameters)
     return KernelTimes(max(floor_s - sent_s, start_s), sent_s)

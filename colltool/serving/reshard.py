@@ -139,21 +139,22 @@ class _MeshNetwork(NamedTuple):
         return _Busy(size / self.shared_Bps, self.shared_level)
 
     def way(
-        self, name: str, out: float, into: float, shared: _Busy, *, copies: int = 1
+        self, name: str, out_bytes: float, in_bytes: float, shared: _Busy, *, copies: int = 1
     ) -> ReshardWay:
         """A way whose time is the longest of a rank's sends, a rank's receives and shared links.
 
         Args:
-            out, into: bytes out of the busiest sender, and into the busiest receiver.
+            out_bytes, in_bytes: out of the busiest sender, and into the busiest receiver.
             shared: how long the shared level or store is busy.
-            copies: replicas of a tree, which adds the time of a chunk for each of its levels.
+            copies: replicas of a tree, which adds the time of a chunk for each of its levels but
+                the first: 1 for 2 replicas, 2 for 4 to 7.
         """
         # with equal bytes at both ends the sender is named as the limit
-        size, end = max((out, "sender"), (into, "receiver"))
+        size, end = max((out_bytes, "sender"), (in_bytes, "receiver"))
         slowest = max(_Busy(self.message_s(size), f"{self.tier.name} of a {end}"), shared)
         levels = ceil(log2(copies + 1)) - 1
-        total_s = slowest.seconds + levels * self.message_s(min(CHUNK, into))
-        return ReshardWay(name, total_s, slowest.name, out, into, wire_s=total_s)
+        total_s = slowest.seconds + levels * self.message_s(min(CHUNK, in_bytes))
+        return ReshardWay(name, total_s, slowest.name, out_bytes, in_bytes, wire_s=total_s)
 
     def wire_interval(self, way: ReshardWay) -> Interval | None:
         """Where the time of the wire lies."""
@@ -237,15 +238,15 @@ def reshard(
 
 
 def _ways_from_store(
-    network: _MeshNetwork, weights: float, storage_Bps: float, replica: int, copies: int
+    network: _MeshNetwork, weights_bytes: float, storage_Bps: float, replica: int, copies: int
 ) -> list[ReshardWay]:
-    into = weights / replica
-    once = _Busy(weights / storage_Bps, "storage")
-    each = _Busy(copies * weights / storage_Bps, "storage")
+    rank_bytes = weights_bytes / replica
+    one_read = _Busy(weights_bytes / storage_Bps, "storage")
+    every_read = _Busy(copies * weights_bytes / storage_Bps, "storage")
     tree = "one replica reads, the others are fed by a tree"
     ways = [
-        network.way("every replica reads the store", 0.0, into, each),
-        network.way(tree, into, into, once, copies=copies),
+        network.way("every replica reads the store", 0.0, rank_bytes, every_read),
+        network.way(tree, rank_bytes, rank_bytes, one_read, copies=copies),
     ]
     return [way._replace(interval=network.wire_interval(way)) for way in ways]
 
@@ -277,28 +278,33 @@ class _Syncs(NamedTuple):
 
     def _on_the_wire(self, law: SyncLaw) -> ReshardWay:
         network = self.network
-        sent = self.weights.bytes * law.sent
+        sent_bytes = self.weights.bytes * law.sent
         copies = self.receivers // self.replica
-        out = sent / self.senders
-        into = sent / self.replica
+        out_bytes = sent_bytes / self.senders
+        in_bytes = sent_bytes / self.replica
         if law.schedule == "pairs":
-            return network.way("", copies * out, into, network.shared(sent * copies))
+            shared = network.shared(sent_bytes * copies)
+            return network.way("", copies * out_bytes, in_bytes, shared)
         if law.schedule == "tree":
             # a replica of a tree forwards what it received, unless it is the only one
-            passed_on = into if copies > 1 else 0.0
-            return network.way("", max(out, passed_on), into, network.shared(sent), copies=copies)
+            if copies > 1:
+                out_bytes = max(out_bytes, in_bytes)
+            return network.way("", out_bytes, in_bytes, network.shared(sent_bytes), copies=copies)
         if law.schedule == "one root":
-            root = _Busy(network.link_s(sent), f"{network.tier.name} of the root")
-            return network.way("", sent, sent, root, copies=copies)
-        return self._gathered_by_each(sent)
+            root = _Busy(network.link_s(sent_bytes), f"{network.tier.name} of the root")
+            return network.way("", sent_bytes, sent_bytes, root, copies=copies)
+        return self._gathered_by_each(sent_bytes)
 
-    def _gathered_by_each(self, sent: float) -> ReshardWay:
+    def _gathered_by_each(self, sent_bytes: float) -> ReshardWay:
         """Every receiver gets all: into a node by the links of all its ranks, and inside by its
-        own."""
+        own.
+
+        Of 16 GB, in 4 nodes of 8 ranks, 3/4 come from other nodes: 1.5 GB by the link of a rank.
+        """
         network = _network(self.network.fabric, 1, self.receivers - 1)
         nodes = ceil(self.receivers / network.inside)
-        each = sent * (1 - 1 / nodes) / network.inside
-        return network.way("", each, each, network.shared(each))
+        link_bytes = sent_bytes * (1 - 1 / nodes) / network.inside
+        return network.way("", link_bytes, link_bytes, network.shared(link_bytes))
 
 
 def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:

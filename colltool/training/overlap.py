@@ -213,10 +213,8 @@ class OverlapModel:
         passes = max(1, self.times.stage.layers) * m
         # calls that are exposed on other wires stretch the layer
         tier = example.cost.busiest_tier
-        elsewhere = [call for call in others if call.cost.busiest_tier != tier]
-        same_wires = [call for call in others if call.cost.busiest_tier == tier]
-        cover_s += sum(call.exposed_s / passes for call in elsewhere)
-        cover_s -= sum(call.hidden_s / passes for call in same_wires)
+        cover_s += sum(call.exposed_s / passes for call in others if call.cost.busiest_tier != tier)
+        cover_s -= sum(call.hidden_s / passes for call in others if call.cost.busiest_tier == tier)
         covered_s = max(0.0, cover_s)
         overflow_s = max(0.0, load_s - covered_s)
         overflow_s *= layers
