@@ -168,13 +168,11 @@ def _copies_tokens(config: ParallelConfig) -> bool:
 
 def _split_tokens(config: ParallelConfig) -> dict[str, object]:
     """Return the values of sequence parallelism."""
-    return {"layout.sp": True} | _expert_width(config, config.layout.etp)
-
-
-def _expert_width(config: ParallelConfig, etp: int) -> dict[str, object]:
-    """Return the value that sets etp of a model with experts, which otherwise follows from tp and
-    sp; empty without experts."""
-    return {"layout.etp": etp} if config.moe is not None else {}
+    values: dict[str, object] = {"layout.sp": True}
+    # stays as it is; left out, it would follow from tp and sp
+    if config.moe is not None:
+        values["layout.etp"] = config.layout.etp
+    return values
 
 
 @proposal("time")

@@ -111,11 +111,11 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
     model = config.known_model
     layout = config.layout
     return _stages(
-        model.layers,
-        model.dense_layers,
-        layout.pp,
-        config.chunks,
-        layout.stages,
+        layers=model.layers,
+        dense_layers=model.dense_layers,
+        p=layout.pp,
+        v=config.chunks,
+        stated_layers=layout.stages,
         folded=config.folded,
         with_ends=ends_as_layers(config),
         spread=model.spread,
@@ -125,12 +125,12 @@ def pipeline_stages(config: ParallelConfig) -> tuple[PipelineStage, ...]:
 # cached, as layouts of a search share a few hundred pipelines
 @lru_cache(maxsize=4096)
 def _stages(
+    *,
     layers: int,
     dense_layers: int,
     p: int,
     v: int,
     stated_layers: tuple[int, ...],
-    *,
     folded: bool,
     with_ends: bool,
     spread: bool,
@@ -149,6 +149,7 @@ def _stages(
         chunk_layers[-1][-1] -= 1
     else:
         for count in stated_layers or layers_of_stages(layers, p, folded=folded):
+            # 5 layers in 2 chunks: 3 and 2
             layers_each, odd = divmod(count, v)
             chunk_layers.append([layers_each + (chunk < odd) for chunk in range(v)])
     dense = [0] * p

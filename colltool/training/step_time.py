@@ -195,9 +195,10 @@ def step_time(
     return TrainingStep(
         config,
         step_s=(1 + jitter) * without_jitter_s,
-        control_s=compute_step_s(
+        # with a free network
+        control_s=passed_step_s(
             config,
-            [stage.compute for stage in stages],
+            [compute_pass(stage.compute) for stage in stages],
             max(stage.optimizer_s for stage in stages),
         ),
         stages=tuple(stages),
@@ -207,13 +208,6 @@ def step_time(
         fixed_s=fixed_s,
         jitter=jitter / (1 + jitter),
     )
-
-
-def compute_step_s(
-    config: ParallelConfig, stages: Iterable[StageTimes], optimizer_s: float
-) -> float:
-    """Seconds of a step with a free network."""
-    return passed_step_s(config, [compute_pass(stage) for stage in stages], optimizer_s)
 
 
 def passed_step_s(config: ParallelConfig, passes: Sequence[Pass], after_s: float = 0.0) -> float:
