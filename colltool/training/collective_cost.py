@@ -138,8 +138,7 @@ class CollectiveCostCache:
             primitive, group, *_ = key
             if primitive is P2P or len(group.axes) > 1 or isinstance(cost, ColltoolError):
                 continue
-            # a group that ends in an inner tier has no members to count in this one
-            if number < len(cost.per_domain) and cost.per_domain[number] == 1:
+            if cost.per_domain[number] == 1:
                 changed._known[key] = cost
         return changed
 
