@@ -60,4 +60,5 @@ def _halved_launch(fabric: Fabric, priced: SchedulePrice) -> Gain:
     launch_s = float(priced.row.overhead_s) / NEXT_GENERATION
     setting = f"launch_overhead={launch_s * 1e6:.12g}us"
     quicker = with_values(fabric, {("launch_overhead",): launch_s})
-    return Gain("launch_overhead", "", (setting,), priced.seconds_on(quicker))
+    seconds = priced.seconds_on(quicker)
+    return Gain("launch_overhead", "", (setting,), seconds)
