@@ -39,7 +39,7 @@ def test_the_verdict_is_that_of_the_measured_rows() -> None:
 def test_the_same_gpus_are_too_close_to_call() -> None:
     """H200 has H100's numbers, with the error of that."""
     found = colltool.compare(["dgx-h100", "hgx-h200"], "ar", ranks=8, sizes=SIZES, library="vllm")
-    assert {line.call().call for line in found.lines} == {"same"}
+    assert {line.verdict().kind for line in found.lines} == {"same"}
 
 
 def test_without_ranks_it_is_the_most_that_all_can_run() -> None:
