@@ -133,7 +133,7 @@ class Stack(NamedTuple):
 
     def grouped_share(self, precision: str, generation: str) -> float:
         """Share of the peak that a GEMM over several experts reaches; that of any GEMM where the
-        stack has none."""
+        stack has none. A precision that the stack does not know is refused either way."""
         return dict(self.grouped).get(generation, self.gemm_share(precision, generation))
 
     def launch_s(self, precision: str) -> float:

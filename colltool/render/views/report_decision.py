@@ -353,7 +353,7 @@ def titled_plans(report: Report, result: Plans) -> Iterator[tuple[Plan, str]]:
 
 
 def _step_time(plan: Plan) -> str:
-    """``4.43 s (3.9 to 5.1 s, 90% interval)``."""
+    """``4.43 s (3.9-5.1 s, 90% interval)``."""
     text = format_time(plan.step_s, 3)
     if plan.error is None or plan.job.measured_step_s is not None:
         return text
