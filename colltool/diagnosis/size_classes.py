@@ -28,8 +28,12 @@ class SizeClass(NamedTuple):
     trusted: tuple[int, ...]  # indices of all sizes whose prices a healthy machine meets
     share: float  # median share of the expected rate that they reach
     within: float  # mean relative error up to which prices explain them
-    low: bool  # whether the share is below the bar
     bar: float  # the share that a healthy machine reaches
+
+    @property
+    def low(self) -> bool:
+        """Whether the share is below the bar."""
+        return self.share < self.bar
 
 
 def size_classes(
@@ -61,36 +65,32 @@ def size_classes(
         large_low = False
         focus = plateau(points)
         if focus:
-            share = _median_share(points, focus)
-            large_low = share < bar
             size_class = SizeClass(
                 series_index=index,
                 size="large",
                 focus=focus,
                 trusted=trusted,
-                share=share,
+                share=_median_share(points, focus),
                 within=WITHIN,
-                low=large_low,
                 bar=bar,
             )
+            large_low = size_class.low
             large.append(size_class)
         # small messages are those below the first size that bandwidth bounds
         first_large = min(bandwidth_bound, default=len(points))
         if small_priced and first_large >= FEWEST_SMALL:
             focus = tuple(range(min(first_large, SMALL)))
-            share = _median_share(points, focus)
-            lower_bar = small_bar(measured, bar, alone=assumed and not large_low)
-            size_class = SizeClass(
-                series_index=index,
-                size="small",
-                focus=focus,
-                trusted=trusted,
-                share=share,
-                within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
-                low=share < lower_bar,
-                bar=lower_bar,
+            small.append(
+                SizeClass(
+                    series_index=index,
+                    size="small",
+                    focus=focus,
+                    trusted=trusted,
+                    share=_median_share(points, focus),
+                    within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
+                    bar=small_bar(measured, bar, alone=assumed and not large_low),
+                )
             )
-            small.append(size_class)
     return (*large, *small)
 
 

@@ -95,7 +95,6 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     numbers = constants(facts.version or "")
     rules = rules_of(numbers)
     across = nodes > 1
-    alone = ranks == 1
     nics = 0
     nic_GBps = 0.0
     if across:
@@ -115,17 +114,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     # or it would be missing
     assert facts.gpu is not None
     ring = _graph_of(stated.ring, facts.gpu) or rules.ring_graph(numbers, machine)
-    collnet = None
-    if facts.collnet and across:
-        collnet = _graph_of(stated.collnet, facts.gpu)
-        if collnet is None:
-            collnet = ring
-            if machine.gpu in numbers.search:
-                collnet = rules.collnet_graph(numbers, machine)
     nvls = _nvls_graph(placed, facts, numbers, machine)
-    same = alone or (not across and has_one_order(ring, ranks))
-    if stated.ring is not None and stated.ring.same is not None:
-        same = stated.ring.same
     return Hardware(
         version=numbers.version,
         gpu=facts.gpu,
@@ -135,17 +124,17 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
         ranks_per_node=ranks,
         nics=nics,
         link=facts.link or "nvlink",
-        nvswitch=not alone and facts.link != "pci",
+        nvswitch=ranks > 1 and facts.link != "pci",
         nvls=nvls is not None,
         collnet=bool(facts.collnet),
         ring=ring,
         tree=_graph_of(stated.tree, facts.gpu) or rules.tree_graph(numbers, machine),
         nvls_graph=nvls,
-        collnet_graph=collnet,
+        collnet_graph=_collnet_graph(facts, numbers, machine, ring),
         channels=stated.total or rules.communicator_channels(numbers, machine, ring),
         simple_tree=_is_simple_tree(stated, machine),
         gpudirect=not staged,
-        same_channels=same,
+        same_channels=_has_same_channels(stated, machine, ring),
     )
 
 
@@ -163,6 +152,26 @@ def _nvls_graph(
     if nvls is None and not isinstance(stated, GroupChannels):
         nvls = rules_of(numbers).nvls_graph(numbers, machine)
     return nvls
+
+
+def _collnet_graph(
+    facts: LibraryFacts, numbers: Constants, machine: GpuNodes, ring: Graph
+) -> Graph | None:
+    """The channels of CollNet, as stated or derived; the ring's where NCCL's search of such a GPU is
+    not known, None where CollNet does not run."""
+    if not facts.collnet or machine.nodes == 1:
+        return None
+    stated = _graph_of(_stated_graphs(facts).collnet, machine.gpu)
+    if stated is None and machine.gpu in numbers.search:
+        return rules_of(numbers).collnet_graph(numbers, machine)
+    return stated or ring
+
+
+def _has_same_channels(stated: LibraryChannels, machine: GpuNodes, ring: Graph) -> bool:
+    """Whether all channels visit the GPUs of a node in one order, as stated or derived."""
+    if stated.ring is not None and stated.ring.same is not None:
+        return stated.ring.same
+    return machine.gpus == 1 or (machine.nodes == 1 and has_one_order(ring, machine.gpus))
 
 
 def _is_simple_tree(stated: LibraryChannels, machine: GpuNodes) -> bool:
