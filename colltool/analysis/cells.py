@@ -7,8 +7,9 @@ one row, under the fastest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltool.analysis.basis import ColumnTime, PointTimes
+from colltool.analysis.cell_intervals import CellErrors, SecondsBySchedule
 from colltool.base.arrays import first_least
 from colltool.base.errors import ColltoolError, localize
 from colltool.base.primitives import Primitive
@@ -42,11 +44,8 @@ AxisValues = tuple[Any, ...]
 # What the library picks at each element; None where that is not known.
 Picks = list[Picked | None]
 
-# Keys are a schedule's title and a size in bytes.
-SecondsBySchedule = Mapping[tuple[str, float], float]
-
 # Elements priced at once, to keep the arrays of a price small.
-BLOCK = 8192
+BLOCK = 16384
 
 
 class Cell(NamedTuple):
@@ -159,15 +158,17 @@ def priced_cells(
     axis_values: Sequence[AxisValues],
     sizes: Floats,
     picks: Picks,
+    errors: CellErrors | None,
     *,
     ideal: bool = True,
 ) -> list[Cell]:
-    """A cell for each element, without its interval; a reason in each where nothing can run."""
+    """A cell for each element, without an interval unless ``errors`` give one; a reason in each
+    where nothing can run."""
     try:
         listed = _listed_rows(question, sizes)
     except ColltoolError as error:
         return [Cell(values, reason=localize(error.what)) for values in axis_values]
-    return _cells_of_rows(question, axis_values, sizes, listed, picks, ideal=ideal)
+    return _cells_of_rows(question, axis_values, sizes, listed, picks, errors, ideal=ideal)
 
 
 def library_picks(question: GridQuestion, values: dict[Place, Floats], sizes: Floats) -> Picks:
@@ -276,6 +277,7 @@ def _cells_of_rows(
     sizes: Floats,
     listed: list[ListedRow],
     picks: Picks,
+    errors: CellErrors | None,
     *,
     ideal: bool,
 ) -> list[Cell]:
@@ -292,7 +294,10 @@ def _cells_of_rows(
     same_name = name_of_row[:, None] == name_of_row[leader][None, :]
     others = np.where(same_name, np.inf, totals)
     second = first_least(list(others))
-    names = [entry.row.name for entry in listed]
+    names = [row.name for row, _ in listed]
+    hows = [row.how for row, _ in listed]
+    specs = [row.spec for row, _ in listed]
+    selectable = [row.selectable for row, _ in listed]
     total_s = _of_leaders(listed, "total_s", leader)
     alpha_s = _of_leaders(listed, "alpha_s", leader)
     busbw = _of_leaders(listed, "busbw_Bps", leader)
@@ -305,18 +310,34 @@ def _cells_of_rows(
         protocols.append([row.protocol] * count if same else row.protocol.tolist())
         if row.software_time is not NO_SOFTWARE_TIME:
             software_s[number] = _broadcast(row.fitted_s, count)
+
+    @cache
+    def where_measured(number: int, payload: float) -> str:
+        """Where a row's software time was measured, if not at this payload in bytes."""
+        return "; ".join(listed[number].row.software_time.notes(payload))
+
     found = []
-    for n, (leading, behind) in enumerate(zip(leader.tolist(), second.tolist(), strict=True)):
-        row = listed[leading].row
+    elements = zip(leader.tolist(), second.tolist(), sizes.tolist(), strict=True)
+    for n, (leading, behind, size) in enumerate(elements):
         runner_up_s = second_s[n]
         has_runner_up = isfinite(runner_up_s)
+        extrapolated = where_measured(leading, float(listed[leading].row.bytes[n]))
+        interval = accuracy = None
+        if errors is not None:
+            interval, accuracy = errors.error(
+                titles[leading],
+                size,
+                total_s[n],
+                selectable=selectable[leading],
+                extrapolated=bool(extrapolated),
+            )
         found.append(
             Cell(
                 at=axis_values[n],
                 algorithm=titles[leading],
                 known_as=names[leading],
-                how=row.how,
-                spec=row.spec,
+                how=hows[leading],
+                spec=specs[leading],
                 protocol=str(protocols[leading][n]),
                 total_s=total_s[n],
                 busbw_Bps=busbw[n],
@@ -326,10 +347,12 @@ def _cells_of_rows(
                 runner_up_s=runner_up_s if has_runner_up else None,
                 ideal=ideal_winners and ideal_winners.titles[n],
                 ideal_s=ideal_winners and ideal_winners.seconds[n],
-                selectable=row.selectable,
+                selectable=selectable[leading],
                 fitted_s=float(software_s[leading][n]) if leading in software_s else None,
-                extrapolated="; ".join(row.software_time.notes(float(row.bytes[n]))),
+                extrapolated=extrapolated,
+                accuracy=accuracy,
                 picked=int(picked_row[n]) >= 0,
+                interval=interval,
             )
         )
     return found
@@ -361,7 +384,7 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySche
     size_list = sizes.tolist()
     picks = library_picks(question, {}, sizes)
     cells = _cells_of_rows(
-        question, [(size,) for size in size_list], sizes, listed, picks, ideal=False
+        question, [(size,) for size in size_list], sizes, listed, picks, None, ideal=False
     )
     seconds: dict[tuple[str, float], float] = {}
     for row, _ in listed:

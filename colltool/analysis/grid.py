@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.analysis.axes import GRID_AXES, SweepAxis
-from colltool.analysis.cell_intervals import with_intervals
+from colltool.analysis.cell_intervals import CellErrors
 from colltool.analysis.cells import (
     BLOCK,
     Cell,
@@ -180,12 +180,12 @@ def _array_cells(
         axis_values = list(zip(*columns, strict=True))
         sizes = all_sizes[indices[_BYTES]]
         varied = question._replace(fabric=with_values(fabric, values))
-        cells: Sequence[Cell] = priced_cells(
-            varied, axis_values, sizes, library_picks(question, values, sizes), ideal=parts.ideal
-        )
-        if parts.interval:
+        errors = None
+        if parts.interval and not request.readings.ideal:
             before = before_dials(fabric) or (fabric if values else None)
             before_s = None if before is None else unchanged.seconds(question, before, sizes)
-            cells = list(with_intervals(cells, fabric, group, request, sizes.tolist(), before_s))
+            errors = CellErrors(fabric, group, request.primitive, request.readings, before_s)
+        picks = library_picks(question, values, sizes)
+        cells = priced_cells(varied, axis_values, sizes, picks, errors, ideal=parts.ideal)
         grid_indices = np.ravel_multi_index(tuple(steps), shape).tolist()
         yield from zip(grid_indices, cells, strict=True)

@@ -179,19 +179,41 @@ class ErrorModel(NamedTuple):
         runs: bool = True,
     ) -> Interval:
         """Interval of a price at a size; arguments as of :func:`interval_of`."""
-        if self.basis == "datasheet":
-            return _by_datasheet(self, self.request._replace(size=size), total_s)
-        foreign = self.request.foreign or not runs
-        moved = 0.0
-        if base_total_s is not None and isfinite(base_total_s):
-            moved = abs(log(total_s / base_total_s))
-        elif base_total_s is not None:
-            # without the change it does not run at all
-            foreign = True
-        changed = moved > 0 or base_total_s == inf
+        # what does not run at all without the change cannot have been measured
+        measurable = runs and base_total_s != inf
+        return self.at(size, measurable=measurable).interval(total_s, base_total_s)
+
+    def at(self, size: float, *, measurable: bool = True) -> ErrorAtSize:
+        """The error at a size; ``measurable``: rows of such a schedule may have been measured."""
+        foreign = self.request.foreign or not measurable
         request = self.request._replace(size=size, foreign=foreign)
+        if self.basis == "datasheet":
+            return ErrorAtSize(self, request, without_dials=None)
         posterior = None if self.machine is None or foreign else self.machine(size)
-        return _measured(self, request, total_s, posterior, moved, changed=changed)
+        return ErrorAtSize(
+            self, request, _error_without_dials(request, posterior), _ll_sigma(self, request)
+        )
+
+
+class ErrorAtSize(NamedTuple):
+    """The part of a price's error that is the same for all prices of a size on a group.
+
+    Args:
+        request: what is priced, at this size.
+        without_dials: the error before any number that the user changed; None of datasheets.
+        ll_sigma: the part ``ll``; 0 where it is none.
+    """
+
+    model: ErrorModel
+    request: ErrorRequest
+    without_dials: _ErrorWithoutDials | None
+    ll_sigma: float = 0.0
+
+    def interval(self, total_s: float, base_total_s: float | None = None) -> Interval:
+        """Interval of a price of ``total_s`` seconds, ``base_total_s`` before the user's changes."""
+        if self.without_dials is None:
+            return _by_datasheet(self.model, self.request, total_s)
+        return _measured(self, self.without_dials, total_s, base_total_s)
 
 
 def one_sided(share: float) -> float:
@@ -349,11 +371,13 @@ class _ErrorWithoutDials(NamedTuple):
     Args:
         rows: measured rows like it.
         nearest: the nearest measured row in words.
+        basis: where the error model does not say it.
     """
 
     spread: PriceSpread
     rows: int
     nearest: str | None
+    basis: Basis
 
 
 @lru_cache(maxsize=8192)
@@ -361,70 +385,72 @@ def _error_without_dials(request: ErrorRequest, posterior: float | None) -> _Err
     """Work out the distance to all measured rows; once for all cells of a sweep that differ in a
     bandwidth alone."""
     spread = spread_without_dials(request, sigma_table(), index(), posterior)
+    rows = 0 if request.foreign else comparable(request, index())
     return _ErrorWithoutDials(
         spread,
-        rows=0 if request.foreign else comparable(request, index()),
+        rows,
         nearest=spread.nearest and row_words(spread.nearest),
+        basis=_basis(request, spread, posterior, has_rows=request.own or rows > 0),
     )
 
 
 def _measured(
-    errors: ErrorModel,
-    request: ErrorRequest,
+    errors: ErrorAtSize,
+    without_dials: _ErrorWithoutDials,
     total_s: float,
-    posterior: float | None,
-    moved: float,
-    *,
-    changed: bool,
+    base_total_s: float | None,
 ) -> Interval:
-    """Interval around a price in seconds by the distance to the nearest measured row.
-
-    ``moved``: |ln| of the price over the price before the user's changes.
-    """
+    """Interval around a price in seconds by the distance to the nearest measured row."""
+    model, request, _, ll_sigma = errors
     sigmas = sigma_table()
-    without_dials = _error_without_dials(request, posterior)
+    # |ln| of the price over the price before the user's changes
+    moved = 0.0
+    if base_total_s is not None and isfinite(base_total_s):
+        moved = abs(log(total_s / base_total_s))
     spread = with_dials(without_dials.spread, request.place, moved, sigmas)
     sigma = high_sigma = spread.sigma
     parts = spread.parts
     # an all-to-all between nodes may be slower than priced, and hardly faster
-    low_sigma = sqrt(sum(value**2 for name, value in parts if name != "exchange"))
-    if errors.basis == "announced":
+    low_sigma = sqrt(sum([value**2 for name, value in parts if name != "exchange"]))
+    if model.basis == "announced":
         low_sigma = hypot(low_sigma, sigmas["announced"])
         sigma = high_sigma = hypot(sigma, sigmas["announced"])
         parts = (("announced", sigmas["announced"]), *parts)
     # only the upper end: no box is faster for want of P2P
-    if errors.p2p_unknown:
+    if model.p2p_unknown:
         high_sigma = hypot(sigma, sigmas["p2p"])
         parts = (("p2p", sigmas["p2p"]), *parts)
     # nor is a rack faster for sending by LL
-    ll_sigma = sigmas["ll"] * _ll_share(errors, request)
     if ll_sigma:
         high_sigma = hypot(high_sigma, ll_sigma)
         ll = ("ll", ll_sigma)
         parts = (ll, *parts) if ll_sigma > sigma else (*parts, ll)
-    rows = errors.own_rows or without_dials.rows
+    rows = model.own_rows or without_dials.rows
+    changed = moved > 0 or base_total_s == inf
     return Interval(
         low_s=total_s * exp(-(sigmas["kappa"] * low_sigma)),
         high_s=total_s * exp(sigmas["kappa"] * high_sigma),
         share=SHARE,
         rows=rows,
-        basis=errors.basis or _basis(request, spread, rows, posterior, changed=changed),
+        basis=model.basis or ("changed" if changed else without_dials.basis),
         parts=parts,
         nearest=without_dials.nearest,
-        reason=reason_words(errors, request, parts, spread.nearest, rows),
+        reason=reason_words(model, request, parts, spread.nearest, rows),
     )
 
 
-def _ll_share(errors: ErrorModel, request: ErrorRequest) -> float:
-    """How much of the part ``ll`` an all-to-all has: it rises with the bytes a peer and the ranks.
+def _ll_sigma(errors: ErrorModel, request: ErrorRequest) -> float:
+    """The part ``ll`` of an all-to-all: it rises with the bytes a peer and the ranks.
 
-    128 KiB a peer are halfway from 32 KiB to 512 KiB, and 8 ranks halfway to 64: 0.5 x 0.5.
+    128 KiB a peer are halfway from 32 KiB to 512 KiB, and 8 ranks halfway to 64: 0.5 x 0.5 of the
+    whole.
     """
     peer_bytes = request.size / request.ranks
     if not errors.by_ll or not _LL_LEAST < peer_bytes <= _LL_MOST:
         return 0.0
     by_bytes = log(peer_bytes / _LL_LEAST) / log(_LL_MOST / _LL_LEAST)
-    return by_bytes * min(log(request.ranks) / log(_LL_RANKS), 1.0)
+    share = by_bytes * min(log(request.ranks) / log(_LL_RANKS), 1.0)
+    return sigma_table()["ll"] * share
 
 
 def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> Interval:
@@ -464,17 +490,16 @@ def _by_datasheet(errors: ErrorModel, request: ErrorRequest, total_s: float) -> 
 
 
 def _basis(
-    request: ErrorRequest, spread: PriceSpread, rows: int, posterior: float | None, *, changed: bool
+    request: ErrorRequest, spread: PriceSpread, posterior: float | None, *, has_rows: bool
 ) -> Basis:
-    """What an interval rests on, where the error model does not say."""
-    if changed:
-        return "changed"
+    """What an interval rests on where the user changed no number; ``has_rows``: measured ones like
+    it."""
     # a machine that was measured elsewhere only is priced between its rows, or beyond them
-    if posterior is not None and rows:
+    if posterior is not None and has_rows:
         return "measured"
     if spread.nearest is None:
         return "extrapolated" if request.foreign else "other machine"
-    if rows and spread.nearest.squared == 0:
+    if has_rows and spread.nearest.squared == 0:
         return "measured"
     same = series_of(request.place, request.collective)
     if not same:

@@ -121,7 +121,7 @@ class PriceSpread(NamedTuple):
 
     @property
     def sigma(self) -> float:
-        return sqrt(sum(value**2 for _, value in self.parts))
+        return sqrt(sum([value**2 for _, value in self.parts]))
 
 
 @cache

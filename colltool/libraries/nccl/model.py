@@ -25,6 +25,9 @@ from colltool.base.primitives import Number, Primitive
 from colltool.libraries.nccl.hardware import ALGORITHMS, CACHE_CLEARS, PROTOCOLS, Hardware
 from colltool.libraries.nccl.rules import rules_of
 
+# So many sizes are no slower one by one than as an array.
+_FEW_SIZES = 32
+
 
 class Piece(NamedTuple):
     """A call takes ``a_s + b_s_per_byte·M`` seconds, from this size up to the next piece."""
@@ -97,6 +100,14 @@ def picked_ways(
 ) -> list[Combination]:
     """The algorithm and protocol of :func:`pick` at each of many sizes."""
     ways = [way for way in pieces(hardware, primitive) if way.pieces]
+    if len(sizes) > _FEW_SIZES:
+        import numpy as np
+
+        every_size = np.asarray(sizes)
+        _check(every_size)
+        # (ways, sizes)
+        seconds_by_way = np.stack([np.asarray(_estimate(way, every_size).seconds) for way in ways])
+        return [ways[fastest] for fastest in seconds_by_way.argmin(axis=0).tolist()]
     starts = [list(map(_start, way.pieces)) for way in ways]
     found = []
     for size in sizes:
