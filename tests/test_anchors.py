@@ -73,9 +73,7 @@ def test_ladder_of_512_ranks(source: str, primitive: str, expected: dict[str, An
         assert microseconds(real.total_s) == close(expected["real"])
 
 
-@pytest.mark.parametrize(
-    "expected", ANCHORS["in_network_against_tree"]["rows"], ids=lambda row: row["size"]
-)
+@swept("expected", ANCHORS["in_network_against_tree"]["rows"])
 def test_in_network_against_the_double_tree(expected: dict[str, Any]) -> None:
     for algorithm in ("double-binary-tree", "in-network"):
         assert microseconds(row_of(STAR512, "ar", expected["size"], algorithm).total_s) == close(
@@ -174,9 +172,7 @@ def test_two_pods_flat_all_to_all(algorithm: str, key: str) -> None:
     assert microseconds(row.total_s) == close(ANCHORS["two_pods"]["all_to_all"][key])
 
 
-@pytest.mark.parametrize(
-    "anchor", ANCHORS["nodes"], ids=lambda row: f"{row['source']}-{row['size']}"
-)
+@swept("anchor", ANCHORS["nodes"])
 def test_nodes_ring_on_ring(anchor: dict[str, Any]) -> None:
     (n_1, alpha_1, bw_1), (n_2, alpha_2, bw_2) = anchor["inner"], anchor["outer"]
     where = fabric(star(n_1, alpha_1, bw_1), clos(n_2, alpha=alpha_2, bw=bw_2))
@@ -201,7 +197,7 @@ def of_kind(text: str) -> Fabric:
     return fabric({"torus": torus, "mesh": mesh}[kind](*map(int, shape.split("x"))))
 
 
-@pytest.mark.parametrize(("shape", "steps"), ANCHORS["lattices"]["all_reduce_n_alpha"].items())
+@swept(("shape", "steps"), ANCHORS["lattices"]["all_reduce_n_alpha"].items())
 def test_sequential_hops_of_a_torus_all_reduce(shape: str, steps: int) -> None:
     assert row_of(of_kind(f"torus {shape}"), "ar", "1MB", "dim-ring").n_alpha == steps
 
@@ -219,12 +215,12 @@ def test_diameter(lattice: str, hops: int) -> None:
     assert row_of(where, "p2p", "1MB", "send").n_alpha == hops
 
 
-@pytest.mark.parametrize(("shape", "count"), ANCHORS["lattices"]["neighbours"].items())
+@swept(("shape", "count"), ANCHORS["lattices"]["neighbours"].items())
 def test_neighbours(shape: str, count: int) -> None:
     assert capabilities_of(of_kind(f"torus {shape}").tiers[0]).neighbours == count
 
 
-@pytest.mark.parametrize(("k", "expected"), ANCHORS["fat_tree"]["by_radix"].items())
+@swept(("k", "expected"), ANCHORS["fat_tree"]["by_radix"].items())
 def test_fat_tree(k: int, expected: dict[str, int]) -> None:
     tree = fat_tree(k)
     assert (tree.endpoints, tree.switches, tree.core) == (

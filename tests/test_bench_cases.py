@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench_cases import failures, main
+from swept import swept
 
 RIGHT = {
     "id": "one",
@@ -17,7 +18,7 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize(
+@swept(
     ("change", "wrong"),
     [
         ({}, []),

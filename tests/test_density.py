@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from density import AT_LEAST, GOALS, Density, beyond_goals, density, modules, ratchets, whole
+from swept import swept
 
 
 def test_no_figure_gets_worse() -> None:
@@ -53,7 +53,7 @@ def test_density_counts_what_is_read() -> None:
     assert (columns.untyped, columns.nodes) == (1, 3)  # Module, AnnAssign and its name
 
 
-@pytest.mark.parametrize(
+@swept(
     "text",
     ["[a for b in c for a in b]", "{a for a in b if a if not c}", "sum(a for b in c for a in b)"],
 )

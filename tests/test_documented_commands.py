@@ -81,7 +81,7 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("command", "first"), NAMED)
+@swept(("command", "first"), NAMED)
 def test_what_is_named_leads_the_answer(command: str, first: str) -> None:
     done = run(*shlex.split(command))
     assert done.code == 0, done.err

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from small import fabric, star, torus
+from swept import swept
 
 import colltool
 from colltool.algorithms.executor import run
@@ -37,7 +38,7 @@ def test_ring_against_tree_by_three_approximations() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "segments", "tree_beta", "n_alpha", "n_beta"),
     [(4, 1, 1, 4, 2), (512, 1, 1, 18, 9), (4, 1, 2, 4, 3), (64, 24, 2, 35, 2.375)],
 )
@@ -91,7 +92,7 @@ def test_the_best_split_of_two_tiers_is_a_sweep(
         ) / 0.5e-6 == pytest.approx(286, rel=1e-3)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "algorithm"),
     [("ar", "dim-ring"), ("bc", "dim-chain-bidirectional"), ("a2a", "shortest-path")],
 )
@@ -158,9 +159,7 @@ def test_a_ring_runs_at_the_pace_of_its_slowest_rank() -> None:
     assert times[1] - times[0] == pytest.approx((slow.peak - even.peak) * 16e6 / 100e9)
 
 
-@pytest.mark.parametrize(
-    ("size", "alone", "measured"), [("1KB", 3.1, 25), ("64KB", 4.4, 30), ("1MB", 23.1, 40)]
-)
+@swept(("size", "alone", "measured"), [("1KB", 3.1, 25), ("64KB", 4.4, 30), ("1MB", 23.1, 40)])
 def test_what_small_messages_take_beyond_the_wire_is_the_launch(
     size: str, alone: float, measured: float
 ) -> None:

@@ -228,7 +228,7 @@ def test_512_ranks(primitive: Primitive, name: str) -> None:
     assert (net.hops, net.peak) == pytest.approx(formula(primitive, name, group_of(512)), rel=1e-9)
 
 
-@pytest.mark.parametrize(("primitive", "name"), PIPELINED)
+@swept(("primitive", "name"), PIPELINED)
 def test_512_ranks_pipelined(primitive: Primitive, name: str) -> None:
     net = Ports(512)
     executed(primitive, name, 512, 32, net)
@@ -436,7 +436,7 @@ def test_no_message_may_be_added_twice(primitive: Primitive, name: str) -> None:
             assert not judged(program, [*batches[: b + 1], (one,), *batches[b + 1 :]]).holds
 
 
-@pytest.mark.parametrize(("primitive", "name"), [row for row in ROWS if row[0] in (A2A, P2P)])
+@swept(("primitive", "name"), [row for row in ROWS if row[0] in (A2A, P2P)])
 def test_no_chunk_may_be_moved_twice(primitive: Primitive, name: str) -> None:
     program = made(primitive, name, group_of(8))
     batches = list(program.batches)

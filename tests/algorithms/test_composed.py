@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool.algorithms
 from colltool.algorithms import executor
@@ -122,13 +123,13 @@ def _natural(primitive: Primitive) -> Order:
     return "outer-first" if primitive is AG else "inner-first"
 
 
-@pytest.mark.parametrize(("primitive", "name", "tiers", "choice"), SMALL + LATTICES)
+@swept(("primitive", "name", "tiers", "choice"), SMALL + LATTICES)
 def test_every_tier_carries_what_its_phases_are_priced_at(primitive, name, tiers, choice, tmp_path):
     check(tiers, primitive, name, choice, tmp_path / "f.yaml")
 
 
-@pytest.mark.parametrize(("primitive", "order"), [(AG, "inner-first"), (RS, "outer-first")])
-@pytest.mark.parametrize("sizes", [(4, 3), (2, 3, 4)])
+@swept(("primitive", "order"), [(AG, "inner-first"), (RS, "outer-first")])
+@swept("sizes", [(4, 3), (2, 3, 4)])
 def test_the_other_order_moves_the_bytes_outside(primitive, order, sizes, tmp_path):
     check(
         sizes,

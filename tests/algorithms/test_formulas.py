@@ -175,7 +175,7 @@ def test_any_to_any(key: tuple[Primitive, str], topology: Topology) -> None:
         assert counts(*key, on(topology, n)) == (n_alpha, pytest.approx(n_beta, rel=1e-12)), n
 
 
-@pytest.mark.parametrize("key", ON_A_MESH, ids=name_of)
+@swept("key", ON_A_MESH)
 def test_over_all_links_of_a_mesh_one_carries_what_a_ring_does_over_the_links_of_a_rank(
     key: tuple[Primitive, str],
 ) -> None:
@@ -196,7 +196,7 @@ def test_flat_over_several_tiers_has_the_same_counts(key: tuple[Primitive, str])
         assert counts(*key, on("tiers", n)) == counts(*key, on("star", n))
 
 
-@pytest.mark.parametrize("c", [1.0, 1.5, 2.0])
+@swept("c", [1.0, 1.5, 2.0])
 def test_tree_beta_is_the_load_of_the_double_tree_and_of_nothing_else(c: float) -> None:
     assert counts(AR, "double-binary-tree", on("star", 72, tree_beta=c)) == (14, c)
     for row in usual_algorithms():
@@ -222,7 +222,7 @@ def test_nobody_is_left_over_at_a_power_of_two(key: tuple[Primitive, str], n: in
     assert reason == f"only for rank counts that are not a power of two; {n} is one"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("n", "whole", "idle"),
     [(3, 4, "25%"), (5, 8, "38%"), (6, 8, "25%"), (7, 8, "12%"), (100, 128, "22%")],
 )

@@ -140,7 +140,7 @@ def test_steps_and_bytes_are_the_formulas(primitive, kind, shape):
         assert (row.name, network.hops, network.peak) == (row.name, steps, pytest.approx(load))
 
 
-@pytest.mark.parametrize("primitive", [AR, RS, AG])
+@swept("primitive", [AR, RS, AG])
 def test_every_scattering_algorithm_of_a_torus_is_executed(primitive):
     group = lattice("torus", (4, 3))
     names = {row.name for row in algorithms(primitive) if row.why_not(group) is None}
@@ -225,9 +225,7 @@ def test_both_ways_round_a_ring_load_every_link_alike(d):
         assert set(halves) == {1 if d % 2 == 0 and number == 0 else 2}
 
 
-@pytest.mark.parametrize(
-    ("d", "pattern"), [(8, one_way), (8, open_line), (8, ring_both_ways), (8, halving)]
-)
+@swept(("d", "pattern"), [(8, one_way), (8, open_line), (8, ring_both_ways), (8, halving)])
 def test_a_pattern_sends_every_part_of_every_block_once_from_every_other_place(d, pattern):
     """A reduce-scatter without waste: d-1 messages gather a block."""
     sent = sum(len(one.src) for one in pattern(d))

@@ -27,9 +27,7 @@ def best(where: Any, name: str, **more: Any) -> Any:
     return colltool.price(where, "ar", size=1e9, algorithms=[name], ideal=True, **more).best
 
 
-@pytest.mark.parametrize(
-    ("servers", "expect", "rtol"), [(1, 500, 0.03), (1, 512, 0.02), (8, 64, 0.02)]
-)
+@swept(("servers", "expect", "rtol"), [(1, 500, 0.03), (1, 512, 0.02), (8, 64, 0.02)])
 def test_against_a_ring_of_1024(servers: int, expect: float, rtol: float) -> None:
     """The documents' figures are of the bandwidth term."""
     where = fabric(star(1024))
@@ -37,7 +35,7 @@ def test_against_a_ring_of_1024(servers: int, expect: float, rtol: float) -> Non
     assert ratio == pytest.approx(expect, rel=rtol)
 
 
-@pytest.mark.parametrize(("n", "k"), [(2, 1), (8, 1), (8, 3), (7, 7), (64, 8)])
+@swept(("n", "k"), [(2, 1), (8, 1), (8, 3), (7, 7), (64, 8)])
 def test_the_executed_schedule_has_the_counts_of_the_formula(n: int, k: int) -> None:
     group, network = Group(n, "star", servers=k), Ports(n + k)
     make = program_maker(AR, "parameter-server")

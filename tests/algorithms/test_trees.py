@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from math import ceil, log2
 
-import pytest
 from swept import swept
 
 from colltool.algorithms.binary_trees import (
@@ -115,6 +114,6 @@ def test_edges_leaving(n: int, domain: int) -> None:
     assert most_edges_leaving(n, domain, both_ways=True) == max(above[d] + below[d] for d in above)
 
 
-@pytest.mark.parametrize(("n", "domain"), [(8, 8), (5, 8), (2, 64)])
+@swept(("n", "domain"), [(8, 8), (5, 8), (2, 64)])
 def test_nothing_leaves_a_domain_that_holds_everybody(n: int, domain: int) -> None:
     assert most_edges_leaving(n, domain, both_ways=True) == 0

@@ -142,7 +142,7 @@ def test_text_and_missing_numbers() -> None:
     assert all(change.relative is None for change in by_place.values())
 
 
-@pytest.mark.parametrize(
+@swept(
     ("before", "after", "moved"),
     [(0.0, 0.0, False), (0.0, 1.0, True), (1.0, 0.0, True), (0, 0.0, False), (1, 1.0, False)],
 )
@@ -186,7 +186,7 @@ def test_plain_lists_are_compared_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("broken", [{}, {"schema": "other/1"}, {"schema": None}, {"schema": 7}])
+@swept("broken", [{}, {"schema": "other/1"}, {"schema": None}, {"schema": 7}])
 def test_not_a_document(broken: Document) -> None:
     for pair in ((broken, priced()), (priced(), broken)):
         with pytest.raises(ColltoolError, match="not a JSON document"):
@@ -198,7 +198,7 @@ def test_documents_of_different_commands() -> None:
         colltool.diff({"schema": "colltool.price/1"}, {"schema": "colltool.ladder/1"})
 
 
-@pytest.mark.parametrize("rtol", [-0.1, nan, inf])
+@swept("rtol", [-0.1, nan, inf])
 def test_a_tolerance_that_cannot_be(rtol: float) -> None:
     with pytest.raises(ColltoolError, match=r"^rtol: "):
         colltool.diff(priced(), priced(), rtol)
@@ -231,7 +231,7 @@ def test_a_ladder_of_several_fabrics_keeps_them_apart() -> None:
     assert all("elsewhere" in where for where in found.added)
 
 
-@pytest.mark.parametrize("value", [nan, inf, -inf, 10**400, [1.0, nan]])
+@swept("value", [nan, inf, -inf, 10**400, [1.0, nan]])
 def test_a_number_that_is_not_finite_is_refused_with_its_place(value: Any) -> None:
     old, new = priced(), priced()
     row(new, "ring")["total_s"] = value

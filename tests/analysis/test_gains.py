@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.render.dispatch import rendered
@@ -63,7 +64,7 @@ def test_a_price_with_set_values_says_what_the_file_gives() -> None:
     assert json.loads(rendered(changed, "json"))["as_filed_s"] == changed.as_filed_s
 
 
-@pytest.mark.parametrize("setting", ["ib.size=16", "library.version=2.31", "ib.bandwidth=400Gbps"])
+@swept("setting", ["ib.size=16", "library.version=2.31", "ib.bandwidth=400Gbps"])
 def test_other_than_numbers_ask_another_question(setting: str) -> None:
     changed = colltool.load_fabric("dgx-h100", [setting])
     assert colltool.price(changed, "ar", ranks=64, size="1GB").as_filed_s is None

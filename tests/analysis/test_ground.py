@@ -95,7 +95,7 @@ def test_two_that_both_leave_it_out_are_compared() -> None:
     assert (codes(found), found.findings[0].runs[0].outcome) == ([], "slower")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("tier", "more", "code"),
     [
         ({"protocols": [{"name": "LL", "alpha": "1us"}]}, {}, "layers"),

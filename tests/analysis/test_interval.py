@@ -293,7 +293,7 @@ def test_a_row_that_the_library_does_not_run_is_no_surer_than_its_own() -> None:
     assert all("unmeasured" in dict(row.interval.parts) for row in others if row.interval)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ends", "words"),
     [
         ((-0.34, 0.51), "-34% to +51%"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from swept import swept
 
 import colltool
 from colltool.analysis.laws import FROM_BYTES, TO_BYTES, WITHIN, Law, law_table, usual_counts
@@ -152,7 +153,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("words", REFUSED)
+@swept("words", REFUSED)
 def test_what_is_refused(words: str) -> None:
     done = run("export", "table", "-f", "dgx-h100", *words.split())
     assert done.code == 2

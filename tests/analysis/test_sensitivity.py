@@ -254,7 +254,7 @@ def test_a_number_is_drawn_the_same_whatever_else_is() -> None:
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.5
 
 
-@pytest.mark.parametrize("ends", ["eta.alpha", "alpha", "eta.beta"])
+@swept("ends", ["eta.alpha", "alpha", "eta.beta"])
 def test_uncertainty_takes_what_vary_takes(ends: str) -> None:
     how = {"eta.alpha": "1:1.5", "alpha": "2x", "eta.beta": "0.5:1"}[ends]
     data = {
@@ -316,7 +316,7 @@ def test_a_fabric_may_say_what_is_uncertain() -> None:
         colltool.load_fabric(data | {"uncertainty": {"switch.alfa": "2x"}})
 
 
-@pytest.mark.parametrize(
+@swept(
     ("key", "command"),
     [
         ("nvlink.alpha", "./build/all_reduce_perf -b 8 -e 64K -f 2 -g 8"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from pip._vendor.packaging.requirements import Requirement
+from swept import swept
 
 import colltool
 from colltool.base import extras
@@ -37,7 +38,7 @@ def test_elsewhere_it_names_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert last == f"{ROOT}[plot]"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("recorded", "requirement"),
     [
         ({}, "colltool[plot]"),

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.files import BOUNDS, Kind, not_utf8, read_bytes, read_text
@@ -43,13 +44,13 @@ def test_text_without_its_mark(tmp_path: Path) -> None:
     assert read_bytes(os.fsencode(tmp_path / "a"), "log")[:3] == b"\xef\xbb\xbf"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@swept("kind", KINDS)
 def test_a_pipe_does_as_well_as_a_file(kind: Kind, tmp_path: Path) -> None:
     piped(tmp_path / "pipe", b"a: 1\n")
     assert read_text(tmp_path / "pipe", kind) == "a: 1\n"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@swept("kind", KINDS)
 def test_a_large_file_is_refused_before_it_is_read(kind: Kind, tmp_path: Path) -> None:
     file = tmp_path / "big"
     with file.open("wb") as stream:
@@ -69,7 +70,7 @@ def test_a_pipe_that_never_ends_is_refused_at_the_limit(tmp_path: Path) -> None:
     assert "is larger than 1 MiB" in refusal(tmp_path / "pipe").what
 
 
-@pytest.mark.parametrize("device", ["/dev/zero", "/dev/random", "/dev/null"])
+@swept("device", ["/dev/zero", "/dev/random", "/dev/null"])
 def test_a_device_is_no_input(device: str) -> None:
     error = refusal(device, "document")
     assert (
@@ -103,7 +104,7 @@ def test_a_name_that_is_no_utf_8(tmp_path: Path) -> None:
 TEXT = "name: caf\u00e9 \u201cquoted\u201d\n" * 40
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "says", "cure"),
     [
         (TEXT.encode("utf-16"), "looks like UTF-16", "iconv -f UTF-16 -t UTF-8"),

@@ -85,7 +85,7 @@ def test_busbw_factors_are_those_of_nccl_tests(n: int) -> None:
         assert busbw_factor(primitive, n) == 1
 
 
-@pytest.mark.parametrize("n", [2, 3, 8, 72, 4096])
+@swept("n", [2, 3, 8, 72, 4096])
 def test_least_bytes_through_one_port(n: int) -> None:
     least = {
         Primitive.ALL_REDUCE: 2 * (n - 1) / n,
@@ -103,6 +103,6 @@ def test_rounds(n: int) -> None:
     assert 2 ** log2_ceil(n) >= n > 2 ** (log2_ceil(n) - 1)
 
 
-@pytest.mark.parametrize("k", [30, 49, 53, 60])
+@swept("k", [30, 49, 53, 60])
 def test_rounds_stay_exact_where_floating_logarithms_do_not(k: int) -> None:
     assert (log2_ceil(2**k), log2_ceil(2**k + 1)) == (k, k + 1)

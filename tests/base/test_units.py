@@ -193,7 +193,7 @@ def test_refusals(parse, text, words: str) -> None:  # type: ignore[no-untyped-d
     assert str(caught.value) == words
 
 
-@pytest.mark.parametrize("text", ["0.5", "5", "1e-6"])
+@swept("text", ["0.5", "5", "1e-6"])
 def test_a_time_needs_its_unit(text: str) -> None:
     with pytest.raises(ColltoolError, match="has no unit"):
         parse_time(text)
@@ -296,7 +296,7 @@ def test_counts(value: str | int, count: int) -> None:
     assert type(parse_count(value, "ranks", -9, 10)) is int
 
 
-@pytest.mark.parametrize(
+@swept(
     ("value", "shell", "python"),
     [
         ("0", "expected 2 to 10, got 0\n  write -n 8", "write ranks=8"),
@@ -328,7 +328,7 @@ def test_what_is_no_count(value, shell: str, python: str) -> None:  # type: igno
     assert str(caught.value).endswith(python)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "flops"),
     [
         ("989TFLOP/s", 989e12),
@@ -344,7 +344,7 @@ def test_rates_of_arithmetic(text: str | float, flops: float) -> None:
     assert parse_flops(text) == pytest.approx(flops)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "says"),
     [
         ("989", "write 989TFLOP/s"),
@@ -361,14 +361,12 @@ def test_what_is_no_rate_of_arithmetic(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "metres"), [("100m", 100), ("2km", 2000), ("30 ft", 9.144), ("50cm", 0.5), (3, 3)]
-)
+@swept(("text", "metres"), [("100m", 100), ("2km", 2000), ("30 ft", 9.144), ("50cm", 0.5), (3, 3)])
 def test_lengths(text: str, metres: float) -> None:
     assert parse_length(text) == pytest.approx(metres)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "joule"),
     [("30pJ/bit", 30e-12), ("1nJ/bit", 1e-9), ("500fJ/bit", 5e-13), (1e-12, 1e-12)],
 )
@@ -376,7 +374,7 @@ def test_energies_of_a_bit(text: str, joule: float) -> None:
     assert parse_energy(text) == pytest.approx(joule)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("parse", "text", "words"),
     [
         (parse_length, "100", "write 100m or 100km"),

@@ -17,6 +17,7 @@ from handmade import by_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import clos, fabric, star, switch
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, RS, Primitive
@@ -334,7 +335,7 @@ def test_mostly_cliffs_are_an_answer_that_says_so() -> None:
     assert_honest(found)
 
 
-@pytest.mark.parametrize(
+@swept(
     "spoil",
     [
         dict.fromkeys(FINE, 1.0) | {FINE[12]: 1 / 3},
@@ -451,7 +452,7 @@ def test_both_on_one_rank_count_when_named() -> None:
     assert_written_well(found, 0.1)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("names", "words"),
     [
         (("rang",), "no algorithm 'rang'"),

@@ -63,7 +63,7 @@ def test_inside_the_switch_no_alpha_of_the_tier_counts() -> None:
     assert one.n_beta == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "algorithm"), [(AG, "double-binary-tree"), (AR, "nonsense"), (AR, "hierarchical")]
 )
 def test_what_cannot_run_has_no_costs(primitive: Primitive, algorithm: str) -> None:

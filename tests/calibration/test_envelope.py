@@ -8,6 +8,7 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.calibration.envelope import (
     Sample,
@@ -61,7 +62,7 @@ def test_a_local_copy_comes_back() -> None:
     assert 1 / copied == pytest.approx(200e9, rel=0.01)
 
 
-@pytest.mark.parametrize("alpha_s", [1e-9, 1e-6, 3e-4])
+@swept("alpha_s", [1e-9, 1e-6, 3e-4])
 def test_alpha_is_what_the_points_say_however_far_from_the_prior(alpha_s: float) -> None:
     launch, alpha, *_ = component(sample(2, 8, 32, thetas=((5e-6, alpha_s, 1 / 40e9, 0.0),)))
     assert alpha == pytest.approx(alpha_s, rel=2e-3, abs=1e-9)

@@ -11,6 +11,7 @@ import pytest
 from generated import fit, measured
 from handmade import by_steps, series
 from small import gb, us
+from swept import swept
 
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, Primitive
 from colltool.calibration.calibrate import Calibration
@@ -32,7 +33,7 @@ def made(primitive: Primitive, ranks: int, library: str = "NCCL") -> Series:
     return series(lambda size: 1e-5 + size / 100e9, SIZES, ranks, primitive, library=library)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "ranks", "runs"),
     [
         (AR, 8, ["ring", "in-network"]),
@@ -66,7 +67,7 @@ def test_nccl_has_one_way_to_send(primitive: Primitive) -> None:
     assert library_runs_of([made(primitive, 2)], nccl_on(fabric, [place(fabric, 2)], "")) is None
 
 
-@pytest.mark.parametrize("library", ["MPI", "RCCL", "MVAPICH"])
+@swept("library", ["MPI", "RCCL", "MVAPICH"])
 def test_nccls_model_is_for_nccl_alone(library: str) -> None:
     fabric = load_fabric("dgx-h100")
     assert nccl_on(fabric, [place(fabric, 8)], library) == ()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import fit_machines
 import measured_rows as published
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -261,7 +262,7 @@ def test_scopes_that_do_not_apply_are_named(tmp_path: Path) -> None:
     assert "without those of efa" in used.label
 
 
-@pytest.mark.parametrize(
+@swept(
     ("old", "new", "said"),
     [
         ("time: 412us", "time: -412us", "time"),

@@ -10,6 +10,7 @@ from typing import Any
 import bench_score
 import pytest
 from measured_rows import rows
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -145,7 +146,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@swept("name", WRONG)
 def test_wrong_lines_are_named(name: str, tmp_path: Path) -> None:
     lines, expected = WRONG[name]
     with pytest.raises(ColltoolError) as caught:

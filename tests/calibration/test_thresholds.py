@@ -135,7 +135,7 @@ def test_nine_tenths_of_the_busbw_is_what_a_fabric_should_give(share: float, wor
 TABLES = packaged_toml(candidates.CANDIDATES)
 
 
-@pytest.mark.parametrize("table", ["nccl", "mpi", "full_mesh"])
+@swept("table", ["nccl", "mpi", "full_mesh"])
 def test_every_candidate_is_an_algorithm_of_its_primitive(table: str) -> None:
     for key, names in TABLES[table].items():
         primitive = Primitive(key)
@@ -176,7 +176,7 @@ def test_three_stray_sizes_are_too_many_to_name(stray: tuple[int, ...], named: b
     assert ("but for" in said) == named
 
 
-@pytest.mark.parametrize(
+@swept(
     ("factor", "words"),
     [
         (1.24, ""),

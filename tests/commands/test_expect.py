@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from machine_logs import log, time_on
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -32,9 +33,7 @@ def expected(**options: Any) -> Any:
     return colltool.expect("dgx-h100", ranks=16, **{"sizes": ["1GiB", "4GiB"], **options})
 
 
-@pytest.mark.parametrize(
-    ("share", "sigmas"), [(0.5, 0.0), (0.75, 0.7407), (0.95, 2.1318), (0.99, 3.7469)]
-)
+@swept(("share", "sigmas"), [(0.5, 0.0), (0.75, 0.7407), (0.95, 2.1318), (0.99, 3.7469)])
 def test_the_one_sided_quantile_is_student_s(share: float, sigmas: float) -> None:
     """Tables of Student's t with 4 degrees of freedom, those by which sigma is fitted."""
     assert one_sided(share) == pytest.approx(sigmas, abs=1e-4)
@@ -84,7 +83,7 @@ def test_all_tests_are_priced_or_named() -> None:
     assert left_out == ["gather_perf", "scatter_perf", "hypercube_perf"]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("options", "says"),
     [
         ({"test": "gather"}, "gather_perf has no price"),
@@ -156,7 +155,7 @@ def test_a_log_that_cannot_be_held_against_it_is_refused(
     assert says in done.err
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "size", "reach"),
     [(8, "4GiB", 1), (16, "8MiB", 1), (16, "128MiB", 0.9), (16, "4GiB", 0.9)],
 )
@@ -168,7 +167,7 @@ def test_a_gate_across_nodes_reaches_less_far_at_large_sizes(
     assert sigmas == pytest.approx(reach * one_sided(0.95))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("version", "factors"),
     [("2.19", (1.20, 1.03)), ("2.23.4", (1.20, 1.03)), ("2.27.3", (1, 1)), ("2.31", (1, 1))],
 )

@@ -314,7 +314,7 @@ def test_a_served_model_has_a_section_with_its_command() -> None:
     assert "Serving deepseek-v3" in page.to_html()
 
 
-@pytest.mark.parametrize(
+@swept(
     ("options", "says"),
     [
         (["epp=64"], "did you mean"),

@@ -14,7 +14,7 @@ from colltool.base.formatting import format_size, parse_size
 from colltool.commands.reading import each_size, sizes_between
 
 
-@pytest.mark.parametrize("typed", ["16M", "16MiB", "16Mi"])
+@swept("typed", ["16M", "16MiB", "16Mi"])
 def test_a_bare_prefix_is_a_power_of_two_as_in_nccl_tests(typed: str) -> None:
     assert parse_size(typed) == 2.0**24
 
@@ -36,7 +36,7 @@ def test_ranges_double_or_go_up_by_a_factor_or_a_step() -> None:
     assert sizes_between(1.0, 4.0, step=1.0) == [1.0, 2.0, 3.0, 4.0]
 
 
-@pytest.mark.parametrize("typed", ["1G-1K", "1K:1G:1", "1K:1G:x", "1-1EB:1.0001", "1K:1G:1.0001"])
+@swept("typed", ["1G-1K", "1K:1G:1", "1K:1G:x", "1-1EB:1.0001", "1K:1G:1.0001"])
 def test_a_range_that_is_none_says_what_to_write(typed: str) -> None:
     with pytest.raises(ColltoolError) as caught:
         each_size([typed])

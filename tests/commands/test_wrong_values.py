@@ -175,10 +175,9 @@ def test_nonsense_is_refused_by_the_name_of_its_argument(
             getattr(colltool, name)(**CALLS[name] | {argument: value})
 
 
-@pytest.mark.parametrize(
+@swept(
     "several",
     [[8, 16], (8, 16), range(8, 17, 8), np.array([8, 16])],
-    ids=["list", "tuple", "range", "array"],
 )
 def test_numbers_of_ranks_and_sizes_in_any_row(several: Any) -> None:
     swept = colltool.sweep("dgx-h100", "ar", ranks=several, sizes=several)

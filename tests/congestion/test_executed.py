@@ -130,7 +130,7 @@ def test_contention_and_plan_have_one_busiest_link() -> None:
     assert busiest(both, {"group": 32}, "hierarchical:ring/ring") == pytest.approx(in_plan)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "load"),
     [("double-binary-tree", 2.0), ("in-network", 1.0), ("recursive-doubling-fold", 4.0)],
 )
@@ -140,7 +140,7 @@ def test_flat_algorithms_by_their_schedules(name: str, load: float) -> None:
     assert busiest(where, {"group": where.ranks}, name)["t1"] == pytest.approx(load * SIZE)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("layout", "algorithm", "why"),
     [
         ({"group": 8}, "hierarchical:ring/ring", "over several tiers; its 8 ranks lie on one"),

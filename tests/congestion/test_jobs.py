@@ -17,7 +17,7 @@ from tests.wiring import on
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize(
+@swept(
     "tier",
     [small.star(1), small.full_mesh(1), small.torus(1), small.mesh(1, 1), small.clos(1, (1, 1.0))],
 )

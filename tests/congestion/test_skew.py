@@ -17,7 +17,7 @@ from tests.wiring import on
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize("factor", [1, 2, 3, 8])
+@swept("factor", [1, 2, 3, 8])
 def test_a_destination_three_times_as_hot_costs_three_times_at_its_port(factor: float) -> None:
     result = on("star512", group=64, count=1, hot=factor)
     assert result.slowdown == pytest.approx(factor, rel=1e-9)
@@ -102,7 +102,7 @@ def test_a_skew_that_no_distribution_has(options: dict[str, Any], what: str) -> 
         on("star512", group=8, count=1, **options)
 
 
-@pytest.mark.parametrize(
+@swept(
     "options",
     [{"hot": 8}, {"hot": 1, "hot_members": range(8)}, {"hot": 4, "hot_members": np.array([7, 0])}],
 )

@@ -199,7 +199,7 @@ def test_the_loads_of_siblings_add_up_to_those_of_all_together(
         assert {link.link: link.load for link in whole.links} == pytest.approx(parts, rel=1e-9)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("where", "inner", "one_ring"),
     [
         ("a torus", 4, False),

@@ -16,6 +16,7 @@ from msccl_texts import (
     step,
     tb,
 )
+from swept import swept
 
 from colltool.algorithms.executor import Network, run
 from colltool.base.errors import ColltoolError
@@ -53,7 +54,7 @@ def loads(schedule: CustomSchedule) -> tuple[int, float]:
     return len(schedule.batches), network.peak
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "primitive", "rounds", "bytes_"),
     [
         (all_gather_all_pairs(), AG, 1, 7 / 8),
@@ -119,7 +120,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "what"), WRONG)
+@swept(("old", "new", "what"), WRONG)
 def test_a_wrong_file_is_refused_at_the_step(tmp_path: Path, old: str, new: str, what: str) -> None:
     text = all_reduce_ring()
     assert old in text
@@ -206,7 +207,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@swept("name", HOSTILE)
 def test_a_hostile_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
     text, what = HOSTILE[name]
     start = time.process_time()

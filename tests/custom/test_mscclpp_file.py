@@ -37,7 +37,7 @@ def test_they_are_the_published_files() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "primitive", "rounds", "sent"),
     [
         # each reads two chunks and writes two; rank 0 one after the other
@@ -59,7 +59,7 @@ def test_published_plans_are_proved(
     assert (len(found.batches), counts) == (rounds, sent)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("old", "new", "what"),
     [
         ('"rres"', '"glre"', "ops.6: the operation 'glre' is none that MSCCL++'s executor runs"),
@@ -95,7 +95,7 @@ def test_a_wrong_plan_is_refused_at_the_operation(
     assert "plan.json" in str(error.value)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "what"),
     [
         ('{"gpus": ' + "[" * 100_000, "nested too deep"),

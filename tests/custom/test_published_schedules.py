@@ -94,7 +94,7 @@ def test_the_tree_of_eight_is_the_paper_s() -> None:
     assert tree(8)["steps"] == ["0>3:0", "0>7:0 3>4:0", "0>1:0 3>2:0 7>6:0 4>5:0"]
 
 
-@pytest.mark.parametrize("ranks", SIZES[2:])
+@swept("ranks", SIZES[2:])
 def test_bine_goes_a_third_less_way(ranks: int) -> None:
     """The paper's bound: distances add up to 2/3 of a binomial tree's or butterfly's, the nearer
     the more ranks."""

@@ -66,7 +66,7 @@ def test_a_loaded_fabric_cannot_be_changed(name: str, tmp_path: Path) -> None:
     assert copy.deepcopy(fabric.tiers) == fabric.tiers
 
 
-@pytest.mark.parametrize(
+@swept(
     "change",
     [
         lambda value: value.update(a=1),

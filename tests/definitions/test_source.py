@@ -103,12 +103,12 @@ def test_plain_scalars_in_the_core_sense(text: str, value: object) -> None:
     assert read_source("a: '-'", "f.yaml").data == {"a": "-"}
 
 
-@pytest.mark.parametrize("key", ["on", "yes", "12:30", "2024-01-01", '"1"', "'true'", "a b"])
+@swept("key", ["on", "yes", "12:30", "2024-01-01", '"1"', "'true'", "a b"])
 def test_keys_that_are_text(key: str) -> None:
     assert list(read_source(f"{key}: 1", "f.yaml").data) == [key.strip("\"'")]
 
 
-@pytest.mark.parametrize("key", ["1", "1.5", "1e3", "true", "null", "~", ".inf"])
+@swept("key", ["1", "1.5", "1e3", "true", "null", "~", ".inf"])
 def test_keys_that_are_not_text(key: str) -> None:
     assert (
         refusal(f"a:\n  {key}: 1")
@@ -116,7 +116,7 @@ def test_keys_that_are_not_text(key: str) -> None:
     )
 
 
-@pytest.mark.parametrize("number", [".inf", "-.INF", ".nan", ".NaN", "1e999", "9" * 200])
+@swept("number", [".inf", "-.INF", ".nan", ".NaN", "1e999", "9" * 200])
 def test_numbers_that_are_not_finite(number: str) -> None:
     assert refusal(f"a: [1, {number}]").startswith("f.yaml:1:8: a.1: ")
 
@@ -227,7 +227,7 @@ def test_scan_marks_what_it_refused() -> None:
     assert [problem.path for problem in problems] == [("a",)]
 
 
-@pytest.mark.parametrize(
+@swept(
     "text",
     ["a: [1", "a: b: c", "\ta: 1", "a: 'x", "a: @x", "%YAML 9.9.9\n---\na: 1", 'a: "\\UFFFFFFFF"'],
 )

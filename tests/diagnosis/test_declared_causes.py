@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import machine_logs
-import pytest
+from swept import swept
 
 import colltool
 from colltool.diagnosis.declared_causes import declared_causes, denied
@@ -38,7 +38,7 @@ def test_a_machine_with_infiniband(tmp_path: Path) -> None:
     assert set(denied(found)) == {"sockets", "gpudirect", "pcie"}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("lines", "cause", "quoted"),
     [
         (SOCKETS, "sockets", "Using network Socket"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from machine_logs import LARGE, SMALL, Time, log, time_on
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -58,7 +59,7 @@ def one_size_off(time: Time, size: float, factor: float) -> Time:
     return lambda primitive, bytes_: time(primitive, bytes_) * (factor if bytes_ == size else 1)
 
 
-@pytest.mark.parametrize("size", LARGE[-3:])
+@swept("size", LARGE[-3:])
 def test_one_disturbed_size_of_three_is_no_finding(size: float, tmp_path: Path) -> None:
     """The share of large messages is the median of theirs: a mean would be 78%, below the bar."""
     result = colltool.doctor(log(tmp_path / "a.log", one_size_off(time_on(), size, 3)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from handmade import by_steps, judged, series
 from small import clos, fabric, star, switch
+from swept import swept
 
 from colltool.base.statements import Statement
 from colltool.estimate.assumptions import ModelOptions
@@ -188,7 +188,7 @@ def test_large_sizes_on_a_cliff_are_no_rails() -> None:
     assert "2 of 8 rails" in said(all_slow.findings, "rails")
 
 
-@pytest.mark.parametrize("share", [0.9, 0.7, 0.42])
+@swept("share", [0.9, 0.7, 0.42])
 def test_a_share_that_no_even_number_of_rails_carries_is_no_rail(share: float) -> None:
     slow = judged(
         RAILS,

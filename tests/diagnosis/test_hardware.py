@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from machine_logs import H100, LARGE, log, time_on
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -26,7 +27,7 @@ DEVICES = {
 }
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@swept("device", DEVICES)
 def test_a_device_names_its_fabric(device: str, tmp_path: Path) -> None:
     file = log(tmp_path / "a.log", time_on(DEVICES[device]), ("ar",), LARGE, device=device)
     result = colltool.doctor(file)
@@ -54,7 +55,7 @@ def test_hosts_of_four_and_more_hosts_than_the_fabric_has(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("device", ["NVIDIA Tesla P100", "AMD Instinct MI250X", "Intel Max 1550"])
+@swept("device", ["NVIDIA Tesla P100", "AMD Instinct MI250X", "Intel Max 1550"])
 def test_a_device_that_no_fabric_is_of(device: str, tmp_path: Path) -> None:
     file = log(tmp_path / "a.log", time_on(), device=device)
     with pytest.raises(ColltoolError, match=f"no bundled fabric has {device}(.|\n)*fabric="):
@@ -62,7 +63,7 @@ def test_a_device_that_no_fabric_is_of(device: str, tmp_path: Path) -> None:
     assert colltool.doctor(file, "dgx-h100").ok
 
 
-@pytest.mark.parametrize(
+@swept(
     ("device", "fabric"),
     [
         ("NVIDIA GH200 480GB", "gh200"),

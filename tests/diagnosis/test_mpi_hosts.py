@@ -70,7 +70,7 @@ def test_a_lone_point_is_found_whatever_the_spacing(step: int, times: float, pla
     assert "one size is out of line" in str(outliers_in(points))
 
 
-@pytest.mark.parametrize("place", [2, 3, 4])
+@swept("place", [2, 3, 4])
 def test_a_step_that_lasts_is_no_outlier(place: int) -> None:
     points = []
     for index in range(7):

@@ -30,7 +30,7 @@ def test_words_are_slurms() -> None:
     assert places("cyclic", 16)[:5] == (0, 4, 8, 12, 1)
 
 
-@pytest.mark.parametrize(
+@swept(
     "lines",
     [
         "4\n0\n5\n1\n",
@@ -45,7 +45,7 @@ def test_files_of_ranks(lines: str, tmp_path: Path) -> None:
     assert places(tmp_path / "ranks", 4) == places([4, 0, 5, 1], 4) == (4, 0, 5, 1)
 
 
-@pytest.mark.parametrize(
+@swept(
     "lines",
     ["b\na\nb\na\n", "1: a\n0: b\n3: a\n2: b\n", "b:0\na:0\nb:1\na:1\n", "b\na:0\nb:1\na\n"],
 )
@@ -55,7 +55,7 @@ def test_files_of_hosts(lines: str, tmp_path: Path) -> None:
     assert places(tmp_path / "hosts", 4) == (0, 4, 1, 5)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("lines", "place", "what"),
     [
         ("", "", "is empty"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import machine_logs
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -52,7 +53,7 @@ def names(result: Diagnosis) -> list[str]:
     return [cause.name for finding in result.findings for cause in finding.causes]
 
 
-@pytest.mark.parametrize("error", ERRORS)
+@swept("error", ERRORS)
 def test_an_error_alone_is_a_failed_run(error: str, tmp_path: Path) -> None:
     result = colltool.doctor(written(tmp_path, error))
     said = diagnosed(result)
@@ -63,7 +64,7 @@ def test_an_error_alone_is_a_failed_run(error: str, tmp_path: Path) -> None:
     assert "a.log:1)" in said
 
 
-@pytest.mark.parametrize("error", ERRORS)
+@swept("error", ERRORS)
 def test_rows_before_an_error_make_no_healthy_run(error: str, tmp_path: Path) -> None:
     rows = [line for line in healthy(tmp_path) if not line.startswith(("# Out", "# Coll"))]
     result = colltool.doctor(written(tmp_path, *rows, error))
@@ -75,8 +76,8 @@ def test_rows_before_an_error_make_no_healthy_run(error: str, tmp_path: Path) ->
     assert "ealthy" not in said
 
 
-@pytest.mark.parametrize("device", UNKNOWN)
-@pytest.mark.parametrize("error", list(ERRORS)[:3])
+@swept("device", UNKNOWN)
+@swept("error", list(ERRORS)[:3])
 def test_a_failed_run_is_one_on_any_machine(error: str, device: str, tmp_path: Path) -> None:
     rows = [line for line in healthy(tmp_path, device) if not line.startswith(("# Out", "# Coll"))]
     said = diagnosed(colltool.doctor(written(tmp_path, *rows, error)))
@@ -85,7 +86,7 @@ def test_a_failed_run_is_one_on_any_machine(error: str, device: str, tmp_path: P
     assert "ealthy" not in said
 
 
-@pytest.mark.parametrize("cells", range(4, 13))
+@swept("cells", range(4, 13))
 def test_an_error_in_a_row_is_the_answer(cells: int, tmp_path: Path) -> None:
     """The error is printed behind any cell of a row that was not finished."""
     error, word = next(iter(ERRORS.items()))
@@ -106,9 +107,9 @@ def test_an_error_in_a_row_is_the_answer(cells: int, tmp_path: Path) -> None:
                 colltool.validate("dgx-h100", path)
 
 
-@pytest.mark.parametrize("half", ["out", "in", "both"])
-@pytest.mark.parametrize("rows", [1, 3, "all"])
-@pytest.mark.parametrize("device", [machine_logs.H100, UNKNOWN[0]])
+@swept("half", ["out", "in", "both"])
+@swept("rows", [1, 3, "all"])
+@swept("device", [machine_logs.H100, UNKNOWN[0]])
 def test_wrong_values_come_first(half: str, rows: int | str, device: str, tmp_path: Path) -> None:
     lines = healthy(tmp_path, device)
     places = [at for at, line in enumerate(lines) if is_row(line)]
@@ -131,7 +132,7 @@ def test_the_closing_line_alone_says_wrong(tmp_path: Path) -> None:
     assert said.startswith("Wrong values: nccl-tests found values out of bounds")
 
 
-@pytest.mark.parametrize("rows", [("Fail", "Fail"), ("Pass", "Fail"), ("Fail", "Pass")])
+@swept("rows", [("Fail", "Fail"), ("Pass", "Fail"), ("Fail", "Pass")])
 def test_validation_of_other_benchmarks(rows: tuple[str, str], tmp_path: Path) -> None:
     lines = ["# OSU MPI Allreduce Latency Test v7.4", "# Size   Avg Latency(us)   Validation"]
     for at, validation in enumerate(rows):
@@ -147,7 +148,7 @@ def test_validation_of_other_benchmarks(rows: tuple[str, str], tmp_path: Path) -
 # --- without times
 
 
-@pytest.mark.parametrize(
+@swept(
     ("line", "start", "word"),
     [
         ("NCCL_NET_GDR_LEVEL set by environment to SYS", "GPUDirect RDMA is forced", "SYS"),

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from small import clos, fabric, star
+from swept import swept
 from tracing import RING_LL, START, call, kernel, labels, step, text, write
 
 import colltool
@@ -261,7 +262,7 @@ def test_a_cut_trace_is_used_and_said_to_be_cut(tmp_path: Path) -> None:
     assert "ends too early" in result._repr_html_()
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "what"),
     [
         ("", "not a PyTorch profiler trace"),

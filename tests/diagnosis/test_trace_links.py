@@ -178,7 +178,7 @@ def test_small_messages_have_the_bar_of_doctor(tmp_path: Path) -> None:
     assert (wire.verdict, wire.bar) == ("fine", pytest.approx(HEALTHY_SHARE - SLACK))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "bar"),
     [([0, 1], HEALTHY_FEW), (list(range(6)), HEALTHY_PART), (list(range(8)), HEALTHY_SHARE)],
 )
@@ -225,7 +225,7 @@ def test_a_wire_that_is_too_fast_is_another(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("called", "name", "more", "why"),
     [
         (

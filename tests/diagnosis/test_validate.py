@@ -158,7 +158,7 @@ def test_the_protocol_of_the_price_is_named() -> None:
     assert one.points[1].predicted_s == pytest.approx(70e-6 + 1.75e9 / 100e9)
 
 
-@pytest.mark.parametrize("limit", [0.0, -0.1, float("nan"), float("inf")])
+@swept("limit", [0.0, -0.1, float("nan"), float("inf")])
 def test_a_limit_that_is_none(limit: float) -> None:
     with pytest.raises(
         ColltoolError, match=r"^max_mape: must be a positive share(.|\n)*write 0.15"
@@ -331,7 +331,7 @@ def test_series_of_one_name_are_told_apart() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("share", "text"),
     [
         (0.12955, "13.0%"),

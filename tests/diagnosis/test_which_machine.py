@@ -52,7 +52,7 @@ def test_a_name_as_a_driver_gives_it(device: str, fabric: str) -> None:
     assert found.fabric == fabric
 
 
-@pytest.mark.parametrize("device", ["NVIDIA Graphics Device", "Device 2901", "10de:22a3", "x"])
+@swept("device", ["NVIDIA Graphics Device", "Device 2901", "10de:22a3", "x"])
 def test_a_name_that_tells_nothing(device: str) -> None:
     assert bundled_for(device) is None
 
@@ -76,7 +76,7 @@ BESIDE = [
 ]
 
 
-@pytest.mark.parametrize("line", BESIDE)
+@swept("line", BESIDE)
 def test_what_other_tools_print_beside_it(line: str, tmp_path: Path) -> None:
     path = nameless(tmp_path, "hgx-h200", 8)
     switch = "05:00.0 Bridge [0680]: NVIDIA Corporation GH100 [10de:22a3] (rev a1)"
@@ -151,8 +151,8 @@ def cards(folder: Path, hosts: int, device: str, seconds: float, *lines: str) ->
     return path
 
 
-@pytest.mark.parametrize("hosts", [2, 3, 4])
-@pytest.mark.parametrize("given", [None, "dgx-spark"])
+@swept("hosts", [2, 3, 4])
+@swept("given", [None, "dgx-spark"])
 def test_sparks_are_hosts_of_one_device(hosts: int, given: str | None, tmp_path: Path) -> None:
     path = cards(tmp_path, hosts, "NVIDIA GB10", 2 * (hosts - 1) / hosts * 2**30 / 23e9)
     if given and hosts > 2:

@@ -99,7 +99,7 @@ def test_a_row_of_a_table_includes_its_first_size_and_not_its_last(size: int, ke
     assert taken(library(ONE, TWO, TABLE), size) == kernel
 
 
-@pytest.mark.parametrize(("ranks", "kernel"), [(4, "two-shot"), (6, "two-shot"), (8, "two-shot")])
+@swept(("ranks", "kernel"), [(4, "two-shot"), (6, "two-shot"), (8, "two-shot")])
 def test_a_row_holds_on_both_ends_of_its_ranks(ranks: int, kernel: str) -> None:
     """128 KiB: on six ranks the one-shot takes 4 + 6.55 us and is faster, yet the table counts."""
     assert taken(library(ONE, TWO, TABLE), 2**17, ranks) == kernel
@@ -171,7 +171,7 @@ def test_above_the_largest_the_formula_goes_on_at_twice_the_error() -> None:
     assert row(priced(asked, 2**23), "two-shot").error == 1.0
 
 
-@pytest.mark.parametrize(("ranks", "measured_here"), [(3, False), (4, True), (8, True)])
+@swept(("ranks", "measured_here"), [(3, False), (4, True), (8, True)])
 def test_other_ranks_than_measured_are_off_the_ground(ranks: int, measured_here: bool) -> None:
     best = priced(library(ONE), 2**16, ranks).best
     assert best.measured_here == measured_here
@@ -212,7 +212,7 @@ def exchanged(tokens: int) -> KernelPrice:
     return price_experts(asked, colltool.load_fabric("dgx-h100"), "dispatch", call, 8)
 
 
-@pytest.mark.parametrize("tokens", [4, 8, 12, 16, 32])
+@swept("tokens", [4, 8, 12, 16, 32])
 def test_other_tokens_than_measured_follow_the_formula_and_are_said(tokens: int) -> None:
     """Two experts a token, 7 of 8 on other ranks, 2048 bytes each at 1 GB/s."""
     slow = row(exchanged(tokens), "slow")
@@ -267,7 +267,7 @@ def test_libraries_differ_by_more_than_a_hundredth(base: float, differ: int) -> 
     assert found.differ == len(sizes)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("asked", "version"),
     [
         ("sglang", "0.5.14"),
@@ -284,7 +284,7 @@ def test_a_version_is_itself_or_the_newest_of_its_line(asked: str, version: str)
     assert find_library(asked).version == version
 
 
-@pytest.mark.parametrize("asked", ["sglang@0.5.13", "sglang@0.5.8", "sglang@1.0", "SGLang@0.5.1"])
+@swept("asked", ["sglang@0.5.13", "sglang@0.5.8", "sglang@1.0", "SGLang@0.5.1"])
 def test_a_version_without_data_is_refused(asked: str) -> None:
     with pytest.raises(ColltoolError, match="no data of sglang"):
         find_library(asked)
@@ -295,7 +295,7 @@ def test_a_library_that_people_know_says_why_it_is_missing() -> None:
         find_library("gloo")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("changes", "words"),
     [
         ({"tokens": 0}, "must be at least 1, got 0"),
@@ -314,7 +314,7 @@ def test_tokens_that_no_call_has(changes: dict[str, Any], words: str) -> None:
 ACROSS = EXCHANGE.format(name="fast", base=1, ranks="[16, 16]") + "across = true\n"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("rate", "notes"),
     [
         ("50GB/s", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -49,7 +50,7 @@ def test_without_ranks_it_is_the_most_that_all_can_run() -> None:
     assert {line.ranks for line in found.lines} == {8}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("asked", "words"),
     [
         ({"algorithms": "ring"}, "vllm@0.27.0 picks its own kernels"),

@@ -102,7 +102,7 @@ def test_hypothetical_rows_are_baselines_and_never_the_answer() -> None:
     assert "inner-pairwise" in {row.algorithm for row in found.baselines}
 
 
-@pytest.mark.parametrize("name", ["nonsense", "hierarchical:ring", "dim-ring", "in-network"])
+@swept("name", ["nonsense", "hierarchical:ring", "dim-ring", "in-network"])
 def test_a_name_that_cannot_be(name: str) -> None:
     with pytest.raises(ColltoolError):
         colltool.breakdown(TWO, "ar", size=1e6, algorithm=name)

@@ -181,7 +181,7 @@ FLAT_AND_COMPOSED = [
 ]
 
 
-@pytest.mark.parametrize("pair", FLAT_AND_COMPOSED, ids=" against ".join)
+@swept("pair", FLAT_AND_COMPOSED)
 def test_flat_against_composed(pair: list[str]) -> None:
     (found,) = colltool.crossover(TWO, "ar", algorithms=pair).pairs
     names = [found.a, found.b]

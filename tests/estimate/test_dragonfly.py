@@ -44,9 +44,7 @@ def test_inside_a_group_and_at_a_switch() -> None:
     assert seconds(of, "a2a", "direct", ranks=8) == pytest.approx(1.25 * US + 4 * 4 * M / 8 / 40e9)
 
 
-@pytest.mark.parametrize(
-    ("routing", "wanted"), [("minimal", 8.0), ("valiant", 2.0), ("adaptive", 2.0)]
-)
+@swept(("routing", "wanted"), [("minimal", 8.0), ("valiant", 2.0), ("adaptive", 2.0)])
 def test_the_worst_case_of_the_paper(routing: str, wanted: float) -> None:
     """All of a group send to the next: minimal reaches 1/(a h) of injection, Valiant about 1/2 (Kim
     et al., ISCA 2008, §4.1).

@@ -8,6 +8,7 @@ from itertools import combinations, product
 import pytest
 from networks import M, below_the_cut, seconds
 from small import CUBE_MESH, fabric, full_mesh, graph, hyperx, star, torus
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -44,7 +45,7 @@ def test_a_cube_mesh_has_six_links_a_rank() -> None:
     } == {6}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "algorithm", "alphas", "betas"),
     [
         ("ag", "ring", 7, 7 / 8),
@@ -63,7 +64,7 @@ def test_loads_of_a_ring_by_hand(
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("as_graph", "as_it_is", "algorithms"),
     [
         (
@@ -78,7 +79,6 @@ def test_loads_of_a_ring_by_hand(
         ),
         (graph(*square_torus()), torus(4, 4), {"a2a": "direct"}),  # shortest paths there
     ],
-    ids=["star", "full mesh", "torus"],
 )
 def test_the_same_wiring_costs_the_same(
     as_graph: dict[str, object], as_it_is: dict[str, object], algorithms: dict[str, str]
@@ -111,7 +111,7 @@ def test_executed_schedules_take_what_they_are_priced_at_and_no_price_is_below_t
     assert below_the_cut(of) == []
 
 
-@pytest.mark.parametrize("primitive", ["ar", "ag", "bc"])
+@swept("primitive", ["ar", "ag", "bc"])
 def test_a_cube_mesh_uses_all_its_links(primitive: str) -> None:
     """Six links a rank: 7/8 M over them to gather, twice that to reduce too, M to broadcast.
 

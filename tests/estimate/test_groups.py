@@ -79,7 +79,7 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("where", ALL.values(), ids=list(ALL))
+@swept("where", ALL.values())
 def test_a_group_that_leaves_a_domain_half_full_is_refused_with_the_nearest_that_fit(
     where: Fabric,
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_group_that_leaves_a_domain_half_full_is_refused_with_the_nearest_that
         assert refused.value.argument == "ranks"
 
 
-@pytest.mark.parametrize("ranks", [-1, 0, 1, 513, 10**9])
+@swept("ranks", [-1, 0, 1, 513, 10**9])
 def test_too_few_and_too_many(ranks: int) -> None:
     with pytest.raises(ColltoolError, match=str(ranks)) as refused:
         place(THREE, ranks)
@@ -217,7 +217,7 @@ def share_of(row: AlgorithmEstimate) -> float:
     return min(phase.eta_beta for phase in row.phases)
 
 
-@pytest.mark.parametrize(("group", "s"), [(4, 2.0), (4, 4.0), (8, 8.0), (4, 1.0)])
+@swept(("group", "s"), [(4, 2.0), (4, 4.0), (8, 8.0), (4, 1.0)])
 def test_a_packed_ring_does_not_feel_a_ratio_up_to_the_domain(group: int, s: float) -> None:
     row = price_of(thin(group, s), "ar", "ring")
     assert row.bandwidth_s == pytest.approx(2 * 31 / 32 * M / 50e9)
@@ -227,7 +227,7 @@ def test_a_packed_ring_does_not_feel_a_ratio_up_to_the_domain(group: int, s: flo
         )
 
 
-@pytest.mark.parametrize(("group", "s"), [(4, 6.0), (4, 100.0), (2, 3.0), (1, 3.0), (1, 1.5)])
+@swept(("group", "s"), [(4, 6.0), (4, 100.0), (2, 3.0), (1, 3.0), (1, 1.5)])
 def test_beyond_it_the_one_flow_shares_what_is_left(group: int, s: float) -> None:
     """A leaf of one endpoint feels all of s: the published ratio of 3 on single-node leaves."""
     row = price_of(thin(group, s), "ar", "ring")
@@ -309,9 +309,7 @@ def test_six_endpoints_on_leaves_of_four() -> None:
     assert [(phase.level, phase.n_alpha) for phase in row.phases] == [("l1", 1), ("l2", 4)]
 
 
-@pytest.mark.parametrize(
-    ("pods", "near", "leaf", "far"), [(2, 7, 8, 0), (4, 7, 8, 16), (6, 7, 8, 32)]
-)
+@swept(("pods", "near", "leaf", "far"), [(2, 7, 8, 0), (4, 7, 8, 16), (6, 7, 8, 32)])
 def test_pairwise_over_two_tiers_counts_the_inner_one_as_a_class(
     pods: int, near: int, leaf: int, far: int
 ) -> None:
@@ -336,7 +334,7 @@ def test_a_pod_alone_in_its_leaf_has_more_far_peers_and_idle_uplinks() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("s_2", "s_3", "expected"),
     [(2.0, 4.0, 1 / 4), (4.0, 2.0, 1 / 4), (3.0, 1.0, 1 / 3), (1.0, 3.0, 1 / 3)],
 )
@@ -363,7 +361,7 @@ def test_the_cap_is_never_charged_twice(s: float, beta: float) -> None:
         assert ideal.eta_alpha == 1.0
 
 
-@pytest.mark.parametrize("n", [4, 8, 16, 32])
+@swept("n", [4, 8, 16, 32])
 def test_xor_rounds_pay_the_level_that_they_cross(n: int) -> None:
     """Recursive halving: the partner at distance 2^k; leaves of 4, so distances 1 and 2 stay
     inside."""
@@ -480,7 +478,7 @@ def test_tree_rounds_pay_the_alpha_of_the_level_that_they_span() -> None:
     assert row.alpha_s == pytest.approx(2 * (2 + 2 + 8 + 8) * 1e-6)
 
 
-@pytest.mark.parametrize("s", [1.0, 2.0, 10.0])
+@swept("s", [1.0, 2.0, 10.0])
 def test_all_peers_at_once_are_held_up_by_the_port_or_by_the_boundary(s: float) -> None:
     row = price_of(thin(4, s), "a2a", "direct", 32)
     assert row.alpha_s == pytest.approx(8e-6)
@@ -532,7 +530,7 @@ def test_without_one_an_all_reduce_takes_the_tier_s() -> None:
     assert price_of(where, "ar", "in-network").phases[0].eta_beta == 0.6
 
 
-@pytest.mark.parametrize("s", [1.5, 2.0, 4.0])
+@swept("s", [1.5, 2.0, 4.0])
 def test_oversubscription_caps_the_switches_too(s: float) -> None:
     """Ideal mode keeps s: it is wiring."""
     for primitive, own in {"ar": 0.5, "ag": 0.6}.items():

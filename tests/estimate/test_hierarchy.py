@@ -340,7 +340,7 @@ def test_worst_ring_alpha_takes_the_slowest_hop_in_every_step() -> None:
     assert row_of(TWO, "ar", "ring", ring_alpha="worst").alpha_s == pytest.approx(2 * 31 * 3e-6)
 
 
-@pytest.mark.parametrize("inner_bw", [100.0, 400.0, 2000.0])
+@swept("inner_bw", [100.0, 400.0, 2000.0])
 def test_multi_rail_ring_is_bounded_by_the_port_or_by_all_rails(inner_bw: float) -> None:
     where = fabric(star(8, 0.5, inner_bw), clos(4, alpha=3.0, bw=50.0))
     row = row_of(where, "ar", "multi-rail-ring")
@@ -359,7 +359,7 @@ def test_multi_rail_chain_is_bounded_alike_and_walks_as_a_chain(
     assert row.alpha_s == pytest.approx(one.alpha_s)
 
 
-@pytest.mark.parametrize(("s", "slowed"), [(2.0, 1.0), (4.0, 1.0), (8.0, 2.0)])
+@swept(("s", "slowed"), [(2.0, 1.0), (4.0, 1.0), (8.0, 2.0)])
 def test_multi_rail_ring_loads_the_uplinks_in_proportion(s: float, slowed: float) -> None:
     """Leaves of four nodes: one node of four leaves at a time, on all of its rails."""
     where = fabric(star(8, 0.5, 900.0), clos(8, (4, 2.0), (8, 8.0, s), bw=50.0))
@@ -518,7 +518,7 @@ def test_a_name_alone_is_the_fastest_choice_and_the_textbook_one(
     assert "ring / ring" in {row.detail for row in alone}
 
 
-@pytest.mark.parametrize("phases", [None, "sequential", "pipelined"])
+@swept("phases", [None, "sequential", "pipelined"])
 def test_a_title_as_tables_print_it_is_a_choice_too(phases: str | None) -> None:
     for row in colltool.price(CAPABLE, "ar", size=M, phases=phases).results:
         again = colltool.price(CAPABLE, "ar", size=M, algorithms=[row.title], phases=phases).results

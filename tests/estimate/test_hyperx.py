@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import M, below_the_cut, seconds
 from small import Tier, clos, dragonfly, fabric, full_mesh, graph, hyperx, star
+from swept import swept
 
 import colltool
 from colltool.extras.synthesis.hyperx import axis_orders, axis_split
@@ -60,7 +61,7 @@ def test_switches_share_their_links() -> None:
     assert seconds(ranks, "a2a", "direct") == pytest.approx(1.5 * US + 6 * 6 * M / 24 / 40e9)
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (3, 3, 3), (2, 2, 2, 2)])
+@swept("shape", [(4, 4), (3, 3, 3), (2, 2, 2, 2)])
 def test_all_axes_reach_the_bound_where_axes_are_alike(shape: tuple[int, ...]) -> None:
     ranks, links = prod(shape), sum(size - 1 for size in shape)
     wanted = 2 * len(shape) * US + 2 * (ranks - 1) / ranks * M / (links * 100e9)

@@ -210,19 +210,19 @@ def test_all_errors_are_reported_at_once() -> None:
     assert len(refused.value.problems) == 3
 
 
-@pytest.mark.parametrize("text", ["", "- 1", "rungs: [", "a: &x 1\nb: *x", "name: a\nname: b"])
+@swept("text", ["", "- 1", "rungs: [", "a: &x 1\nb: *x", "name: a\nname: b"])
 def test_not_a_ladder_at_all(text: str) -> None:
     with pytest.raises(ColltoolError):
         read(text)
 
 
-@pytest.mark.parametrize("name", ["n51", "n512.yml", "/nowhere/ladder.yaml"])
+@swept("name", ["n51", "n512.yml", "/nowhere/ladder.yaml"])
 def test_no_such_ladder(name: str) -> None:
     with pytest.raises(ColltoolError, match="ladder"):
         load_ladder(name)
 
 
-@pytest.mark.parametrize(
+@swept(
     "change",
     [
         ("algorithm: ring", "algorithm: rnig"),

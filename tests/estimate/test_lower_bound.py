@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from small import fabric, star
+from swept import swept
 
 import colltool
 from colltool.base.formatting import parse_size
@@ -55,10 +56,9 @@ def test_the_fastest_row_carries_it_and_it_is_about_the_fastest() -> None:
     ) == pytest.approx(crossing, rel=0.02)
 
 
-@pytest.mark.parametrize(
+@swept(
     "keys",
     [{"launch_overhead": "5us"}, {"launch_overhead": "0us"}, {"hypothetical": True}],
-    ids=str,
 )
 def test_a_stated_launch_and_a_hypothetical_fabric_have_no_note(keys: dict[str, object]) -> None:
     assert not said(ring_alone(**keys), 1e3)

@@ -114,9 +114,7 @@ def test_a_call_over_several_tiers_is_measured_as_a_whole() -> None:
     assert extrapolated(ring(not_measured, 100.0, ranks=32)) == []
 
 
-@pytest.mark.parametrize(
-    "bad", [known("8GiB", "32MiB"), {"measured": {"smallest": "1KiB"}}, known("many")]
-)
+@swept("bad", [known("8GiB", "32MiB"), {"measured": {"smallest": "1KiB"}}, known("many")])
 def test_a_range_that_is_none_is_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ColltoolError, match="measured"):
         fabric(star(8, protocols=[protocol(**bad)]))

@@ -129,7 +129,7 @@ def test_the_rows_that_are_pipelined(key: tuple[str, str], reading: str | int, s
     assert row.n_beta * size / BW == pytest.approx(row.bandwidth_s)
 
 
-@pytest.mark.parametrize("size", [1e3, 1e6, 1e9])
+@swept("size", [1e3, 1e6, 1e9])
 def test_the_lattice_chains_are_pipelined(size: float) -> None:
     where = fabric(torus(8, 4))
     for name, (depth, n_beta) in {

@@ -384,10 +384,9 @@ def test_sizes_that_cannot_be(size: Any) -> None:
         colltool.price(fabric(star(4)), "ar", size=size)
 
 
-@pytest.mark.parametrize(
+@swept(
     "sizes",
     [[1e3, 1e6], (1e3, 1e6), np.array([1e3, 1e6]), np.array([1000, 1000000]), ["1KB", "1MB"]],
-    ids=str,
 )
 def test_ways_to_give_several_sizes(sizes: Any) -> None:
     (row,) = colltool.price(fabric(star(4)), "ar", size=sizes, algorithms="ring").results

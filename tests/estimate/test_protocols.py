@@ -662,7 +662,7 @@ def test_winners_among_named_ones(where: Fabric, names: list[str], model: dict[s
             )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("overhead", "expected"),
     [(30.0, ["LL", "Simple"]), (31.0, ["LL", "Simple"]), (40.0, ["LL", "LL128", "Simple"])],
 )
@@ -922,7 +922,7 @@ def test_set_changes_a_protocol_by_name_or_index() -> None:
     assert under_protocols(place(fabric(star(8))), BC)[0].protocol == ""
 
 
-@pytest.mark.parametrize(
+@swept(
     ("option", "words"),
     [
         ("nvlink.protocols.Simple.alpha=2us", "'Simple' is more than one protocol"),

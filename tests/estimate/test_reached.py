@@ -96,7 +96,7 @@ def test_a_start_is_paid_for_each_rank_once_a_call() -> None:
     assert any("takes 64 us to start" in note for note in row.notes)
 
 
-@pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 4e9])
+@swept("size", [1e3, 1e6, 1e9, 4e9])
 def test_a_rise_goes_with_the_root_of_the_size(size: float) -> None:
     where, plain = nodes(4, rise_per_rank="10us"), nodes(4)
     row, base = (

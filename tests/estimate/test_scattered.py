@@ -73,9 +73,7 @@ def test_peers_of_a_rank_in_the_fullest_leaf(ranks: int, near: int, middle: int,
     )
 
 
-@pytest.mark.parametrize(
-    ("nodes", "near", "far"), [(2, 0, 1), (3, 0, 2), (4, 1, 2), (5, 1, 3), (6, 1, 4)]
-)
+@swept(("nodes", "near", "far"), [(2, 0, 1), (3, 0, 2), (4, 1, 2), (5, 1, 3), (6, 1, 4)])
 def test_nodes_stay_whole_and_are_dealt_out_themselves(nodes: int, near: int, far: int) -> None:
     assert dealt(nodes, 3)[::2] == (near, far)
     row = colltool.price(

@@ -99,10 +99,9 @@ def members_by_hand(where: Fabric, ranks: int, stride: int) -> list[set[int]]:
     return out
 
 
-@pytest.mark.parametrize(
+@swept(
     "where",
     [THREE, THINNED, fabric(star(6), clos(10, alpha=1.0))],
-    ids=["three", "thinned", "tens"],
 )
 def test_every_domain_holds_as_many_members_as_the_walk_says(where: Fabric) -> None:
     found = 0
@@ -116,7 +115,7 @@ def test_every_domain_holds_as_many_members_as_the_walk_says(where: Fabric) -> N
     assert found > 20
 
 
-@pytest.mark.parametrize(
+@swept(
     ("stride", "axes"),
     [
         (1, ((4, True), (3, True), (2, True))),
@@ -294,7 +293,7 @@ def refused(where: Fabric, **group: object) -> tuple[str, str, str]:
     return caught.value.argument, caught.value.what, caught.value.fix
 
 
-@pytest.mark.parametrize("stride", [0, -1, 512, 10**6, 10**15])
+@swept("stride", [0, -1, 512, 10**6, 10**15])
 def test_a_stride_that_leaves_no_two_ranks_is_refused(stride: int) -> None:
     argument, what, fix = refused(THREE, stride=stride)
     assert argument == "stride"
@@ -338,7 +337,7 @@ def test_ranks_that_leave_a_domain_half_full_name_the_nearest_at_that_stride() -
     assert what.startswith("6 ranks, every 8th, leave a domain half full on small")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("group", "argument"),
     [({"stride": 1.5}, "stride"), ({"stride": "8"}, "stride"), ({"alone": 1}, "alone")],
 )

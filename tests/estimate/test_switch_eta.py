@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from small import clos, fabric, star, switch
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -29,7 +30,7 @@ def survives(where: Fabric, primitive: str, **more: Any) -> float:
     return float(phase.eta_beta)
 
 
-@pytest.mark.parametrize("primitive", ["ar", "ag", "rs", "bc", "reduce"])
+@swept("primitive", ["ar", "ag", "rs", "bc", "reduce"])
 def test_a_number_is_the_all_reduces(primitive: str) -> None:
     assert survives(node(0.5), primitive) == (0.5 if primitive == "ar" else 0.8)
 
@@ -76,7 +77,7 @@ def test_one_primitive_can_be_overridden() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@swept(
     ("given", "words"),
     [
         ({"all_gather": 2}, "from 0.000001 to 1"),

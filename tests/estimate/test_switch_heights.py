@@ -4,6 +4,7 @@ on two levels of them."""
 from __future__ import annotations
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.fabric.model import Fabric
@@ -42,12 +43,12 @@ def climbed(fabric: Fabric, ranks: int, **readings: object) -> float:
     return float(row.alpha_s / flat.alpha_s)
 
 
-@pytest.mark.parametrize(("levels", "expected"), [(None, 1), (1, 1), (2, 2), (3, 3)])
+@swept(("levels", "expected"), [(None, 1), (1, 1), (2, 2), (3, 3)])
 def test_one_level_of_a_file_may_be_several_of_switches(levels: int | None, expected: int) -> None:
     assert climbed(one_switch(levels), 8) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "placement", "expected"),
     [(4, "packed", 1), (5, "packed", 2), (8, "packed", 2), (2, "scattered", 2)],
 )

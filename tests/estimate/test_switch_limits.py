@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from small import clos, fabric, star, switch
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -37,7 +38,7 @@ def refused(where: Fabric, **group: Any) -> str:
     return next((one.reason for one in found.infeasible if one.algorithm == "in-network"), "")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("group", "at_once"),
     [
         ({"ranks": 8}, 1),
@@ -69,7 +70,7 @@ def compositions(where: Fabric, name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("room", [1, 7, 8])
+@swept("room", [1, 7, 8])
 def test_a_hierarchy_has_a_group_for_each_rank_of_a_node_and_one_of_leaders(room: int) -> None:
     where = nodes(outer={"groups": room})
     assert compositions(where, "hierarchical:ring/in-network") == (room == 8)
@@ -105,7 +106,7 @@ def test_what_is_reduced_is_told_and_shown() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("limits", "words"),
     [
         ({"groups": 0}, "groups"),

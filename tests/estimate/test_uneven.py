@@ -130,7 +130,7 @@ def test_rings_over_rails_are_executed_on_every_link(
     assert found.time_s[0] == pytest.approx(found.time_s[1])
 
 
-@pytest.mark.parametrize(
+@swept(
     ("primitive", "name", "even"),
     [
         ("ag", "multi-rail-ring", "multi-rail-ring"),

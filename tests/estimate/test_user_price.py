@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.primitives import AR
@@ -15,7 +16,7 @@ from colltool.estimate.user_price import price_for_user
 FABRICS = ("dgx-h100", "nvl72", "mi300x-cluster")
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@swept("name", FABRICS)
 def test_it_is_what_users_read(name: str) -> None:
     fabric = colltool.load_fabric(name)
     bare = price(fabric, AR, 16e6, 16)

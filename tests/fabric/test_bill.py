@@ -102,7 +102,7 @@ def test_a_lattice_has_cables_and_no_switch() -> None:
     assert counts("torus512") == {("torus", "cable"): 1536, ("torus", "optic"): 3072}
 
 
-@pytest.mark.parametrize("name", ["nvl72", "clos-4to1", "torus512"])
+@swept("name", ["nvl72", "clos-4to1", "torus512"])
 def test_prices_change_no_time(name: str) -> None:
     fabrics = (colltool.load_fabric(name), colltool.load_fabric(name, {"prices": PRICES}))
     assert fabrics[0] != fabrics[1]
@@ -322,7 +322,7 @@ def test_costs_of_unlike_parts_are_said_to_be() -> None:
 ONE_RAIL = "ib.sizing={rails: 1, nics_per_rail: 8, radix: 64}"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "said"),
     [
         ("dgx-h100", "what joins the rails, 4 switches for 256 uplinks"),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import fit_fabrics
 import pytest
 from measured_rows import rows
+from swept import swept
 
 import colltool
 from colltool.fabric.model import Fabric
@@ -84,7 +85,7 @@ def held(source: str, algorithm: str = "") -> tuple[Held, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("source", "most"),
     [
         ("dstack-a4", 0.03),

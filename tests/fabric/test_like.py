@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -55,7 +56,7 @@ def test_a_source_does_not_speak_for_another_value(tmp_path: Path) -> None:
     assert "bandwidth" in data["tiers"][0]["source"]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("more", "basis"),
     [
         ("set: {ib.size: 4}\n", "measured"),
@@ -95,7 +96,7 @@ def test_a_mapping_may_be_like_a_shipped_one() -> None:
     assert colltool.price(data, "ar", size="1MB").ranks == 32
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "words"),
     [
         (
@@ -135,7 +136,7 @@ def test_what_cannot_be(text: str, words: str, tmp_path: Path) -> None:
     assert words in refused(tmp_path, text)
 
 
-@pytest.mark.parametrize("other", ["nvl72", "dgx-h100", "mi300x"])
+@swept("other", ["nvl72", "dgx-h100", "mi300x"])
 def test_numbers_of_the_datasheet_leave_the_fit_behind(other: str, tmp_path: Path) -> None:
     """As the other with --numbers datasheet: nothing measured, neither in times nor in errors."""
     text = f"schema: colltool.fabric/1\nname: mine\nlike: {other}\nnumbers: datasheet\n"

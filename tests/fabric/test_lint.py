@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 from swept import swept
 
@@ -44,7 +43,7 @@ def test_shipped_fabrics_are_plausible(name: str) -> None:
     assert (checked.file, checked.fabric.name, checked.warnings) == (name, name, ())
 
 
-@pytest.mark.parametrize(
+@swept(
     ("old", "new", "expected"),
     [
         ("450GB/s", "450GB/s", []),

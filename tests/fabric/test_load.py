@@ -433,9 +433,7 @@ def models(annotation: object) -> set[type[BaseModel]]:
     return set().union(*(models(part) for part in get_args(annotation)))
 
 
-@pytest.mark.parametrize(
-    "definition", [Fabric, LadderFile, LayoutFile], ids=lambda model: model.__name__
-)
+@swept("definition", [Fabric, LadderFile, LayoutFile])
 def test_every_key_of_a_model_has_words(definition: type[BaseModel]) -> None:
     for model in models(definition):
         for name, field in model.model_fields.items():

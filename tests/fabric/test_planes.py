@@ -147,7 +147,7 @@ def test_what_a_port_a_nic_and_a_plane_take_down() -> None:
 SWAP = {"name": "swap", "primitive": "ar", "ranks": 2, "chunks": 1, "steps": ["0>1:0+ 1>0:0+"]}
 
 
-@pytest.mark.parametrize("flows", [1, 2, 3])
+@swept("flows", [1, 2, 3])
 def test_flows_of_a_schedule_of_ones_own_keep_to_planes(flows: int) -> None:
     where = fabric(star(2, planes={"count": 4, "failed": 1, "spread": "ecmp", "flows": flows}))
     rows = colltool.price(

@@ -70,7 +70,7 @@ def test_a_fabric_like_another_is_kept_for_the_text_of_both() -> None:
     assert prebuilt.prebuilt("gb300-nvl72", (own, f"{other}# changed")) is None
 
 
-@pytest.mark.parametrize(
+@swept(
     "data",
     [
         None,

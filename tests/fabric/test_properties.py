@@ -169,7 +169,7 @@ def test_the_cut_of_a_cube_is_the_least_of_all_balanced_cuts() -> None:
 
 
 # Collectives Explainer Series part 02 §1.2 (neighbours), appendix B (diameters).
-@pytest.mark.parametrize(
+@swept(
     ("shape", "expected"),
     [((3, 3, 3), 6), ((3, 3, 4), 6), ((4, 4, 2), 5), ((2, 2, 2), 3), ((8, 1, 1), 2)],
 )
@@ -199,7 +199,7 @@ def test_diameters_of_the_published_lattices(
 
 # Collectives Explainer Series part 02 §3.6, §4.2: 2N/d_max links across a torus, half of it across
 # a mesh.
-@pytest.mark.parametrize("shape", [(4, 4), (8, 8, 8), (32, 16), (16, 16, 16)])
+@swept("shape", [(4, 4), (8, 8, 8), (32, 16), (16, 16, 16)])
 def test_bisection_of_even_lattices(shape: tuple[int, ...]) -> None:
     torus = capabilities_of(lattice("torus", shape)).bisection_Bps
     assert torus == 2 * prod(shape) / max(shape) * 1e9
@@ -257,7 +257,7 @@ def test_parallel_ports_multiply_bisection_and_links_and_leave_the_rest() -> Non
 
 
 # Al-Fares et al. 2008 §3; Collectives Explainer Series part 03 appendix B.
-@pytest.mark.parametrize(
+@swept(
     ("k", "endpoints", "switches", "core"),
     [(4, 16, 20, 4), (48, 27648, 2880, 576), (64, 65536, 5120, 1024)],
 )
@@ -266,14 +266,14 @@ def test_the_published_fat_trees(k: int, endpoints: int, switches: int, core: in
     assert (tree.endpoints, tree.switches, tree.core) == (endpoints, switches, core)
 
 
-@pytest.mark.parametrize("k", [2, 4, 6, 24, 64])
+@swept("k", [2, 4, 6, 24, 64])
 def test_every_port_of_a_fat_tree_is_used(k: int) -> None:
     tree = fat_tree(k)
     assert tree.switches == tree.edge + tree.aggregation + tree.core
     assert tree.switches * k == 2 * tree.links - tree.endpoints
 
 
-@pytest.mark.parametrize("k", [-2, 0, 1, 3, 47])
+@swept("k", [-2, 0, 1, 3, 47])
 def test_an_odd_or_tiny_fat_tree_is_refused(k: int) -> None:
     with pytest.raises(ColltoolError, match="even"):
         fat_tree(k)

@@ -113,7 +113,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("line", BAD)
+@swept("line", BAD)
 def test_what_does_not_fit_the_shape_is_refused(line: str) -> None:
     key, _, value = line.partition(": ")
     with pytest.raises(ColltoolError, match=BAD[line]):

@@ -44,7 +44,7 @@ def test_from_every_shipped_fabric(name: str, tmp_path: Path) -> None:
     checked(text, tmp_path)
 
 
-@pytest.mark.parametrize("tiers", TIERS)
+@swept("tiers", TIERS)
 def test_from_tiers_on_a_line(tiers: str, tmp_path: Path) -> None:
     text = fabric_start(tiers=tiers, name="my rack!.v2")
     fabric = read_fabric(text, "mine.yaml")

@@ -87,7 +87,7 @@ def bisection(cables: Graph, size: int) -> float:
     return least
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "groups", "ratios"),
     [
         (4, (2, 4), (1.0,)),
@@ -109,7 +109,7 @@ def test_a_clos_is_its_cables(
     assert kind.switches(2) is None
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 6])
+@swept("size", [2, 3, 5, 6])
 def test_a_full_mesh_and_a_star_are_their_cables(size: int) -> None:
     kind, cables = capabilities_of(tier("full_mesh", size=size)), mesh_graph(size)
     assert (kind.diameter_links, kind.bisection_Bps) == (

@@ -32,7 +32,7 @@ def twisted(*shape: int, **more: object) -> Fabric:
     return fabric(torus(*shape, twist=True, **more))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("tier", "what", "fix"),
     [
         (torus(4, 4, 4), "no twist is defined for 4x4x4", "k x 2k, k x k x 2k or k x 2k x 2k"),
@@ -45,7 +45,6 @@ def twisted(*shape: int, **more: object) -> Fabric:
             "write topology: torus",
         ),
     ],
-    ids=["cube", "too long", "wrap", "half a cube", "mesh"],
 )
 def test_what_cannot_be_twisted_is_refused_where_it_stands(
     tier: dict[str, object], what: str, fix: str

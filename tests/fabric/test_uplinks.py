@@ -80,7 +80,7 @@ def test_what_is_written_out_loads_again() -> None:
     assert [level.name for level in SAME[2].tiers[1].levels] == ["endpoint", "leaf"]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("outer", "words"),
     [
         (WRITTEN_OUT | {"oversubscription": 3}, "is that of a single level"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool import guides
@@ -25,7 +26,7 @@ def test_the_topics_are_the_files() -> None:
     assert sorted(guides.TOPICS) == sorted(path.stem for path in FOLDER.glob("*.md"))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@swept("command", COMMANDS)
 def test_a_chapter_shows_every_command(command: str) -> None:
     chapters = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md"))
     assert re.search(rf"\bcolltool {command}\b", chapters)

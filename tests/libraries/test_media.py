@@ -100,7 +100,7 @@ def test_efa_keeps_to_its_rows_by_generation() -> None:
     assert _off("dstack-p6-b200") < 0.05
 
 
-@pytest.mark.parametrize(
+@swept(
     ("cloud", "alike"),
     [("aws-p4d", "dgx-a100"), ("aws-p5", "dgx-h100"), ("aws-p6-b200", "dgx-b200")],
 )
@@ -268,7 +268,7 @@ def test_a_share_between_two_rank_counts_lies_between_them() -> None:
     assert row.share_on(4) == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("rate", "medium"),
     [("16GB/s", "pcie3"), ("32GB/s", "pcie4"), ("64GB/s", "pcie5"), ("100GB/s", "pcie6")],
 )
@@ -312,7 +312,7 @@ def test_a_hump_of_one_cluster_does_not_stand() -> None:
     assert _seconds(fabric, "all_reduce", MIB, 8) < 300e-6
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "rate_GBps"),
     [("dgx-a100", 1.7), ("dgx-h100", 2.57), ("dgx-b200", 1.51), ("hgx-h200", 1.15)],
 )

@@ -45,7 +45,7 @@ def test_communication_is_known_by_name(name: str) -> None:
     assert "<" not in short_name(name)
 
 
-@pytest.mark.parametrize("name", COMPUTE)
+@swept("name", COMPUTE)
 def test_compute_is_not_communication(name: str) -> None:
     assert not is_collective(name)
 
@@ -55,7 +55,7 @@ def painted(spans: list[tuple[int, int]]) -> set[int]:
     return {us for start, lasts in spans for us in range(start, start + lasts)}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@swept("seed", range(20))
 def test_intervals_are_counted_as_on_squared_paper(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     compute = [(draw.randrange(900), draw.randrange(1, 100)) for _ in range(12)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from swept import swept
 from tracing import labels
 
@@ -62,9 +61,7 @@ def test_of_a_name_only_what_is_true(
     assert kernel_name(name) == (says, algorithm, protocol, primitives)
 
 
-@pytest.mark.parametrize(
-    "name", ["gemm", "void cutlass::Kernel<nccl>", "my_ncclKernel_x", "reduce_kernel", ""]
-)
+@swept("name", ["gemm", "void cutlass::Kernel<nccl>", "my_ncclKernel_x", "reduce_kernel", ""])
 def test_other_kernels_compute(name: str) -> None:
     assert not is_collective(name)
 
@@ -142,7 +139,7 @@ def test_a_group_as_large_as_the_job_is_all_of_it() -> None:
     assert found(cut | {"Group size": 32}, header).ranks == ()
 
 
-@pytest.mark.parametrize(
+@swept(
     ("split", "uneven"),
     [("[]", False), ("[4, 4, 4]", False), ("[4, 4, ...]", False), ("[4, 5, 4]", True)],
 )

@@ -14,6 +14,7 @@ from effort import examples
 from google.protobuf.json_format import MessageToJson
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -136,7 +137,7 @@ def calls(found: Any) -> list[tuple[str, int, int, int]]:
     ]
 
 
-@pytest.mark.parametrize("number", range(len(TODAY) + len(OLDER)))
+@swept("number", range(len(TODAY) + len(OLDER)))
 def test_every_schema_is_read(number: int, tmp_path: Path) -> None:
     """Eight files that name no group: the files are the group, as ASTRA-sim takes all ranks."""
     content = (*TODAY, *OLDER)[number]
@@ -260,8 +261,8 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("form", TEXTS)
-@pytest.mark.parametrize("packed", [False, True])
+@swept("form", TEXTS)
+@swept("packed", [False, True])
 def test_every_json_is_read(form: str, packed: bool, tmp_path: Path) -> None:
     content = TEXTS[form].encode()
     path = tmp_path / "graph.0.json"
@@ -304,7 +305,7 @@ def host_trace(schema: str, described: bool) -> dict[str, Any]:
     return {"schema": schema, "pid": 3, "time": "", "start_ts": 1, "nodes": nodes, "finish_ts": 2}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("schema", "described"),
     [("1.0.1", False), ("1.0.2-chakra.0.0.4", False), ("1.0.3-chakra.0.0.4", True), ("1.1.1-chakra.0.0.4", True)],
 )  # fmt: skip

@@ -193,7 +193,7 @@ def test_a_plan_that_was_exported_takes_its_own_prices(tmp_path: Path) -> None:
     assert "layout: {dp: 16}" in found.job  # and it is a job again
 
 
-@pytest.mark.parametrize(
+@swept(
     ("nodes", "message"),
     [
         ((comm(1, 0, 8, 2), comm(2, 0, 8, 1)), "dependencies that go round in a circle"),
@@ -211,7 +211,7 @@ def test_graphs_that_cannot_be_walked(
 JSON = '{"version": "0.0.4"}{"id": "1", "type": "COMM_COLL_NODE"}'
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "message"),
     [
         (JSON.replace('"1"', '"x"'), "node 1 is not one of Chakra's: a whole number is due"),

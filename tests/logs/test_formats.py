@@ -13,7 +13,7 @@ from importlib import import_module, resources
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from swept import swept
 
 import colltool.logs
 from colltool.base.primitives import AR, P2P, Primitive
@@ -127,7 +127,7 @@ def test_every_format_that_a_module_makes_is_read() -> None:
                 assert value in FORMATS, f"colltool.logs.read.FORMATS lacks {info.name}.{name}"
 
 
-@pytest.mark.parametrize("known_by", [format_.known_by for format_ in FORMATS])
+@swept("known_by", [format_.known_by for format_ in FORMATS])
 def test_every_format_has_an_example_of_its_library(known_by: str, tmp_path: Path) -> None:
     assert known_by in EXAMPLES, f"no example of {known_by}: add one to EXAMPLES"
     example = EXAMPLES[known_by]

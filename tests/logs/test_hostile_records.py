@@ -171,7 +171,7 @@ def test_a_marker_or_a_record_behind_it_may_be_anything(
         read_or_refused(path)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "place"),
     [
         ('{"header":1,"coll_perf":{},"n_ranks":0}', "a.log:1: record 0"),
@@ -189,8 +189,8 @@ def test_what_is_no_record_is_refused_at_its_place(text: str, place: str, tmp_pa
     assert place in str(refused.value)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-@pytest.mark.parametrize("keep", [0.2, 0.5, 0.9, 0.99])
+@swept("name", DOCUMENTS)
+@swept("keep", [0.2, 0.5, 0.9, 0.99])
 def test_a_cut_document_is_read_or_refused(name: str, keep: float, tmp_path: Path) -> None:
     text = json.dumps(DOCUMENTS[name], indent=1)
     path = tmp_path / "a.json"

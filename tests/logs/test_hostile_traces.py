@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 from tracing import call, kernel, step, text, write
 
 import colltool
@@ -108,7 +109,7 @@ def test_what_a_trace_holds_fits_the_bounds() -> None:
     assert observed.MOST_LISTED >= 2**18  # the largest jobs there are
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+@swept("encoding", ["utf-16", "utf-16-le", "utf-32"])
 def test_another_encoding_is_named(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "rank0.json"
     path.write_bytes(text([call(0, 10, EIGHT)]).encode(encoding))

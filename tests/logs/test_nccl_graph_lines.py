@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from swept import swept
 
 from colltool.logs.nccl_graph_lines import (
     GraphFigures,
@@ -143,7 +143,7 @@ def test_nics_bus_ids_and_the_library(tmp_path: Path) -> None:
     assert (lines.ranks, lines.rccl, lines.nodes) == (8, True, ())
 
 
-@pytest.mark.parametrize(
+@swept(
     "line",
     [
         "Pattern 4, crossNic",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.logs.json_stream import EVENTS, NotJson, Reader
 
@@ -80,7 +81,7 @@ def test_packed_and_cut() -> None:
     assert 0 < len(members) < 10_000
 
 
-@pytest.mark.parametrize("tail", [b'{"a" 1}]}', b"nonsense]}", b'"a', b"[" * 100_000])
+@swept("tail", [b'{"a" 1}]}', b"nonsense]}", b'"a', b"[" * 100_000])
 def test_damage_ends_the_reading(tail: bytes) -> None:
     assert read(b'{"traceEvents": [{"a": 1}, ' + tail, 1000) == ([(EVENTS, {"a": 1})], True)
 
@@ -91,9 +92,7 @@ def test_names_cut_within_a_character_and_control_characters() -> None:
     assert not broken
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"hello", b"\x00\x01", b"<xml/>", gzip.compress(b"no", mtime=0)]
-)
+@swept("content", [b"", b"hello", b"\x00\x01", b"<xml/>", gzip.compress(b"no", mtime=0)])
 def test_something_else_is_said_to_be(content: bytes) -> None:
     with pytest.raises(NotJson):
         read(content)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base import files as inputs
 from colltool.base.errors import ColltoolError, ManyErrors
@@ -26,7 +27,7 @@ ALL = sorted(LOGS.iterdir())
 TEXTS = [path.read_text() for path in ALL]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "message"),
     [
         (b"", "is empty"),
@@ -66,7 +67,7 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_logs([path])
 
 
-@pytest.mark.parametrize("stated", [{"ranks": 1}, {"nodes": 0}, {"ranks": 2, "nodes": 3}])
+@swept("stated", [{"ranks": 1}, {"nodes": 0}, {"ranks": 2, "nodes": 3}])
 def test_impossible_statements(stated: dict[str, int]) -> None:
     with pytest.raises(ColltoolError, match=r"^(ranks|nodes): "):
         read_logs([ALL[0]], **stated)  # type: ignore[arg-type]

@@ -344,7 +344,7 @@ def test_words_name_their_fields() -> None:
 STATUSES = {4: "protection", 5: "flushed", 9: "invalid", 10: "access", 11: "operation", 13: "ready"}
 
 
-@pytest.mark.parametrize("status", range(1, 24))
+@swept("status", range(1, 24))
 def test_completion_status_is_told_by_its_number(status: int, tmp_path: Path) -> None:
     spellings = (
         f"NCCL WARN NET/IB : Got completion with error {status}, opcode 12, len 5, vendor err 129",
@@ -358,7 +358,7 @@ def test_completion_status_is_told_by_its_number(status: int, tmp_path: Path) ->
         assert STATUSES.get(status, "") in stated.means
 
 
-@pytest.mark.parametrize(
+@swept(
     ("number", "word"),
     [(79, "fallen off"), (74, "NVLink"), (48, "ECC"), (94, "ECC"), (31, "kernel"), (119, "GSP"), (62, "driver")],
 )  # fmt: skip
@@ -385,7 +385,7 @@ def codes(found: DebugLines) -> list[str]:
 # --- ordinary text
 
 
-@pytest.mark.parametrize(
+@swept(
     "line",
     [
         "NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>",
@@ -479,7 +479,7 @@ def test_settings_of_yaml_stand_on_two_lines() -> None:
     assert found == ["NCCL_P2P_DISABLE=1"]
 
 
-@pytest.mark.parametrize(
+@swept(
     "line",
     [
         "Disable NVLS (NCCL_NVLS_ENABLE=0) if you wish to avoid this error in the future.",
@@ -590,7 +590,7 @@ def test_a_value_states_its_cause(text: str, kind: str, cause: str) -> None:
 LIBFABRIC = "n1:7:7 [{gpu}] NCCL INFO Channel {channel} : {a}[{gpu}] -> {b}[0] [send] via NET/{net}"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("net", "nics", "code", "direct"),
     [
         ("AWS Libfabric/{nic}", 1, "nic-single", False),
@@ -614,7 +614,7 @@ def test_nics_that_carry(net: str, nics: int, code: str, direct: bool, tmp_path:
     assert ("no-gpudirect" in said) is not direct
 
 
-@pytest.mark.parametrize(
+@swept(
     ("provider", "code"),
     [
         ("efa", "provider"),
@@ -633,8 +633,8 @@ def test_providers(provider: str, code: str, tmp_path: Path) -> None:
         assert codes(found) == [code]
 
 
-@pytest.mark.parametrize("second", ["IB", "RoCE"])
-@pytest.mark.parametrize("tail", ["", " [RO]; OOB ib0:10.0.0.1<0>", " ; OOB eth0:10.0.0.1<0>"])
+@swept("second", ["IB", "RoCE"])
+@swept("tail", ["", " [RO]; OOB ib0:10.0.0.1<0>", " ; OOB eth0:10.0.0.1<0>"])
 def test_links_of_nics(second: str, tail: str, tmp_path: Path) -> None:
     line = f"n1:7:7 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/{second}{tail}"
     assert codes(read(tmp_path, line)) == ["nics-mixed" if second == "RoCE" else "nics"]
@@ -655,8 +655,8 @@ def test_speeds_of_nics(speeds: tuple[int, int], tmp_path: Path) -> None:
     assert any(f"{speeds[0] // 1000} Gb/s" in stated.means for stated in found)
 
 
-@pytest.mark.parametrize("collnet", ["", "16 collnet channels, "])
-@pytest.mark.parametrize(
+@swept("collnet", ["", "16 collnet channels, "])
+@swept(
     ("lines", "code"),
     [
         ((), "no-nvls"),
@@ -680,7 +680,7 @@ def test_a_network_over_rdma_needs_no_infiniband_of_nccl(tmp_path: Path) -> None
     assert all(stated.kind == "fact" for stated in both)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("line", "code"),
     [
         ("GPU Direct RDMA Disabled for GPU 1d000 / HCA 0 (distance 5 > 4)", "gpudirect-far"),
@@ -759,7 +759,7 @@ def test_meanings_are_short_and_plain() -> None:
         assert len(stated.means) < 260
 
 
-@pytest.mark.parametrize("file", ["stated_lines", "stated_settings", "stated_conclusions"])
+@swept("file", ["stated_lines", "stated_settings", "stated_conclusions"])
 def test_the_tables_are_english(file: str) -> None:
     for section in word_table("colltool.logs", f"{file}.toml").values():
         for row in section if isinstance(section, list) else [section]:

@@ -195,7 +195,7 @@ ALONE = host("record_param_comms", 40, 9, 2, "External id", **labels([0]))
 MTIA = [{"ph": "X", "cat": "mtia_ccp_events", "name": "work", "ts": 1.0, "dur": 2.0}]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "job", "says", "fix"),
     [
         (CPU_ONLY, {}, r"only what the CPU did: events of cpu_op \(2\)", "ProfilerActivity.CUDA"),
@@ -214,7 +214,7 @@ MTIA = [{"ph": "X", "cat": "mtia_ccp_events", "name": "work", "ts": 1.0, "dur": 
         ([*GEMMS, LAUNCH], JOB, "2 kernels of compute", "only their launches"),
     ],
 )
-@pytest.mark.parametrize("packed", [False, True])
+@swept("packed", [False, True])
 def test_a_trace_without_communication_says_what_it_holds(
     content: list[Any], job: dict[str, Any], says: str, fix: str, packed: bool, tmp_path: Path
 ) -> None:
@@ -240,7 +240,7 @@ def test_the_other_traces_are_counted(tmp_path: Path) -> None:
         colltool.trace("dgx-h100", paths)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "says"),
     [
         ('{"schemaVersion": 1, "traceEvents": []}', "a trace without events"),
@@ -285,7 +285,7 @@ KEYS = (
 )
 
 
-@pytest.mark.parametrize("place", KEYS, ids=lambda place: ".".join(map(str, place)))
+@swept("place", KEYS)
 def test_a_wrong_type_at_any_key_is_no_bug(place: tuple[Any, ...], tmp_path: Path) -> None:
     """The header's are refused by their key, an event's are left out."""
     path = tmp_path / "a.json"
@@ -357,7 +357,7 @@ def test_a_trace_of_another_program_is_named(tmp_path: Path) -> None:
         colltool.trace("dgx-h100", path)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("announced", "name", "calls"),
     [
         ("nccl:all_to_all", "ncclKernel_SendRecv_RING_LL_Sum_int8_t(ncclWorkElem)", ["all_to_all"]),

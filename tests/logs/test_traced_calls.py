@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 from tracing import call, kernel, step, text, write
 
 from colltool.base.primitives import AG, AR
@@ -82,7 +83,7 @@ def test_amd_runs_rccl(tmp_path: Path) -> None:
     assert read.measurements.series[0].library == "RCCL"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "yes"),
     [
         (text([step(1, 0, 9)]), True),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, busbw_factor
@@ -47,8 +48,8 @@ def table(primitive: Primitive, ranks: int, name: str = "") -> str:
     return f"{name}# nThread 1 nGpus {ranks} minBytes 8\n{devices}{HEAD}{''.join(lines)}"
 
 
-@pytest.mark.parametrize("ranks", [2, 8])
-@pytest.mark.parametrize("primitive", list(PRINTS))
+@swept("ranks", [2, 8])
+@swept("primitive", list(PRINTS))
 def test_a_table_says_what_it_measures(tmp_path: Path, primitive: Primitive, ranks: int) -> None:
     (tmp_path / "a.log").write_text(table(primitive, ranks))
     (series,) = read_logs([tmp_path / "a.log"]).series

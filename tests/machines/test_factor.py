@@ -12,6 +12,7 @@ import fit_machines
 import numpy as np
 import pytest
 from fit_machines import KNOWN, PRIMITIVES, rising_times, text_of
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.machines.factor import (
@@ -77,7 +78,7 @@ def test_what_was_not_measured_borrows_a_share_or_is_unknown() -> None:
     assert PLANE.sigma("all_reduce", "efa", 32, 1e6) is None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@swept("name", NAMES)
 def test_an_array_of_sizes_reads_what_each_size_does(name: str) -> None:
     found = machine(name)
     sizes = np.geomspace(1, 1e12, 57)
@@ -145,7 +146,7 @@ def test_reading_a_scalar_loads_no_numpy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@swept("name", NAMES)
 def test_far_from_its_rows_nothing_is_known(name: str) -> None:
     found = machine(name)
     for (_, scope), factor in found.factors.items():

@@ -153,7 +153,7 @@ def test_all_to_all_on_an_8x8x8_torus_loads_every_link_with_m() -> None:
     assert all_to_all(LatticeNetwork([Axis(8, True)] * 3)) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "wrap", "busiest"),
     [(2, True, 1 / 2), (3, True, 1 / 3), (4, False, 1.0), (5, False, 6 / 5)],
 )

@@ -111,7 +111,7 @@ def test_the_gain_that_tpu_v4_published(
     assert 1.0 < plain / twisted / published < 1.08
 
 
-@pytest.mark.parametrize("shape", [(4,), (6, 6), (4, 4, 4), (5, 5, 5)], ids=str)
+@swept("shape", [(4,), (6, 6), (4, 4, 4), (5, 5, 5)])
 def test_without_a_twist_the_mean_distance_gives_the_load_of_a_cube(shape: tuple[int, ...]) -> None:
     """Where all axes are alike the plain torus loads all links alike too, and both formulas
     hold."""

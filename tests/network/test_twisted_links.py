@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 from lp import lattice
+from swept import swept
 
 import colltool
 from colltool.algorithms.registry import algorithms, find
@@ -58,7 +59,7 @@ def test_every_algorithm_that_is_offered_holds(shape: tuple[int, ...]) -> None:
                 assert verdict == "proved", (row.name, note)
 
 
-@pytest.mark.parametrize("shape", [(4, 8), (2, 2, 4), (2, 4, 4), (4, 4, 8)], ids=str)
+@swept("shape", [(4, 8), (2, 2, 4), (2, 4, 4), (4, 4, 8)])
 def test_an_all_to_all_loads_every_link_alike(shape: tuple[int, ...]) -> None:
     group = group_of(*shape)
     links = links_of(group.joined_by, TierRanks(group.ranks), axes=group.axes)
@@ -71,7 +72,7 @@ def test_an_all_to_all_loads_every_link_alike(shape: tuple[int, ...]) -> None:
     assert int(links.hops(src, dst).max()) == find(A2A, "shortest-path").schedule(group)[0].n_alpha
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (4, 8), (3, 3), (3, 6, 3)], ids=str)
+@swept("shape", [(4, 4), (4, 8), (3, 3), (3, 6, 3)])
 def test_with_no_twist_it_is_the_plain_torus(shape: tuple[int, ...]) -> None:
     """The same shortest ways, split over the same ties, link by link."""
     axes = tuple(Axis(size, wrap=True) for size in shape)
@@ -84,7 +85,7 @@ def test_with_no_twist_it_is_the_plain_torus(shape: tuple[int, ...]) -> None:
     assert np.allclose(plain, twisted)
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (4, 8), (2, 2, 4), (2, 4, 4)], ids=str)
+@swept("shape", [(2, 4), (4, 8), (2, 2, 4), (2, 4, 4)])
 def test_its_links_are_the_cables(shape: tuple[int, ...]) -> None:
     """A message loads one link alone exactly where a cable joins its ends."""
     group, k = group_of(*shape), min(shape)

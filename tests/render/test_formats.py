@@ -206,7 +206,7 @@ def test_markdown() -> None:
     assert to_markdown(PARTS) == MARKDOWN
 
 
-@pytest.mark.parametrize("form", [to_text, to_html, to_markdown])
+@swept("form", [to_text, to_html, to_markdown])
 def test_a_table_without_rows(form: Any) -> None:
     assert "n_alpha" in form([Table(COLUMNS, ())])
     assert to_csv(Table(COLUMNS, ())) == "algorithm,n_alpha,total_s,note\n"
@@ -302,7 +302,7 @@ def test_a_table_without_any_of_the_columns_stays_out() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "hint"),
     [("totl", "did you mean 'total'?"), ("n_alhpa", "did you mean 'n_alpha'?"), ("", "")],
 )
@@ -364,7 +364,7 @@ def test_times(seconds: float, text: str) -> None:
     assert format_time(seconds) == text
 
 
-@pytest.mark.parametrize(
+@swept(
     ("rate", "text"),
     [
         (4.5e11, "450 GB/s"),
@@ -378,7 +378,7 @@ def test_rates(rate: float, text: str) -> None:
     assert format_rate(rate) == text
 
 
-@pytest.mark.parametrize(
+@swept(
     ("size", "exact", "rounded"),
     [(16e6, "16MB", "16 MB"), (2.0**20, "1MiB", "1.049 MB"), (1.0, "1B", "1 B")],
 )

@@ -161,7 +161,7 @@ def test_llms_txt_has_a_line_for_every_page() -> None:
     assert set(linked) == set(pages()) - {"index.html"}
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@swept("name", MACHINES)
 def test_a_page_has_each_test_at_its_address(name: str) -> None:
     tests = [name_of_test(primitive) for primitive in NCCL_TESTS]
     found = dict(sections(f"machines/{name}.html"))
@@ -270,7 +270,7 @@ def test_guides_that_are_named_are_links_and_headings_have_addresses() -> None:
     )
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@swept("name", MACHINES)
 def test_machines_are_drawn_and_their_files_are_there(name: str) -> None:
     assert ET.fromstring(files()[f"drawings/{name}.svg"].partition("\n")[2]).tag.endswith("svg")
     assert f"\nname: {name}\n" in files()[f"fabrics/{name}.yaml"]
@@ -292,7 +292,7 @@ def test_groups_are_as_many_nodes_as_they_say(name: str) -> None:
         assert max(group.ranks for group in groups) == fabric.ranks
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "vendor"),
     [
         ("dgx-h100", "NVIDIA"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -41,9 +42,7 @@ def device(peak: tuple[tuple[str, float], ...]) -> Accelerator:
     return Accelerator("made", "hopper", peak, memory_bytes=80e9, bandwidth_Bps=2e12)
 
 
-@pytest.mark.parametrize(
-    ("tp", "pp", "parts"), [(1, 1, 1), (4, 1, 4), (8, 1, 8), (16, 1, 8), (8, 2, 16)]
-)
+@swept(("tp", "pp", "parts"), [(1, 1, 1), (4, 1, 4), (8, 1, 8), (16, 1, 8), (8, 2, 16)])
 def test_tp_splits_a_cache_into_its_heads_at_most(tp: int, pp: int, parts: int) -> None:
     llama = model("llama3-70b")
     whole = LAYERS * 2 * KV_HEADS * 128 * 2
@@ -62,7 +61,7 @@ def test_a_cache_in_8_bits_has_a_scale_for_128_values() -> None:
     assert kv_bytes_of_rank(llama, Deployment(kv_dtype="fp8")) == kv_bytes(llama, "fp8")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("own", "ranks", "all_tokens"),
     [
         # eight replicas of two tokens: 16 choose their experts, which are on 64 ranks
@@ -110,7 +109,7 @@ def test_a_floor_is_by_memory_or_by_flops() -> None:
         assert floor.total_s == max(floor.memory_s, floor.compute_s)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("dtype", "peak", "rate"),
     [
         ("fp8", (("bf16", 1e15), ("fp8", 2e15)), 2e15),
@@ -128,12 +127,12 @@ def test_a_device_without_the_format_computes_in_bf16(
     assert floor.compute_s == pytest.approx(active_flops(llama, own, 1) / rate)
 
 
-@pytest.mark.parametrize(("batch", "tokens"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
+@swept(("batch", "tokens"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
 def test_a_step_has_the_sequences_of_a_replica_in_a_stage(batch: int, tokens: int) -> None:
     assert Deployment(dp=2, pp=2, batch=batch).tokens == tokens
 
 
-@pytest.mark.parametrize(
+@swept(
     ("own", "dp", "replicas"),
     [
         (Deployment(tp=8, ep=64, batch=8), None, 8),
@@ -147,7 +146,7 @@ def test_replicas_fill_the_ranks_of_the_experts(
     assert checked_deployment(model("deepseek-v3"), own, dp).dp == replicas
 
 
-@pytest.mark.parametrize(
+@swept(
     ("own", "dp", "words"),
     [
         (Deployment(tp=3, ep=4), None, "ep 4 is no multiple of tp 3"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -40,7 +41,7 @@ def test_a_latent_cache_goes_whole_to_every_rank() -> None:
     assert found.moved_bytes == 16 * found.bytes
 
 
-@pytest.mark.parametrize(
+@swept(
     ("asked", "messages"),
     [
         # 80 layers, keys and values, 256 pages of 16 tokens

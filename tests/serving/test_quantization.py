@@ -137,13 +137,13 @@ def config(tmp_path: Path, quantization: Any, **keys: Any) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("quantization", [None, {}, "none"])
+@swept("quantization", [None, {}, "none"])
 def test_without_quantization_weights_are_in_bf16(tmp_path: Path, quantization: Any) -> None:
     served = colltool.serve(config(tmp_path, quantization), "hgx-h200", tp=8)
     assert served.weights == uniform("bf16")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("quantization", "what", "fix"),
     [
         ({"quant_method": "hqq"}, "'hqq'", ", ".join(METHODS)),
@@ -165,7 +165,7 @@ def test_an_unknown_method_is_an_error_that_names_the_known(
     assert colltool.serve(path, "hgx-h200", tp=8, weights="int4").weights.name == "int4"
 
 
-@pytest.mark.parametrize(
+@swept(
     "quantization",
     [
         {"quant_method": 5},
@@ -221,7 +221,7 @@ def test_modules_of_layers_that_only_some_layers_are(tmp_path: Path) -> None:
     assert kept.dense - whole.dense == pytest.approx(extra)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("quantization", "name"),
     [
         ({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["*self_attn*"]}, "nvfp4"),

@@ -9,6 +9,7 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -64,7 +65,7 @@ def test_a_checkpoint_from_a_store() -> None:
     assert found.best.total_s > found.bytes / 20e9
 
 
-@pytest.mark.parametrize(
+@swept(
     ("asked", "words"),
     [
         ({"receivers": 8}, "from ranks or from a store"),
@@ -83,7 +84,7 @@ def way(name: str, **asked: Any) -> Any:
     return ways(**asked)[name]
 
 
-@pytest.mark.parametrize(("copies", "seconds"), [(1, 1.0), (2, 1.0), (4, 1.0)])
+@swept(("copies", "seconds"), [(1, 1.0), (2, 1.0), (4, 1.0)])
 def test_a_store_is_read_once_by_a_tree_and_by_every_replica_else(
     copies: int, seconds: float
 ) -> None:
@@ -135,7 +136,7 @@ def test_meshes_may_fill_the_fabric() -> None:
         colltool.reshard("llama3-8b", "dgx-h100", senders=129, receivers=128)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("fabric", "senders", "receivers"),
     [("dgx-h100", 2, 30), ("dgx-h100", 8, 24), ("dgx-h100", 24, 8), ("nvl72", 256, 256)],
 )

@@ -137,9 +137,7 @@ def test_the_share_of_a_given_time() -> None:
     assert "of 18 ms" in served.summary()
 
 
-@pytest.mark.parametrize(
-    ("tokens", "measured_us"), [(128, 610.0 * 38 / 38), (4096, 8840.0), (16384, 31650.0)]
-)
+@swept(("tokens", "measured_us"), [(128, 610.0 * 38 / 38), (4096, 8840.0), (16384, 31650.0)])
 def test_a_cache_moves_as_measured(tokens: int, measured_us: float) -> None:
     """Mooncake between 8 and 8 H800 (vLLM docs): 1.13 GB in 8.84 ms and 4.5 GB in 31.65 ms; here by
     bytes alone."""

@@ -11,6 +11,7 @@ import yaml
 from effort import some
 from planning import adds_up, dense, two_tiers
 from small import HF_LLAMA
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -119,7 +120,7 @@ def test_a_job_file_starts_from_a_model(config: str, tmp_path: Path) -> None:
         job_start("llama9")
 
 
-@pytest.mark.parametrize("name", preset_names("jobs"))
+@swept("name", preset_names("jobs"))
 def test_a_job_written_out_is_the_same_job(name: str, tmp_path: Path) -> None:
     changed = colltool.load_job(name, ["batch.global=1920"])
     (tmp_path / "again.yaml").write_text(job_text(changed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.primitives import P2P
@@ -89,9 +90,7 @@ STAR = {
 }
 
 
-@pytest.mark.parametrize(
-    ("p", "m", "v"), [(2, 8, 2), (4, 4, 2), (4, 16, 2), (4, 16, 4), (8, 32, 2)]
-)
+@swept(("p", "m", "v"), [(2, 8, 2), (4, 4, 2), (4, 16, 2), (4, 16, 4), (8, 32, 2)])
 def test_interleaved_borders_show_as_often_as_the_schedule_waits(p: int, m: int, v: int) -> None:
     found = colltool.plan(job(p, m, v), STAR)
     hop_s = colltool.price(STAR, "p2p", ranks=2, size=2048 * 4096 * 2).best.total_s

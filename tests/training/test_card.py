@@ -6,6 +6,7 @@ from statistics import mean
 
 import bench_card
 import pytest
+from swept import swept
 
 from colltool.training.compute_times import stage_times
 from colltool.training.pipeline_stages import pipeline_stages
@@ -19,7 +20,7 @@ def size(errors: list[float]) -> float:
     return mean(abs(error) for error in errors)
 
 
-@pytest.mark.parametrize(("kind", "most"), [("bf16", 0.06), ("fp8", 0.06), ("grouped", 0.06)])
+@swept(("kind", "most"), [("bf16", 0.06), ("fp8", 0.06), ("grouped", 0.06)])
 def test_gemms_alone(kind: str, most: float) -> None:
     found = bench_card.gemm_errors(ROWS)
     assert size(found[kind]) < most

@@ -12,6 +12,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning import dense, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -447,7 +448,7 @@ def shape(model: TransformerModel) -> Shape:
     return model.shape
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@swept("name", PUBLISHED)
 def test_the_published_size_holds_within_a_hundredth(name: str, tmp_path: Path) -> None:
     published, content = PUBLISHED[name]
     assert read(tmp_path, content).parameters == pytest.approx(published, rel=0.01)
@@ -510,7 +511,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@swept("name", REFUSED)
 def test_what_is_not_modelled_is_refused_by_name(name: str, tmp_path: Path) -> None:
     content, says = REFUSED[name]
     with pytest.raises(ColltoolError) as caught:
@@ -566,7 +567,7 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "window", "share"),
     [
         ("mistral-7b-v0.1", 4096, 1.0),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.training.parallel_config import (
     ParallelLayout,
@@ -103,9 +104,7 @@ def test_a_cut_group_is_its_parts(sizes: dict[str, int], order: list[str], inner
     assert sorted(a + b for a in inside.members for b in across.members) == sorted(group.members)
 
 
-@pytest.mark.parametrize(
-    ("axes", "inner"), [(((8, 1),), 3), (((4, 1), (4, 16)), 6), (((2, 1),), 4)]
-)
+@swept(("axes", "inner"), [(((8, 1),), 3), (((4, 1), (4, 16)), 6), (((2, 1),), 4)])
 def test_parts_that_do_not_tile(axes: Any, inner: int) -> None:
     with pytest.raises(ValueError, match="do not tile"):
         split_group(RankGroup(axes), inner)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from planning import two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.primitives import A2A, AG, RS
@@ -62,8 +63,8 @@ def cost(fabric: Any, **layout: Any) -> Any:
     return exchange_cost(config, CollectiveCostCache(colltool.load_fabric(fabric)), size)
 
 
-@pytest.mark.parametrize("targets", [2, 3, 4])
-@pytest.mark.parametrize("top_k", [1, 2, 3])
+@swept("targets", [2, 3, 4])
+@swept("top_k", [1, 2, 3])
 def test_copies_are_the_mean_over_all_choices_of_experts(targets: int, top_k: int) -> None:
     """Counted one by one: every choice of experts' ranks is as likely as any other."""
     moe = Moe(64, top_k, 1)
@@ -82,8 +83,8 @@ def test_limited_routing_reaches_the_nodes_that_have_a_chosen_group() -> None:
     assert node_copies(16, moe) == pytest.approx(8, rel=1e-6)
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8, 32, 64])
-@pytest.mark.parametrize("top_k", [1, 2, 8])
+@swept("ranks", [2, 4, 8, 32, 64])
+@swept("top_k", [1, 2, 8])
 def test_copies_lie_between_one_and_k_and_all(ranks: int, top_k: int) -> None:
     moe = Moe(256, top_k, 1)
     assert 1 <= rank_copies(ranks, moe) <= min(ranks, top_k) + 1e-12
@@ -117,8 +118,8 @@ def test_an_all_gather_brings_all_tokens_and_their_sums_back() -> None:
     assert {call.skew for call in calls} == {1.0}
 
 
-@pytest.mark.parametrize("name", ["deepep", "hybridep"])
-@pytest.mark.parametrize("ranks", [16, 32, 64])
+@swept("name", ["deepep", "hybridep"])
+@swept("ranks", [16, 32, 64])
 def test_forwarding_is_bound_by_the_bytes_that_must_cross(name: str, ranks: int) -> None:
     """Not faster than the remote copies at the NIC's rate, not slower than one exchange of a copy a
     node after one of a copy a rank inside, but for its start and a token's own node."""
@@ -220,7 +221,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@swept("case", REFUSED)
 def test_what_cannot_run_is_refused_with_what_does(case: str) -> None:
     layout, fabric, what, fix = REFUSED[case]
     job = JOB | {"layout": layout}

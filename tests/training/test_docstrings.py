@@ -6,12 +6,12 @@ import doctest
 from importlib import import_module
 
 import closed_forms
-import pytest
+from swept import swept
 
 MODULES = {"compression": 2, "calls": 2, "dispatchers": 2}
 
 
-@pytest.mark.parametrize("name", MODULES)
+@swept("name", MODULES)
 def test_worked_numbers(name: str) -> None:
     module = import_module(f"colltool.training.{name}")
     found = doctest.testmod(module, extraglobs=vars(module))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.training.files.presets import read_device, read_stack
 from colltool.training.roofline import Gemm, Roofline, attention_core_s, gemm_s
@@ -68,7 +69,7 @@ def off(device: str, **changed: Any) -> float:
     return mean(found)
 
 
-@pytest.mark.parametrize(("device", "most"), [("a100-80gb", 0.08), ("h100", 0.09), ("b200", 0.13)])
+@swept(("device", "most"), [("a100-80gb", 0.08), ("h100", 0.09), ("b200", 0.13)])
 def test_published_gemms(device: str, most: float) -> None:
     flat = {"half": 0.0, "half_wave": 0.0, "weight_gradient": 1.0}
     assert off(device) < most

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.training.flops import evenly_loaded
@@ -67,7 +68,7 @@ def part(kept: Memory, name: str, stage: int = 0) -> float:
 SBH = S * B * H
 
 
-@pytest.mark.parametrize(
+@swept(
     ("keys", "published"),
     [
         ({"layout": {"tp": 1}}, SBH * (34 + 5 * A * S / H)),
@@ -79,7 +80,6 @@ SBH = S * B * H
         ({"layout": {"tp": 8}, "recompute": "full"}, SBH * 2),
         ({"layout": {"tp": 8, "sp": True}, "recompute": "full"}, SBH * 2 / 8),
     ],
-    ids=["none", "tp", "sp", "selective", "sp and selective", "flash", "full", "sp and full"],
 )
 def test_activations_of_a_layer(keys: dict[str, Any], published: float) -> None:
     """Table 2 of arXiv:2205.05198."""
@@ -119,7 +119,7 @@ def test_latent_attention_keeps_its_bottlenecks() -> None:
     assert layer_activations(run, shape(run), experts=False)[0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("schedule", "virtual", "kept"),
     [
         ("1f1b", 1, [4, 3, 2, 1]),
@@ -146,7 +146,7 @@ def test_logits_stand_on_the_last_stage() -> None:
     assert [one.stage for one in memory(run).parts if one.part == "logits"] == [1]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("shard", "expected"),
     [
         ({"mode": "ddp"}, (2, 4, 12)),  # 18 bytes a parameter
@@ -213,7 +213,7 @@ def test_a_published_run_fits_and_without_recomputation_does_not() -> None:
     assert memory(with_neither).binds == "activations"
 
 
-@pytest.mark.parametrize(
+@swept(
     "said",
     ["{modules: [mla_up_proj, mlp]}", "mla_up_proj, mlp", "mla_up_proj,mlp", "[mla_up_proj, mlp]"],
 )
@@ -225,7 +225,7 @@ def test_modules_are_named_as_megatron_names_them(said: str) -> None:
     assert memory(full).bytes < memory(run).bytes < memory(none).bytes
 
 
-@pytest.mark.parametrize("said", ["mla,mlp", "fulll", "mlp,,", "7"])
+@swept("said", ["mla,mlp", "fulll", "mlp,,", "7"])
 def test_another_word_is_refused_with_the_modules(said: str) -> None:
     with pytest.raises(ColltoolError, match=r"recompute.*core_attn.*mla_up_proj"):
         load_job("deepseek-v3", [f"recompute={said}"])

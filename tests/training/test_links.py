@@ -173,7 +173,7 @@ def test_an_all_to_all_on_torus_links() -> None:
     held_to_the_price(found)
 
 
-@pytest.mark.parametrize("ratio", [1, 2, 4, 8])
+@swept("ratio", [1, 2, 4, 8])
 def test_uplinks_of_a_leaf(ratio: float) -> None:
     """All to all of 64: 32 under a leaf send half of what they have up, over 32 ports' rate divided
     by the ratio."""

@@ -106,6 +106,6 @@ def test_every_device_has_a_stack() -> None:
         assert any(generation in dict(dict(stack.gemm)["bf16"]) for stack in tables), name
 
 
-@pytest.mark.parametrize("kind", [DeviceFile, StackFile, ModelFile])
+@swept("kind", [DeviceFile, StackFile, ModelFile])
 def test_an_unknown_key_is_refused(kind: type[BaseModel]) -> None:
     assert kind.model_config["extra"] == "forbid"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from planning import dense, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -58,7 +59,7 @@ def test_units_and_names_of_columns(tmp_path: Path) -> None:
     assert told == pytest.approx({gemm[:4]: gemm.seconds for gemm in one})
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "what"),
     [
         ("", "the table has no column"),

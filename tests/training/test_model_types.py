@@ -181,7 +181,7 @@ def test_a_list_of_layers_and_the_rule_that_it_follows(kind: str, tmp_path: Path
     assert forward_flops(other, 1, 8192) != forward_flops(listed, 1, 8192)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("keys", "dense", "spread"),
     [
         ({"first_k_dense_replace": 3}, 3, False),
@@ -267,7 +267,7 @@ def test_a_wrong_value_at_any_key_is_read_or_refused(
     assert "config.json:1" in said
 
 
-@pytest.mark.parametrize(
+@swept(
     ("key", "value"),
     [
         ("hidden_size", "wide"),
@@ -289,7 +289,7 @@ def test_a_wrong_type_names_its_key(key: str, value: Any, tmp_path: Path) -> Non
     assert f" text_config.{key}: " in refusal_of(tmp_path, nested)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("kind", "key"),
     [
         ("qwen3_next", "linear_num_value_heads"),
@@ -425,7 +425,7 @@ def test_a_piece_of_a_sequence_is_half_seen() -> None:
     assert model.shape.parts[0].keys(512) == 256
 
 
-@pytest.mark.parametrize(
+@swept(
     ("changed", "says"),
     [
         ({"operations": [{"operation": "delta", "layers": 8}]}, "operation 'delta' is not known"),
@@ -461,7 +461,7 @@ def test_what_is_modelled_of_attention_alone() -> None:
         load_job(job | {"lora": {"rank": 16}})
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@swept("name", PUBLISHED)
 def test_every_type_can_be_planned_and_served(name: str, tmp_path: Path) -> None:
     """Stages hold the whole model, and what is written out of a config is the same model."""
     path = tmp_path / "config.json"

@@ -219,7 +219,7 @@ def config(tmp_path: Path, content: dict[str, Any]) -> str:
     return str(folder / "config.json")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "same"),
     [(LLAMA, "llama3-70b"), (MIXTRAL, "mixtral-8x7b"), (DEEPSEEK, "deepseek-v3")],
 )
@@ -255,7 +255,7 @@ def test_a_gpt2_config(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("content", "says"),
     [
         ("{", "not valid YAML"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from planning import part, star
+from swept import swept
 
 import colltool
 from colltool.training.job_results import show_job
@@ -76,7 +77,7 @@ def test_launches_of_a_hundred_layers(launch: str, expect: float) -> None:
 PEERS = [("star", "pairwise", 57.70), ("full_mesh", "direct", 8.243), ("star", "direct", 39.70)]
 
 
-@pytest.mark.parametrize(("topology", "algorithm", "expect_us"), PEERS)
+@swept(("topology", "algorithm", "expect_us"), PEERS)
 def test_tokens_to_seven_peers(topology: str, algorithm: str, expect_us: float) -> None:
     """P5: 256 KB to each of 7 peers in turn, at once over a link each, and at once through one
     port."""
@@ -136,7 +137,7 @@ def test_bubble_of_a_pipeline() -> None:
     assert min(m for m in range(20, 40) if pipelined(8, m) < 0.2 - 1e-9) == 29
 
 
-@pytest.mark.parametrize(("layers", "share"), [(2, 0.5), (3, 2 / 3), (10, 0.9), (20, 0.95)])
+@swept(("layers", "share"), [(2, 0.5), (3, 2 / 3), (10, 0.9), (20, 0.95)])
 def test_share_that_hides_where_each_collective_fits(layers: int, share: float) -> None:
     """P8: all but the last; 50 to 60% of two or three layers, 90 to 95% of dozens."""
     job = {

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from swept import swept
 
 import colltool
 from colltool.base.primitives import AG, RS
@@ -66,7 +67,7 @@ def refitted(rows: list[Measured]) -> float:
     return products / sum(share * share for share in shares)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("kernel", "worst", "on_average", "left_out"),
     [
         ("gemm", 0.1, 0.03, 0.035),
@@ -95,7 +96,7 @@ def test_kernels_beside_channels_take_as_long_as_measured(
     assert mean(unseen) <= left_out
 
 
-@pytest.mark.parametrize("kernel", ALONE)
+@swept("kernel", ALONE)
 def test_the_shipped_constants_are_those_of_the_rows(kernel: str) -> None:
     rows = [row for row in measured() if row.kernel == kernel]
     assert getattr(overlap_slowdown, kernel.upper()) == pytest.approx(refitted(rows), rel=0.05)

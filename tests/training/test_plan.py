@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from planning import adds_up, dense, part, star, thin, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -175,7 +176,7 @@ def test_every_schedule_adds_up(schedule: str) -> None:
     adds_up(colltool.plan(dense(schedule=schedule), two_tiers(), 64))
 
 
-@pytest.mark.parametrize("mode", SHARDINGS)
+@swept("mode", SHARDINGS)
 def test_every_sharding_adds_up(mode: str) -> None:
     shard = {"mode": mode} | ({"group": 8} if SHARDINGS[mode].grouped else {})
     found = colltool.plan(dense(layout={}, shard=shard), two_tiers(), 64)

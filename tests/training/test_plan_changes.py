@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from planning import dense, thin, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.formatting import format_bytes
@@ -155,7 +156,7 @@ def test_a_change_that_the_file_contradicts_is_not_told() -> None:
     assert ("shard.mode", "zero1") not in [pair for one in told.changes for pair in one.set]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("mode", "label"),
     [
         ({"mode": "ddp"}, "shard optimizer states (ZeRO-1)"),

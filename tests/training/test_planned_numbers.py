@@ -144,7 +144,7 @@ def test_fewest_micro_batches_below_a_bubble() -> None:
     assert least_micro_batches(8, 0.20) == 29
 
 
-@pytest.mark.parametrize(
+@swept(
     ("schedule", "virtual", "bubble"),
     [
         ("1f1b", 1, 7 * 3.0),

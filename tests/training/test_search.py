@@ -474,7 +474,7 @@ def test_what_an_override_sets_is_kept(value: str, name: str, kept: Any) -> None
     assert {getattr(one.choice, name) for one in found.layouts} == {kept}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("values", "says"),
     [
         (["schedule=zb1p", "layout.pp=1"], "pp 1 with virtual 1 does not run zb1p"),
@@ -512,7 +512,7 @@ def test_divisors() -> None:
         assert divisors(number) == [one for one in range(1, number + 1) if number % one == 0]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("keep", "what", "fix"),
     [
         (
@@ -574,7 +574,7 @@ def test_the_smallest_memory_is_the_smallest() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("job", "what"),
     [
         ({"layout": {"dp": 8}, "calls": [{"primitive": "ar", "size": "1MB"}]}, "has no model"),

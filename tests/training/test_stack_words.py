@@ -32,7 +32,7 @@ def test_words_choose(keys: dict[str, object], stack: str) -> None:
     assert config.stack.name == stack
 
 
-@pytest.mark.parametrize(
+@swept(
     ("stack", "word"),
     [
         ("megatron-eager", "cuda_graphs"),

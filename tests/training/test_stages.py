@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 from colltool.render.views.job import layout_text
 from colltool.training.job import load_job
@@ -30,7 +31,7 @@ def layers(run: ParallelConfig) -> list[int]:
     return [stage.layers for stage in pipeline_stages(run)]
 
 
-@pytest.mark.parametrize("virtual", [1, 2, 4, 8, 16])
+@swept("virtual", [1, 2, 4, 8, 16])
 def test_the_ends_stand_in_the_place_of_layers(virtual: int) -> None:
     """Llama 3.1 405B on 8 stages: 126 layers and the two ends are 16 a stage."""
     run = setup(8, layout={"pp": 8, "virtual": virtual})

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from planning import adds_up, dense, part, two_tiers
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -32,7 +33,7 @@ def kept(config: ParallelConfig, name: str) -> float:
     return sum(one.bytes for one in memory(config).parts if one.part == name and one.stage == 0)
 
 
-@pytest.mark.parametrize(("kind", "each"), [("adam", 12), ("adam-bf16", 8), ("adam-8bit", 6)])
+@swept(("kind", "each"), [("adam", 12), ("adam-bf16", 8), ("adam-8bit", 6)])
 def test_states_of_a_parameter(kind: str, each: int) -> None:
     config = setup(optimizer=kind)
     held = stage_parameters(config, pipeline_stages(config)[0]).total

@@ -134,7 +134,7 @@ def test_a_leaf_of_a_tree_slows_less_than_its_root() -> None:
     assert min(found) == pytest.approx(1 + 1 / 3)
 
 
-@pytest.mark.parametrize(
+@swept(
     "axes",
     [
         (Axis(4, True), Axis(3, True)),
@@ -213,14 +213,14 @@ def test_members_are_ranks_of_the_fabric() -> None:
     assert plain.slow.rank == 0
 
 
-@pytest.mark.parametrize("shipped", ["dgx-h100", "nvl72", "tpu-v4-512"])
+@swept("shipped", ["dgx-h100", "nvl72", "tpu-v4-512"])
 def test_shipped_fabrics_with_protocols_and_libraries(shipped: str) -> None:
     for row in rows(shipped, ranks=16 if "tpu" not in shipped else 64).values():
         assert row.slow is not None
         assert row.slow.reason or 1 <= (row.slow.slowdown or 0) <= 1.25 + 1e-9
 
 
-@pytest.mark.parametrize("share", [0, -1, 1.5, float("nan")])
+@swept("share", [0, -1, 1.5, float("nan")])
 def test_a_share_that_is_none_is_refused(share: float) -> None:
     with pytest.raises(ColltoolError, match="slow_rank"):
         colltool.price(NODES, "ar", size=SIZE, slow_rank=share)

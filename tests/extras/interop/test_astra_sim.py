@@ -103,7 +103,7 @@ def all_to_all(on: Fabric, size: float) -> float:
     return total
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "name"),
     [
         (fabric(star(8, 1, 450)), "pairwise"),
@@ -117,7 +117,7 @@ def test_an_all_to_all_takes_what_colltool_says(on: Fabric, name: str) -> None:
         assert all_to_all(on, size) == pytest.approx(float(row.total_s), rel=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(8, 8, 8), (4, 4), (3, 5), (2, 4), (7,)])
+@swept("shape", [(8, 8, 8), (4, 4), (3, 5), (2, 4), (7,)])
 def test_a_torus_is_said_to_relay_an_all_to_all_and_how_much_too_slow_that_is(
     shape: tuple[int, ...],
 ) -> None:
@@ -134,7 +134,7 @@ def test_rings_of_two_relay_nothing() -> None:
     assert not [note for note in usage_notes(fabric(torus(2, 2))) if "all-to-all on a Ring" in note]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "why"),
     [
         (fabric(star(8), clos(8, alpha=2)), "ends with an error on more than one dimension"),
@@ -311,7 +311,7 @@ def test_a_group_below_the_uneven_level_is_fine(ranks: int) -> None:
     assert network(on, group=ranks)["npus_count"] == [8, ranks // 8]
 
 
-@pytest.mark.parametrize("primitive", [AR, AG, RS, A2A])
+@swept("primitive", [AR, AG, RS, A2A])
 def test_no_algorithm_needs_a_power_of_two_that_is_not_there(primitive: Primitive) -> None:
     assert (
         "halvingDoubling"

@@ -237,7 +237,7 @@ def test_many_operations_are_joined_by_one() -> None:
     assert [sum(one.kind == "calc" for one, _ in rank.values()) for rank in ranks] == [1] * 8
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "primitive", "name", "message"),
     [
         (fabric(star(8)), "ar", "rng", "no algorithm 'rng'"),

@@ -190,7 +190,7 @@ def test_a_graph_read_back_has_the_same_links_and_price(tmp_path: Path) -> None:
     assert prices[0] == prices[1]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("of", "why"),
     [
         (ROUTED[4], "is no star: no switch joins all accelerators"),
@@ -205,7 +205,6 @@ def test_a_graph_read_back_has_the_same_links_and_price(tmp_path: Path) -> None:
         (ROUTED[7], "both have hosts"),
         (ROUTED[9], "without a switch"),
     ],
-    ids=["graph of switches", "rates", "switch and links", "dragonfly", "nested"],
 )
 def test_what_is_not_read_back_says_why(of: colltool.Fabric, why: str, tmp_path: Path) -> None:
     with pytest.raises(ColltoolError, match=why):

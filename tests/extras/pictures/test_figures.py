@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from pictured import EVIL, LONG, MAKERS, made
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -157,11 +158,11 @@ class TestColours:
         assert contrast("#ffffff", "#000000") == pytest.approx(21)
         assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
-    @pytest.mark.parametrize("pen", PENS)
+    @swept("pen", PENS)
     def test_thin_lines_stand_out_on_white_and_on_dark(self, pen: str) -> None:
         assert min(contrast(pen, WHITE), contrast(pen, DARK)) >= 3
 
-    @pytest.mark.parametrize("colour", COLOURS)
+    @swept("colour", COLOURS)
     def test_text_on_an_area_is_read(self, colour: str) -> None:
         assert contrast(text_on(colour), colour) >= 4.5
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.files import write_file
@@ -117,7 +118,7 @@ def texts(path: Path) -> list[str]:
     return TEXTS.findall(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", ["fit.jpg", "fit", "fit.png.txt"])
+@swept("name", ["fit.jpg", "fit", "fit.png.txt"])
 def test_another_suffix_is_refused_with_those_that_work(tmp_path: Path, name: str) -> None:
     with pytest.raises(ColltoolError, match="no format of a plot") as caught:
         check_plot(tmp_path / name)
@@ -138,7 +139,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("count", "panels"), [(1, 1), (12, 12), (13, 2), (40, 5), (200, 12)])
+@swept(("count", "panels"), [(1, 1), (12, 12), (13, 2), (40, 5), (200, 12)])
 def test_panels_stay_few_and_lose_no_series(count: int, panels: int) -> None:
     drawn = calibration_panels(calibration(*(series(ranks=2 + i) for i in range(count))), "time")
     assert len(drawn) == panels

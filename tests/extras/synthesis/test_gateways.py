@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import dragonfly, fabric, graph
+from swept import swept
 
 import colltool
 from colltool.network.dragonfly import gateway_order
@@ -38,7 +39,7 @@ def test_no_link_carries_more_than_one_message_of_the_ring(
     assert max(load.max() for load in links.loads(ring, np.roll(ring, -1), np.ones(len(ring)))) == 1
 
 
-@pytest.mark.parametrize("ranks", [5, 13, 24, 29])
+@swept("ranks", [5, 13, 24, 29])
 def test_groups_that_are_met_in_part_are_passed_all_the_same(ranks: int) -> None:
     order = gateway_order(wires(2, 3, 5, ranks=ranks)) if ranks > 6 else ()
     assert sorted(order) == list(range(ranks if ranks > 6 else 0))

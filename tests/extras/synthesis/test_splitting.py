@@ -12,6 +12,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import fabric, graph, star
+from swept import swept
 
 import colltool
 from colltool.algorithms.registry import find
@@ -149,7 +150,7 @@ def test_a_bisection_goes_between_switches() -> None:
     )
 
 
-@pytest.mark.parametrize("primitive", ["ar", "a2a", "p2p"])
+@swept("primitive", ["ar", "a2a", "p2p"])
 def test_nccl_is_priced_where_its_pick_is_not_known(primitive: str) -> None:
     found = colltool.price(
         fabric(graph((0, 1), (0, 2), (1, 2))), primitive, size="1MB", library="nccl"

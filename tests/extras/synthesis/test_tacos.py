@@ -10,6 +10,7 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from small import fabric, graph, hyperx, mesh, torus
+from swept import swept
 
 import colltool
 from colltool.extras.synthesis.tacos import pieces_of, step_count, steps
@@ -83,7 +84,7 @@ def test_the_same_network_has_the_same_schedule_however_its_links_are_listed() -
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("tier", "why"),
     [
         (graph((0, 1), {"between": [1, 2], "bandwidth": "143GB/s"}, (0, 2)), "links of one rate"),

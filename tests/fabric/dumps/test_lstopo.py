@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.dumps.read import import_dumps
@@ -90,7 +91,7 @@ def test_grace_by_the_architecture(tmp_path: Path) -> None:
         imported(tmp_path, host("0302 [10de:2901] [10de:1463] a1", "aarch64"))
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "what"),
     [
         ("", "is not the XML of hwloc"),

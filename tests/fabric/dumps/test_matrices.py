@@ -12,6 +12,7 @@ from dumps import topo_matrix
 from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.dumps.nvidia_smi import read_nvidia_smi
@@ -41,7 +42,7 @@ def imported(folder: Path, text: str, **options: Any) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "model"),
     [
         ("NVIDIA A100-SXM-64GB", "NVIDIA A100-SXM-64GB"),
@@ -52,7 +53,7 @@ def imported(folder: Path, text: str, **options: Any) -> dict[str, Any]:
         ("Quadro RTX 8000", "Quadro RTX 8000"),
     ],
 )
-@pytest.mark.parametrize("on", ["On", "Off"])
+@swept("on", ["On", "Off"])
 def test_a_name_in_the_table_ends_before_persistence(
     name: str, model: str, on: str, tmp_path: Path
 ) -> None:
@@ -61,7 +62,7 @@ def test_a_name_in_the_table_ends_before_persistence(
     assert node.model == model
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "links", "gbps"),
     [
         ("Tesla V100-SXM2-32GB", "NV6", 100),
@@ -84,7 +85,7 @@ def test_the_rate_of_a_nic_is_that_around_such_gpus_and_said(
     assert not any("no rate is given" in said for said in stated["assumed"])
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "slot"),
     [("NVIDIA A100-SXM4-80GB", 32e9), ("Tesla V100-SXM2-16GB", 16e9), ("NVIDIA L40S", 32e9)],
 )
@@ -118,7 +119,7 @@ def grace(cores: tuple[str, str], numa: str) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("cores", "numa"), [(("0-71", "72-143"), "2"), (("0-71", "72-143"), ""), (("0-3", "4-7"), "10")]
 )
 def test_a_grace_host_is_known_by_its_cores_or_its_gpus_memory(
@@ -133,7 +134,7 @@ def test_a_grace_host_is_known_by_its_cores_or_its_gpus_memory(
     assert made["loaded"].tiers[-1].bandwidth == 50e9
 
 
-@pytest.mark.parametrize(
+@swept(
     ("links", "gpus", "hint"),
     [
         ("NV18", 8, "dgx-h100"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dumps import NVSWITCHES, Subnet, nccl_topo, rails
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -56,14 +57,14 @@ def test_a_rail_optimised_pod(tmp_path: Path) -> None:
     assert not net.notes
 
 
-@pytest.mark.parametrize(("spines", "ratio"), [(8, 1.0), (4, 2.0), (3, 2.6667), (16, 1.0)])
+@swept(("spines", "ratio"), [(8, 1.0), (4, 2.0), (3, 2.6667), (16, 1.0)])
 def test_oversubscription_is_down_over_up(spines: int, ratio: float, tmp_path: Path) -> None:
     net = found(tmp_path, rails(nodes=24, per_leaf=8, ports=1, spines=spines, rate="4xHDR"))
     assert shape(net) == [(8, 3, 1.0), (24, spines, ratio)]
     assert net.port_Bps == 25e9
 
 
-@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+@swept("lost", [0, 1, 2, 3])
 def test_a_pinched_leaf_is_said_and_does_not_stand_for_all(lost: int, tmp_path: Path) -> None:
     """Four leaves of eight hosts with eight cables up; one of them lost some."""
     net = Subnet(aggregation=False)
@@ -224,7 +225,7 @@ def two_islands() -> Subnet:
     return net
 
 
-@pytest.mark.parametrize(
+@swept(
     ("net", "why"),
     [
         (
@@ -249,7 +250,7 @@ def test_what_is_no_clos(net: Subnet, why: str, tmp_path: Path) -> None:
 GOOD = rails(nodes=4, per_leaf=2, ports=1, spines=1).text()
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "what"),
     [
         ("", "has no switch with a cable"),

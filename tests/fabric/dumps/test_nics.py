@@ -12,6 +12,7 @@ import yaml
 from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.dumps import pci
@@ -230,7 +231,7 @@ def cloud(vendor: str, device: str, subsystem: str = "", gpu: str = "0x20b0") ->
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("vendor", "device", "gbps"),
     [
         ("0x15b3", "0x1013", 100),
@@ -253,7 +254,7 @@ def test_a_nic_by_its_id(vendor: str, device: str, gbps: int, tmp_path: Path) ->
     assert any(f"NICs of {gbps} Gb/s" in text for text in made["assumed"])
 
 
-@pytest.mark.parametrize(("device", "gbps"), [("0x1021", 400), ("0x1023", 800), ("0xa2dc", 400)])
+@swept(("device", "gbps"), [("0x1021", 400), ("0x1023", 800), ("0xa2dc", 400)])
 def test_the_slot_caps_a_fast_nic(device: str, gbps: int, tmp_path: Path) -> None:
     made = imported(tmp_path, cloud("0x15b3", device), like="dgx-a100", nodes=2)
     assert rate_of(made) == 32e9 / 2
@@ -301,9 +302,7 @@ def test_a_gpu_by_its_id_or_its_generation(
     assert any("which others share" in text for text in node.assumed) == by_generation
 
 
-@pytest.mark.parametrize(
-    ("speed", "hint"), [("8 GT/s", "dgx-1v"), ("16 GT/s", "dgx-a100"), ("32 GT/s", "dgx-h100")]
-)
+@swept(("speed", "hint"), [("8 GT/s", "dgx-1v"), ("16 GT/s", "dgx-a100"), ("32 GT/s", "dgx-h100")])
 def test_a_hint_names_a_machine_of_such_slots(speed: str, hint: str, tmp_path: Path) -> None:
     text = cloud("", "", gpu="").replace("16 GT/s", speed)
     with pytest.raises(ColltoolError) as caught:
@@ -333,7 +332,7 @@ def test_hidden_nvlinks_are_said_and_taken_from_a_named_fabric(tmp_path: Path) -
     assert named["loaded"].tiers[0].bandwidth == 450e9
 
 
-@pytest.mark.parametrize("nic", ["", "fast", "-5G", "0G", "9e99G", "100 parsecs"])
+@swept("nic", ["", "fast", "-5G", "0G", "9e99G", "100 parsecs"])
 def test_a_rate_that_is_none(nic: str, tmp_path: Path) -> None:
     with pytest.raises(ColltoolError) as caught:
         imported(tmp_path, Machine(1, []).text(), nic=nic)

@@ -11,6 +11,7 @@ import yaml
 from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.fabric.dumps.clos import ClosNetwork
@@ -154,7 +155,7 @@ def test_switches_unlike_the_usual_are_said(tmp_path: Path) -> None:
     assert net.notes == ("1 of 3 switches of level 1 have not 4 hosts",)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "what"),
     [
         ("SwitchName=a", "has no nodes"),

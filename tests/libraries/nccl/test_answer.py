@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -16,7 +17,7 @@ from colltool.libraries.nccl.model import switch_points
 pytestmark = pytest.mark.usefixtures("datasheet")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("ranks", "size", "picked", "spec"),
     [
         (8, "1MB", ("ring", "ll"), "ring"),
@@ -63,7 +64,7 @@ def test_a_fabric_s_own_library_is_asked() -> None:
     assert colltool.price("dgx-h100", "ar", size="1MB", library="all").library is None
 
 
-@pytest.mark.parametrize(
+@swept(
     ("fabric", "primitive", "size", "reason"),
     [
         ("dgx-h100", "a2a", "1MB", "NCCL has one way for all-to-all: there is nothing to choose"),
@@ -80,14 +81,14 @@ def test_without_a_pick_there_is_a_reason(
     assert reason in found.reason
 
 
-@pytest.mark.parametrize("library", ["rccl", "mpi", "mscclpp", "xla"])
+@swept("library", ["rccl", "mpi", "mscclpp", "xla"])
 def test_a_library_without_a_model_ranks_and_picks_nothing(library: str) -> None:
     found = colltool.price("dgx-h100", "ar", size="1MB", ranks=8, library=library)
     assert found.library is not None
     assert (found.library.name, found.library.pick, found.library.reason) == (library, None, "")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("fabric", "primitive", "library", "size", "message"),
     [
         ("dgx-h100", "ar", "ncl", "1MB", "did you mean 'nccl'"),

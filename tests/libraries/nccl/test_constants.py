@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 import colltool.libraries.nccl.hardware as module
 from colltool.base.errors import ColltoolError
@@ -97,7 +98,7 @@ def test_a_version_without_data_is_refused_with_those_that_exist() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("release", "version"),
     [("2.30", "2.30"), ("2.30.7", "2.30"), ("2.31.2", "2.31"), ("2.31.0a7", "2.31")],
 )
@@ -105,7 +106,7 @@ def test_a_release_has_the_data_of_its_version(release: str, version: str) -> No
     assert constants(release) == constants(version)
 
 
-@pytest.mark.parametrize("other", ["2.3", "2.301", "2.3.1", "3.30"])
+@swept("other", ["2.3", "2.301", "2.3.1", "3.30"])
 def test_what_only_looks_like_a_version_is_none(other: str) -> None:
     with pytest.raises(ColltoolError, match="there is no data of NCCL"):
         constants(other)

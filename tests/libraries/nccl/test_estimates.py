@@ -76,7 +76,7 @@ def close(found: list[tuple[float, float]], printed: tuple[tuple[float, float], 
     )
 
 
-@pytest.mark.parametrize("nodes", ALL_REDUCE)
+@swept("nodes", ALL_REDUCE)
 def test_the_table_of_an_all_reduce(nodes: int) -> None:
     found = table(machine(nodes), AR)
     assert set(found) == set(ALL_REDUCE[nodes])
@@ -196,7 +196,7 @@ def test_the_flips_of_an_all_gather_and_reduce_scatter(nodes: int, primitive: Pr
     assert same(walked(machine(nodes), primitive), [LL, first, LL128, second, SIMPLE])
 
 
-@pytest.mark.parametrize("nodes", WITHOUT_NVLS)
+@swept("nodes", WITHOUT_NVLS)
 def test_the_flips_without_nvls(nodes: int) -> None:
     assert same(walked(machine(nodes, nvls=False), AR), WITHOUT_NVLS[nodes])
 

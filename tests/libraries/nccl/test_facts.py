@@ -46,7 +46,7 @@ def test_the_shipped_h100_fabrics_have_all_that_the_model_needs(name: str) -> No
     assert pick(hardware_on(fabric, 64), AR, 2**28).algorithm == "nvls_tree"
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), [(4, 1), (8, 1), (16, 2), (256, 32)])
+@swept(("ranks", "nodes"), [(4, 1), (8, 1), (16, 2), (256, 32)])
 def test_nodes_are_domains(ranks: int, nodes: int) -> None:
     assert hardware_on(load_fabric("dgx-h100"), ranks).nodes == nodes
 

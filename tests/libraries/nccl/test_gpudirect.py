@@ -44,7 +44,7 @@ def test_over_sockets_the_model_is_what_nccl_prints(
         assert found.bandwidth_Bps == pytest.approx(printed[1] * 1e9, abs=0.05e9)
 
 
-@pytest.mark.parametrize(
+@swept(
     "fabric",
     [
         ("sockets", []),

@@ -129,7 +129,7 @@ def test_a_primitive_without_a_choice_is_refused(primitive: Primitive) -> None:
     assert "all-reduce, all-gather, reduce-scatter, broadcast, reduce" in str(caught.value)
 
 
-@pytest.mark.parametrize("size", [0, -1, 0.5, float("nan"), float("inf")])
+@swept("size", [0, -1, 0.5, float("nan"), float("inf")])
 def test_no_size_is_refused(size: float) -> None:
     for ask in (lambda: estimates(machine(1), AR, size), lambda: pick(machine(1), AR, size)):
         with pytest.raises(ColltoolError, match="1 byte or more"):

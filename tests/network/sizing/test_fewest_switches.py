@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.network.sizing.size_clos import ClosPlan, clos_plan
@@ -118,7 +118,7 @@ def test_more_oversubscription_more_ports_and_fewer_endpoints_never_take_more(
         assert all(one and one.switches <= base.switches for one in less)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("endpoints", "ratio", "switches"),
     [(2048, 1, 96), (2048, 2, 80), (4096, 1, 192), (4096, 2, 144)],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -20,7 +21,7 @@ def clos(spine: Any, core: Any) -> Fabric:
     return colltool.load_fabric("clos-4to1", {SPINE: spine, CORE: core})
 
 
-@pytest.mark.parametrize(
+@swept(
     ("spine", "core", "totals"),
     [
         (2, 4, [1, 2, 4]),
@@ -38,7 +39,7 @@ def test_hops_multiply_to_the_total(spine: Any, core: Any, totals: list[float]) 
     assert [one.uplinks for one in told] == [1, totals[1], totals[2] / totals[1]]
 
 
-@pytest.mark.parametrize("primitive", ["ar", "a2a", "ag"])
+@swept("primitive", ["ar", "a2a", "ag"])
 def test_both_ways_of_writing_it_have_one_price(primitive: str) -> None:
     total, hops = (
         colltool.price(one, primitive, size="64MB")
@@ -68,7 +69,7 @@ def test_a_hop_may_be_uncertain() -> None:
     assert {one.key for one in found.numbers} == {f"{CORE}.uplinks"}
 
 
-@pytest.mark.parametrize(
+@swept(
     ("spine", "core", "words"),
     [
         ({"uplinks": 0.5}, 1, "expected a number from 1 to 1000"),

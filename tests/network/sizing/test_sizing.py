@@ -106,7 +106,7 @@ def test_levels_are_the_fewest_that_fit() -> None:
         clos_plan(2049, 1, 64, levels=2)
 
 
-@pytest.mark.parametrize(("group", "height"), [(32, 1), (64, 2), (1024, 2), (1025, 3), (4096, 3)])
+@swept(("group", "height"), [(32, 1), (64, 2), (1024, 2), (1025, 3), (4096, 3)])
 def test_one_number_of_levels(group: int, height: int) -> None:
     """Of what is bought, of what is shown and of what an in-network all-reduce climbs: 2k of its
     alpha (k = ceil(log_64 N) at least, with no port left for an uplink; a file may say so)."""

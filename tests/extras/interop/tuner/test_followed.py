@@ -108,7 +108,7 @@ def test_nor_on_other_machines(on: Fabric, ranks: int, missing: set[str]) -> Non
         assert max(lost(on, ranks, missing, collective)) < 1e-6, collective
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 8, 64])
+@swept("nodes", [1, 2, 8, 64])
 def test_rows_stay_few(nodes: int) -> None:
     for collnet, most in (("false", 20), ("true", 40)):
         overrides, ranks = machine(collnet, nodes)

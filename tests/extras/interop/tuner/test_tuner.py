@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AG, AR
@@ -54,7 +55,7 @@ def taken(text: str, collective: str, size: int, ranks: int, nodes: int) -> tupl
 UNKNOWN = "library.channels=null"
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@swept("name", FABRICS)
 def test_every_row_is_as_the_plugin_reads_it(name: str) -> None:
     """Words that it knows, whole bytes, all ten fields, and no protocol that an algorithm has
     not."""
@@ -73,7 +74,7 @@ def test_every_row_is_as_the_plugin_reads_it(name: str) -> None:
         assert 1 <= int(channels) <= 64
 
 
-@pytest.mark.parametrize("name", FABRICS)
+@swept("name", FABRICS)
 def test_every_size_has_a_row_even_of_rings_alone(name: str) -> None:
     lines = read(tuner_config(FABRICS[name], [16]))
     nodes = 16 if FABRICS[name] is SINGLE else 2
@@ -134,7 +135,7 @@ def test_channels_as_asked_for() -> None:
     assert {line.channels for line in read(tuner_config(NODES, [8], channels=4))} == {4}
 
 
-@pytest.mark.parametrize("channels", [0, -1, 65])
+@swept("channels", [0, -1, 65])
 def test_channels_that_nccl_does_not_have_are_refused(channels: int) -> None:
     with pytest.raises(ColltoolError, match="NCCL takes 1 to 64"):
         tuner_config(NODES, [8], channels)
@@ -214,7 +215,7 @@ def test_protocols_that_nobody_measured_but_the_fabric_lists_are_taken_at_their_
     assert "picks by its own model" not in text
 
 
-@pytest.mark.parametrize(
+@swept(
     "names", [("low-latency", "mid", "high-bandwidth"), ("p1", "p2", "p3"), ("LL", "mid", "Simple")]
 )
 def test_protocols_that_nobody_can_name_are_refused(names: tuple[str, ...]) -> None:
@@ -365,7 +366,7 @@ def test_env_lists_all_that_rows_have_by_nccls_other_names() -> None:
     )
 
 
-@pytest.mark.parametrize("tier", [torus(4, 4), mesh(4, 4), full_mesh(8)])
+@swept("tier", [torus(4, 4), mesh(4, 4), full_mesh(8)])
 def test_where_nccl_does_not_run_is_refused(tier: dict[str, Any]) -> None:
     kind = tier["topology"].replace("_", " ")
     with pytest.raises(ColltoolError, match=f"'t1' is a {kind}") as caught:
@@ -373,7 +374,7 @@ def test_where_nccl_does_not_run_is_refused(tier: dict[str, Any]) -> None:
     assert "RCCL's plugin is not NCCL's" in str(caught.value.fix)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("on", "message", "fix"),
     [
         (

@@ -17,6 +17,7 @@ from small_nodes import (
     switch,
     written,
 )
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.libraries.nccl.topology.binding import binding_of
@@ -70,7 +71,7 @@ def test_one_gpu_has_a_plain_tree(tmp_path: Path) -> None:
     assert request_for(read(tmp_path, cpu(0, gpu(0))), BALANCED_TREE).pattern == TREE
 
 
-@pytest.mark.parametrize(
+@swept(
     ("sm", "channels", "MBps", "after"),
     [
         (90, 6, 60_000, (12, 30_000)),
@@ -139,7 +140,7 @@ def test_where_nothing_fits_there_is_one_slow_channel(tmp_path: Path) -> None:
     assert figures(graphs_of(written(tmp_path, *older)))[1] == 15
 
 
-@pytest.mark.parametrize(
+@swept(
     ("sm", "nodes", "ranks", "MBps", "channels"),
     [
         (90, 1, 8, 0, 16),
@@ -240,7 +241,7 @@ def test_a_long_search_is_not_run_again(tmp_path: Path) -> None:
 # --- files that are none
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "says"),
     [
         ("<topology><object/></topology>", "its root is <topology>"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from small_nodes import AMD, GEN5, INTEL, TO_SWITCH, cpu, gpu, h100, linked, nic, read, switch
+from swept import swept
 
 from colltool.libraries.nccl.topology.bills import bill_of
 from colltool.libraries.nccl.topology.domains import domains_of, totals_of, trim
@@ -31,7 +31,7 @@ def kinds(paths: Paths, start: int, among: str = "gpus") -> list[str]:
     return [KINDS[paths.get(system.gpus[start], end).kind] for end in ends]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("speed", "width", "MBps"),
     [
         ("8.0 GT/s PCIe", "16", 12_000),
@@ -56,7 +56,7 @@ def test_rates_of_links_and_ports() -> None:
     assert [port_MBps(text) for text in ("400000", "-1", "", "x")] == [50_000, 1250, 1250, 1250]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("arch", "vendor", "family", "model", "MBps"),
     [
         ("x86_64", "GenuineIntel", 6, 0xCF, 40_000),
