@@ -13,7 +13,6 @@ import ast
 import csv
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -114,22 +113,27 @@ def docstring_node(node: ast.AST) -> ast.Expr | None:
     return cast(ast.Expr, node.body[0])
 
 
-def own_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that are read as code: no docstrings, annotations, imports, and no marks of loading
-    and storing."""
-    waiting = [tree]
+def read_nodes(tree: ast.AST) -> tuple[list[ast.AST], list[ast.AST]]:
+    """All nodes but marks of loading and storing; and those of them that are read as code: no
+    docstrings, annotations and imports."""
+    every: list[ast.AST] = []
+    own: list[ast.AST] = []
+    waiting = [(tree, True)]
     while waiting:
-        node = waiting.pop()
-        yield node
+        node, is_own = waiting.pop()
+        every.append(node)
+        if is_own:
+            own.append(node)
         docstring = docstring_node(node)
-        for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns"):
-                continue
-            for child in value if isinstance(value, list) else [value]:
-                if not isinstance(child, ast.AST) or child is docstring:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            is_read = is_own and name not in ("annotation", "returns")
+            for child in value if isinstance(value, list) else (value,):
+                if not isinstance(child, ast.AST) or isinstance(child, ast.expr_context):
                     continue
-                if not isinstance(child, ast.Import | ast.ImportFrom | ast.expr_context):
-                    waiting.append(child)
+                is_import = isinstance(child, ast.Import | ast.ImportFrom)
+                waiting.append((child, is_read and child is not docstring and not is_import))
+    return every, own
 
 
 def code_lines(nodes: list[ast.AST], lines: list[str]) -> int:
@@ -178,10 +182,10 @@ def is_tangled(node: ast.AST) -> bool:
 def density(text: str) -> Density:
     """The figures of a module's text."""
     tree = ast.parse(text)
-    nodes = list(ast.walk(tree))
+    nodes, own = read_nodes(tree)
     lines = text.splitlines()
     found = Density(
-        nodes=sum(1 for _ in own_nodes(tree)),
+        nodes=len(own),
         code_lines=code_lines(nodes, lines),
         lines=len(lines),
         comments=sum(line.strip().startswith("#") for line in lines),

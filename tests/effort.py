@@ -54,4 +54,4 @@ def taken(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 def examples(many: int) -> int:
     """How many examples a property test draws where ``many`` are thorough."""
-    return many if thorough else max(3, many // 5)
+    return many if thorough else max(3, many // 8)

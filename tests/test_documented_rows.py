@@ -60,9 +60,7 @@ def test_the_double_binary_tree_in_segments(
         assert (one.n_alpha[1], one.n_beta[1]) == (n_alpha, pytest.approx(n_beta))
 
 
-@pytest.mark.parametrize(
-    ("alpha_in", "alpha_out", "best"), [(0.5, 0.5, 12), (0.5, 2.0, 6), (2.0, 0.5, 24)]
-)
+@swept(("alpha_in", "alpha_out", "best"), [(0.5, 0.5, 12), (0.5, 2.0, 6), (2.0, 0.5, 24)])
 def test_the_best_split_of_two_tiers_is_a_sweep(
     alpha_in: float, alpha_out: float, best: int
 ) -> None:

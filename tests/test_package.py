@@ -56,6 +56,7 @@ def test_ci_has_the_build_backend() -> None:
     )
 
 
+@pytest.mark.ci
 def test_every_fabric_and_ladder_travels(wheel: zipfile.ZipFile) -> None:
     shipped = {path.relative_to(ROOT / "fabrics") for path in (ROOT / "fabrics").rglob("*.yaml")}
     inside = [name for name in wheel.namelist() if re.match(r"colltool/_fabrics/.*\.yaml$", name)]
@@ -65,12 +66,14 @@ def test_every_fabric_and_ladder_travels(wheel: zipfile.ZipFile) -> None:
     assert "colltool/_fabrics/fabric.schema.json" in wheel.namelist()
 
 
+@pytest.mark.ci
 def test_every_module_travels_and_it_is_typed(wheel: zipfile.ZipFile) -> None:
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool").rglob("*.py")}
     assert modules <= set(wheel.namelist())
     assert "colltool/py.typed" in wheel.namelist()
 
 
+@pytest.mark.ci
 def test_every_job_model_device_and_stack_travels(wheel: zipfile.ZipFile) -> None:
     data = {
         str(path.relative_to(ROOT))
@@ -80,12 +83,14 @@ def test_every_job_model_device_and_stack_travels(wheel: zipfile.ZipFile) -> Non
     assert data <= set(wheel.namelist())
 
 
+@pytest.mark.ci
 def test_every_guide_travels(wheel: zipfile.ZipFile) -> None:
     guides = {str(path.relative_to(ROOT)) for path in (ROOT / "colltool" / "guides").glob("*.md")}
     assert guides
     assert guides <= set(wheel.namelist())
 
 
+@pytest.mark.ci
 def test_nothing_else_travels(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
     assert tops == {"colltool", f"colltool-{colltool.__version__}.dist-info"}
@@ -94,6 +99,7 @@ def test_nothing_else_travels(wheel: zipfile.ZipFile) -> None:
     ]
 
 
+@pytest.mark.ci
 def test_the_metadata(wheel: zipfile.ZipFile) -> None:
     metadata = wheel.read(f"colltool-{colltool.__version__}.dist-info/METADATA").decode()
     lines = re.findall(r"^Requires-Dist: ([a-z]+)(.*)$", metadata, re.MULTILINE)
@@ -101,6 +107,7 @@ def test_the_metadata(wheel: zipfile.ZipFile) -> None:
     assert required == {"typer", "rich", "pyyaml", "numpy", "pydantic"}
 
 
+@pytest.mark.ci
 @pytest.mark.ci
 def test_the_wheel_finds_its_fabrics(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path / "site")

@@ -38,13 +38,13 @@ def mine(name: str, tier: dict[str, Any] | None = None, **more: Any) -> dict[str
 
 def test_every_sample_is_a_price_on_both() -> None:
     names = ["dgx-h100", "hgx-h200"]
-    found = colltool.compare_sensitivity(names, "ar", size="32MB", ranks=64, samples=40, seed=3)
+    found = colltool.compare_sensitivity(names, "ar", size="32MB", ranks=64, samples=20, seed=3)
     times = []
     for name, side in zip(names, found.sides, strict=True):
-        fabric, drawn = colltool.load_fabric(name), draws(side.numbers, 40, 3)
+        fabric, drawn = colltool.load_fabric(name), draws(side.numbers, 20, 3)
         each = [
             with_values(fabric, {place: float(values[at]) for place, values in drawn.items()})
-            for at in range(40)
+            for at in range(20)
         ]
         times.append(np.array([float(_fastest(one).total_s) for one in each]))
         assert (side.nominal_s, side.algorithm) == _nominal(fabric)

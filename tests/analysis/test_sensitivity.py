@@ -25,13 +25,11 @@ WIDE = ["eta.beta=0.4:1", "alpha=4x"]
 
 def test_every_sample_is_a_price() -> None:
     fabric = colltool.load_fabric("dgx-h100")
-    found = colltool.sensitivity(
-        fabric, "ar", size="32MB", ranks=64, vary=WIDE, samples=100, seed=3
-    )
-    drawn = draws(found.numbers, 100, 3)
+    found = colltool.sensitivity(fabric, "ar", size="32MB", ranks=64, vary=WIDE, samples=40, seed=3)
+    drawn = draws(found.numbers, 40, 3)
     totals: dict[str, list[float]] = {row.algorithm: [] for row in found.rows}
     best = []
-    for sample in range(100):
+    for sample in range(40):
         one = with_values(fabric, {place: float(values[sample]) for place, values in drawn.items()})
         prices = {
             row.title: row.total_s

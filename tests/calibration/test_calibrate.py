@@ -95,6 +95,7 @@ def assert_honest(result: Calibration) -> None:
 # ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alike(4)
 @pytest.mark.parametrize(
     ("primitive", "count"), [*((primitive, 2) for primitive in RUNS), (AR, 1), (AR, 3)]
 )
@@ -412,6 +413,7 @@ def switched(ranks: tuple[int, ...], noise: float, **wanted: Any) -> tuple[Calib
     )
 
 
+@pytest.mark.alike(1)
 @pytest.mark.parametrize(("line_Bps", "named"), [(None, ()), (450e9, BOTH)])
 def test_a_switch_beside_rings_is_found(line_Bps: float | None, named: tuple[str, ...]) -> None:
     found, _ = switched((2, 4, 8), 0.0, line_Bps=line_Bps, algorithms=named)
@@ -429,6 +431,7 @@ def test_a_switch_beside_rings_is_found(line_Bps: float | None, named: tuple[str
     assert_written_well(found)
 
 
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_a_switch_whose_protocol_runs_nothing_else_gets_one_of_its_own(noise: float) -> None:
     found, _ = switched((4, 8), noise)  # in the switch wherever the second protocol would serve

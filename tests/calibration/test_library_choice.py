@@ -172,6 +172,7 @@ def test_a_call_runs_under_one_protocol_on_every_tier() -> None:
     assert under.bandwidth * under.eta.beta == pytest.approx(6e9, rel=0.05)
 
 
+@pytest.mark.ci
 def test_segments_across_nodes_have_names_of_their_own() -> None:
     data = {key: value for key, value in pod().items() if key != "library"}
     found = fit(data, *across(2, 4, 8, 16, 32))

@@ -152,9 +152,7 @@ def test_another_library_has_none_of_nccls_names(library: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "facts", [None, "nccl", {"name": "nccl", "cpu": "intel"}, {"name": "rccl", "gpu": "hopper"}]
-)
+@swept("facts", [None, "nccl", {"name": "nccl", "cpu": "intel"}, {"name": "rccl", "gpu": "hopper"}])
 def test_without_facts_nothing_is_named(facts: Any) -> None:
     data = {key: value for key, value in fabric_data("dgx-h100", []).items() if key != "library"}
     found = fit(data | ({"library": facts} if facts else {}), modelled())

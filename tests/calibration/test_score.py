@@ -113,6 +113,7 @@ def test_colltool_is_scored_on_rows_it_has_not_seen() -> None:
     assert sum(by_size) == row.rows
 
 
+@pytest.mark.ci
 def test_plainer_models_are_scored_too() -> None:
     result = colltool.score(["colltool", "alpha-beta"])
     medians = {told.predictor: told.median for told in result.rows if told.by == "all"}

@@ -96,6 +96,7 @@ def test_every_command_answers_somewhere() -> None:
     assert {args[0] for args in COMMANDS.values()} | ELSEWHERE | WRITES == set(app.COMMANDS)
 
 
+@pytest.mark.alike(12)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_opens_with_a_sentence_and_fits_80_columns(
     name: str, run: Any, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 LINKS = [
     ("NVLink 4", 1.5, 450, 675e3),
@@ -30,9 +31,7 @@ def star_file(folder: Path, ranks: int, alpha_us: float, bw_GBs: float, more: st
     return str(file)
 
 
-@pytest.mark.parametrize(
-    ("link", "alpha_us", "bw_GBs", "expect"), LINKS, ids=[link for link, *_ in LINKS]
-)
+@swept(("link", "alpha_us", "bw_GBs", "expect"), LINKS)
 def test_a_message_on_a_link(
     run: Callable[..., Any],
     tmp_path: Path,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from swept import swept
 
 BLANK = """\
 schema: colltool.fabric/1
@@ -169,7 +170,7 @@ def test_the_order_of_files_does_not_matter(run: Run, remembered: Callable[[], N
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("typed", "name"),
     [
         ("my cluster v1.2.yaml", "my-cluster-v1-2"),
@@ -316,7 +317,7 @@ ERRORS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
+@swept("case", ERRORS)
 def test_an_error_leaves_nothing_behind(run: Run, case: str) -> None:
     args, words = ERRORS[case]
     done = run("calibrate", "ar.csv", "-f", "eight.yaml", *args)
@@ -345,7 +346,7 @@ LOGS = {
 }
 
 
-@pytest.mark.parametrize("case", LOGS)
+@swept("case", LOGS)
 def test_a_log_that_cannot_be_used(run: Run, case: str) -> None:
     text, words = LOGS[case]
     Path("log.csv").write_text(text)

@@ -31,6 +31,7 @@ BANNED = re.compile(
 )
 
 
+@pytest.mark.alike(6)
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_first_screen(name: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """24 lines at 80 columns, at most four of them before the table."""
@@ -46,6 +47,7 @@ def test_a_first_screen(name: str, run: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert headline.count("interval)") + headline.count("Nine of ten") <= 1
 
 
+@pytest.mark.alike(6)
 @pytest.mark.parametrize("name", SCREENS)
 def test_words_that_nobody_says(name: str, run: Any) -> None:
     text = run(*SCREENS[name], "--all").out

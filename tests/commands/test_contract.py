@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from effort import some
 from jsonschema import Draft202012Validator
+from swept import swept
 
 import colltool
 from colltool.render.schemas import document_schema
@@ -1591,14 +1592,13 @@ def test_algorithm_restricts(run: Any) -> None:
     assert all(row == every[row["algorithm"]] for row in document["results"])
 
 
-@pytest.mark.parametrize(
+@swept(
     "names",
     [
         ("ar", "all-reduce", "all_reduce", "AllReduce", "all_reduce_perf"),
         ("bc", "broadcast"),
         ("a2a", "all-to-all"),
     ],
-    ids=lambda names: names[0],
 )
 def test_a_primitive_by_any_of_its_names(names: tuple[str, ...], run: Any) -> None:
     assert (
@@ -1684,8 +1684,8 @@ DEFAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", READINGS)
-@pytest.mark.parametrize("command", ["price", "breakdown", "crossover"])
+@swept("name", READINGS)
+@swept("command", ["price", "breakdown", "crossover"])
 def test_readings_are_echoed(command: str, name: str, run: Any) -> None:
     options, echoed = READINGS[name]
     size = () if command == "crossover" else ("-M", "16MB")
@@ -1698,7 +1698,7 @@ def test_defaults_are_echoed(run: Any) -> None:
     assert price(run, "ar", *NVL, "-M", "16MB")["model"] == DEFAULTS
 
 
-@pytest.mark.parametrize("name", READINGS)
+@swept("name", READINGS)
 def test_readings_other_than_the_usual_are_named_in_a_table(name: str, run: Any) -> None:
     options, echoed = READINGS[name]
     ((key, value),) = echoed.items()
@@ -1718,7 +1718,7 @@ def test_crossover_runs_without_options(run: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize("primitive", ["ar", "a2a", "bc", "reduce"])
+@swept("primitive", ["ar", "a2a", "bc", "reduce"])
 def test_crossover_runs_on_the_default_fabric(primitive: str, run: Any) -> None:
     done = run("crossover", primitive)
     assert done.code == 0, done.err
@@ -1890,7 +1890,7 @@ def test_explain_puts_the_same_numbers_in(run: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@swept(
     "args", [("--version",), ("--help",), ("-h",), ("price", "--help"), ("fabric", "show", "-h")]
 )
 def test_help_and_version_go_to_stdout(args: tuple[str, ...], run: Any) -> None:

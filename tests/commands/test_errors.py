@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 from colltool.base.formatting import parse_size
 
@@ -412,14 +413,14 @@ def split(line: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("line", EXACT)
+@swept("line", EXACT)
 def test_what_stderr_says(line: str, run: Any, unusable: Path) -> None:
     done = run(*split(line))
     assert done.err.splitlines() == list(EXACT[line])
     assert (done.code, done.out) == (2, "")
 
 
-@pytest.mark.parametrize("line", SAYS | REFUSED)
+@swept("line", SAYS | REFUSED)
 def test_what_stderr_speaks_of(line: str, run: Any, unusable: Path) -> None:
     done = run(*split(line))
     assert (done.code, done.out) == (2, "")
@@ -427,8 +428,8 @@ def test_what_stderr_speaks_of(line: str, run: Any, unusable: Path) -> None:
         assert word in done.err
 
 
-@pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
-@pytest.mark.parametrize(
+@swept("form", ["table", "json", "csv", "markdown"])
+@swept(
     "line",
     [
         "price ar -f nvl72 -n 100 -M 16MB",
@@ -447,9 +448,7 @@ def test_stdout_is_empty_in_every_format(line: str, form: str, run: Any, unusabl
     assert done.err.startswith("error: ")
 
 
-@pytest.mark.parametrize(
-    "size", ["16mb", "16gb", "16kb", "16Kib", "16mib", "16Mb", "16mB", "16MIB"]
-)
+@swept("size", ["16mb", "16gb", "16kb", "16Kib", "16mib", "16Mb", "16mB", "16MIB"])
 def test_the_size_that_is_advised_can_be_typed(size: str, run: Any) -> None:
     done = run("price", "ar", "-f", "star512", "-M", size)
     assert done.code == 2

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dumps import NVSWITCHES, nccl_topo, rails
+from swept import swept
 
 from colltool.fabric.load import load_fabric
 
@@ -157,7 +158,7 @@ def test_size_with_prices_of_a_file(run: Any, folder: Path) -> None:
     assert whole["bill"]["cost"]["parts"] == 20 * 30000 + 48 * 200 + 96 * 600 + 16 * 1500
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "words"),
     [
         ((), "write --endpoints 2048 and --radix 64, or --fat-tree 64"),

@@ -8,6 +8,7 @@ import io
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 
@@ -153,7 +154,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("line", ERRORS)
+@swept("line", ERRORS)
 def test_errors_name_the_option_and_what_fits(line: str, run: Any) -> None:
     done = run(*line.split())
     assert (done.code, done.out) == (2, "")
@@ -190,7 +191,7 @@ def test_completion_offers_what_fits(typed: str, offered: set[str], spawn: Any) 
     assert set(spawn(env=env).out.split()) == offered
 
 
-@pytest.mark.parametrize(
+@swept(
     ("asked", "note", "same"),
     [
         (("-n", "512"), "64 of the 72 ranks of each rack", ("--per-rack", "64", "-n", "512")),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 JOB = """
 name: small
@@ -32,7 +33,7 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("key", SETS)
+@swept("key", SETS)
 def test_a_value_is_repaired_by_what_the_place_takes(key: str, run: Any) -> None:
     line = ("price", "ar", "-f", "dgx-h100", "-n", "16", "-M", "1MB", "--set")
     refused = run(*line, key)
@@ -51,9 +52,7 @@ def test_no_value_is_suggested_that_the_place_refuses(run: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("given", "hint"), [("30%", "write 1.3"), ("130%", "write 1.3"), ("2x", "write 2")]
-)
+@swept(("given", "hint"), [("30%", "write 1.3"), ("130%", "write 1.3"), ("2x", "write 2")])
 def test_an_imbalance_is_above_the_mean(given: str, hint: str, tmp_path: Path, run: Any) -> None:
     (tmp_path / "job.yaml").write_text(JOB.replace("IMBALANCE", given))
     assert hint in run("job", "check", str(tmp_path / "job.yaml")).err
@@ -61,7 +60,7 @@ def test_an_imbalance_is_above_the_mean(given: str, hint: str, tmp_path: Path, r
     assert run("job", "check", str(tmp_path / "job.yaml")).code == 0
 
 
-@pytest.mark.parametrize("size", ["16", "8", "16,1MB,64"])
+@swept("size", ["16", "8", "16,1MB,64"])
 def test_a_small_size_without_a_unit_is_said_to_be_bytes(size: str, run: Any) -> None:
     done = run("price", "ar", "-f", "nvl72", "-n", "8", "-M", size, "--format", "json")
     assert done.json["sizes"][0]["bytes"] == int(size.split(",")[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
+from swept import swept
 
 
 def test_the_table_of_picks(run: Any) -> None:
@@ -103,7 +103,7 @@ def test_unknown(run: Any) -> None:
 # --- library, job and schema answer alike
 
 
-@pytest.mark.parametrize(
+@swept(
     ("typed", "near", "listed"),
     [
         (("library", "show", "vlm"), "vllm", "deepep, flashinfer, hybridep, mooncake"),
@@ -168,7 +168,7 @@ def test_a_library_check_keeps_its_rows(run: Any) -> None:
     assert rows[1].startswith('vllm,0.27.0,vLLM,"all_reduce, dispatch, combine",')
 
 
-@pytest.mark.parametrize(
+@swept(
     "asked",
     [
         "price ar -f hgx-h200 -n 8 -M 1M --library vllm@9.9",

@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from swept import swept
 
 from colltool.fabric.load import shipped_folder
 from colltool.render.schemas import schema_of
@@ -92,7 +93,7 @@ def test_the_working_directory_is_not_looked_in(run: Run) -> None:
     assert answer(run, "-f", "sub/cluster.yaml")["machine"]["file"] == "dgx-h100"
 
 
-@pytest.mark.parametrize("reading", ["--numbers=library", "--numbers=datasheet", "--ideal"])
+@swept("reading", ["--numbers=library", "--numbers=datasheet", "--ideal"])
 def test_fewer_layers_have_no_machine(run: Run, reading: str) -> None:
     found = answer(run, "-f", "dgx-h100", "--machine", "slow.machine.yaml", reading)
     assert found["machine"] is None
@@ -102,7 +103,7 @@ def test_fewer_layers_have_no_machine(run: Run, reading: str) -> None:
     )
 
 
-@pytest.mark.alike(5)
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: str(question[0]))
 def test_every_command_that_prices_takes_it_and_says_so(
     run: Run, question: tuple[str, ...]

@@ -290,7 +290,7 @@ def test_every_command_of_the_questions_is_asked() -> None:
     assert set(asked_in_documents()) == {*ASKED, *FILES}
 
 
-@pytest.mark.alike(9)
+@pytest.mark.alike(5)
 @pytest.mark.parametrize(
     "line", QUICK, ids=[f"{at} {line.split()[0]}" for at, line in enumerate(QUICK)]
 )
@@ -499,6 +499,7 @@ ODD: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.ci
 @swept("name", [*TOOLS, *ALIASES])
 def test_no_value_of_an_argument_is_a_bug(name: str) -> None:
     """Whatever a model makes up: an error that a person could mend, or an answer."""
@@ -873,6 +874,7 @@ NATURAL: tuple[tuple[str, dict[str, Any], str, str], ...] = (
 document that answers, and a word of it."""
 
 
+@pytest.mark.ci
 def test_an_assistant_with_the_server_alone_answers_the_questions_of_readme() -> None:
     async def ask() -> None:
         async with Client(server()) as client:
@@ -897,6 +899,7 @@ SLOW: dict[str, Any] = {
 """Minutes of work."""
 
 
+@pytest.mark.ci
 def test_a_call_that_is_cancelled_stops_and_holds_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("colltool.commands.mcp._LANES", 1)
 

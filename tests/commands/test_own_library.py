@@ -24,7 +24,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.alike(40)
+@pytest.mark.alike(20)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", OWN)
 def test_it_answers_alike(name: str, command: str, run: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 from colltool.commands.output import ProgressLine
 from colltool.training.files.presets import preset_names
@@ -160,7 +161,7 @@ def test_the_document_has_its_premises(run: Any) -> None:
     assert found["memory_bytes"] < found["capacity_bytes"]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "says", "fix"),
     [
         (("--keep", "shard=fsdp"), "--keep: acts only with --search", "--job-set shard.mode=fsdp"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import tracing
 from machine_logs import log, time_on
+from swept import swept
 
 Run = Callable[..., Any]
 COMMANDS = {
@@ -62,7 +63,7 @@ def test_the_picture_stands_beside_the_same_answer(run: Run, name: str) -> None:
     assert Path("seen.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@swept("name", COMMANDS)
 def test_a_picture_of_no_known_format_is_refused_first(run: Run, name: str) -> None:
     done = run(*COMMANDS[name], "--plot", "seen.txt")
     assert (done.code, done.out) == (2, "")

@@ -507,7 +507,7 @@ def test_a_pipe_ignores_the_terminal(env: dict[str, str], spawn: Any) -> None:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", HELPS, ids=" ".join)
+@swept("command", HELPS)
 def test_help_fits_and_is_ascii(command: tuple[str, ...], run: Any) -> None:
     done = run(*command, "--help")
     assert done.code == 0
@@ -520,9 +520,7 @@ def test_help_fits_and_is_ascii(command: tuple[str, ...], run: Any) -> None:
     assert "[[" not in done.out
 
 
-@pytest.mark.parametrize(
-    "command", [command for command in HELPS if command not in GROUPS], ids=" ".join
-)
+@swept("command", [command for command in HELPS if command not in GROUPS])
 def test_help_ends_with_examples_that_name_the_command(command: tuple[str, ...], run: Any) -> None:
     examples = list(example_lines(run(*command, "--help").out))
     assert examples

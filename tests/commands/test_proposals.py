@@ -113,7 +113,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.alike(16)
+@pytest.mark.alike(8)
 @pytest.mark.parametrize("code", registry.codes())
 def test_a_proposal_is_shown_by_a_command(
     code: str, folder: Path, run: Any, monkeypatch: pytest.MonkeyPatch

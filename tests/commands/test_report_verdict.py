@@ -126,6 +126,7 @@ def test_a_collective_has_a_winner_or_is_too_close_to_call(two: Report) -> None:
     assert re.search(r"At 64MB: .* \(-\d+% to \+\d+%\) on dgx-h100, .* on dgx-b200\.$", line)
 
 
+@pytest.mark.ci
 def test_a_difference_within_the_error_has_no_winner() -> None:
     near = colltool.report("dgx-h100", against="hgx-h200", ranks=64, primitives="ar")
     title = report_title(near)
@@ -209,6 +210,7 @@ def test_costs_of_a_job_are_per_token_and_a_fabric_may_have_its_own() -> None:
     assert "The network is not in the cost" in " ".join(done.json["decision"]["cost_in_words"])
 
 
+@pytest.mark.ci
 def test_without_prices_it_says_what_to_type() -> None:
     done = run("report", "-f", "dgx-h100", "-n", "16", "-p", "ar")
     assert "No price is known: add --price gpu=30000 --price switch=20000" in " ".join(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
+from swept import swept
 
 
 @pytest.mark.alike(2)
@@ -40,7 +41,7 @@ def test_every_definition_prints_its_schema(args: tuple[str, ...], identity: str
     assert not done.stderr
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "kind", "read"),
     [
         (("fabric", "init", "--from", "dgx-h100"), "fabric", yaml.safe_load),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.commands import output
@@ -115,7 +116,7 @@ def test_columns_that_say_nothing_are_left_out(run: Any) -> None:
     assert "recompute" not in header
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "what", "fix"),
     [
         (

@@ -101,6 +101,7 @@ def test_every_job_is_served_in_plain_words(run: Any, job: str) -> None:
     assert said(one.out + one.err + found.out + found.err) == []
 
 
+@pytest.mark.alike(8)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_library_speaks_in_plain_words(run: Any, library: str) -> None:
     """Each operation that it has kernels for, on machines that it was measured on and others."""

@@ -8,6 +8,7 @@ import io
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from tests.commands.test_group import echoes
@@ -52,9 +53,7 @@ def test_a_shape_that_cannot_be_says_what_to_type(args: tuple[str, ...], run: An
     assert run(*args, *ON, "-n", "64", "--shape", "4x4x4").code == 0
 
 
-@pytest.mark.parametrize(
-    "text", ["4x", "x", "0x4", "4x-4", "a", "4*4", "1" * 30, "2x" * 20 + "2", "4x4.5"]
-)
+@swept("text", ["4x", "x", "0x4", "4x-4", "a", "4*4", "1" * 30, "2x" * 20 + "2", "4x4.5"])
 def test_what_is_no_shape_is_refused(text: str, run: Any) -> None:
     refused = run("price", "ar", *ON, "--shape", text)
     assert (refused.code, refused.out) == (2, "")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from swept import swept
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -103,7 +104,7 @@ def test_a_row_that_is_too_large_says_so(run: Callable[..., Any]) -> None:
     assert "not known, 2304 ranks are too many to execute tree: tree" in run(*args).out
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "why"),
     [
         (("price", "ar", "-f", "star512", "--slow-rank", "0.8"), "needs a size"),

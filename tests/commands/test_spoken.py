@@ -123,7 +123,7 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(json.loads(schema))
 
 
-@pytest.mark.alike(10)
+@pytest.mark.alike(5)
 @pytest.mark.parametrize("name", CASES)
 def test_json_is_as_its_schema_says(name: str, run: Any) -> None:
     document = run(*CASES[name], "--format", "json").json
@@ -133,7 +133,7 @@ def test_json_is_as_its_schema_says(name: str, run: Any) -> None:
     assert found == []
 
 
-@pytest.mark.alike(10)
+@pytest.mark.alike(5)
 @pytest.mark.parametrize("name", CASES)
 def test_no_mark_is_left_in_any_format(name: str, run: Any) -> None:
     for form in ("table", "json", "csv", "markdown", "html"):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from swept import swept
 
 
 def test_bad_input(run: Any) -> None:
@@ -81,7 +82,7 @@ def test_what_is_no_range_is_no_number(run: Any, typed: str) -> None:
     assert "range" not in done.err
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "counts"),
     [
         ("8-64", [8, 16, 32, 64]),
@@ -98,9 +99,7 @@ def test_ranges_of_ranks(text: str, counts: list[int], run: Any) -> None:
     assert list(dict.fromkeys(cell["ranks"] for cell in run(*asked).json["cells"])) == counts
 
 
-@pytest.mark.parametrize(
-    "text", ["64-8", "8-8", "0-8", "8-9999999999", "8-64+0", "8-64x1", "1-1000000000+1"]
-)
+@swept("text", ["64-8", "8-8", "0-8", "8-9999999999", "8-64+0", "8-64x1", "1-1000000000+1"])
 def test_what_is_no_range_of_ranks(text: str, run: Any) -> None:
     done = run("sweep", "ar", "-f", "star512", "-M", "1MB", "-n", text)
     assert (done.code, done.out) == (2, "")
@@ -108,7 +107,7 @@ def test_what_is_no_range_of_ranks(text: str, run: Any) -> None:
     assert "-n 8-64 for 8,16,32,64, or -n 8-64+8 for steps of 8" in done.err
 
 
-@pytest.mark.parametrize(
+@swept(
     ("args", "what", "fix"),
     [
         (

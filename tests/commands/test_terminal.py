@@ -120,7 +120,7 @@ def left_out(text: str) -> str:
     return " ".join(without_colour(text).partition(LEFT_OUT)[2].split())
 
 
-@pytest.mark.alike(5)
+@pytest.mark.alike(3)
 @pytest.mark.parametrize("columns", [80, 160])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_tables_fit_and_nothing_is_cut(name: str, columns: int) -> None:

@@ -10,6 +10,7 @@ from signal import SIGKILL
 from typing import Any
 
 import pytest
+from swept import swept
 from tracing import call, kernel, step, write
 
 pytestmark = pytest.mark.usefixtures("datasheet")
@@ -154,7 +155,7 @@ GIVE = (
 )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("line", "says"),
     [
         ("old.json", [f"error: old.json: {NO_TRACE} (its keys: schema)", GIVE]),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.render.dispatch import blocks
@@ -174,7 +175,7 @@ def test_a_limit_that_does_not_hold_names_the_series_on_stderr(run: Callable[...
     )
 
 
-@pytest.mark.parametrize("limit", ["0", "-5%", "nan", "inf", "15", "much", "15%%", ""])
+@swept("limit", ["0", "-5%", "nan", "inf", "15", "much", "15%%", ""])
 def test_a_limit_that_is_none(run: Callable[..., Any], limit: str) -> None:
     done = run("validate", "ar.log", "-f", "eight.yaml", f"--max-mape={limit}")
     assert (done.code, done.out) == (2, "")
@@ -226,8 +227,8 @@ def test_a_plot_only_where_asked(run: Callable[..., Any]) -> None:
     assert (done.code, done.out) == (2, "")
 
 
-@pytest.mark.parametrize("typed", ["1", "1.0"])
-@pytest.mark.parametrize(
+@swept("typed", ["1", "1.0"])
+@swept(
     "args",
     [
         ("validate", "a.log", "-f", "dgx-h100", "--max-mape"),

@@ -387,8 +387,8 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("other", [[], {}, None, "x", -1, 3.5, True, [[]], [{}], 10**30])
-@pytest.mark.parametrize("way", ["fused", "switch-sum"])
+@swept("other", [[], {}, None, "x", -1, 3.5, True, [[]], [{}], 10**30])
+@swept("way", ["fused", "switch-sum"], most=1)
 def test_any_type_at_any_key_is_read_or_refused(way: str, other: object) -> None:
     """A value of another type is refused with its place, or is not looked at."""
     data = Plan(way, 2, group=2, pipeline=2048).data()

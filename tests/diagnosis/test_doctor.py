@@ -67,7 +67,7 @@ def test_one_disturbed_size_of_three_is_no_finding(size: float, tmp_path: Path) 
     assert result.series[0].large == pytest.approx(1, abs=0.01)
 
 
-@pytest.mark.parametrize("size", LARGE[-3:])
+@swept("size", LARGE[-3:])
 def test_one_good_size_of_three_does_not_hide_slow_links(size: float, tmp_path: Path) -> None:
     """Two of three sizes at half the rate, one at three times that: a mean would be 83%, above the
     bar."""
@@ -97,7 +97,7 @@ def test_fewer_links_are_counted(links: int, seed: int, tmp_path: Path) -> None:
     assert said.startswith(f"only {links} of the 18")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@swept("seed", range(4))
 def test_without_nvls_and_all_else_well_nvls_is_off(seed: int, tmp_path: Path) -> None:
     """An all-gather and an all-to-all of full rate leave no doubt about the wires."""
     result = colltool.doctor(

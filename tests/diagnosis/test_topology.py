@@ -11,6 +11,7 @@ import pytest
 from golden_graphs import FOLDER
 from logged_graphs import PREFIX, broken, log_of, replaced
 from small_nodes import INTEL, TO_SWITCH, gpu, h100, linked, nic
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -309,7 +310,7 @@ FEW = ("h100-1of8", "vm80-pair", "pcie120-8-amd-root", "real-azure-ncv4-bridged"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.xml"))
 
 
-@pytest.mark.parametrize("name", NAMES if effort.thorough else FEW)
+@swept("name", NAMES if effort.thorough else FEW)
 def test_logs_of_the_files_agree(name: str, tmp_path: Path) -> None:
     file = FOLDER / f"{name}.xml"
     for nodes in (1, 2):

@@ -166,8 +166,8 @@ def test_sparks_are_hosts_of_one_device(hosts: int, given: str | None, tmp_path:
         assert colltool.validate("dgx-spark", path).series[0].mape < 0.15
 
 
-@pytest.mark.parametrize("device", ["NVIDIA L40S", "NVIDIA GeForce RTX 4090", "Tesla T4"])
-@pytest.mark.parametrize(
+@swept("device", ["NVIDIA L40S", "NVIDIA GeForce RTX 4090", "Tesla T4"])
+@swept(
     ("line", "tier"),
     [
         ("n0:1:1 [0] NCCL INFO Using network IB", "ib"),
@@ -222,7 +222,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("ran", "device", "fabric"), OTHERS)
+@swept(("ran", "device", "fabric"), OTHERS)
 def test_a_log_of_other_hardware_fits_nothing_in_silence(
     ran: str, device: str, fabric: str, tmp_path: Path
 ) -> None:
@@ -243,7 +243,7 @@ def test_a_log_of_the_same_generation_fits(fabric: str, tmp_path: Path) -> None:
 # --- causes
 
 
-@pytest.mark.alike(4)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize("fabric", ["dgx-h100", "dgx-a100", "hgx-h200", "dgx-b200"])
 @pytest.mark.parametrize("hosts", [4, 8])
 @pytest.mark.parametrize("share", [0.5, 0.25])

@@ -130,7 +130,7 @@ def test_deepep_across_nodes_is_as_measured(operation: str, dtype: str) -> None:
     assert median(off) < 0.06
 
 
-@pytest.mark.parametrize(
+@swept(
     ("source", "most_off"),
     [
         # the numbers were fitted to these two

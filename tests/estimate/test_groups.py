@@ -573,7 +573,7 @@ def test_ideal_drops_contention_and_keeps_the_wiring() -> None:
     assert real.alpha_s == pytest.approx(ideal.alpha_s * 1.5)
 
 
-@pytest.mark.parametrize("primitive", ["ar", "ag", "a2a", "bc"])
+@swept("primitive", ["ar", "ag", "a2a", "bc"])
 def test_more_oversubscription_never_helps(primitive: str) -> None:
     ratios = [1.0, 1.5, 2.0, 4.0, 9.0]
     by_ratio = [

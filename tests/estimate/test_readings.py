@@ -87,9 +87,7 @@ def test_a_readings_made_by_hand_is_checked_too() -> None:
         colltool.price("star512", "ar", size="1MB", readings=ModelOptions(placement="somewhere"))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("primitive", "own"), [("ar", "sequential"), ("bc", "pipelined"), ("reduce", "pipelined")]
-)
+@swept(("primitive", "own"), [("ar", "sequential"), ("bc", "pipelined"), ("reduce", "pipelined")])
 def test_auto_is_the_composition_s_own_and_the_echo_says_what_is_in_force(
     primitive: str, own: Any
 ) -> None:

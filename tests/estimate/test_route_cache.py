@@ -38,6 +38,7 @@ def priced(fabric: str, *more: str) -> tuple[str, bool]:
     return done.stdout, done.stderr.strip() == "True"
 
 
+@pytest.mark.ci
 def test_a_second_price_routes_no_message_and_is_the_same() -> None:
     first, routed = priced("frontier")
     assert routed

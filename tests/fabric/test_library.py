@@ -149,7 +149,7 @@ def test_a_number_of_python_may_be_two_versions() -> None:
         loaded({"name": "nccl", "version": 2.3})
 
 
-@pytest.mark.parametrize("written", ["2.30", '"2.30"', "2.31.2", "2.31.0a7", "2.30.7-1"])
+@swept("written", ["2.30", '"2.30"', "2.31.2", "2.31.0a7", "2.30.7-1"])
 def test_a_version_is_the_word_that_was_written(written: str, tmp_path: Path) -> None:
     """2.30 is no number: as one it would be 2.3."""
     file = tmp_path / "node.yaml"

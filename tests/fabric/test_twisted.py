@@ -92,7 +92,7 @@ def test_a_part_without_cubes_is_open_where_the_twist_was() -> None:
     assert colltool.price(twisted(4, 8), "ar", size=1e6, ranks=8, stride=4).best.total_s > 0
 
 
-@pytest.mark.parametrize("shape", [(2, 4), (3, 6), (2, 2, 4)], ids=str)
+@swept("shape", [(2, 4), (3, 6), (2, 2, 4)])
 def test_cables_and_bisection_are_those_of_the_graph(shape: tuple[int, ...]) -> None:
     """Every half of the ranks is cut off: none is joined to the rest by fewer links."""
     tier, k = capabilities_of(twisted(*shape, bw=1.0).tiers[0]), min(shape)

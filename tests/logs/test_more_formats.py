@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -70,7 +71,7 @@ def read(tmp_path: Path) -> Any:
     return series
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "primitive", "ranks", "sized", "us"),
     [
         (IMB, A2A, 16, 65536 * 16, 125.0),
@@ -180,10 +181,8 @@ def test_the_flight_recorder_has_groups_and_durations(read: Any) -> None:
         read(json.dumps({**dump, "entries": [{**entry, "duration_ms": None}]}))
 
 
-@pytest.mark.parametrize(
-    "text", [IMB, OSU_BW, PERFTEST, STAS, NCCOM, json.dumps(inspector(0, 4000))]
-)
-@pytest.mark.parametrize("cut", [0.3, 0.6, 0.9])
+@swept("text", [IMB, OSU_BW, PERFTEST, STAS, NCCOM, json.dumps(inspector(0, 4000))])
+@swept("cut", [0.3, 0.6, 0.9])
 def test_half_a_file_is_refused_or_read(read: Any, text: str, cut: float) -> None:
     with suppress(ColltoolError):
         assert read(text[: int(len(text) * cut)]).points

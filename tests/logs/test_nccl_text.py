@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
@@ -137,7 +138,7 @@ def test_old_tables_have_other_columns_and_no_name_of_the_test() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@swept(
     "change",
     [
         lambda text: "".join(f"[1,0]<stdout>:{line}\n" for line in text.splitlines()),
@@ -249,7 +250,7 @@ def test_a_failed_first_attempt_is_no_part_of_the_second(read: Reader) -> None:
     assert [str(skipped.reason) for skipped in found.skipped] == ["a table without rows"]
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 8, 16, 48])
+@swept("ranks", [2, 3, 8, 16, 48])
 def test_without_rank_lines_busbw_tells_the_ranks(read: Reader, ranks: int) -> None:
     (series,) = read(log(ranks=ranks, devices="")).series
     assert (series.ranks, series.nodes) == (ranks, None)
@@ -291,7 +292,7 @@ def test_split_groups_count_one_group_and_say_so(read: Reader) -> None:
     assert found.skipped[0].used
 
 
-@pytest.mark.parametrize(
+@swept(
     ("bad", "reason"),
     [
         (row(4194304, 8)[:70], "truncated"),
@@ -335,7 +336,7 @@ def test_cputime_of_the_launch_is_not_the_time(read: Reader) -> None:
     assert any("cputime" in str(skipped.reason) and skipped.used for skipped in found.skipped)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "stated", "message"),
     [
         (
@@ -404,7 +405,7 @@ ONE_SHARE = "all-gather or reduce-scatter or all-to-all"
 WHOLE = "broadcast or reduce or p2p"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "stated", "how", "message"),
     [
         (

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from swept import swept
 
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
@@ -70,7 +71,7 @@ def test_one_garbled_result_of_a_single_line_is_dropped_alone(read: Reader) -> N
     assert str(garbled.reason) == "busbw and algbw do not fit the rank count: garbled"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "reason"),
     [
         (results(time="nan"), "not a finite number"),
@@ -85,7 +86,7 @@ def test_a_bad_json_result_is_skipped(read: Reader, text: str, reason: str) -> N
     assert any(reason in str(skipped.reason) for skipped in found.skipped)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "message"),
     [
         (report()[:-60], r"a\.txt:1: is not a complete JSON document"),
@@ -131,7 +132,7 @@ def test_osu_needs_ranks() -> None:
         read_logs([LOGS / "osu.log"])
 
 
-@pytest.mark.parametrize(
+@swept(
     ("title", "primitive", "library", "times"),
     [
         ("MPI Allreduce Latency Test v5.3", Primitive.ALL_REDUCE, "MPI", 1),
@@ -180,7 +181,7 @@ def test_osu_takes_the_average_by_name(read: Reader) -> None:
     assert "validation failed" in str(found.skipped[0].reason)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "message"),
     [
         (
@@ -227,7 +228,7 @@ def test_csv_of_people() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("header", "row"),
     [
         ("primitive;n;size;seconds", "ar;8;1MiB;2e-05"),
@@ -265,7 +266,7 @@ def test_csv_reports_every_mistake_at_once_and_its_rows_by_number(read: Reader) 
         )
 
 
-@pytest.mark.parametrize(
+@swept(
     ("row", "stated", "message"),
     [
         (
@@ -299,7 +300,7 @@ def test_csv_counts_each_mistake_and_keeps_words_apart(read: Reader) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("row", "fix"),
     [
         ("ar;8;1024;1,5", "decimal comma: write 1.5"),
@@ -332,7 +333,7 @@ def test_csv_names_the_library(read: Reader) -> None:
         read(header + "ar,8,1024,5,gloo\n")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("text", "message"),
     [
         (CSV, "no rows below the header"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
@@ -81,8 +82,8 @@ def inspector(
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-@pytest.mark.parametrize("version", ["v4.0", "v4.1", "v4.2", "v4.3"])
-@pytest.mark.parametrize(
+@swept("version", ["v4.0", "v4.1", "v4.2", "v4.3"])
+@swept(
     ("name", "primitive", "times"),
     [
         ("AllReduce", AR, 1),
@@ -186,7 +187,7 @@ def prom(labels: str, us: float, busbw: float, algbw: bool = False) -> str:
     return text + f"nccl_collective_exec_time_microseconds{{{labels}}} {us:.6g} 1748030377748\n"
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "primitive", "size", "factor", "old", "new"),
     [
         ("AllReduce", AR, 2**22, 1.5, "4.00MB", "4-5MB"),
@@ -220,7 +221,7 @@ def test_prometheus_text_of_several_ranks_and_of_the_first_call(read: Read) -> N
         read(of_rank(0, 0, 80))
 
 
-@pytest.mark.parametrize(
+@swept(
     "labels",
     [
         NEW.format(name="AllReduce", size="4-5GB"),  # not the size of its time and rate
@@ -280,8 +281,8 @@ def profile(
     return "\n".join([*lines, "{}]" if closed else ""])
 
 
-@pytest.mark.parametrize("bare", ["", *BARE])
-@pytest.mark.parametrize("closed", [True, False])
+@swept("bare", ["", *BARE])
+@swept("closed", [True, False])
 def test_the_profiler_with_bare_tokens(read: Read, bare: str, closed: bool) -> None:
     found = read(profile([(0, 900.0), (1, 50.0), (2, 40.0)], bare=bare, closed=closed), ranks=4)
     (series,) = found.series
@@ -336,7 +337,7 @@ def recorded(calls: Sequence[tuple[int, str, float | None]], **changes: Any) -> 
     return json.dumps({"version": "2.10", "pg_config": groups, "entries": entries})
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "primitive", "times"),
     [
         ("all_reduce", AR, 1),
@@ -381,7 +382,7 @@ def test_first_calls_of_a_group_are_left_out_where_the_dump_has_them(read: Read)
     assert read(recorded(later)).series[0].points[0].repeats == 2
 
 
-@pytest.mark.parametrize(
+@swept(
     ("name", "ms", "own"),
     [
         ("all_reduce", (295.0, 51.0, 285.0, 212.0), 51.0),
@@ -401,7 +402,7 @@ def test_two_jobs_of_the_same_group_name_stay_apart(read: Read) -> None:
     assert found.series[0].points[0].repeats == 6
 
 
-@pytest.mark.parametrize(
+@swept(
     ("changes", "why"),
     [
         ({"duration_ms": None}, "TORCH_NCCL_ENABLE_TIMING=1"),
@@ -421,7 +422,7 @@ def test_a_dump_without_usable_calls_says_why(read: Read, changes: Any, why: str
 # --- CSV
 
 
-@pytest.mark.parametrize(
+@swept(
     ("cell", "library", "version"),
     [
         ("NCCL", "NCCL", ""),

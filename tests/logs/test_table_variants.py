@@ -112,8 +112,8 @@ def imb(name: str, columns: str, ranks: int = 16, waiting: bool = False) -> str:
     return "\n".join([*lines, "", "# All processes entering MPI_Finalize", ""])
 
 
-@pytest.mark.parametrize("columns", IMB_COLUMNS)
-@pytest.mark.parametrize("name", IMB_NAMES)
+@swept("columns", IMB_COLUMNS)
+@swept("name", IMB_NAMES)
 def test_imb_of_every_benchmark_and_column(read: Reader, name: str, columns: str) -> None:
     (series,) = read(imb(name, columns, waiting=True)).series
     primitive, times = IMB_NAMES[name]
@@ -123,7 +123,7 @@ def test_imb_of_every_benchmark_and_column(read: Reader, name: str, columns: str
     ]
 
 
-@pytest.mark.parametrize("stamp", STAMPS.values(), ids=list(STAMPS))
+@swept("stamp", STAMPS.values())
 def test_imb_behind_any_stamp(read: Reader, stamp: str) -> None:
     text = imb("Allreduce", next(iter(IMB_COLUMNS)))
     assert read(stamped(text, stamp)).series[0].points[-1].bytes == SIZES[-1]
@@ -147,10 +147,8 @@ PINGPONG = """# Benchmarking {name}
 """
 
 
-@pytest.mark.parametrize(
-    "name", ["PingPong", "PingPing", "PingPongSpecificSource", "PingPingAnySource"]
-)
-@pytest.mark.parametrize(("ppn", "nodes"), [(1, 2), (32, 1)])
+@swept("name", ["PingPong", "PingPing", "PingPongSpecificSource", "PingPingAnySource"])
+@swept(("ppn", "nodes"), [(1, 2), (32, 1)])
 def test_imb_messages_are_between_two(read: Reader, name: str, ppn: int, nodes: int) -> None:
     launch = f"srun -n 64 --ntasks-per-node={ppn} IMB-MPI1 {name}\n"
     (series,) = read(launch + PINGPONG.format(name=name)).series
@@ -201,7 +199,7 @@ UNPRICED = (
 )
 
 
-@pytest.mark.parametrize("name", UNPRICED)
+@swept("name", UNPRICED)
 def test_imb_without_a_price_is_refused_by_name_and_left_out_beside_others(
     read: Reader, name: str
 ) -> None:
@@ -336,7 +334,7 @@ def test_osu_values_beside_no_column_are_no_row(read: Reader) -> None:
     assert "more values than columns" in str(found.skipped[0].reason)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("title", "extra", "rate"),
     [
         ("Bandwidth", "", 25e9),
@@ -372,9 +370,7 @@ def test_osu_tests_of_all_kinds_in_one_log(read: Reader) -> None:
     assert [series.ranks for series in read(text, ranks=8).series] == [8, 2]
 
 
-@pytest.mark.parametrize(
-    "title", ["Barrier Latency", "Gather Latency", "MPI_Put Latency", "Multi Latency"]
-)
+@swept("title", ["Barrier Latency", "Gather Latency", "MPI_Put Latency", "Multi Latency"])
 def test_osu_without_a_price_is_refused_by_name(read: Reader, title: str) -> None:
     with pytest.raises(ColltoolError, match="is not the latency of a modelled primitive"):
         read(f"# OSU MPI {title} Test v7.4\n# Size  Avg Latency(us)\n8  1.0\n", ranks=4)
@@ -422,8 +418,8 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("stamp", ["", "00:55:22  ", "[client] "])
-@pytest.mark.parametrize(
+@swept("stamp", ["", "00:55:22  ", "[client] "])
+@swept(
     ("title", "ways"),
     [
         ("RDMA_Write BW Test", 1),
@@ -433,7 +429,7 @@ CELLS = {
         ("Send Bidirectional Post List BW Test", 2),
     ],
 )
-@pytest.mark.parametrize("unit", RATES)
+@swept("unit", RATES)
 def test_perftest_of_every_unit(read: Reader, title: str, ways: int, unit: str, stamp: str) -> None:
     names, unit_Bps = RATES[unit]
     row = CELLS.get(unit, "8388608  5000   190.00   184.00  0.35")
@@ -444,7 +440,7 @@ def test_perftest_of_every_unit(read: Reader, title: str, ways: int, unit: str, 
     assert point.bytes / point.seconds == pytest.approx(184.0 * unit_Bps / ways)
 
 
-@pytest.mark.parametrize(
+@swept(
     ("names", "row"),
     [
         (
@@ -469,8 +465,8 @@ def test_perftest_latencies(read: Reader, names: str, row: str) -> None:
     assert rows_of(series) == [(65536, 12.5)]
 
 
-@pytest.mark.parametrize("quote", ['"', ""])
-@pytest.mark.parametrize(("average", "rate"), [(184.0, 23e9), (23e9 / 2**20, 23e9)])
+@swept("quote", ['"', ""])
+@swept(("average", "rate"), [(184.0, 23e9), (23e9 / 2**20, 23e9)])
 def test_perftest_json_tells_its_unit_by_the_rate_of_messages(
     read: Reader, quote: str, average: float, rate: float
 ) -> None:
@@ -534,9 +530,9 @@ def ucc(name: str, primitive: Primitive, times: int, full: bool, newer: bool) ->
     return "\n".join([*lines, ""])
 
 
-@pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("newer", [True, False])
-@pytest.mark.parametrize("name", UCC_NAMES)
+@swept("full", [True, False])
+@swept("newer", [True, False])
+@swept("name", UCC_NAMES)
 def test_ucc_perftest(read: Reader, name: str, full: bool, newer: bool) -> None:
     primitive, older_times, newer_times = UCC_NAMES[name]
     times = newer_times if newer else older_times
@@ -558,7 +554,7 @@ def test_ucc_perftest_takes_ranks_and_hosts_of_its_launch(read: Reader) -> None:
     assert (series.ranks, series.nodes) == (16, 2)
 
 
-@pytest.mark.parametrize("name", ["Barrier", "Gather", "Memcpy", "Reduce DT"])
+@swept("name", ["Barrier", "Gather", "Memcpy", "Reduce DT"])
 def test_ucc_perftest_without_a_price_is_named(read: Reader, name: str) -> None:
     text = ucc("Allreduce", AR, 1, full=False, newer=False).replace("Allreduce", name)
     with pytest.raises(ColltoolError, match=f"there is no price of {name}"):

@@ -246,7 +246,7 @@ def check_line(name: str, primitive: str, scope: str, ranks: int, *, strict: boo
     return smallest
 
 
-@pytest.mark.parametrize("ranks", [144, 288, 576, 1152, 2304])
+@swept("ranks", [144, 288, 576, 1152, 2304])
 def test_bus_bandwidth_of_racks_holds_as_the_message_grows(ranks: int) -> None:
     """Where racks were measured closely, two and three of them, not even NCCL's change from LL's rings
     to NVLS shows."""

@@ -108,6 +108,7 @@ def sections(name: str) -> Iterator[tuple[str, Page]]:
         yield found.ids[0], found
 
 
+@pytest.mark.ci
 def test_every_machine_and_guide_has_a_page_that_the_first_leads_to() -> None:
     expected = {f"guides/{topic}.html" for topic in TOPICS}
     expected |= {f"machines/{name}.html" for name in MACHINES} | {"scoreboard.html"}
@@ -203,7 +204,7 @@ def test_numbers_are_those_of_the_commands_below_the_chart(name: str, test: str)
     assert len(told) == len(shown.commands) * len(SIZES)
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@swept("name", MACHINES)
 def test_the_short_table_is_that_of_its_commands(name: str) -> None:
     shown = dict(sections(f"machines/{name}.html"))["expected"]
     (table,) = shown.tables
@@ -215,7 +216,7 @@ def test_the_short_table_is_that_of_its_commands(name: str) -> None:
         assert row[1:6] == [str(answer["group"]["ranks"]), *rates]
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@swept("name", MACHINES)
 def test_measured_points_lead_to_their_sources(name: str) -> None:
     addresses = {source.url for source in published_sources().values()}
     for test, section in sections(f"machines/{name}.html"):

@@ -22,7 +22,7 @@ def kv(job: str = "llama3-70b", fabric: str = "dgx-h100", **asked: Any) -> Any:
     return found
 
 
-@pytest.mark.parametrize(
+@swept(
     ("prefill_tp", "tp", "pairs", "copies"),
     [(8, 8, 8, 1), (4, 8, 4, 1), (8, 4, 4, 1), (16, 16, 16, 2), (8, 16, 8, 2)],
 )

@@ -127,7 +127,7 @@ def test_a_job_without_a_model() -> None:
     assert timed.compute == GivenTimes(1.0, 2.0, per_layer=False)
 
 
-@pytest.mark.parametrize("name", preset_names("jobs"))
+@swept("name", preset_names("jobs"))
 def test_shipped_jobs_hold_and_pass_the_schema(name: str) -> None:
     text = (preset_folder("jobs") / f"{name}.yaml").read_text()
     assert not list(

@@ -169,9 +169,7 @@ def test_a_step_by_hand() -> None:
     adds_up(found)
 
 
-@pytest.mark.parametrize(
-    "schedule", [name for name, row in SCHEDULES.items() if not row.interleaved]
-)
+@swept("schedule", [name for name, row in SCHEDULES.items() if not row.interleaved])
 def test_every_schedule_adds_up(schedule: str) -> None:
     adds_up(colltool.plan(dense(schedule=schedule), two_tiers(), 64))
 

@@ -68,7 +68,7 @@ def candidates(job: dict[str, Any]) -> list[Change]:
     return [*job_changes(Situation(loaded, setup, costs, step_time(setup, costs)), "time")]
 
 
-@pytest.mark.alike(2)
+@pytest.mark.alike(1)
 @pytest.mark.parametrize("name", JOBS)
 def test_setting_a_change_gives_its_step(name: str) -> None:
     job = JOBS[name]
@@ -88,7 +88,7 @@ def test_setting_a_change_gives_its_step(name: str) -> None:
         assert one.fits is again.memory.fits or one.where == "fabric"
 
 
-@pytest.mark.parametrize("name", JOBS)
+@swept("name", JOBS)
 def test_every_candidate_is_what_its_values_say(name: str) -> None:
     """Also those that gain nothing here: the setup that was priced is the one that the values
     give."""

@@ -357,7 +357,7 @@ def test_schedules_follow_from_the_layout_or_the_job(small: LayoutSearch) -> Non
     assert named == {(False, 1): "1f1b", (True, 1): "zb1p"}
 
 
-@pytest.mark.alike(3)
+@pytest.mark.alike(2)
 @pytest.mark.parametrize(
     "job",
     [

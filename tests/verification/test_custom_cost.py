@@ -69,7 +69,7 @@ def test_what_sends_as_a_shipped_schedule_costs_the_same(fabric: str, n: int, id
     assert seen > 8
 
 
-@pytest.mark.parametrize(
+@swept(
     ("fabric", "n"),
     [("dgx-h100", 64), ("clos-4to1", 32), ("torus512", 64), ("nvl72", 144), ("mi300x", 8)],
 )

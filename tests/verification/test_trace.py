@@ -247,7 +247,7 @@ def test_numbers_that_do_not_go_round_are_refused(values: Any, words: str) -> No
         )
 
 
-@pytest.mark.parametrize("ranks", [4, 5, 8, 9, 16])
+@swept("ranks", [4, 5, 8, 9, 16])
 def test_every_rank_of_a_trace_is_shown(ranks: int) -> None:
     found = colltool.verify(small.fabric(small.star(ranks)), "ar", algorithms="ring", trace=True)
     for width in (80, 100, 200):

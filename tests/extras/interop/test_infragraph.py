@@ -39,7 +39,7 @@ def accelerators(graph: object) -> list[str]:
     return [node for node in graph.nodes if ".xpu." in node]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
+@swept(
     ("of", "links"),
     [
         (fabric(star(4)), 4),
@@ -47,7 +47,6 @@ def accelerators(graph: object) -> list[str]:
         (fabric(torus(4, 3)), 24),
         (fabric(torus(2, 3)), 9),
     ],
-    ids=["star", "full mesh", "torus", "a pair and a ring"],
 )
 def test_a_node_has_the_links_of_its_tier(of: colltool.Fabric, links: int) -> None:
     graph = graph_of(infragraph(of))
@@ -143,7 +142,7 @@ def test_ways_are_as_long_as_those_of_messages(of: colltool.Fabric) -> None:
     np.testing.assert_allclose(found, due, rtol=1e-9)
 
 
-@pytest.mark.parametrize("of", [ROUTED[3], *ROUTED[5:9]], ids=[NAMES[3], *NAMES[5:9]])
+@swept("of", [ROUTED[3], *ROUTED[5:9]])
 def test_cuts_are_those_of_the_prices(of: colltool.Fabric) -> None:
     """As much can leave the endpoints of each in InfraGraph's own graph, by max-flow; of two
     switches cuts are coarser."""

@@ -86,7 +86,7 @@ def test_so_it_does_for_a_part_of_a_node(name: str, gpus: int, tmp_path: Path) -
     assert found.channels == used.channels
 
 
-@swept("name", [name for name in NODES if name not in ("gh200", "gcp-a3-mega", "sockets")], most=4)
+@swept("name", [name for name in NODES if name not in ("gh200", "gcp-a3-mega", "sockets")], most=2)
 def test_an_import_of_the_exported_node_is_the_node(name: str, tmp_path: Path) -> None:
     fabric = load_fabric(name)
     path = exported(name, tmp_path)

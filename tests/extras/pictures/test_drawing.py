@@ -229,7 +229,7 @@ def fits(several: list[dict[str, Any]]) -> bool:
     return count <= 10_000_000
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(tiers, min_size=1, max_size=4).filter(fits), st.text(max_size=300))
 def test_any_fabric_is_drawn(several: list[dict[str, Any]], description: str) -> None:
     holds_together(fabric(*several).model_copy(update={"description": description}))

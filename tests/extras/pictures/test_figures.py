@@ -56,7 +56,7 @@ def test_every_kind_of_result_with_a_picture_is_drawn_here() -> None:
 class TestPage:
     """What a page holds."""
 
-    @pytest.mark.alike(4)
+    @pytest.mark.alike(2)
     @every_picture
     def test_one_small_element(self, name: str) -> None:
         text = svg(name)
@@ -102,6 +102,7 @@ class TestPage:
             assert set(REFERENCE.findall(text)) == set(ids(text))
             assert all(found.startswith(prefix) for found in ids(text))
 
+    @pytest.mark.alike(5)
     @every_picture
     def test_colours_of_the_style_are_the_page_s(self, name: str) -> None:
         text = svg(name)
@@ -355,7 +356,7 @@ class TestNumbers:
                 )
 
 
-@pytest.mark.alike(8)
+@pytest.mark.alike(4)
 @every_picture
 @pytest.mark.parametrize("paged", [True, False])
 def test_no_text_is_cut_off_or_lies_on_other_text(name: str, paged: bool) -> None:

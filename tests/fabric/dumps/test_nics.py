@@ -120,6 +120,7 @@ def test_the_nics_that_serve_gpus_are_counted(data: st.DataObject, tmp_path: Pat
     assert sum(said) == 2 * machine.at_cpu + machine.far
 
 
+@pytest.mark.alike(5)
 @pytest.mark.parametrize(
     ("slot", "GBps"),
     [
@@ -276,7 +277,7 @@ def test_a_subsystem_tells_cards_of_one_id() -> None:
     assert (pollara.rate_Bps, pollara.medium) == (50e9, "roce")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("device", "sm", "model"),
     [
         ("0x1db5", "70", "NVIDIA V100"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
+from swept import swept
 
 import colltool
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
@@ -48,7 +48,7 @@ def ways(on: object, primitive: Primitive, size: float) -> tuple[str, str]:
 FABRICS = ("dgx-a100", "dgx-h100", "hgx-h200", "dgx-b200")
 
 
-@pytest.mark.parametrize(
+@swept(
     ("lone", "kind", "moved", "of"),
     [
         (False, "reduced", 0, 1725),

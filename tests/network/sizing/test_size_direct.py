@@ -313,8 +313,8 @@ def test_frontier_as_it_was_built() -> None:
     assert (made.hosts, made.parallel) == (16, (1, 4))
 
 
-@pytest.mark.parametrize("topology", DIRECT)
-@pytest.mark.parametrize(("endpoints", "radix"), [(60, 8), (256, 16), (12, 16)])
+@swept("topology", DIRECT)
+@swept(("endpoints", "radix"), [(60, 8), (256, 16), (12, 16)])
 def test_the_file_that_it_names_has_what_it_counts(
     topology: Direct, endpoints: int, radix: int
 ) -> None:

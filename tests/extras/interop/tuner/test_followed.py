@@ -164,7 +164,7 @@ def test_with_measurements_the_file_has_what_price_has_fastest(
     assert agreed > len(ALL) / 3
 
 
-@pytest.mark.parametrize("missing", [set(), {"NVLS"}, {"LL128"}], ids=["nothing", "NVLS", "LL128"])
+@swept("missing", [set(), {"NVLS"}, {"LL128"}])
 def test_a_calibrated_file_costs_little_either(missing: set[str]) -> None:
     """The bar: 3% for 9 of 10 sizes, 40% for all of them; NVLS or LL128 missing may cost what the
     guard allows."""

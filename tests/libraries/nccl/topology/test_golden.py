@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from golden_graphs import (
     FOLDER,
     graph,
@@ -53,6 +54,7 @@ def test_an_older_release_finds_what_it_found(row: dict[str, Any]) -> None:
             assert same_numbers(want, graph(domain, domain.graphs[name]))
 
 
+@pytest.mark.ci
 @swept("row", [row for row in ROWS.values() if "collnet_2nodes" in row], most=1)
 def test_collnet_on_the_few_files_that_have_it(row: dict[str, Any]) -> None:
     domain = graphs_of(xml_of(row, FOLDER, FOLDER), 2, collnet=True).first
