@@ -44,7 +44,7 @@ def test_text_without_its_mark(tmp_path: Path) -> None:
     assert read_bytes(os.fsencode(tmp_path / "a"), "log")[:3] == b"\xef\xbb\xbf"
 
 
-@swept("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_pipe_does_as_well_as_a_file(kind: Kind, tmp_path: Path) -> None:
     piped(tmp_path / "pipe", b"a: 1\n")
     assert read_text(tmp_path / "pipe", kind) == "a: 1\n"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from swept import swept
 
 from tests.commands.conftest import run as _run
 
@@ -77,7 +76,7 @@ def test_nccls_topology_and_graph_files(run: Run) -> None:
     assert run("fabric", "channels", "node.xml").code == 0
 
 
-@swept(
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("nccl-topo -f torus512", "error: --fabric: torus512 does not say which GPUs it has"),

@@ -219,7 +219,7 @@ def config(tmp_path: Path, content: dict[str, Any]) -> str:
     return str(folder / "config.json")
 
 
-@swept(
+@pytest.mark.parametrize(
     ("content", "same"),
     [(LLAMA, "llama3-70b"), (MIXTRAL, "mixtral-8x7b"), (DEEPSEEK, "deepseek-v3")],
 )
