@@ -773,6 +773,7 @@ def test_names_and_values_are_taken_in_singular_and_plural(
 # -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_a_client_of_the_sdk_asks_in_this_process(yard: Path) -> None:
     async def ask() -> None:
         async with Client(server(yard)) as client:
@@ -915,6 +916,7 @@ def test_a_call_that_is_cancelled_stops_and_holds_no_other(monkeypatch: pytest.M
     asyncio.run(ask())
 
 
+@pytest.mark.ci
 def test_a_worker_ends_with_its_server() -> None:
     """Though nobody stopped it, and it works for minutes."""
     program = [sys.executable, "-m", "colltool", "mcp"]

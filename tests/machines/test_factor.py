@@ -267,6 +267,7 @@ def test_prices_rise_and_bus_bandwidth_holds(name: str, primitive: str) -> None:
             check_line(name, primitive, scope, ranks)
 
 
+@pytest.mark.ci
 @pytest.mark.alike(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_larger_group_takes_longer(name: str) -> None:

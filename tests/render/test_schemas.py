@@ -142,7 +142,7 @@ def test_every_table_says_what_its_records_are() -> None:
                 assert hints.get(name, "").startswith("Columns["), f"{found.name}.{name}"
 
 
-@swept("name", documents())
+@swept("name", documents(), most=30)
 def test_a_schema_is_one_and_says_who_prints_it(name: str) -> None:
     schema = validator(name).schema
     Draft202012Validator.check_schema(schema)
