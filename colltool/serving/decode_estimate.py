@@ -20,22 +20,25 @@ from colltool.serving.deployment import Deployment, StepWork
 from colltool.training.model import TransformerModel
 from colltool.training.stack import Accelerator
 
-# share of memory bandwidth that kernels of decode reach
 OF_BANDWIDTH = 0.9
-# share of the dense peak that products of many tokens reach, as GEMMs of training on H100
+"""Share of memory bandwidth that kernels of decode reach."""
 OF_PEAK = 0.66
-# small kernels of a layer, one after the other: norms, rotary embedding, activation, products' ends
+"""Share of the dense peak that products of many tokens reach, as GEMMs of training on H100."""
 LAYER_S = 50e-6
-# attention of a layer at least: its kernels for the parts of a short cache
+"""Small kernels of a layer, one after the other: norms, rotary embedding, activation, products' ends."""
 ATTENTION_S = 52e-6
-# router, permutations and grouped GEMMs of a layer with experts, beside their weights
+"""Attention of a layer at least: its kernels for the parts of a short cache."""
 EXPERTS_S = 100e-6
-# lowest and highest of nine in ten steps, as shares of the estimate: dense models on H100, measured
-# within 13% and by engines within 11%; other devices; experts, measured up to 1.7 times the estimate
+"""Router, permutations and grouped GEMMs of a layer with experts, besides reading their weights."""
+# Lowest and highest of nine in ten steps, as shares of the estimate:
 ON_H100 = (0.8, 1.2)
+"""Dense models on H100, measured within 13% and by engines within 11%."""
 ELSEWHERE = (0.65, 1.35)
+"""Dense models on other devices."""
 WITH_EXPERTS = (0.6, 1.8)
+"""Models with experts, measured up to 1.7 times the estimate."""
 MEASURED_ON = "h100"
+"""The device whose steps were measured, by its preset's name."""
 MEASURED_STEPS = 10
 
 
@@ -54,7 +57,12 @@ def kernels_s(
 def kernels_interval(
     model: TransformerModel, device: Accelerator, seconds: float, least_s: float
 ) -> Interval:
-    """Where nine of ten times of the kernels lie; never below ``least_s``, their lower limit."""
+    """Where nine of ten times of the kernels lie.
+
+    Args:
+        seconds: their estimate.
+        least_s: their lower limit, below which the interval does not reach.
+    """
     basis: Basis = "other machine"
     if model.moe_layers:
         low, high = WITH_EXPERTS
