@@ -14,9 +14,9 @@ _NINE_OF_TEN_OF_T4 = 2.132
 
 
 def log_factors(error: float) -> tuple[float, float]:
-    """Return between which factors of a price nine of ten measurements lie, as logarithms, by the
-    median relative error of its formula."""
-    # the ratio of the quantiles turns the median error into the 90% one
+    """Return the factors of a price between which nine of ten measurements lie, as natural logarithms,
+    low and high, from the median relative error of its formula."""
+    # the ratio of the quantiles turns the median error into the one that 90% are within
     half_width = log(1 + error) * _NINE_OF_TEN_OF_T4 / _MEDIAN_OF_T4
     return -half_width, half_width
 
@@ -27,8 +27,8 @@ def kernel_interval(
     """Return the interval that holds nine of ten measurements of a kernel.
 
     Args:
-        ends: of the interval over ``total_s``, as logarithms.
-        error_of: the rows on which the error was measured.
+        ends: the interval's ends over ``total_s``, as natural logarithms, low and high.
+        error_of: the rows on which the error was measured; empty if unknown.
         measured_here: whether the kernel was measured on such a GPU, number of ranks and size.
     """
     low, high = ends
@@ -49,4 +49,5 @@ def kernel_interval(
     )
 
 
+# why a kernel's row has no error, as outputs say it
 ERROR_UNKNOWN = "no measurement of this kernel was held out to judge its formula"

@@ -51,6 +51,7 @@ class PickChange(NamedTuple):
 
     @property
     def factor(self) -> float | None:
+        """New over old time; None where either is not known."""
         return self.new_s / self.old_s if self.old_s and self.new_s else None
 
 
@@ -73,6 +74,7 @@ class LibraryDiff(Result):
 
     @property
     def moved(self) -> bool:
+        """Whether anything differs, as every diff says for the exit code."""
         return bool(self.changes)
 
 
@@ -115,6 +117,9 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
     """Compare two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB.
 
     Groups are whole nodes, and one rank of each node.
+
+    Raises:
+        ColltoolError: NCCL's model has no answer for the whole fabric.
     """
     before = under_library(fabric, "nccl", old)
     after = under_library(fabric, "nccl", new)
@@ -127,33 +132,34 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
                 before, group, hardware_on(before, group), hardware_on(after, group)
             )
         except ColltoolError:
-            # NCCL's model may have no answer for a part of the fabric; without one for all of it
-            # there is nothing to compare.
+            # NCCL's model may have no answer for a part of the fabric, which is left out; without
+            # one for all of it there is nothing to compare
             if group.ranks == fabric.ranks:
                 raise
             continue
         for primitive in (AR, AG, RS, BC, REDUCE):
             looked += len(NCCL_SIZES)
-            for change, sizes in versions.changes(primitive):
+            for change, size_count in versions.changes(primitive):
                 changes.append(change)
-                differ += sizes
+                differ += size_count
     return LibraryDiff(fabric.name, f"nccl@{old}", f"nccl@{new}", tuple(changes), looked, differ)
 
 
 def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
-    """Groups of whole nodes and of one rank per node, on powers of two of nodes."""
-    inside = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
-    nodes = fabric.ranks // inside
+    """Groups of whole nodes and of one rank per node, on powers of two of nodes, and on all nodes up
+    to _MOST_NODES. A fabric of one tier has nodes of one rank."""
+    node_ranks = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
+    nodes = fabric.ranks // node_ranks
     powers = [2**power for power in range(6) if 2**power <= nodes]
     for count in sorted({*powers, min(nodes, _MOST_NODES)}):
-        if count * inside >= 2:
-            yield GroupSpec(count * inside)
-        if count >= 2 and inside > 1:
-            yield GroupSpec(count, inside)
+        if count * node_ranks >= 2:
+            yield GroupSpec(count * node_ranks)
+        if count >= 2 and node_ranks > 1:
+            yield GroupSpec(count, node_ranks)
 
 
 class _Versions(NamedTuple):
-    """A group on a fabric under two versions of NCCL."""
+    """A group on a fabric, and what two versions of NCCL take for its hardware."""
 
     fabric: Fabric
     group: GroupSpec
@@ -181,13 +187,14 @@ class _Versions(NamedTuple):
             yield change, len(sizes)
 
     def _names(self, primitive: Primitive, size: float) -> _PickNames:
-        """What both versions pick, such as ``Ring LL``."""
+        """What both versions pick for a size in bytes."""
         old = pick(self.old, primitive, size)
         new = pick(self.new, primitive, size)
         return _PickNames(f"{old.algorithm} {old.protocol}", f"{new.algorithm} {new.protocol}")
 
     def _priced_s(self, primitive: Primitive, size: float, hardware: Hardware) -> float | None:
-        """Colltool's price of a pick: its schedule under its protocol, or else the fastest one."""
+        """Colltool's price of a version's pick, in seconds: the fastest of the pick's algorithm. None
+        where colltool has no such algorithm, or not for the group."""
         spec = spec_of(pick(hardware, primitive, size).algorithm, primitive, hardware)
         if not spec:
             return None
@@ -199,5 +206,7 @@ class _Versions(NamedTuple):
 
 
 class _PickNames(NamedTuple):
+    """What two versions pick, algorithm and protocol: ``Ring LL``."""
+
     old: str
     new: str

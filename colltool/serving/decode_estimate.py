@@ -20,25 +20,26 @@ from colltool.serving.deployment import Deployment, StepWork
 from colltool.training.model import TransformerModel
 from colltool.training.stack import Accelerator
 
+# Share of memory bandwidth that kernels of decode reach
 OF_BANDWIDTH = 0.9
-"""Share of memory bandwidth that kernels of decode reach."""
+# Share of the dense peak that products of many tokens reach, as GEMMs of training on H100
 OF_PEAK = 0.66
-"""Share of the dense peak that products of many tokens reach, as GEMMs of training on H100."""
+# Small kernels of a layer, one after the other: norms, rotary embedding, activation, products'
+# ends
 LAYER_S = 50e-6
-"""Small kernels of a layer, one after the other: norms, rotary embedding, activation, products' ends."""
+# Attention of a layer at least: its kernels for the parts of a short cache
 ATTENTION_S = 52e-6
-"""Attention of a layer at least: its kernels for the parts of a short cache."""
+# Router, permutations and grouped GEMMs of a layer with experts, besides reading their weights
 EXPERTS_S = 100e-6
-"""Router, permutations and grouped GEMMs of a layer with experts, besides reading their weights."""
 # Lowest and highest of nine in ten steps, as shares of the estimate:
+# Dense models on H100, measured within 13% and by engines within 11%
 ON_H100 = (0.8, 1.2)
-"""Dense models on H100, measured within 13% and by engines within 11%."""
+# Dense models on other devices
 ELSEWHERE = (0.65, 1.35)
-"""Dense models on other devices."""
+# Models with experts, measured up to 1.7 times the estimate
 WITH_EXPERTS = (0.6, 1.8)
-"""Models with experts, measured up to 1.7 times the estimate."""
+# The device whose steps were measured, by its preset's name
 MEASURED_ON = "h100"
-"""The device whose steps were measured, by its preset's name."""
 MEASURED_STEPS = 10
 
 

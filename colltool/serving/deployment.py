@@ -14,8 +14,8 @@ from colltool.serving.quantization import BF16, WeightFormat, uniform
 from colltool.training.model import Shape, TransformerModel, ends_of, layer_parameters
 from colltool.training.stack import Accelerator
 
+# Tokens of a step of chunked prefill, the default of vLLM and SGLang
 CHUNK = 8192
-"""Tokens of a step of chunked prefill, the default of vLLM and SGLang."""
 
 
 class Deployment(NamedTuple):

@@ -78,7 +78,7 @@ def kv_transfer(
     site = kernel_site(fabric, pair)
     # prefill and decode are on different machines, even if the fabric has one node
     site = site._replace(nodes=2)
-    # a library of KV caches has one kernel
+    # a library that moves KV caches has one kernel for it
     measured, *_ = measured_kernels(library, "kv_transfer", site)
     kernel = measured.kernel
     nic_Bps = capabilities_of(between.tier).rate_Bps

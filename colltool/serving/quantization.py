@@ -10,11 +10,11 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.engines.tokens import WIDTHS
 
+# Bytes of a weight in 16 bits
 BF16 = 2.0
-"""Bytes of a weight in 16 bits."""
+# Bytes of a weight with its scales: of mxfp4 32 weights share a scale of 8 bits, of int4 128
+# share a scale of 16 bits and a zero point of 4
 FORMATS = {**WIDTHS, "mxfp4": 0.5 + 1 / 32, "int4": 0.5 + 2.5 / 128}
-"""Bytes of a weight with its scales: of mxfp4 32 weights share a scale of 8 bits, of int4 128 share a
-scale of 16 bits and a zero point of 4."""
 # the key of a device's peak for products of a format, where it is not the format's name
 _PEAKS = {"nvfp4": "fp4"}
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.serving.quantization import FORMATS
 
+# Values of ``quant_method`` that are known
 METHODS = (
     "fp8",
     "fbgemm_fp8",
@@ -24,9 +25,8 @@ METHODS = (
     "modelopt",
     "bitsandbytes",
 )
-"""Values of ``quant_method`` that are known."""
+# A ``quantization_config``, as JSON holds it
 Quantization = Mapping[str, Any]
-"""A ``quantization_config``, as JSON holds it."""
 
 
 class QuantizationScheme(NamedTuple):

@@ -35,8 +35,8 @@ from colltool.serving.deployment import check_ranks
 from colltool.serving.quantization import WeightFormat
 from colltool.serving.syncs import PLAIN, SyncedWeights, SyncLaw, sync_law, sync_laws
 
+# Bytes that a replica of a tree forwards at once; assumed large enough for full bandwidth
 CHUNK = 64 * 2**20
-"""Bytes that a replica of a tree forwards at once; assumed large enough for full bandwidth."""
 
 
 class ReshardWay(NamedTuple):

@@ -10,8 +10,8 @@ from colltool.base.result import with_progress
 from colltool.serving.deployment import Deployment
 from colltool.serving.results import Served, ServeList
 
+# Layouts that a search lists, of those that can run
 LISTED = 10
-"""Layouts that a search lists, of those that can run."""
 
 
 def search(ranks: int, base: Deployment, serve: Callable[[Deployment], Served]) -> ServeList:

@@ -45,8 +45,8 @@ from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Moe, TransformerModel
 from colltool.training.stack import Accelerator, accelerator_of
 
+# Format in which activations are reduced
 REDUCED = "bf16"
-"""Format in which activations are reduced."""
 
 
 class ServingContext(NamedTuple):

@@ -20,10 +20,10 @@ from colltool.estimate.spread import sigma_table
 from colltool.serving.quantization import BF16, WeightFormat
 from colltool.training.model import TransformerModel
 
+# Who sends to whom: see :mod:`colltool.serving.reshard`
 Schedule = Literal["pairs", "tree", "one root", "broadcast"]
-"""Who sends to whom: see :mod:`colltool.serving.reshard`."""
+# Names of ways that any collective library can take; the others are engines of their own
 PLAIN = ("pairs", "tree", "one root")
-"""Names of ways that any collective library can take; the others are engines of their own."""
 
 # exponent of the factor of an interval outside of what was measured
 _WIDER = 1.25
