@@ -30,7 +30,8 @@ def schema_command(document: str | None = None, output: Path | None = None) -> N
 
 
 def _listed(width: int | None) -> list[str]:
-    """The names: in columns on a terminal; in a pipe one per line, with its command."""
+    """The names, as lines: in columns on a terminal; in a pipe (no width) one a line, with its
+    command."""
     from colltool.render.schemas import FILE_KINDS, command_for, documents
 
     count = len(documents()) + len(FILE_KINDS)
@@ -51,10 +52,11 @@ def _listed(width: int | None) -> list[str]:
 def _in_columns(names: list[str], width: int) -> list[str]:
     """The names side by side, read downwards, as far as the width allows."""
     wide = max(map(len, names)) + 2
-    count = max(1, (width - 2) // wide)
-    rows = -(-len(names) // count)
+    column_count = max(1, (width - 2) // wide)
+    # rounded up
+    row_count = -(-len(names) // column_count)
     lines = []
-    for row in range(rows):
-        cells = [f"{name:<{wide}}" for name in names[row::rows]]
+    for first in range(row_count):
+        cells = [f"{name:<{wide}}" for name in names[first::row_count]]
         lines.append(f"  {''.join(cells)}".rstrip())
     return lines
