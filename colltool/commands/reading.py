@@ -328,7 +328,11 @@ def choice_of(value: Any, argument: str, words: Sequence[Word], noun: str) -> Wo
         if text == word:
             return word
     known = ", ".join(words)
-    raise ColltoolError(f"'{clipped(text)}' is no {noun}", argument=argument, fix=f"one of {known}")
+    raise ColltoolError(
+        f"'{clipped(text)}' is no {noun}",
+        argument=argument,
+        fix=f"one of {known}",
+    )
 
 
 def shape_of(shape: AnyShape | None) -> Shape | None:

@@ -17,7 +17,8 @@ from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.commands.tool_tables import TABLES
 from colltool.estimate.assumptions import DECLARED
 
-# arguments without a counterpart in JSON; simulator starts another program
+# arguments that tools do not have: watch is a function, values are for a trace on a screen, and
+# simulator starts another program
 _ONLY_PYTHON = ("watch", "values", "simulator")
 # words that people use for an argument, where a function has no argument of that name
 _OTHER_NAMES: dict[str, str] = TABLES["other_names"]
@@ -26,7 +27,7 @@ _OTHER_NAMES: dict[str, str] = TABLES["other_names"]
 FILE_ARGUMENTS: dict[str, str] = TABLES["files"]
 # arguments whose text may name several fabrics
 _SEVERAL_FABRICS = ("fabric", "fabrics", "against")
-# arguments whose text may name several, separated by commas
+# arguments whose text may be several values, separated by commas
 _LISTED = ("sizes", "ranks", "primitives", "algorithms")
 
 
@@ -89,7 +90,8 @@ def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str
 
 
 def variants(name: str) -> Iterator[str]:
-    """An argument's name, in singular and plural, and by other words for it."""
+    """An argument's name, in singular and plural, and by other words for it: of ``Size`` size, sizes;
+    of ``num_gpus`` ranks too. Names may come twice."""
     yield name
     plain = name.lower().replace("-", "_")
     for word in (plain, _OTHER_NAMES.get(plain, plain)):
@@ -144,6 +146,7 @@ def shape_value(argument: Parameter, value: Any) -> Any:
     is_text = isinstance(value, str)
     if is_text and argument.takes_several and value.lstrip().startswith("["):
         value = _list_in(value)
+    # a list of one is that one
     if isinstance(value, list) and value and not argument.takes_several:
         if len(value) > 1:
             raise ColltoolError(

@@ -68,6 +68,9 @@ def _call_text(tool: str, what: str) -> str:
 def _as_sent(python_value: re.Match[str]) -> str:
     """``ranks=[8]`` as ``"ranks": [8]``; words before the name stay."""
     typed, value = python_value.groups()
-    *words_before, name = typed.replace("job overrides", "job_overrides").split(" ")
+    # a name of two words, as errors have it
+    words = typed.replace("job overrides", "job_overrides").split(" ")
+    *words_before, name = words
     json_value = value.replace("'", '"')
-    return " ".join([*words_before, f'"{name}": {json_value}'])
+    pair = f'"{name}": {json_value}'
+    return " ".join([*words_before, pair])

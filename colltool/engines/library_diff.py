@@ -1,4 +1,8 @@
-"""Where two libraries, or two versions of one, run different kernels on a fabric; and the cost."""
+"""Where two libraries, or two versions of one, run different kernels on a fabric; and the cost.
+
+:func:`diff_kernels` compares libraries of measured kernels, :func:`diff_versions` versions of NCCL by
+its own cost model. Both return a :class:`LibraryDiff`.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +28,23 @@ from colltool.libraries.nccl.rules import spec_of
 
 # bytes: 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
 NCCL_SIZES = tuple(2.0**power for power in range(10, 35))
-
 KERNEL_SIZES = tuple(2.0**power for power in range(10, 27))
 
-# The rules of versions differ on small groups: larger ones are not compared.
+# the rules of versions differ on small groups: larger ones are not compared
 _MOST_NODES = 32
+# relative; times of one kernel that differ by less are the same
+_SAME_TIME = 0.01
 
 
 class PickChange(NamedTuple):
     """Sizes in a row at which two libraries take different kernels on a group.
 
     Args:
-        stride: 1 for whole nodes, ranks per node for one rank of each node.
+        primitive: the collective, by its long name.
+        ranks, stride: the group; stride is 1 for whole nodes, and ranks per node for one rank of
+            each node.
+        from_bytes, to_bytes: the first and the last size.
+        old, new: what each takes: a kernel, or NCCL's algorithm and protocol (``Ring LL``).
         old_s, new_s: seconds at the first size by colltool's price; None if there is none.
     """
 
@@ -60,7 +69,9 @@ class LibraryDiff(Result):
     """Where two libraries differ on a fabric.
 
     Args:
-        looked: how many picks (sizes and groups) were compared.
+        fabric: its name.
+        old, new: ``vllm@0.24.0``, ``nccl@2.30``.
+        looked: how many picks (sizes, groups and collectives) were compared.
         differ: how many of them differ.
     """
 
@@ -83,6 +94,8 @@ def diff_kernels(
 ) -> LibraryDiff:
     """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group.
 
+    A change is one size at which they take other kernels, or one kernel takes another time.
+
     Args:
         mode: how engines launch it; None: in a CUDA graph.
     """
@@ -90,7 +103,7 @@ def diff_kernels(
     for size in KERNEL_SIZES:
         before = price_kernels(old, fabric, "all_reduce", size, ranks, mode).best
         after = price_kernels(new, fabric, "all_reduce", size, ranks, mode).best
-        if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > 0.01:
+        if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > _SAME_TIME:
             change = PickChange(
                 primitive="all_reduce",
                 ranks=ranks,
@@ -159,7 +172,11 @@ def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
 
 
 class _Versions(NamedTuple):
-    """A group on a fabric, and what two versions of NCCL take for its hardware."""
+    """A group on a fabric, and its hardware as two versions of NCCL see it.
+
+    Args:
+        fabric: under the old version; its prices are for both.
+    """
 
     fabric: Fabric
     group: GroupSpec

@@ -43,6 +43,8 @@ def changes(
     A change that cannot be served or priced is left out.
 
     Args:
+        served: the deployment as it is.
+        fabric: the fabric as it is.
         serve: serves the same model with a change.
     """
     gains = []
@@ -58,12 +60,13 @@ def changes(
 
 
 def _change(name: str, before: Served, after: Served) -> ServedChange | None:
-    """A change with its gain of tokens/s, or of network time where the device is not known.
+    """A change with its gain: tokens/s after over before, or where the device is not known network
+    time before over after.
 
     None where the network takes as long as before, whatever else is gained: the list is of what
     the network costs. None also where it no longer fits the memory.
     """
-    # None: the memory is not known
+    # fits is None where the memory is not known
     if after.fits is False and before.fits is not False:
         return None
     before_s = before.decode.network_s

@@ -64,6 +64,7 @@ def kernels_interval(
         seconds: their estimate.
         least_s: their lower limit, below which the interval does not reach.
     """
+    # what the steps on H100 say of other devices, or of experts, is an extrapolation
     basis: Basis = "other machine"
     if model.moe_layers:
         low, high = WITH_EXPERTS
@@ -81,6 +82,7 @@ def kernels_interval(
         share=SHARE,
         rows=MEASURED_STEPS,
         basis=basis,
+        # how far the upper end is off, as a share: all of it is the kernels'
         parts=(("kernels", high - 1),),
         nearest=None,
         reason=reason,

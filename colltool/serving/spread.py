@@ -1,5 +1,8 @@
-"""Uncertainty of a token's network time: samples over ranges of the fabric's numbers and over the
-stated errors of kernels."""
+"""Uncertainty of a token's network time, over ranges of the fabric's numbers and over the stated
+errors of kernels: :func:`serve_spread`.
+
+Each number is first moved alone to either end of its range; then all are drawn at once, many times.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from colltool.fabric.ranges import ParameterRange
 from colltool.fabric.values import with_values
 from colltool.serving.results import Served
 
-# median of the absolute value of a standard normal variable: turns a median error into a sigma
+# median of the absolute value of a standard normal variable, 0.67: a median error over it is a sigma
 _MEDIAN_OF_NORMAL = NormalDist().inv_cdf(0.75)
 
 
@@ -101,7 +104,8 @@ def serve_spread(
 def _network_s_with_errors(served: Served, random: Random) -> float:
     """The network time of a token with each kernel's time multiplied by a random factor.
 
-    Factors are log-normal with the kernel's stated median error, one for all calls of a kernel.
+    Factors are log-normal with the kernel's stated median error, one for all calls of a kernel;
+    1 for a kernel without.
     """
     factors: dict[str, float] = {}
     total_s = 0.0

@@ -77,7 +77,8 @@ class SyncLaw(NamedTuple):
         way: its name.
         library: what was measured.
         within: nine of ten measured syncs are within this factor.
-        rows: measured syncs that the numbers were fitted to; 0 if another way's numbers are used.
+        rows: measured syncs that the numbers were fitted to; 0 for those of another way into the
+            same engine.
         gigabytes, ranks: the least and the most that were measured: weights, and ranks of both
             meshes.
         gpus: on which it was measured; empty for any.
@@ -108,7 +109,7 @@ class SyncLaw(NamedTuple):
     sent: float = 1.0
 
     def times(self, weights: SyncedWeights, ranks: int) -> SyncTimes:
-        """Return the seconds besides the wire; ``ranks``: of both meshes."""
+        """Return the seconds besides the wire; ``ranks``: of both meshes together."""
         expert_us = self.expert_us + self.rank_us * ranks
         if weights.quantized:
             expert_us += self.quantized_us
@@ -131,11 +132,12 @@ class SyncLaw(NamedTuple):
         Args:
             total_s: the price of the sync.
             least_s: the wire at its rated speed, below which no sync lies.
-            ranks: of both meshes.
+            ranks: of both meshes together.
             gpu: of the fabric; None if it names none.
         """
         basis, reason = self._basis(weights, ranks, gpu)
         within = self.within
+        # without rows the file's factor is that of ways without measurements already
         if basis != "interpolated" and self.rows:
             within **= _WIDER
         return Interval(
@@ -144,6 +146,7 @@ class SyncLaw(NamedTuple):
             share=SHARE,
             rows=self.rows,
             basis=basis,
+            # the part's standard deviation: kappa of them reach the end of an interval
             parts=(("sync", log(within) / sigma_table()["kappa"]),),
             nearest=self.library if self.rows else None,
             reason=reason,
