@@ -102,6 +102,7 @@ class VersionedPart(Part):
         return not is_earlier and not is_later
 
 
+# The docstrings of these models are printed by colltool schema library.
 class KernelFile(VersionedPart):
     """A kernel: what it does, its formula and numbers, and what these were measured on.
 
@@ -142,8 +143,10 @@ class KernelFile(VersionedPart):
         FieldHint("a list of two numbers of tokens, such as [1, 128]"),
     ] = None
     copies: Copies = "experts"
+    # whether it was measured across nodes, and runs there alone
     across: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
     within: Literal["host", "domain"] = "domain"
+    # for people: on which network it was measured
     network: Words = ""
     mode: Mode = "graph"
     captured: Annotated[bool, Field(strict=True), FieldHint("true or false")] = True
@@ -159,6 +162,7 @@ class KernelFile(VersionedPart):
     nine_in_ten: Annotated[
         tuple[Spread, Spread] | None, FieldHint("a list of two factors, such as [0.9, 1.12]")
     ] = None
+    # a note on every price by it
     said: Words = ""
 
     @model_validator(mode="after")
@@ -273,12 +277,14 @@ class LibraryFile(Part):
     schema_: Annotated[Literal["colltool.library/1"], Field(alias="schema")] = "colltool.library/1"
     name: LibraryId
     version: VersionName
+    # its name for people
     spoken: Label
     measured: (
         Annotated[tuple[VersionName, ...], _Listed, FieldHint("a list of versions")] | None
     ) = None
     read_from: VersionName | None = None
     most_ranks: RankCount | None = None
+    # a note on every answer by it
     said: Words = ""
     runs: Literal["mpi", "rccl", "nccl"] | None = None
     like: Annotated[

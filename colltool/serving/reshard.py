@@ -222,7 +222,7 @@ def reshard(
     sending_ranks = 0 if is_broadcast else senders
     meshes = f"the mesh of {sending_ranks} senders and {receivers} receivers"
     check_ranks(fabric, sending_ranks + receivers, meshes, "receivers")
-    network = _network(fabric, senders, receivers)
+    network = _mesh_network(fabric, senders, receivers)
     others: list[ReshardWay] = []
     if storage_Bps is not None:
         ways = _ways_from_store(network, weights.bytes, storage_Bps, replica, copies)
@@ -321,13 +321,13 @@ class _Syncs(NamedTuple):
         Of 16 GB, in 4 nodes of 8 ranks, 3/4 come from other nodes: 1.5 GB by the link of a rank.
         """
         # among the receivers alone: one of them sends, the others receive
-        network = _network(self.network.fabric, 1, self.receivers - 1)
+        network = _mesh_network(self.network.fabric, 1, self.receivers - 1)
         nodes = ceil(self.receivers / network.domain_ranks)
         link_bytes = sent_bytes * (1 - 1 / nodes) / network.domain_ranks
         return network.way("", link_bytes, link_bytes, network.shared(link_bytes))
 
 
-def _network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
+def _mesh_network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     """The network between two meshes: the innermost tier that joins all their ranks."""
     domain_ranks = 1
     tier = fabric.tiers[0]
