@@ -123,6 +123,7 @@ def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
 
 
 def _is_file(value: Any) -> bool:
+    """Whether a value may be an algorithm file: a path, or a mapping of what one holds."""
     return isinstance(value, str | os.PathLike | Mapping)
 
 

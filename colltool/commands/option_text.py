@@ -106,6 +106,7 @@ def _count(text: str, name: str, row: Argument) -> float:
 
 
 def _number(text: str, name: str) -> float:
+    """A finite number."""
     number = _float(text)
     if not isfinite(number):
         raise ColltoolError(

@@ -76,7 +76,7 @@ class ProgressLine:
     _shown: ClassVar[ProgressLine | None] = None
 
     def __init__(self, what: str) -> None:
-        """A line about ``what`` takes a while: ``pricing layouts``."""
+        """``what`` takes a while: ``pricing layouts``."""
         self.what = what
         self._started = monotonic()
         self._percent: int | None = None

@@ -140,6 +140,7 @@ def vary_of(vary: Sequence[str] | str) -> list[str]:
 
 
 def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[str]) -> list[str]:
+    """One text or several, as a list; errors say that ``noun`` was expected, and show the example."""
     several = [value] if isinstance(value, str) else value
     if isinstance(several, list | tuple) and all(map(_is_text, several)):
         return list(several)

@@ -126,6 +126,7 @@ class Page(NamedTuple):
     def _line_on(
         self, column: PageColumn, command: str, arguments: Sequence[str], options: dict[str, Any]
     ) -> tuple[str, ...]:
+        """A command line on one fabric; empty if it, or an argument, was given as an object."""
         if not column.typed or not all(arguments):
             return ()
         return (self._line(command, arguments, [column.typed], column.sets, options),)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
-from colltool.commands.serve import job_of, model_of, weights_of
+from colltool.commands.serve_arguments import job_of, model_of, weights_of
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob

@@ -125,7 +125,7 @@ def _is_argument(parameter: Any) -> bool:
 
 
 class _PlainGroup(_WithPlainReading, TyperGroup):
-    pass
+    """A group of commands, whose own options are read plainly too."""
 
 
 def help_text(*, everything: bool) -> str:

@@ -11,12 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text, clipped, rename_for_both
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
+from colltool.commands.serve_arguments import (
+    engine_of,
+    experts_of,
+    job_of,
+    kv_dtype_of,
+    kv_library_of,
+    model_of,
+    tpot_seconds,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -26,10 +35,8 @@ if TYPE_CHECKING:
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
     from colltool.serving.deployment import Deployment
-    from colltool.serving.quantization import WeightFormat
     from colltool.serving.results import Served, ServeList, ServeQuestion
     from colltool.serving.spread import ServeSpread
-    from colltool.training.job import Job
     from colltool.training.model import TransformerModel
 
 # a range of an uncertain number (=2x, =10%, =0.6:0.9), in contrast to values (=1us,2us)
@@ -38,6 +45,8 @@ _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
 MOST_RANKS = 2**24
 # samples of a spread: each prices the deployment anew, and 5% of them still are ten
 _DRAWS = 200
+# what is together in a page of the KV cache
+_KV_LAYOUTS = ("heads", "tokens", "pages")
 _VARY = (
     "Values of a key of the fabric to compare, or the range of an uncertain one, such as alpha=2x"
     " (repeatable)."
@@ -151,12 +160,12 @@ def serve(
     question = ServeQuestion(
         deployment=deployment._replace(
             dtype=weight_format.name,
-            kv_dtype=dtype_of(kv_dtype, "kv_dtype"),
+            kv_dtype=kv_dtype_of(kv_dtype),
         ),
         dp=replicas,
-        tpot_s=_tpot_s(tpot),
+        tpot_s=tpot_seconds(tpot),
         prefill_tp=count_if(prefill_tp, "prefill_tp"),
-        kv=_kv_library(kv_library),
+        kv=kv_library_of(kv_library),
         weights=weight_format,
         prefill_tier=None if prefill_tier is None else text_of(prefill_tier, "prefill_tier", "wan"),
         kv_page=count_of(kv_page, "kv_page"),
@@ -166,7 +175,7 @@ def serve(
         sms=count_if(sms, "sms") or 0,
     )
     request = ServeRequest(
-        model, question, _engine(engine, library_file), *_experts(experts_library)
+        model, question, engine_of(engine, library_file), *experts_of(experts_library)
     )
     if flag_of(search, "search"):
         loaded_fabric = fabric_with(_single(fabric, "a search"), overrides, machine=machine)
@@ -365,144 +374,6 @@ def _single(fabric: Any, question: str) -> Any:
             f"{question} takes a single fabric", argument="fabric", fix="give one per call"
         )
     return several[0]
-
-
-def job_of(job: AnyJob, model_file: AnyPath | None = None) -> Job:
-    """Return a job, loaded where it is not, with the model of a file in place of its own."""
-    from colltool.commands.reading import path_of
-    from colltool.training.job import Job, load_job
-
-    if model_file is not None:
-        path_of(model_file, "model_file", "a path", "model.yaml")
-    return job if isinstance(job, Job) else load_job(job, (), model_file=model_file)
-
-
-def model_of(job: AnyJob) -> TransformerModel:
-    """Return the model that a job trains or serves.
-
-    Raises:
-        ColltoolError: the job lists its calls instead of naming a model.
-    """
-    loaded = job_of(job)
-    if loaded.draft.model is None:
-        raise ColltoolError(
-            f"{loaded.name} names no model",
-            argument="job",
-            fix="a job with a model, or a config.json",
-        )
-    return loaded.draft.model
-
-
-def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
-    """Return the format of a model's weights: as asked, or as the checkpoint of its config.json."""
-    from colltool.commands.reading import text_of
-    from colltool.serving.checkpoint_weights import checkpoint_weights
-    from colltool.serving.quantization import uniform
-
-    if weights is not None:
-        return uniform(text_of(weights, "weights", "bf16").lower())
-    model_name = job.file.model if job.file is not None else None
-    if isinstance(model_name, str) and model_name.endswith(".json"):
-        # a relative path is of the job's folder
-        of_checkpoint = checkpoint_weights(str((job.folder or Path()) / model_name), model)
-        if of_checkpoint is not None:
-            return of_checkpoint
-    return uniform(model.weights)
-
-
-def dtype_of(value: Any, argument: str) -> str:
-    """Return the lower-case name of a number format whose width is known."""
-    from colltool.commands.reading import choice_of
-    from colltool.engines.tokens import WIDTHS
-
-    return choice_of(value, argument, list(WIDTHS), "format of numbers")
-
-
-def _tpot_s(tpot: Any) -> float | None:
-    """The user's time per output token, in seconds, from a number or text; None if there is none."""
-    from colltool.base.formatting import parse_time
-    from colltool.commands.reading import number_of
-
-    if tpot is None:
-        return None
-    seconds = parse_time(tpot) if isinstance(tpot, str) else number_of(tpot, "tpot")
-    if not 0 < seconds < 1e6:
-        raise ColltoolError(
-            "a time above 0", argument="tpot", fix=f"write {argument_text('tpot', '18ms')}"
-        )
-    return seconds
-
-
-def _engine(engine: Any, library_file: AnyPath | None) -> LibraryFile | None:
-    """An engine by name, also as ``vllm 0.24``, or from a file; None for NCCL, which is the fabric's
-    own.
-
-    Raises:
-        ColltoolError: no such engine, a library that is none, or a name and a file.
-    """
-    from colltool.commands.reading import path_of
-    from colltool.engines.files import NCCL
-    from colltool.engines.lookup import find_library, library_of
-
-    if library_file is not None:
-        path_of(library_file, "library_file", "a path", "mine.toml")
-    # library_of refuses a name beside a file
-    if engine is None or library_file is not None:
-        return library_of(None if engine is None else str(engine), library_file)
-    name = _library_name(engine, "engine", "vllm@0.24.0")
-    if name.partition("@")[0] == NCCL:
-        return None
-    library = find_library(name)
-    if "all_reduce" not in library.operations or library.runs:
-        raise ColltoolError(
-            f"{library.full_name} is no inference engine: it has no all-reduce of its own",
-            argument="engine",
-            fix="vllm, sglang or trtllm; without it the fabric's own library runs",
-        )
-    return library
-
-
-def _experts(library: Any) -> tuple[LibraryFile | None, bool]:
-    """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
-    from colltool.engines.files import NCCL
-    from colltool.engines.lookup import find_library
-
-    if library is None:
-        return None, False
-    name = _library_name(library, "experts_library", "deepep@1")
-    if name == NCCL:
-        return None, True
-    return find_library(name), False
-
-
-def _library_name(value: Any, argument: str, example: str) -> str:
-    """``vllm@0.24`` for ``vLLM 0.24``; errors show the example."""
-    from colltool.commands.reading import text_of
-
-    return text_of(value, argument, example).strip().lower().replace(" ", "@")
-
-
-_KV_LAYOUTS = ("heads", "tokens", "pages")
-
-
-# libraries of which times by size are published
-_KV_LIBRARIES = ("mooncake", "mori-io")
-
-
-def _kv_library(library: Any) -> LibraryFile:
-    """The library that moves KV caches; mooncake for None."""
-    from colltool.commands.reading import text_of
-    from colltool.engines.lookup import find_library
-
-    name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
-    if name.partition("@")[0] not in _KV_LIBRARIES:
-        raise ColltoolError(
-            f"{clipped(name)} moves no KV caches here: no times by size are published",
-            argument="kv_library",
-            fix=f"{' and '.join(_KV_LIBRARIES)} do",
-        )
-    with rename_for_both(library="kv_library"):
-        return find_library(name)
 
 
 @command(

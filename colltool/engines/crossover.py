@@ -152,6 +152,7 @@ class _KernelContest(NamedTuple):
         return min(self.kernels, key=lambda kernel: self.seconds(kernel, size)).name
 
     def _is_fastest(self, name: str, size: float) -> bool:
+        """Whether a kernel, by name, is the fastest at a size."""
         return self.fastest(size) == name
 
     def changes_of_fastest(self) -> Iterator[tuple[float, str, str]]:

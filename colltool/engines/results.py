@@ -64,6 +64,7 @@ class KernelEstimate(NamedTuple):
 
     @property
     def algbw_Bps(self) -> float:
+        """Bytes over the time, as nccl-tests has it."""
         return self.bytes / self.total_s
 
     @property
@@ -150,10 +151,12 @@ class KernelPrice(Result):
 
     @property
     def best(self) -> KernelEstimate:
+        """The one that the library takes."""
         return self.results[0]
 
     @property
     def fastest(self) -> KernelEstimate:
+        """The one that takes least, whatever the library takes."""
         return min(self.results, key=lambda row: row.total_s)
 
 

@@ -97,6 +97,7 @@ def scheme_of(quantization: Quantization) -> QuantizationScheme | None:
 
 
 def _unknown_method(typed: str) -> ColltoolError:
+    """The error for a ``quant_method`` as the file has it, maybe empty."""
     what = f"quantization_config has the quant_method '{typed}', which is not known"
     if not typed:
         what = "quantization_config has no quant_method"

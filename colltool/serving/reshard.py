@@ -291,11 +291,12 @@ class _Syncs(NamedTuple):
         gpu = self.network.fabric.device
         interval = law.interval(total_s, least_s, self.weights, ranks, gpu)
         return on_wire._replace(
-            way=law.way, library=law.library, total_s=total_s, interval=interval, **times._asdict()
+            library=law.library, total_s=total_s, interval=interval, **times._asdict()
         )
 
     def _on_the_wire(self, law: SyncLaw) -> ReshardWay:
-        """The wire of a way by its schedule, without its name."""
+        """A way by its schedule, with the wire alone."""
+        name = law.way
         network = self.network
         sent_bytes = self.weights.bytes * law.sent
         copies = self.receivers // self.replica
@@ -303,18 +304,19 @@ class _Syncs(NamedTuple):
         in_bytes = sent_bytes / self.replica
         if law.schedule == "pairs":
             shared = network.shared(sent_bytes * copies)
-            return network.way("", copies * out_bytes, in_bytes, shared)
+            return network.way(name, copies * out_bytes, in_bytes, shared)
         if law.schedule == "tree":
             # a replica of a tree forwards what it received, unless it is the only one
             if copies > 1:
                 out_bytes = max(out_bytes, in_bytes)
-            return network.way("", out_bytes, in_bytes, network.shared(sent_bytes), copies=copies)
+            shared = network.shared(sent_bytes)
+            return network.way(name, out_bytes, in_bytes, shared, copies=copies)
         if law.schedule == "one root":
             root = _Busy(network.link_s(sent_bytes), f"{network.tier.name} of the root")
-            return network.way("", sent_bytes, sent_bytes, root, copies=copies)
-        return self._gathered_by_each(sent_bytes)
+            return network.way(name, sent_bytes, sent_bytes, root, copies=copies)
+        return self._broadcast(name, sent_bytes)
 
-    def _gathered_by_each(self, sent_bytes: float) -> ReshardWay:
+    def _broadcast(self, name: str, sent_bytes: float) -> ReshardWay:
         """Every receiver gets all: into a node by the links of all its ranks, and inside by its
         own.
 
@@ -324,7 +326,7 @@ class _Syncs(NamedTuple):
         network = _mesh_network(self.network.fabric, 1, self.receivers - 1)
         nodes = ceil(self.receivers / network.domain_ranks)
         link_bytes = sent_bytes * (1 - 1 / nodes) / network.domain_ranks
-        return network.way("", link_bytes, link_bytes, network.shared(link_bytes))
+        return network.way(name, link_bytes, link_bytes, network.shared(link_bytes))
 
 
 def _mesh_network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
