@@ -113,7 +113,8 @@ def _thresholds(
 
 
 def _between(low: float, high: float) -> float:
-    """A size between two, a multiple of 16 bytes (which every rule takes) where one lies there."""
+    """A size between two, a multiple of 16 bytes where one lies there: rules of shipped libraries
+    take these if they take any."""
     middle = (low + high) / 2
     rounded = middle // 16 * 16
     return rounded if low < rounded < high else middle

@@ -55,7 +55,7 @@ class ServedOperation(NamedTuple):
         kernel: the kernel or algorithm that runs it, for people.
         why: why that one runs.
         each_s: seconds of one call.
-        wire: the tier that takes most of it, or the outermost; empty if none is crossed.
+        wire: the tier of its last phase, of kernels the outermost one; empty if none is crossed.
         calls, total_s: calls, and their seconds, per token or per prefill.
         share: of the phase's network time.
         error: median relative error of the kernel's price; None if it was not measured.

@@ -121,7 +121,7 @@ def serve(
     weights = weight_bytes(model, deployment, deployment.tokens, serving.weights).weights
     per_sequence = kv_bytes_of_rank(model, deployment) * (deployment.input + deployment.output)
     per_sequence += state_bytes_of_rank(model, deployment)
-    # a rank holds its part of every sequence of its replica, and each stage has as many in flight
+    # a rank holds its part of every sequence of its replica: as many in flight for each stage
     cache = per_sequence * (deployment.tokens * deployment.pp)
     most_batch = None
     if device is not None and per_sequence:
@@ -164,24 +164,6 @@ def _check_launch(serving: ServingContext) -> None:
         )
 
 
-def _phases(serving: ServingContext, batch_parts: int) -> tuple[ServedPhase, ServedPhase]:
-    """Prefill and decode; each step in ``batch_parts`` steps of a part of its tokens: 2 under
-    two-batch overlap, else 1.
-
-    On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
-    prefill half of its prompt.
-    """
-    deployment = serving.deployment
-    chunk = min(deployment.chunk, deployment.input)
-    chunks = ceil(deployment.input / chunk)
-    prompt_read = deployment.input / 2
-    cached = (deployment.input + deployment.output / 2) * deployment.tokens
-    return (
-        _phase("prefill", serving, batch_parts, chunks, chunk, prompt_read),
-        _phase("decode", serving, batch_parts, 1, deployment.tokens, cached),
-    )
-
-
 def _check_two_batches(serving: ServingContext) -> None:
     """Raise ColltoolError for two-batch overlap of a deployment that exchanges no tokens, or has no
     two halves of a batch."""
@@ -200,6 +182,24 @@ def _check_two_batches(serving: ServingContext) -> None:
             argument=argument,
             fix=f"write {argument_text('batch', fewest)} or more",
         )
+
+
+def _phases(serving: ServingContext, batch_parts: int) -> tuple[ServedPhase, ServedPhase]:
+    """Prefill and decode; each step in ``batch_parts`` steps of a part of its tokens: 2 under
+    two-batch overlap, else 1.
+
+    On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
+    prefill half of its prompt.
+    """
+    deployment = serving.deployment
+    chunk = min(deployment.chunk, deployment.input)
+    chunks = ceil(deployment.input / chunk)
+    prompt_read = deployment.input / 2
+    cached = (deployment.input + deployment.output / 2) * deployment.tokens
+    return (
+        _phase("prefill", serving, batch_parts, chunks, chunk, prompt_read),
+        _phase("decode", serving, batch_parts, 1, deployment.tokens, cached),
+    )
 
 
 def _device(fabric: Fabric) -> Accelerator | None:
@@ -249,9 +249,10 @@ def _phase(
         step_tokens: tokens of an uncut step, for each replica.
         step_cached: tokens of KV cache that an uncut step reads, for each replica.
     """
+    # CUDA graphs are captured for decode alone
+    in_graph = name == "decode" and serving.mode != "eager"
     times = steps * batch_parts
     tokens = ceil(step_tokens / batch_parts)
-    in_graph = name == "decode" and serving.mode != "eager"
     calls = list(_operations(serving, tokens, graph=in_graph))
     totals_s = [call.each_s * (call.calls * times) for call in calls]
     network_s = sum(totals_s)
@@ -281,11 +282,11 @@ def _with_kernels(
     device = serving.device
     assert device is not None
     work = step_work(model, deployment, device, phase.tokens, cached, serving.weights)
-    floor = step_floor(work, device)
+    limit = step_floor(work, device)
     # a token passes all stages
     steps = deployment.pp * times
-    floor_s = floor.total_s * steps
-    floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
+    floor_s = limit.total_s * steps
+    floor_by = "memory" if limit.memory_s > limit.compute_s else "FLOPs"
     phase = phase._replace(floor_s=floor_s, floor_by=floor_by)
     if phase.name != "decode":
         return phase
