@@ -324,15 +324,13 @@ def choice_of(value: Any, argument: str, words: Sequence[Word], noun: str) -> Wo
     Args:
         noun: what the words are, for the error: ``format of numbers``.
     """
-    text = text_of(value, argument, words[0]).lower()
+    lowered = text_of(value, argument, words[0]).lower()
     for word in words:
-        if text == word:
+        if lowered == word:
             return word
     known = ", ".join(words)
     raise ColltoolError(
-        f"'{clipped(text)}' is no {noun}",
-        argument=argument,
-        fix=f"one of {known}",
+        f"'{clipped(lowered)}' is no {noun}", argument=argument, fix=f"one of {known}"
     )
 
 

@@ -143,7 +143,9 @@ def kv_library_of(library: Any) -> LibraryFile:
     from colltool.commands.reading import text_of
     from colltool.engines.lookup import find_library
 
-    name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
+    name = "mooncake"
+    if library is not None:
+        name = text_of(library, "kv_library", name).lower()
     if name.partition("@")[0] not in _KV_LIBRARIES:
         raise ColltoolError(
             f"{clipped(name)} moves no KV caches here: no times by size are published",
