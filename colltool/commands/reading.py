@@ -187,7 +187,8 @@ def each_size(sizes: Any) -> list[float]:
         with error_argument("size"):
             factor = number_text(typed["factor"], "2")
             high = size_of(typed["to"] or typed["high"])
-            all_bytes += sizes_between(size_of(typed["low"]), high, factor)
+            low = size_of(typed["low"])
+            all_bytes += sizes_between(low, high, factor)
     return all_bytes
 
 
