@@ -44,6 +44,7 @@ def measured_kernels(
     ``rules`` for this machine, are left out.
 
     Args:
+        rules: those of the library's table that apply to the machine.
         among: some of the library's kernels; None for all.
 
     Raises:
@@ -65,6 +66,7 @@ def measured_kernels(
     if not reaching:
         raise _not_reached(library, on_gpu, site)
     elsewhere = _taken_elsewhere(library, rules)
+    # all of them where the table takes each on other machines alone: what one would cost is asked
     taken_here = [kernel for kernel in reaching if kernel.name not in elsewhere] or reaching
     measured = []
     for name in dict.fromkeys(kernel.name for kernel in taken_here):

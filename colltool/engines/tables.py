@@ -39,12 +39,12 @@ def price_by_table(
         size=size,
         group=group,
     )
-    prices = call.priced(primitive)
+    prices = call.prices(primitive)
     row = _table_row(library, operation, prices.ranks, size)
-    results = [_selected(call, row.kernel)._replace(kernel=row.kernel, picked=True)]
+    results = [_picked_estimate(call, row.kernel)._replace(kernel=row.kernel, picked=True)]
     others = [other for other in prices.leading if other.title != row.kernel]
     for other in others[:_OTHERS_SHOWN]:
-        results.append(call.row(other, prices.ranks))
+        results.append(call.kernel_estimate(other, prices.ranks))
     unit = "per block" if row.per == "block" else "per rank"
     reason = (
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
@@ -102,23 +102,24 @@ class _TableCall(NamedTuple):
     size: float
     group: AnyGroup
 
-    def priced(self, primitive: Primitive, *names: str) -> Price:
-        """Algorithms, all or those of these names, as a user's price has them: with intervals."""
+    def prices(self, primitive: Primitive, *names: str) -> Price:
+        """Prices of algorithms, all or those of these names, as a user's price has them: with
+        intervals. ``primitive`` may be another than the call's, of which it is a part."""
         prices = price(self.fabric, primitive, float(self.size), self.group, None, names)
         return price_for_user(prices, self.fabric, ModelOptions())
 
-    def row(self, row: AlgorithmEstimate, ranks: int) -> KernelEstimate:
+    def kernel_estimate(self, algorithm: AlgorithmEstimate, ranks: int) -> KernelEstimate:
         """An algorithm's price as a row among kernels."""
-        words = "colltool's price of it"
-        return row_of_algorithm(row, self.library, self.primitive, ranks, self.size, words)
+        measured = "colltool's price of it"
+        return row_of_algorithm(algorithm, self.library, self.primitive, ranks, self.size, measured)
 
     def best(self, primitive: Primitive, *names: str) -> KernelEstimate:
         """The fastest of the algorithms, as a row among kernels."""
-        prices = self.priced(primitive, *names)
-        return self.row(prices.best, prices.ranks)
+        prices = self.prices(primitive, *names)
+        return self.kernel_estimate(prices.best, prices.ranks)
 
 
-def _selected(call: _TableCall, name: str) -> KernelEstimate:
+def _picked_estimate(call: _TableCall, name: str) -> KernelEstimate:
     """The price of the table's algorithm, or of the two calls that it names instead."""
     if name != TWO_CALLS:
         return call.best(call.primitive, name)
