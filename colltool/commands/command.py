@@ -258,9 +258,9 @@ def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: 
 def _note_sizes_without_unit(values: dict[str, Any]) -> None:
     """Print a note that sizes without a unit are bytes, if megabytes are more likely meant: of
     ``-M 16``, or ``-M 1,16``."""
-    typed = str(values.get("size") or values.get("sizes") or "")
+    sizes = str(values.get("size") or values.get("sizes") or "")
     unitless = []
-    for text in typed.split(","):
+    for text in sizes.split(","):
         size = text.strip()
         # nine digits suffice to compare, however long the number is
         if size.isascii() and size.isdecimal() and int(size[:9]) < _UNITLESS_BELOW:

@@ -192,14 +192,14 @@ def _counts_of_range(text: str) -> list[int]:
 
     A range of factors includes its last number, one of steps only where a step meets it.
     """
-    typed = _RANGE.fullmatch(text)
-    if typed is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         return [parse_count(text, "ranks", least=0)]
-    low = int(typed[1])
-    high = int(typed[2])
+    low = int(match[1])
+    high = int(match[2])
     # a step, or a factor: doubling where neither is written
-    step = int(typed[4] or 2)
-    in_steps = typed[3] in ("+", "/")
+    step = int(match[4] or 2)
+    in_steps = match[3] in ("+", "/")
     if in_steps:
         length = (high - low) // max(step, 1)
         least_step = 1

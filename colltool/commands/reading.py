@@ -180,14 +180,14 @@ def each_size(sizes: Any) -> list[float]:
     ``1K..1G`` double, ``1K:1G:4`` goes up by a factor of 4."""
     all_bytes: list[float] = []
     for size in each_of(sizes):
-        typed = _RANGE.fullmatch(size) if isinstance(size, str) else None
-        if typed is None:
+        ends = _RANGE.fullmatch(size) if isinstance(size, str) else None
+        if ends is None:
             all_bytes.append(size_of(size))
             continue
         with error_argument("size"):
-            factor = number_text(typed["factor"], "2")
-            high = size_of(typed["to"] or typed["high"])
-            low = size_of(typed["low"])
+            factor = number_text(ends["factor"], "2")
+            high = size_of(ends["to"] or ends["high"])
+            low = size_of(ends["low"])
             all_bytes += sizes_between(low, high, factor)
     return all_bytes
 

@@ -136,14 +136,14 @@ class Page(NamedTuple):
         what distinguishes them."""
         from colltool.analysis.axes import axes_of
 
-        typed = list(dict.fromkeys(column.typed for column in self.columns))
-        if not argument or not all(typed):
+        sources = list(dict.fromkeys(column.typed for column in self.columns))
+        if not argument or not all(sources):
             return ()
         varied = {axis.key for axis in axes_of(self.vary)}
         overrides = self.first.file.overrides
         sets = [f"{key}={value}" for key, value in overrides if key not in varied]
         options["vary"] = list(self.vary)
-        return (self._line(command, [argument], typed, sets, options),)
+        return (self._line(command, [argument], sources, sets, options),)
 
     def _line(
         self,

@@ -142,8 +142,8 @@ def _prices_of(column: PageColumn, stated: Sequence[_StatedPrice]) -> FabricPric
     if of_file is None:
         return FabricPrices(currency, gpu, network if values else None)
     # only what was typed replaces the file's, not what has a default
-    typed = network.model_fields_set - {"currency"}
-    network = of_file.model_copy(update={key: getattr(network, key) for key in typed})
+    stated_keys = network.model_fields_set - {"currency"}
+    network = of_file.model_copy(update={key: getattr(network, key) for key in stated_keys})
     return FabricPrices(currency, gpu, network)
 
 

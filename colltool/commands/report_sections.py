@@ -53,8 +53,8 @@ def network_section(page: Page) -> ReportSection:
         if len(page.columns) > 1:
             picture = f"{picture}-{number}"
         lines = column.line("fabric show") + column.line("fabric draw", output=f"{picture}.svg")
-        shown = FabricShown(column.file, fabric_facts(column.file))
-        entries.append(Exhibit(column.title, shown, lines))
+        facts = FabricShown(column.file, fabric_facts(column.file))
+        entries.append(Exhibit(column.title, facts, lines))
     return ReportSection("network", "The network", tuple(entries))
 
 

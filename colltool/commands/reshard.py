@@ -90,7 +90,7 @@ def reshard(
         receiver_count,
         replica_ranks,
         storage_Bps=storage_Bps,
-        kept=weight_format,
+        weight_format=weight_format,
         way=way,
     )
 

@@ -37,13 +37,16 @@ def _listed(width: int | None) -> list[str]:
     count = len(documents()) + len(FILE_KINDS)
     lines = [f"{count} JSON Schemas: colltool schema NAME prints one.", ""]
     if width is None:
-        wide = max(map(len, documents()))
+        width_of_names = max(map(len, documents()))
         lines.append("printed with --format json:")
         lines += [
-            f"  {document:<{wide}}  colltool {command_for(document)}" for document in documents()
+            f"  {document:<{width_of_names}}  colltool {command_for(document)}"
+            for document in documents()
         ]
         lines += ["", "read:"]
-        return lines + [f"  {file_kind:<{wide}}  files of this kind" for file_kind in FILE_KINDS]
+        return lines + [
+            f"  {file_kind:<{width_of_names}}  files of this kind" for file_kind in FILE_KINDS
+        ]
     lines.append("printed with --format json:")
     lines += _in_columns(documents(), width)
     return [*lines, "", "read:", *_in_columns(list(FILE_KINDS), width)]
@@ -51,12 +54,12 @@ def _listed(width: int | None) -> list[str]:
 
 def _in_columns(names: list[str], width: int) -> list[str]:
     """The names side by side, read downwards, as far as the width allows."""
-    wide = max(map(len, names)) + 2
-    column_count = max(1, (width - 2) // wide)
+    width_of_names = max(map(len, names)) + 2
+    column_count = max(1, (width - 2) // width_of_names)
     # rounded up
     row_count = -(-len(names) // column_count)
     lines = []
     for first in range(row_count):
-        cells = [f"{name:<{wide}}" for name in names[first::row_count]]
+        cells = [f"{name:<{width_of_names}}" for name in names[first::row_count]]
         lines.append(f"  {''.join(cells)}".rstrip())
     return lines

@@ -204,14 +204,14 @@ def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Nested]:
 
 def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """The objects that hold the last of the keys."""
-    first, *rest = keys
-    if first == "[]":
+    key, *inner_keys = keys
+    if key == "[]":
         if isinstance(value, list):
             for item in value:
-                yield from _holders(item, tuple(rest))
-    elif isinstance(value, dict) and first in value:
-        if rest:
-            yield from _holders(value[first], tuple(rest))
+                yield from _holders(item, tuple(inner_keys))
+    elif isinstance(value, dict) and key in value:
+        if inner_keys:
+            yield from _holders(value[key], tuple(inner_keys))
         else:
             yield value
 

@@ -191,7 +191,7 @@ def reshard(
     receivers: int,
     replica: int,
     storage_Bps: float | None = None,
-    kept: WeightFormat | None = None,
+    weight_format: WeightFormat | None = None,
     way: str | None = None,
 ) -> Resharded:
     """Return each way to bring weights to replicas of ``replica`` ranks.
@@ -201,7 +201,7 @@ def reshard(
     Args:
         job: the name of the model or job, as the result repeats it.
         storage_Bps: total rate of the store; None where the senders have the weights.
-        kept: the format of the weights, as the result repeats it.
+        weight_format: the format of the weights, as the result repeats it.
         way: the only one to price; None for all.
 
     Raises:
@@ -247,7 +247,7 @@ def reshard(
         ways=tuple(ways),
         least_s=max(narrowest_s, network.link_s(weights.bytes / replica)),
         overrides=fabric.overrides,
-        weights=kept,
+        weights=weight_format,
         others=tuple(others),
         experts=weights.experts,
         plain_layers=weights.plain_layers,

@@ -46,18 +46,18 @@ class SyncedWeights(NamedTuple):
 
 
 def weights_to_sync(
-    model: TransformerModel, size: float, kept: WeightFormat | None = None
+    model: TransformerModel, size: float, weight_format: WeightFormat | None = None
 ) -> SyncedWeights:
     """Return what a sync of a model moves.
 
     Args:
         size: bytes of the weights.
-        kept: their format; None for 16 bits.
+        weight_format: their format; None for 16 bits.
     """
     experts = 0
     if model.shape is not None and model.shape.moe is not None:
         experts = model.moe_layers * model.shape.moe.experts
-    quantized = kept is not None and kept.dense < BF16
+    quantized = weight_format is not None and weight_format.dense < BF16
     return SyncedWeights(size, experts, model.dense_layers, quantized)
 
 
