@@ -179,13 +179,15 @@ def all_costs(
                 argument="algorithms",
                 fix="see to the package that offers it",
             )
+    # a table of all algorithms lists plugins that failed; one of named algorithms does not
+    listed = () if only else failed
     if not offered:
-        return costs_of(custom, request), () if only else failed
+        return costs_of(custom, request), listed
     # a plugin's name gives way to one of a file, which comes first
     renamed = _with_free_names([*custom, *offered])
     files = renamed[: len(custom)]
     plugins = [plugin for plugin in renamed[len(custom) :] if not only or plugin.name in of_plugins]
-    return costs_of([*files, *plugins], request), () if only else failed
+    return costs_of([*files, *plugins], request), listed
 
 
 def refuse_files(files: AnyAlgorithms) -> None:

@@ -176,17 +176,18 @@ def split_request(
     from colltool.commands.requests import fabric_of, model_request
 
     # a price by algorithms has no arguments of experts
-    model: dict[str, Any] = dict(options)
+    other_options: dict[str, Any] = dict(options)
     call = ExpertCall(
-        **{field_name: model.pop(field_name, None) for field_name in ExpertCall._fields}
+        **{field_name: other_options.pop(field_name, None) for field_name in ExpertCall._fields}
     )
     if library_file is not None:
-        version = _described_nccl_version(library_file)
+        version = _register_nccl_version(library_file)
+        # from here on the file's version is one like any other
         if version is not None:
-            model["library"] = f"nccl@{version}"
+            other_options["library"] = f"nccl@{version}"
             library_file = None
     kernel_call = _operation_and_library(
-        primitive, model.get("library"), library_file, call, slow_rank
+        primitive, other_options.get("library"), library_file, call, slow_rank
     )
     if kernel_call is None:
         if mode is not None:
@@ -195,12 +196,13 @@ def split_request(
                 argument="mode",
                 fix=f"add {argument_text('library', 'vllm')}, or leave {argument_text('mode')} out",
             )
-        return None, model
+        return None, other_options
     operation, library = kernel_call
     # a library of kernels is unknown to the model of algorithms
-    group = model_request(ranks, {**model, "library": None}).group
+    group = model_request(ranks, {**other_options, "library": None}).group
     launch_mode = mode_if(mode)
-    return KernelRequest(operation, library, fabric_of(fabric), group, call, launch_mode), model
+    kernels = KernelRequest(operation, library, fabric_of(fabric), group, call, launch_mode)
+    return kernels, other_options
 
 
 def kernels_of(library: Any) -> LibraryFile | None:
@@ -225,7 +227,7 @@ def mode_if(value: Any) -> Mode | None:
     return None if value is None else choice_of(value, "mode", MODES, "mode")
 
 
-def _described_nccl_version(library_file: AnyPath) -> str | None:
+def _register_nccl_version(library_file: AnyPath) -> str | None:
     """Register the version of NCCL's model that a library file describes, and return its name; None
     for a file of kernels.
 

@@ -23,7 +23,7 @@ class DispatchRule(NamedTuple):
     """A row of a library's dispatch table on a machine: from one size of M up to another.
 
     Args:
-        from_bytes, to_bytes: M of a rank, or of an all-to-all one block of M/N.
+        from_bytes, to_bytes: M of a rank.
         kernel: its name; several, joined by EITHER, of which the faster runs; or NCCL.
         to_included: whether the last size counts.
         multiple_of: bytes; other sizes are not taken.
@@ -131,7 +131,8 @@ def rules_for(
     for case in library.dispatch:
         runs = reaching.issuperset(case.kernel.split(EITHER))
         if case.operation == operation and runs and _applies(case, site, dtype):
-            # a table by the bytes of all ranks is turned into one by those of a rank
+            # a table by the bytes of all ranks is turned into one by those of a rank; tables by
+            # blocks are of algorithms, in colltool.engines.tables
             sharers = site.ranks if case.per == "total" else 1
             rule = DispatchRule(
                 from_bytes=max(1.0, case.from_ / sharers),
