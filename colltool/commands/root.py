@@ -161,7 +161,8 @@ class _LazyGroup(_PlainGroup):
         """A stub of a command, with its line of help: enough for help and completion."""
         if cmd_name in COMMANDS:
             return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
-        if ctx.resilient_parsing:  # completion in a shell
+        # completion in a shell
+        if ctx.resilient_parsing:
             return None
         raise ColltoolError(
             f"no command '{cmd_name}'",

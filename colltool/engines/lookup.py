@@ -123,7 +123,8 @@ def _unknown_library(name: str) -> ColltoolError:
 
 
 def is_library(name: str) -> bool:
-    """Whether kernels of a library with this name (without its version) ship."""
+    """Whether a name, with or without a version, is that of a library of kernels: one that ships, or
+    one of which it is known why there is none."""
     library_name = name.partition("@")[0].lower()
     return library_name in UNMEASURED or library_name in dict(shipped_libraries())
 
@@ -151,14 +152,15 @@ def library_of(library: str | None, file: str | os.PathLike[str] | None) -> Libr
 
 def load_library(path: str | os.PathLike[str]) -> LibraryFile:
     """Return a user's library file; ManyErrors has each mistake at its line and column."""
-    typed = os.fspath(path)
-    if not typed.endswith(SUFFIX):
+    name = os.fspath(path)
+    if not name.endswith(SUFFIX):
         raise ColltoolError(
-            f"a library file ends in {SUFFIX}, got {clipped(typed)}",
+            f"a library file ends in {SUFFIX}, got {clipped(name)}",
             argument="library_file",
-            fix=f"name it {Path(typed).stem}{SUFFIX}; colltool library init starts one",
+            fix=f"name it {Path(name).stem}{SUFFIX}; colltool library init starts one",
         )
-    library = read_library(read_text(typed, "definition"), typed)
+    library = read_library(read_text(name, "definition"), name)
+    # without its parts for other versions
     return library.at_version(library.version)
 
 

@@ -72,31 +72,25 @@ def kv_transfer(
     library = question.kv
     between = _between(fabric, question.prefill_tier)
     moved = _moved(model, deployment, question)
+    # a rank of each side; of a fabric with room for one side alone any group says which GPU it is
     pair = None
     if deployment.tp * 2 <= fabric.ranks:
         pair = GroupSpec(2, deployment.tp)
-    site = kernel_site(fabric, pair)
     # prefill and decode are on different machines, even if the fabric has one node
-    site = site._replace(nodes=2)
+    site = kernel_site(fabric, pair)._replace(nodes=2)
     # a library that moves KV caches has one kernel for it
     measured, *_ = measured_kernels(library, "kv_transfer", site)
     kernel = measured.kernel
-    nic_Bps = capabilities_of(between.tier).rate_Bps
-    call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
-    times = FORMULAS[kernel.formula].of(kernel.parameters, call)
-    bandwidth_s = times.bandwidth_s
-    if between.shared_Bps is not None:
-        bandwidth_s = max(bandwidth_s, moved.bytes / between.shared_Bps)
-    times = KernelTimes(times.latency_s + between.latency_s, bandwidth_s)
+    times = _times(kernel, moved, between)
     # a layer's cache is sent while the next layer is computed
-    layer_s = bandwidth_s / model.layers
+    layer_s = times.bandwidth_s / model.layers
     computed_s = None
     hiding_nic_Bps = None
     if prefill.floor_s is not None:
         computed_s = prefill.floor_s / model.layers
         layer_Bps = moved.bytes / model.layers / computed_s
         hiding_nic_Bps = layer_Bps / moved.streams / kernel.parameters["eta"]
-    hidden = computed_s is not None and layer_s <= computed_s
+    is_hidden = computed_s is not None and layer_s <= computed_s
     unmeasured = _notes(kernel, moved, between)
     estimate = kernel_estimate(measured, library, site, moved.bytes, times, unmeasured)
     return KvTransfer(
@@ -106,8 +100,8 @@ def kv_transfer(
         total_s=times.total_s,
         layer_s=layer_s,
         prefill_layer_s=computed_s,
-        hidden=hidden,
-        exposed_s=times.latency_s + layer_s if hidden else times.total_s,
+        hidden=is_hidden,
+        exposed_s=times.latency_s + layer_s if is_hidden else times.total_s,
         hiding_nic_Bps=hiding_nic_Bps,
         error=estimate.error,
         interval=estimate.interval,
@@ -116,6 +110,17 @@ def kv_transfer(
         messages=moved.messages,
         tier=between.tier.name,
     )
+
+
+def _times(kernel: KernelFile, moved: _MovedCache, between: _Between) -> KernelTimes:
+    """Seconds of the whole cache by the kernel, over what is between."""
+    nic_Bps = capabilities_of(between.tier).rate_Bps
+    call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
+    times = FORMULAS[kernel.formula].of(kernel.parameters, call)
+    bandwidth_s = times.bandwidth_s
+    if between.shared_Bps is not None:
+        bandwidth_s = max(bandwidth_s, moved.bytes / between.shared_Bps)
+    return KernelTimes(times.latency_s + between.latency_s, bandwidth_s)
 
 
 def _notes(kernel: KernelFile, moved: _MovedCache, between: _Between) -> list[str]:
