@@ -16,8 +16,8 @@ from colltool.commands.options import (
     RESULT,
     YAML_TOO,
     Out,
-    as_yaml,
     extra_formats,
+    is_yaml_wanted,
     new_file,
     option,
     result_options,
@@ -243,7 +243,7 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
-    if as_yaml(out):
+    if is_yaml_wanted(out):
         from colltool.fabric.templates import yaml_of
 
         write(yaml_of(fabric, overrides or ()), out.path)

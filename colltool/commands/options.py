@@ -387,8 +387,9 @@ def to_file(path: Path | None) -> Path | None:
     return path
 
 
-def as_yaml(out: Out) -> bool:
-    """Whether the definition itself is requested, as YAML, not the table about it."""
+def is_yaml_wanted(out: Out) -> bool:
+    """Whether the definition itself is requested, as YAML by the format or the suffix of the file, not
+    the table about it; ColltoolError for columns of YAML."""
     by_suffix = out.path is not None and out.path.suffix in FABRIC_SUFFIXES
     wants_yaml = out.form == "yaml" or (out.form is None and by_suffix)
     if wants_yaml and out.columns is not None:
