@@ -3,9 +3,12 @@
 ``colltool.price(fabric, "all_reduce", ranks=144, size="16MB")`` and one function per command.
 """
 
-TYPE_CHECKING = False  # what typing calls so; importing it would cost more than all of this file
+# as typing has it, whose import would cost more than all of this file; checkers know the name
+TYPE_CHECKING = False
 
 __version__ = "0.26.0"
+# The modules of public names, each loaded when one of its names is first used. The same names are in
+# __all__, and below for checkers of types.
 _HOMES = {
     "commands.breakdown": ("breakdown",),
     "commands.calibrate": ("calibrate",),
@@ -123,18 +126,21 @@ def __dir__() -> list[str]:
 
 
 def renderers() -> "Any":
-    """Open the renderers for the methods of a result, which know nothing above them."""
+    """The module that renders results, for their methods: these are in ``colltool.base``, which
+    imports nothing above it."""
     from importlib import import_module
 
     return import_module("colltool.render.dispatch")
 
 
 def __getattr__(name: str) -> "Any":
-    """Load a public function on first use: ``import colltool`` alone costs nothing."""
+    """Load a public name on first use: ``import colltool`` alone costs nothing."""
     for home, names in _HOMES.items():
         if name in names:
             from importlib import import_module
 
-            globals()[name] = found = getattr(import_module(f"colltool.{home}"), name)
-            return found
+            public = getattr(import_module(f"colltool.{home}"), name)
+            # the next use finds it without this function
+            globals()[name] = public
+            return public
     raise AttributeError(f"module 'colltool' has no attribute '{name}'")

@@ -66,6 +66,7 @@ from colltool.base.errors import (
     problems_of,
 )
 
+# Commands by what they are for, each with its line of help; each stands in the module of its name.
 GROUPS = {
     "Prices": {
         "price": "Every algorithm that can run, fastest first.",
@@ -114,13 +115,12 @@ GROUPS = {
         "guide": "The manual: the model, fabrics, logs, exports, CI.",
     },
 }
-"""Commands by what they are for, each with its line of help; each stands in the module of its
-name."""
+# those of the first help screen; colltool help all shows the rest
 FIRST_GROUPS = ("Prices", "Jobs", "Machines", "Hand over")
-"""Those of the first help screen; ``colltool help all`` shows the rest."""
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
-HELP_MODEL = "--help-model"  # -h with the options of the model one by one
+# -h with the options of the model one by one
+HELP_MODEL = "--help-model"
 
 # Errors of writing to stdout: a full disk or quota, a broken device, a closed descriptor. An OSError
 # of a file has a filename and is reported where the file is read or written.
@@ -154,7 +154,8 @@ def run(args: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if args is None else list(args)
     try:
-        if words == ["--version"]:  # scripts call it often: answered without loading typer
+        # scripts call it often: answered without loading typer
+        if words == ["--version"]:
             print(f"colltool {__version__}", flush=True)
             return EXIT_DONE
         from colltool.commands.root import app, help_text, show_model
@@ -171,10 +172,12 @@ def run(args: Sequence[str] | None = None) -> int:
         if HELP_MODEL in words:
             show_model.set(True)
             words = ["-h" if word == HELP_MODEL else word for word in words]
-        completed = app(_as_typer_takes(words), prog_name="colltool", standalone_mode=False)
-        return completed if isinstance(completed, int) else EXIT_DONE
+        # an exit code where typer ends a command early, else what the command's function returns
+        returned = app(_as_typer_takes(words), prog_name="colltool", standalone_mode=False)
+        return returned if isinstance(returned, int) else EXIT_DONE
     except SystemExit as exit_request:
-        if isinstance(exit_request.code, int) and exit_request.code > 128:  # a signal
+        # 128 and a signal's number, of _on_interrupt
+        if isinstance(exit_request.code, int) and exit_request.code > 128:
             return exit_request.code
         # 1: typer's answer to a pipe that was closed
         return EXIT_DONE if exit_request.code in (None, 0, 1) else EXIT_UNUSABLE
@@ -200,7 +203,8 @@ def _exit_code_of(error: Exception) -> int:
     if show is not None:
         completes = "_COLLTOOL_COMPLETE" in os.environ
         if type(error).__name__ == "NoArgsIsHelpError" and not completes:
-            show()  # a command without arguments prints its help
+            # a command without arguments prints its help
+            show()
             return EXIT_UNUSABLE
         from colltool.commands.root import reworded
 
@@ -227,8 +231,8 @@ def _with_example_values(words: list[str]) -> list[str]:
     if words[:1] != ["verify"]:
         return words
     rewritten: list[str] = []
-    for position, word in enumerate(words):
-        following = words[position + 1] if position + 1 < len(words) else "-"
+    # after the last word comes no value
+    for word, following in zip(words, [*words[1:], "-"], strict=True):
         # -1,2 are numbers, -v is the next option
         has_value = not following.startswith("-") or following[1:2].isdigit()
         rewritten.append("--values=example" if word == "--values" and not has_value else word)
@@ -272,15 +276,14 @@ def _flush_streams(code: int) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         try:
-            if stream is not None and not stream.closed:  # the caller may have closed it
+            # the caller may have closed it
+            if stream is not None and not stream.closed:
                 stream.flush()
         except OSError as error:
+            # the flush at exit writes to nowhere
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if (
-                stream is sys.stdout
-                and code == EXIT_DONE
-                and not isinstance(error, BrokenPipeError)
-            ):
+            is_lost = stream is sys.stdout and not isinstance(error, BrokenPipeError)
+            if is_lost and code == EXIT_DONE:
                 from colltool.commands.output import stdout_error
 
                 code = report_error(stdout_error(error))

@@ -17,31 +17,31 @@ from typing import Any, Literal, NamedTuple
 
 from colltool.base.errors import OPTIONS
 
+# How an option's text is read, and what comes of it.
 Kind = Literal[
-    "text",
-    "flag",
-    "path",
-    "pair",
-    "count",
-    "number",
-    "share",
-    "shape",
-    "word",
-    "single",
-    "texts",
-    "names",
-    "counts",
+    "text",  # the text itself
+    "flag",  # no text: whether it is given
+    "path",  # a Path
+    "pair",  # two texts, OLD NEW
+    "count",  # an int from least to most
+    "number",  # a finite float
+    "share",  # a float, from 15% or 0.15
+    "shape",  # a tuple of ints, from 4x4x4
+    "word",  # a text that is one of words
+    # the text between commas:
+    "single",  # a text; refuses several
+    "texts",  # a list of texts
+    "names",  # a list of texts, each once
+    "counts",  # a list of ints, ranges such as 8-64 written out
 ]
-"""How an option's text is read. The last four kinds split at commas: ``single`` refuses several
-items; ``texts``, ``names`` (each once) and ``counts`` (numbers and ranges of ranks) are lists."""
 File = Literal["", "read", "written"]
 
+# bound of every count without a bound of its own; the fabric checks how many ranks it has
 MAX_COUNT = 10**18
-"""Bound of every count without a bound of its own; the fabric checks how many ranks it has."""
+# bound of --top: more rows than any output has
 MAX_ROWS = 10**6
-"""Bound of ``--top``: more rows than any output has."""
+# the smallest positive float: an inclusive bound that excludes 0
 ABOVE_ZERO = 5e-324
-"""The smallest positive float: an inclusive bound that excludes 0."""
 LIBRARIES = ("nccl", "rccl", "mpi", "xla", "mscclpp", "all")
 FORMATS = ("table", "json", "csv", "markdown", "html")
 
@@ -54,9 +54,10 @@ class Argument(NamedTuple):
         metavar, help: as the help prints them; ``help`` names the default.
         kind: how the option's text is read.
         least, most: inclusive bounds of a number.
-        words: the values that it may have; of a count, a word for ``most``.
+        words: the values that it may have, as the help and completion list them; of a count, a word
+            for ``most``.
         offers: completion in a shell: ``complete_NAME`` of :mod:`colltool.commands.completion`.
-        hint: the fix of an error: for a list in place of a count, or an example of a share.
+        hint: the fix of an error: for a list in place of a count, or examples of a share.
         python: the name of the function's parameter, if it is not the row's key.
         many: whether the option may be repeated.
         file: whether it names a file that is read or written: no output may overwrite an input.
@@ -78,8 +79,8 @@ class Argument(NamedTuple):
     also: str = ""
 
 
-# Bounds that a slip of a key exceeds and no deployment does: of ranks, stages and pages; of tokens,
-# sequences, experts and ranks of a fleet.
+# Bounds that a slip of a key exceeds and no deployment does: about a million of ranks, stages and
+# pages, about 16 million of tokens, sequences, experts and ranks of a fleet.
 _MILLION = 2**20
 _MILLIONS = 2**24
 
@@ -893,10 +894,10 @@ ARGUMENTS = {
 }
 # Parameters that the option of another row gives: several fabrics, and the members behind hot's @.
 ARGUMENTS |= {"fabrics": ARGUMENTS["fabric"], "hot_members": ARGUMENTS["hot"]}
-# error texts name an argument by its flag; a positional argument by its metavar
+# Error texts name an argument by its longest flag, of --chart/--no-chart by the first, and write the
+# last before a value. A positional argument is named by its metavar, and has nothing before a value.
 OPTIONS.update(
     {
-        # the first of a pair of flags such as --chart/--no-chart
         key: row.flags.partition("/")[0].split() or [row.metavar.rstrip("."), ""]
         for key, row in ARGUMENTS.items()
     }

@@ -52,6 +52,7 @@ def breakdown(
     name = None if algorithm is None else text_of(algorithm, "algorithm", "ring")
     request = price_request(fabric, primitive, ranks, options)
     bytes_ = size_of(size)
+    # without a pick the name stays None: the fastest
     if name is None:
         name = _picked(request, bytes_)
     # price() calls the argument algorithms, a breakdown takes one
@@ -60,9 +61,9 @@ def breakdown(
             request.fabric, request.primitive, bytes_, request.group, request.readings, name
         )
     # as price shows them: with intervals, and with the overrides that do not move them
-    asked = request.fabric, request.group, request.readings
-    price = with_inert_keys(with_accuracy(result.price, *asked), request)
-    baselines = with_accuracy(replace(result.price, results=result.baselines), *asked)
+    where = request.fabric, request.group, request.readings
+    price = with_inert_keys(with_accuracy(result.price, *where), request)
+    baselines = with_accuracy(replace(result.price, results=result.baselines), *where)
     # gains are of the schedule before a slow rank delays it
     schedule = SchedulePrice(
         request.primitive, bytes_, request.group, request.readings, price.results[0]
@@ -82,10 +83,11 @@ def _picked(request: Request, size: float) -> str | None:
         return None
     from colltool.estimate.library_pick import picked_at
 
-    picked = picked_at(request.fabric, request.group, request.primitive, [size])
-    if not picked:
+    picks = picked_at(request.fabric, request.group, request.primitive, [size])
+    if not picks:
         return None
-    return picked[0].spec or None
+    # empty for an algorithm that colltool does not price
+    return picks[0].spec or None
 
 
 @command(

@@ -105,7 +105,7 @@ def calibrate(
     with error_argument("line_rate"):
         line_Bps = None if line_rate is None else parse_rate(line_rate)
         request = FitRequest(tier_name, algorithm_names, line_Bps)
-    # the fit writes its numbers into the file's data; rows of a machine need the fabric that it makes
+    # the fit writes its numbers into the file's data, rows of a machine need the fabric itself
     data = fabric_data(fabric, overrides)
     measurements = measurements_of(logs, ranks, primitive, nodes, in_place)
     new_name = "" if name is None else _file_stem(text_of(name, "name", "measured"))
@@ -114,17 +114,17 @@ def calibrate(
     if machine_only is None:
         # without any series the fit is tried, which refuses it with the reason
         sizes = max((len(series.points) for series in measurements.series), default=_FEWEST_SIZES)
-        rows_alone = sizes < _FEWEST_SIZES
+        writes_rows_only = sizes < _FEWEST_SIZES
     else:
-        rows_alone = flag_of(machine_only, "machine_only")
-    if rows_alone:
+        writes_rows_only = flag_of(machine_only, "machine_only")
+    if writes_rows_only:
         return machine_calibration(loaded, measurements, request, new_name or loaded.name)
     fitted = fit(data, measurements, request, new_name or f"{data['name']}-calibrated")
     return with_machine(fitted, loaded, measurements, request, new_name or loaded.name)
 
 
 def _file_stem(text: str) -> str:
-    """The text as the stem of a file: letters, digits, ``_`` and ``-``."""
+    """The text as the stem of a file: letters, digits, ``_`` and ``-``; may be empty."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")
 
 
@@ -201,14 +201,14 @@ def calibrate_command(
         **arguments,
     )
     if target is not None:
-        _write_definition(result, target, rows=arguments["machine_only"])
+        _write_definition(result, target, as_rows=arguments["machine_only"])
         result = replace(result, path=str(target))
     Out(format, everything=everything, plot=plot, plot_what=plot_what).emit(result)
 
 
-def _write_definition(result: Calibration, target: Path, *, rows: bool) -> None:
-    """Write the machine file (``rows``), or the fabric that was fitted to it."""
-    if rows:
+def _write_definition(result: Calibration, target: Path, *, as_rows: bool) -> None:
+    """Write the machine file, or the fabric that was fitted to its rows, with a note on the former."""
+    if as_rows:
         write(result.machine_text, target)
         return
     instead = f"-o {target.stem}{MACHINE_SUFFIX}"

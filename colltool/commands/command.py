@@ -12,14 +12,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar, get_args
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from colltool.base.errors import (
     ColltoolError,
     ManyErrors,
-    argument_text,
     problems_of,
     rename_arguments,
     set_audience,
@@ -39,7 +37,7 @@ from colltool.commands.output import (
 from colltool.commands.project import with_project
 
 Checked = TypeVar("Checked")
-# Bytes. A size below it without a unit gets a note: it is more likely meant in megabytes.
+# bytes: a size below it without a unit gets a note, as it is more likely meant in megabytes
 _UNITLESS_BELOW = 1000
 
 
@@ -48,7 +46,7 @@ class CheckFailed(Exception):
 
 
 class CommandGroup:
-    """A command that has commands of its own."""
+    """A command that has commands of its own, such as ``fabric``; ``command(within=...)`` adds them."""
 
     def __init__(self, help: str) -> None:
         self.help = help
@@ -62,8 +60,8 @@ class Command(NamedTuple):
         name: what it is called, within its group if it has one.
         short_help: its line in the help of that group.
         help, examples: what its own help says above and below the options.
-        parts: its options in the order of the help.
-        function: what it does with their values.
+        parts: its options in the order of the help, those of one parameter as a group.
+        function: what it does with their values, as keyword arguments.
         public: the public function whose arguments they are, if there is one.
         names: what errors call an argument here, where it is not the option of its row:
             ``{"algorithms": "algorithm"}`` where price()'s list is one ``--algorithm``.
@@ -84,9 +82,9 @@ class Command(NamedTuple):
         all_options: list[Option] = []
         for part in self.parts:
             all_options += part.options if isinstance(part, OptionGroup) else [part]
-        own = inspect.signature(self.function).parameters
-        public = inspect.signature(self.public).parameters if self.public else {}
-        return [_with_default(option, own, public) for option in all_options]
+        of_command = inspect.signature(self.function).parameters
+        of_public = inspect.signature(self.public).parameters if self.public else {}
+        return [_with_default(option, of_command, of_public) for option in all_options]
 
     def run(self, values: dict[str, Any]) -> None:
         """Run the command with a value for each option, and write its outputs once it is done."""
@@ -108,27 +106,28 @@ class Command(NamedTuple):
                 outputs.write_all()
                 raise
             except ColltoolError as error:
-                # a key that belongs to the other of --set and --job-set gets a better error
-                raise (_misplaced(values) or error) from None
+                from colltool.commands.misplaced_keys import misplaced_key
+
+                raise (misplaced_key(values) or error) from None
             outputs.write_all()
             _note_sizes_without_unit(values)
 
     def _arguments(self, values: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the command's function: its own parameters always, those it passes
         on to the public function only if they have a value."""
-        own = inspect.signature(self.function).parameters
+        parameters = inspect.signature(self.function).parameters
         arguments = {}
         for part in self.parts:
             if isinstance(part, OptionGroup):
                 group_values = {option.name: values[option.name] for option in part.options}
-                made = part.make(**group_values)
-                if made is not None or part.name in own:
-                    arguments[part.name] = made
-            elif not part.prints:
-                # --schema has printed and stopped, and no function takes it
+                value = part.make(**group_values)
+            elif part.prints:
+                # such as --schema, which has printed and stopped: no function takes it
+                continue
+            else:
                 value = read_items(values[part.name], part.name, part.row)
-                if value is not None or part.name in own:
-                    arguments[part.name] = value
+            if value is not None or part.name in parameters:
+                arguments[part.name] = value
         return arguments
 
 
@@ -154,12 +153,13 @@ def command(
     options = tuple(option(part) if isinstance(part, str) else part for part in parts)
 
     def declare(function: Callable[..., None]) -> Command:
+        # the last paragraph of the docstring: "Example:" or "Examples:", and a command line each
         help_text, *examples = re.split(r"\n\n(?=Examples?:\n)", inspect.getdoc(function) or "")
         declared = Command(
             name=name or function.__name__.removesuffix("_command"),
             short_help=short_help,
             help=help_text,
-            # a paragraph after a backspace is not wrapped
+            # click does not wrap a paragraph after a backspace
             examples="\b\n" + "".join(examples),
             parts=options,
             function=function,
@@ -175,8 +175,8 @@ def command(
 
 def _with_default(
     option: Option,
-    own: Mapping[str, inspect.Parameter],
-    public: Mapping[str, inspect.Parameter],
+    of_command: Mapping[str, inspect.Parameter],
+    of_public: Mapping[str, inspect.Parameter],
 ) -> Option:
     """The option with its default.
 
@@ -185,9 +185,10 @@ def _with_default(
     """
     if option.default is not BY_FUNCTION:
         return option
-    # a command's own default wins: it may differ from the public function's
     candidates = [
-        parameters[option.name] for parameters in (own, public) if option.name in parameters
+        parameters[option.name]
+        for parameters in (of_command, of_public)
+        if option.name in parameters
     ]
     assert candidates, f"no function takes {option.name}"
     for parameter in candidates:
@@ -198,30 +199,36 @@ def _with_default(
 
 
 def _with_standard_input(options: list[Option], values: dict[str, Any]) -> dict[str, Any]:
-    """The values with the path of standard input for each ``-`` that stands for a file to read."""
-    read_values = dict(values)
-    times = 0
-    for known in options:
-        value = values[known.name]
-        if known.row.file != "read" or value is None:
+    """The values with the path of standard input for each ``-`` that stands for a file to read.
+
+    Raises:
+        ColltoolError: more than one ``-``.
+    """
+    with_paths = dict(values)
+    dashes = 0
+    for declared in options:
+        value = values[declared.name]
+        if declared.row.file != "read" or value is None:
             continue
         several = list(value) if isinstance(value, list | tuple) else [value]
-        times += sum(str(item) == "-" for item in several)
-        if times > 1:
+        dashes += sum(str(item) == "-" for item in several)
+        if dashes > 1:
             raise ColltoolError(
                 "standard input, -, is named more than once, and can be read once",
-                argument=known.name,
+                argument=declared.name,
                 fix="write one of them to a file",
             )
-        read = [type(item)(STANDARD_INPUT) if str(item) == "-" else item for item in several]
-        read_values[known.name] = read if isinstance(value, list | tuple) else read[0]
-    return read_values
+        # text or a Path, as the option is
+        paths = [type(item)(STANDARD_INPUT) if str(item) == "-" else item for item in several]
+        with_paths[declared.name] = paths if isinstance(value, list | tuple) else paths[0]
+    return with_paths
 
 
 def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: Outputs) -> None:
     """Refuse, before the work starts, to overwrite an input or to write two results into one file.
 
-    An input that is named within a list or another file is refused when it is opened.
+    An input that is named within a list or another file is refused when it is opened: ``outputs`` is
+    told which files that must not be.
     """
     from colltool.base.files import same_file, same_place
 
@@ -231,8 +238,8 @@ def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: 
         value = values[declared.name]
         if not declared.row.file or value is None:
             continue
-        values_given = value if isinstance(value, list | tuple) else [value]
-        paths = [Path(path) for path in values_given if str(path) != "-"]
+        several = value if isinstance(value, list | tuple) else [value]
+        paths = [Path(path) for path in several if str(path) != "-"]
         if declared.row.file == "read":
             inputs += paths
         else:
@@ -248,65 +255,12 @@ def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: 
         outputs.inputs.close(path, overwrites_input(path, name))
 
 
-def _misplaced(values: dict[str, Any]) -> ColltoolError | None:
-    """The error for a key of the job in ``--set``, or of the fabric in ``--job-set``."""
-    if not isinstance(values.get("fabric"), list):
-        return None
-    return _job_key_in_set(values) or _fabric_key_in_job_set(values)
-
-
-def _job_key_in_set(values: dict[str, Any]) -> ColltoolError | None:
-    """The error for the first key of ``--set`` that is a section and key of job files."""
-    from colltool.training.files.job import JobFile
-
-    for text in values.get("overrides") or ():
-        section, dot, rest = text.partition("=")[0].strip().partition(".")
-        if not dot or section not in JobFile.model_fields:
-            continue
-        kind = JobFile.model_fields[section].annotation
-        # a section may be one of several models, or None
-        keys = set()
-        for part in (kind, *get_args(kind)):
-            for field_name, field in getattr(part, "model_fields", {}).items():
-                keys.add(field.alias or field_name)
-        if rest.partition(".")[0] in keys:
-            takes = "write" if "job_overrides" in values else "colltool plan and report take"
-            return ColltoolError(
-                f"{section} belongs to the job, not to the fabric",
-                argument="overrides",
-                fix=f"{takes} {argument_text('job_overrides', [text])}",
-            )
-    return None
-
-
-def _fabric_key_in_job_set(values: dict[str, Any]) -> ColltoolError | None:
-    """The error for the first key of ``--job-set`` that is a tier or field of the fabrics."""
-    from colltool.fabric.load import load_fabric
-    from colltool.fabric.model import Fabric
-    from colltool.training.files.job import JobFile
-
-    for text in values.get("job_overrides") or ():
-        section = text.partition("=")[0].strip().partition(".")[0]
-        if section in JobFile.model_fields:
-            continue
-        with suppress(ColltoolError):
-            tiers: set[str] = set()
-            for name in values["fabric"]:
-                tiers.update(tier.name for tier in load_fabric(name).tiers)
-            if section in tiers or section in Fabric.model_fields:
-                return ColltoolError(
-                    f"{section} belongs to the fabric, not to the job",
-                    argument="job_overrides",
-                    fix=f"write {argument_text('overrides', [text])}",
-                )
-    return None
-
-
 def _note_sizes_without_unit(values: dict[str, Any]) -> None:
-    """Print a note that sizes without a unit are bytes, if megabytes are more likely meant."""
-    typed = str(values.get("size") or values.get("sizes") or "")
+    """Print a note that sizes without a unit are bytes, if megabytes are more likely meant: of
+    ``-M 16``, or ``-M 1,16``."""
+    sizes = str(values.get("size") or values.get("sizes") or "")
     unitless = []
-    for text in typed.split(","):
+    for text in sizes.split(","):
         size = text.strip()
         # nine digits suffice to compare, however long the number is
         if size.isascii() and size.isdecimal() and int(size[:9]) < _UNITLESS_BELOW:

@@ -74,7 +74,8 @@ def compare(
     several: Sequence[Any] = primitives if listed else [primitives]
     requests = [grid_request(primitive, algorithms, model) for primitive in several]
     groups = groups_of(ranks, model.group)
-    compared, overrides = _against_its_own_values(several_of(fabrics), vary, overrides)
+    compared, overrides = _with_itself(several_of(fabrics), vary, overrides)
+    # a library of kernels is none that a fabric may have
     fabric_library = model.library if kernels is None else None
     columns = columns_of(compared, vary, overrides, fabric_library, model.machine, groups)
     if len(columns) < 2:
@@ -107,11 +108,13 @@ def listed_sizes(sizes: Sequence[str | float]) -> list[float]:
         return each_size(sizes) or list(STANDARD_SIZES)
 
 
-def _against_its_own_values(
+def _with_itself(
     fabrics: Sequence[AnyFabric], vary: Any, overrides: Overrides
 ) -> tuple[Sequence[AnyFabric], Overrides]:
-    """The fabrics to compare, and the values set on all of them: a single fabric with values of the
-    user's is compared with itself as its file has it.
+    """The fabrics to compare, and the values set on all of them.
+
+    A single fabric with overrides becomes two: as its file has it, and with the overrides in its name
+    (``dgx-h100:ib.bandwidth=25GB/s``), so that none are left for all.
 
     Raises:
         ColltoolError: values set on the same fabric twice, which then differs in nothing.
@@ -124,15 +127,16 @@ def _against_its_own_values(
     for fabric in typed:
         if not is_nothing(overrides) and typed.count(fabric) > 1:
             what = f"{fabric} is named twice, and {argument_text('overrides')} sets both alike"
-            own = argument_text("fabrics", f"{fabric}:ib.bandwidth=25GB/s")
-            raise ColltoolError(what, argument="fabrics", fix=f"set a value of one alone: {own}")
-    alone = len(fabrics) == 1 and bool(typed) and not vary
-    if not alone or not isinstance(overrides, list | tuple) or not overrides:
+            one_alone = argument_text("fabrics", f"{fabric}:ib.bandwidth=25GB/s")
+            fix = f"set a value of one alone: {one_alone}"
+            raise ColltoolError(what, argument="fabrics", fix=fix)
+    is_single = len(fabrics) == 1 and bool(typed) and not vary
+    if not is_single or not isinstance(overrides, list | tuple) or not overrides:
         return fabrics, overrides
-    changed = typed[0]
+    with_values = typed[0]
     for setting in texts_of(overrides):
-        changed = with_setting(changed, setting)
-    return [typed[0], changed], ()
+        with_values = with_setting(with_values, setting)
+    return [typed[0], with_values], ()
 
 
 @command(

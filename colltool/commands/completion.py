@@ -1,7 +1,10 @@
 """Words that a shell completes options and arguments with.
 
-A completion takes what is typed so far of a word; one that depends on the words before it also
-takes typer's context: its ``params`` are the options read, its ``args`` the words that none took.
+``complete_NAME`` is the completion of arguments whose row ``offers`` NAME
+(:func:`completion_of`). It takes what is typed so far of a word and returns every word that this may
+become; one that depends on the words before it also takes typer's context: its ``params`` are the
+options read, its ``args`` the words that none took. A line that cannot be read has no completions,
+and no errors.
 
 Bash breaks words at ``:`` and ``=``. :func:`join_bash_words` puts them together again before they
 are read, and completions then leave out what stands before the last break, as bash expects.
@@ -23,13 +26,14 @@ if TYPE_CHECKING:
     from colltool.base.primitives import Primitive
     from colltool.fabric.model import Fabric
 
+# keys of a fabric that completion leaves out of --set
 NOT_OVERRIDDEN = ("schema", "name", "description", "notes", "source", "topology")
-"""Keys of a fabric that completion does not offer for ``--set``."""
-
+# the same of a job
+_NOT_OVERRIDDEN_OF_JOBS = ("schema", "name", "description", "notes", "source")
+# what NAME: takes besides the keys of the fabric
 FABRIC_SETTINGS = ("nodes=", "racks=", "per-rack=")
-"""What ``NAME:`` takes beside the keys of the fabric."""
 
-# operations of the libraries that an option takes
+# operations, in library files, of the libraries that an option takes
 _ENGINES = ("all_reduce",)
 _EXPERTS = ("dispatch", "combine")
 _KV = ("kv_transfer",)
@@ -39,49 +43,52 @@ def join_bash_words() -> None:
     """Join the words that bash broke at ``:`` and ``=``, in the environment that typer reads.
 
     ``-f nvl72:nodes=1`` comes as ``-f``, ``nvl72``, ``:``, ``nodes``, ``=``, ``1`` and leaves as ``-f``,
-    ``nvl72:nodes=1``, of which bash expects only what follows ``nvl72:nodes=``.
+    ``nvl72:nodes=1``, of which bash expects only what follows ``nvl72:nodes=``. COMP_CWORD is the
+    number of the word that is completed.
     """
     # bash's function separates them by line feeds
     words = re.split(r"[ \n]", os.environ.get("COMP_WORDS", ""))
-    current = int(os.environ.get("COMP_CWORD") or 0)
+    completed = int(os.environ.get("COMP_CWORD") or 0)
     joined: list[str] = []
-    position = 0
-    before = ""
-    glue = False
+    completed_in_joined = 0
+    # what bash has of the joined word in words before the completed one
+    prefix = ""
+    follows_break = False
     for number, word in enumerate(words):
-        breaks = bool(word) and not word.strip(":=")
+        is_break = bool(word) and not word.strip(":=")
         # what follows a break belongs to the same word, but not an option's value after "="
-        if (glue or breaks) and joined and not joined[-1].startswith("--"):
-            if number == current:
-                before = joined[-1] + (word if breaks else "")
+        if (follows_break or is_break) and joined and not joined[-1].startswith("--"):
+            if number == completed:
+                prefix = joined[-1] + (word if is_break else "")
             joined[-1] += word
         else:
             joined.append(word)
-        glue = breaks
-        if number == current:
-            position = len(joined) - 1
-    if before:
-        os.environ |= {"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(position)}
-        _leave_out(before)
+        follows_break = is_break
+        if number == completed:
+            completed_in_joined = len(joined) - 1
+    if prefix:
+        os.environ |= {"COMP_WORDS": "\n".join(joined), "COMP_CWORD": str(completed_in_joined)}
+        _print_without(prefix)
 
 
-def _leave_out(before: str) -> None:
-    """Have completions printed without what bash holds to be words of their own."""
+def _print_without(prefix: str) -> None:
+    """Have typer print completions without their prefix."""
     from typer._completion_classes import BashComplete
 
-    def after_the_break(_shell: Any, item: Any) -> str:
-        return str(item.value).removeprefix(before)
+    def format_completion(_shell: Any, item: Any) -> str:
+        return str(item.value).removeprefix(prefix)
 
-    BashComplete.format_completion = after_the_break  # type: ignore[assignment, method-assign]
+    BashComplete.format_completion = format_completion  # type: ignore[assignment, method-assign]
 
 
 def completion_of(row: Argument) -> Callable[..., list[str]] | None:
-    """The completion of an argument: its words, or the function that its row names."""
-    if row.words and not row.offers:
-        return words(row.words)
+    """The completion of an argument: the function that its row names, or its words; None where it
+    has neither."""
     if row.offers:
         completer: Callable[..., list[str]] = globals()[f"complete_{row.offers}"]
         return completer
+    if row.words:
+        return words(row.words)
     return None
 
 
@@ -108,17 +115,17 @@ def complete_fabric(incomplete: str) -> list[str]:
     name, colon, settings = incomplete.partition(":")
     if not colon:
         return words(shipped_fabrics())(incomplete)
-    before, comma, last = settings.rpartition(",")
+    # racks=4,ib.al: only the last setting is incomplete
+    earlier, comma, setting = settings.rpartition(",")
     keys = _fabric_keys(name)
-    if not keys or "=" in last:
+    # values are not completed
+    if not keys or "=" in setting:
         return []
-    known = [*FABRIC_SETTINGS, *keys]
-    typed = f"{name}:{before}{comma}"
-    return [f"{typed}{key}" for key in words(known)(last)]
+    return [f"{name}:{earlier}{comma}{key}" for key in words([*FABRIC_SETTINGS, *keys])(setting)]
 
 
 def complete_job(incomplete: str) -> list[str]:
-    """Names of shipped jobs, and of models, which are drafted as jobs."""
+    """Names of shipped jobs, and of models, of which a job is made."""
     return words(dict.fromkeys([*_shipped("jobs"), *_shipped("models")]))(incomplete)
 
 
@@ -128,7 +135,7 @@ def complete_model(incomplete: str) -> list[str]:
 
 
 def _shipped(kind: str) -> tuple[str, ...]:
-    """Names of shipped jobs or models, without what reads them."""
+    """Names of shipped jobs or models; the modules that read them take long to import."""
     import colltool.training
     from colltool.fabric.shipped import stems_in
 
@@ -144,8 +151,8 @@ def complete_runner(incomplete: str) -> list[str]:
     """What ``--library`` takes: libraries of algorithms, and libraries with kernels."""
     from colltool.algorithms.libraries import LIBRARIES
 
-    own = words(LIBRARIES)(incomplete)
-    return list(dict.fromkeys([*own, *_versioned(incomplete, (*_ENGINES, *_EXPERTS))]))
+    of_algorithms = words(LIBRARIES)(incomplete)
+    return list(dict.fromkeys([*of_algorithms, *_versioned(incomplete, (*_ENGINES, *_EXPERTS))]))
 
 
 def complete_engine(incomplete: str) -> list[str]:
@@ -178,51 +185,59 @@ def complete_job_set(incomplete: str) -> list[str]:
 
 
 def _versioned(incomplete: str, operations: tuple[str, ...]) -> list[str]:
-    """``NAME`` of libraries that have kernels for one of the operations, or ``NAME@VERSION`` of one
-    that is typed."""
+    """``NAME`` of libraries that have kernels for one of the operations (any if there are none), or
+    ``NAME@VERSION`` too where one library is left."""
     from colltool.engines.shipped import shipped_file, shipped_libraries
 
-    # only the libraries whose names fit are read
+    # only the files of libraries whose names fit are read
     fitting = [pair for pair in shipped_libraries() if incomplete.startswith(pair[0])]
     if "@" not in incomplete and not fitting:
         fitting = [pair for pair in shipped_libraries() if pair[0].startswith(incomplete)]
     known: list[str] = []
-    for library_name, version in fitting:
-        file = shipped_file(library_name, version)
+    for library_name, file_version in fitting:
+        file = shipped_file(library_name, file_version)
         present = {kernel["operation"] for kernel in file.get("kernels", [])}
         if operations and present.isdisjoint(operations):
             continue
         known.append(library_name)
-        known += [f"{library_name}@{each}" for each in file.get("measured", [version])]
+        # as in LibraryFile, a file may hold several versions
+        versions = file.get("measured", [file_version])
+        known += [f"{library_name}@{version}" for version in versions]
     matching = words(dict.fromkeys(known))(incomplete)
-    named = [word for word in matching if "@" not in word]
-    # of several libraries the names are enough
-    return named if len(named) > 1 else matching
+    names = [word for word in matching if "@" not in word]
+    return names if len(names) > 1 else matching
 
 
-def _job_keys(part: Any, path: str) -> Iterator[str]:
-    """Key paths of a job file, a section's after its own where it may also be a name."""
-    for field_name, field in part.model_fields.items():
+def _job_keys(model: Any, path: str) -> Iterator[str]:
+    """Key paths of a pydantic model of job files: ``layout.tp``.
+
+    A section's own key comes before its keys where a value may stand in its place: ``model``, by
+    name or written out.
+    """
+    for field_name, field in model.model_fields.items():
         key = field.alias or field_name
-        if key in ("schema", "name", "description", "notes", "source"):
+        if key in _NOT_OVERRIDDEN_OF_JOBS:
             continue
-        parts = [kind for kind in _kinds(field.annotation) if hasattr(kind, "model_fields")]
-        if not parts or len(list(_kinds(field.annotation))) > len(parts) + 1:
+        types = list(_types_in(field.annotation))
+        sections = [type_ for type_ in types if hasattr(type_, "model_fields")]
+        # one type besides the sections is the None of a section that may be left out
+        if not sections or len(types) > len(sections) + 1:
             yield f"{path}{key}"
         # a section within a section is deep enough for a command line
         if path.count(".") < 2:
-            for inner in parts:
-                yield from _job_keys(inner, f"{path}{key}.")
+            for section in sections:
+                yield from _job_keys(section, f"{path}{key}.")
 
 
-def _kinds(annotation: Any) -> Iterator[Any]:
-    """The types of an annotation, of a union each."""
+def _types_in(annotation: Any) -> Iterator[Any]:
+    """The type of an annotation, or of a union or generic each type within."""
     inner = get_args(annotation)
     if not inner:
         yield annotation
-    for kind in inner:
-        if isinstance(kind, type) or get_args(kind):
-            yield from _kinds(kind)
+    for argument in inner:
+        # not the values of a Literal, nor the hints of Annotated
+        if isinstance(argument, type) or get_args(argument):
+            yield from _types_in(argument)
 
 
 def complete_keep(incomplete: str) -> list[str]:
@@ -254,35 +269,28 @@ def complete_test(incomplete: str) -> list[str]:
 
 
 def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
-    """Complete names of algorithms and compositions, of a list its last one. Where a collective was
-    typed, only its own."""
+    """The last name of a list of algorithms and compositions, after the ones before it; of the
+    collective that was typed, if any."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
     from colltool.algorithms.registry import all_algorithms
+    from colltool.libraries.nccl.rules import algorithms_named
 
-    wanted = _typed_primitive(ctx)
+    primitive = _typed_primitive(ctx)
     known = []
     rows: list[Any] = [*all_algorithms(), *every_composition()]
     for row in rows:
-        if wanted is None or row.primitive is wanted:
+        if primitive is None or row.primitive is primitive:
             known.append(row.name)
-    before, comma, last = incomplete.rpartition(",")
-    matching = words(dict.fromkeys(known))(last)
-    # taken in any case: offered in small letters to those who type small letters
-    for library_name in _library_names(wanted):
-        matching.append(library_name.lower() if last.islower() else library_name)
-    return [f"{before}{comma}{name}" for name in words(dict.fromkeys(matching))(last)]
-
-
-def _library_names(primitive: Primitive | None) -> list[str]:
-    """NCCL's own names of the algorithms of a collective."""
-    from colltool.libraries.nccl.rules import algorithms_named
-
-    return algorithms_named(primitive)
+    earlier, comma, name = incomplete.rpartition(",")
+    # NCCL's names are taken in any case: in small letters for those who type small letters
+    for nccl_name in algorithms_named(primitive):
+        known.append(nccl_name.lower() if name.islower() else nccl_name)
+    return [f"{earlier}{comma}{match}" for match in words(dict.fromkeys(known))(name)]
 
 
 def _typed_primitive(ctx: Any) -> Primitive | None:
-    """The collective on the command line, if any.
+    """The collective on the command line; None if there is none, or none that is known.
 
     While an option lacks its value typer has not assigned the arguments: they are in ``ctx.args``.
     """
@@ -296,16 +304,20 @@ def _typed_primitive(ctx: Any) -> Primitive | None:
 
 
 def complete_ranks(ctx: Any, incomplete: str) -> list[str]:
-    """Numbers of ranks that fill whole domains of the fabric, where one was typed; never the names
-    of files."""
+    """Numbers of ranks that fill whole domains of the fabric, where one was typed; else powers of 2."""
     sizes = [2**power for power in range(1, 10)]
     fabric = _typed_fabric(ctx)
     if fabric is not None:
         from colltool.estimate.placement import whole_groups
 
         sizes = whole_groups(fabric, _typed_count(ctx, "stride", default=1))
-    # with no completion at all a shell would offer names of files
-    return words(map(str, sizes))(incomplete) or [incomplete or "N"]
+    return words(map(str, sizes))(incomplete) or _unknown(incomplete, "N")
+
+
+def _unknown(incomplete: str, metavar: str) -> list[str]:
+    """What is typed, or the name of a value: with no completion at all a shell would offer names of
+    files."""
+    return [incomplete or metavar]
 
 
 def complete_stride(ctx: Any, incomplete: str) -> list[str]:
@@ -317,14 +329,14 @@ def complete_stride(ctx: Any, incomplete: str) -> list[str]:
 
         ranks = _typed_count(ctx, "ranks", default=2)
         strides = [stride for stride in every_stride(fabric, ranks) if stride > 1]
-    return words(map(str, strides))(incomplete) or [incomplete or "K"]
+    return words(map(str, strides))(incomplete) or _unknown(incomplete, "K")
 
 
 def complete_set(ctx: Any, incomplete: str) -> list[str]:
     """Keys of the fabric, where one was typed."""
     typed = _typed_name(ctx)
     keys = _fabric_keys(typed) if typed else []
-    return words(keys)(incomplete) or [incomplete or "KEY=VALUE"]
+    return words(keys)(incomplete) or _unknown(incomplete, "KEY=VALUE")
 
 
 def _fabric_keys(typed: str) -> list[str]:
@@ -337,25 +349,35 @@ def _fabric_keys(typed: str) -> list[str]:
 
     name = typed.partition(":")[0].removesuffix(SUFFIX)
     if name not in shipped_fabrics():
-        return _read_keys(typed)
+        return _read_fabric_keys(typed)
     text = (shipped_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     entry = f"keys-{name}"
-    kept = recall(entry, text)
-    if isinstance(kept, list) and all(isinstance(key, str) for key in kept):
-        return kept
-    keys = _read_keys(name)
+    # recalled only for the same text; whatever else the cache may hold is not used
+    cached = recall(entry, text)
+    if isinstance(cached, list) and all(isinstance(key, str) for key in cached):
+        return cached
+    keys = _read_fabric_keys(name)
     keep(entry, text, keys)
     return keys
 
 
-def _read_keys(typed: str) -> list[str]:
+def _read_fabric_keys(typed: str) -> list[str]:
+    """``KEY=`` of every value of a fabric; empty if it does not load."""
+    fabric = _load_or_none(typed)
+    if fabric is None:
+        return []
+    values = fabric.model_dump(by_alias=True, exclude_none=True)
+    return [f"{key}=" for key in _key_paths(values, "")]
+
+
+def _load_or_none(typed: str) -> Fabric | None:
+    """A fabric as typed; None if it does not load."""
     from colltool.fabric.load import load_fabric
 
     try:
-        fabric = load_fabric(typed)
+        return load_fabric(typed)
     except ColltoolError:
-        return []
-    return [f"{key}=" for key in _keys(fabric.model_dump(by_alias=True, exclude_none=True), "")]
+        return None
 
 
 def _typed_count(ctx: Any, name: str, default: int) -> int:
@@ -365,33 +387,29 @@ def _typed_count(ctx: Any, name: str, default: int) -> int:
 
 
 def _typed_name(ctx: Any) -> str:
-    """The fabric on the command line as typed; empty if there is none."""
+    """The fabric on the command line as typed, of several the first; empty if there is none."""
     typed = ctx.params.get("fabric") or ""
     return typed if isinstance(typed, str) else str(typed[0])
 
 
 def _typed_fabric(ctx: Any) -> Fabric | None:
     """The fabric on the command line; None if there is none or it does not load."""
-    from colltool.fabric.load import load_fabric
-
     typed = _typed_name(ctx)
-    if not typed:
-        return None
-    try:
-        return load_fabric(typed)
-    except ColltoolError:
-        return None
+    return _load_or_none(typed) if typed else None
 
 
-def _keys(value: Any, path: str) -> Iterator[str]:
-    """Key paths of a fabric's values as ``--set`` takes them: tiers and levels by name."""
+def _key_paths(value: Any, path: str) -> Iterator[str]:
+    """Key paths of a fabric's values as ``--set`` takes them, below ``path``: tiers and levels are
+    named, ``ib.levels.spine.alpha``, and the key ``tiers`` itself is left out."""
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in NOT_OVERRIDDEN:
-                yield from _keys(item, key if not path or key == "tiers" else f"{path}.{key}")
+                starts_path = not path or key == "tiers"
+                yield from _key_paths(item, key if starts_path else f"{path}.{key}")
     elif _has_names(value):
         for item in value:
-            yield from _keys(item, item["name"] if path == "tiers" else f"{path}.{item['name']}")
+            name = item["name"]
+            yield from _key_paths(item, name if path == "tiers" else f"{path}.{name}")
     else:
         yield path
 

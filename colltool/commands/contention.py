@@ -102,7 +102,11 @@ def contention(
 
 
 def _read_layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> Layout:
-    """A layout from any form that :func:`contention` takes."""
+    """A layout from any form that :func:`contention` takes.
+
+    Args:
+        placed, seed: of a pattern, the map of ranks and its seed.
+    """
     from colltool.commands.reading import text_of, wrong
     from colltool.congestion.layout import load_layout, pattern_layout
     from colltool.congestion.layout_groups import Layout
@@ -119,7 +123,8 @@ def _read_layout(fabric: Fabric, layout: Any, placed: str | None, seed: int) -> 
             "a layout",
             'give a path, or fields of a pattern such as {"kind": "cyclic", "group": 8}',
         )
-    if "groups" in layout or "pattern" in layout:  # what a file would hold
+    # what a file would hold
+    if "groups" in layout or "pattern" in layout:
         return load_layout(layout, fabric)
     # pattern_layout refuses unknown kinds
     kind: Any = "identity" if placed is None else text_of(placed, "placed", "rotate")
@@ -242,8 +247,9 @@ def contention_command(
     fields = {name: value for name, value in pattern.items() if value is not None}
     if layout is not None:
         _refuse_with_layout([*fields, *(["placed"] if placed is not None else [])])
+    # the seed is the map's where that alone is random
     if placed == "random" and kind != "random":
-        fields.pop("seed", None)  # only the map is random
+        fields.pop("seed", None)
     if hot is not None:
         arguments["hot"], arguments["hot_members"] = _hot_spot(hot)
     result = contention(fabric.load(), layout or fields, placed=placed, seed=seed or 0, **arguments)

@@ -58,17 +58,20 @@ def crossover(
 
 
 def crossover_of(request: Request, names: Sequence[str] = ()) -> Crossover:
-    """The crossovers of a request, with the library's own picks and what they cost."""
+    """The crossovers of a request, with NCCL's own picks and what they cost where it is the library.
+
+    Args:
+        names: algorithms, of which the first is compared with each other; empty for the usual ones.
+    """
     from colltool.estimate.crossover import crossover as run
 
-    found = run(request.fabric, request.primitive, request.group, request.readings, names)
+    crossings = run(request.fabric, request.primitive, request.group, request.readings, names)
     if request.fabric.library_name != "nccl":
-        return found
+        return crossings
     from colltool.estimate.library_crossover import with_library_picks, with_pick_cost
 
-    return with_pick_cost(
-        with_library_picks(found, request.fabric), request.fabric, request.readings
-    )
+    with_picks = with_library_picks(crossings, request.fabric)
+    return with_pick_cost(with_picks, request.fabric, request.readings)
 
 
 @command(

@@ -2,7 +2,7 @@
 the group of a request.
 
 :func:`custom_schedules` reads files, :func:`plugin_schedules` asks installed packages;
-:func:`all_costs` prices both on a group.
+:func:`all_costs` prices both on a group. What computes something wrong is refused by either.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from colltool.estimate.cost_model import CostModel
     from colltool.estimate.results import Infeasible
 
+# the group of entry points under which packages offer algorithms
 PLUGINS = "colltool.algorithms"
-"""The group of entry points under which packages offer algorithms."""
+# paths of algorithm files, or mappings of what one would hold; one, or several in a list
 AnyAlgorithms = Any
-"""Paths of algorithm files, or mappings of what one would hold; one, or several in a list."""
 
 
 def custom_schedules(
@@ -103,12 +103,14 @@ def plugin_schedules(request: Request) -> tuple[list[CustomSchedule], tuple[Infe
 
 @lru_cache(maxsize=1)
 def _plugins() -> tuple[EntryPoint, ...]:
+    """The entry points of installed packages that offer algorithms."""
     from colltool.base.entry_points import entry_points_of
 
     return entry_points_of(PLUGINS)
 
 
 def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
+    """One file or several, as a list; ColltoolError for anything else."""
     several = [files] if _is_file(files) else files
     if isinstance(several, list | tuple) and all(map(_is_file, several)):
         return several
@@ -121,13 +123,15 @@ def _listed(files: AnyAlgorithms) -> Sequence[AnyPath | Mapping[str, Any]]:
 
 
 def _is_file(value: Any) -> bool:
+    """Whether a value may be an algorithm file: a path, or a mapping of what one holds."""
     return isinstance(value, str | os.PathLike | Mapping)
 
 
 def ranks_of(
     ranks: int | None, custom: Sequence[CustomSchedule], options: Mapping[str, object]
 ) -> int | None:
-    """The requested number of ranks, else the one that the files are for; None for neither."""
+    """The requested number of ranks, else the one that the files are for; None for neither, and
+    where the options have a shape, which gives the ranks."""
     if ranks is not None or not custom or options.get("shape") is not None:
         return ranks
     counts = sorted({schedule.ranks for schedule in custom})
@@ -158,28 +162,32 @@ def all_costs(
         only: names of the requested algorithms; plugins are asked if it is empty or names one that
             does not ship.
     """
-    named: set[str] = set()
+    of_plugins: set[str] = set()
     if only:
         shipped = _shipped_names() | {row.name for row in on_request()}
-        named = {algorithm for algorithm in only if parse_choice(algorithm).base not in shipped}
+        of_plugins = {name for name in only if parse_choice(name).base not in shipped}
     readings = request.readings
-    if (only and not named) or readings.placement != "packed" or readings.ports != "all":
+    asks_plugins = of_plugins or not only
+    # schedules are followed on packed groups with all ports
+    if not asks_plugins or readings.placement != "packed" or readings.ports != "all":
         return costs_of(custom, request), ()
     offered, failed = plugin_schedules(request)
     for plugin in failed:
-        if plugin.algorithm in named:
+        if plugin.algorithm in of_plugins:
             raise ColltoolError(
                 f"{plugin.algorithm}: {plugin.reason}",
                 argument="algorithms",
                 fix="see to the package that offers it",
             )
+    # a table of all algorithms lists plugins that failed; one of named algorithms does not
+    listed = () if only else failed
     if not offered:
-        return costs_of(custom, request), () if only else failed
-    # a plugin's name gives way to one of a file
-    every = _with_free_names([*custom, *offered])
-    files = every[: len(custom)]
-    theirs = [plugin for plugin in every[len(custom) :] if not only or plugin.name in named]
-    return costs_of([*files, *theirs], request), () if only else failed
+        return costs_of(custom, request), listed
+    # a plugin's name gives way to one of a file, which comes first
+    renamed = _with_free_names([*custom, *offered])
+    files = renamed[: len(custom)]
+    plugins = [plugin for plugin in renamed[len(custom) :] if not only or plugin.name in of_plugins]
+    return costs_of([*files, *plugins], request), listed
 
 
 def refuse_files(files: AnyAlgorithms) -> None:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from colltool.commands.reading import AnyFabric
     from colltool.engines.library_diff import LibraryDiff
 
+# ranks on which libraries of kernels are compared by default: a node
 DEFAULT_RANKS = 8
-"""Ranks on which libraries of kernels are compared by default: a node."""
+# smaller relative changes are rounding, not changes
 DEFAULT_RTOL = 1e-6
-"""Smaller relative changes are rounding, not changes."""
 LIBRARY_PAIR = "Compare two libraries, or two versions of one, on a fabric instead of two files."
 
 
@@ -73,6 +73,7 @@ def diff_libraries(
         group = DEFAULT_RANKS if ranks is None else count_of(ranks, "ranks", least=2)
         pair = find_library(first), find_library(second)
         for file in pair:
+            # so begins what find_library says of a version that another one stands in for
             if file.said.startswith(WARNING):
                 raise ColltoolError(
                     file.said.removeprefix(WARNING),
@@ -95,6 +96,7 @@ def diff_libraries(
                 argument="library",
                 fix="two versions of nccl, or two of colltool library list",
             )
+        # the version whose data stands for the one that was named
         versions.append(constants(version).version)
     return diff_versions(loaded, *versions)
 
@@ -167,8 +169,7 @@ def diff_command(
 
 
 def emit_difference(result: Diff | LibraryDiff, out: Out) -> None:
-    """Write what changed, and end with exit code 1 where anything did."""
+    """Write what changed, and end with exit code 1 where anything did, as diff(1) does."""
     out.emit(result)
-    # as diff(1)
     if result.moved:
         failed()

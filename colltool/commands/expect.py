@@ -1,4 +1,5 @@
-"""What a machine should reach in nccl-tests, and a gate's floor."""
+"""What a machine should reach in nccl-tests, and what a gate may ask of it: of a fabric alone
+(:func:`_expectation`), or of the sizes that logs measured (:func:`_judged_logs`)."""
 
 from __future__ import annotations
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from colltool.estimate.results import Infeasible
     from colltool.logs.series import Measurements, Series
 
+# formats of other programs, besides the usual ones
 GATE_FORMATS = (
     "nccl-tests",
     "prometheus",
@@ -51,17 +53,16 @@ GATE_FORMATS = (
     "preflight-slurm",
     "preflight-kubernetes",
 )
-"""Formats of other programs, beside the usual ones."""
 FORMAT_HELP = (
     f"Output format: {', '.join(FORMATS)}, or a gate for other programs: {', '.join(GATE_FORMATS)}."
     " [default: table]"
 )
+# tests of nccl-tests that have no price, and why
 _NOT_PRICED = {
     "gather": "no measurement to price it by",
     "scatter": "no measurement to price it by",
     "hypercube": "it is a pattern of sends, not a collective of the library",
 }
-"""Tests of nccl-tests that have no price, and why."""
 
 
 class RequestedTests(NamedTuple):
@@ -111,16 +112,17 @@ def expect(
     from colltool.commands.reading import fraction_if
     from colltool.commands.requests import price_request, typed_of
 
-    given = fraction_if(share, "share")
-    kept = check_share(SHARE if given is None else given)
+    fraction = fraction_if(share, "share")
+    passing_share = check_share(SHARE if fraction is None else fraction)
     tests = requested_tests(test)
-    each = _sizes_of(sizes)
+    sizes_bytes = _sizes_of(sizes)
+    # the fabric and the group are the same for all tests
     first = tests.primitives[0] if tests.primitives else AR
     request = price_request(fabric, first, ranks, options)
     if against is None:
-        return _unmeasured(request, tests, each, kept)
+        return _expectation(request, tests, sizes_bytes, passing_share)
     measurements = _each_log(against, ranks, nodes, in_place)
-    result = _judged(request, tests, each, kept, measurements, against)
+    result = _judged_logs(request, tests, sizes_bytes, passing_share, measurements, against)
     # a fabric that was loaded before goes by its name
     name = request.fabric.name if isinstance(fabric, Fabric) else typed_of(fabric)
     sets = [f"{key}={value}" for key, value in request.fabric.overrides]
@@ -162,6 +164,7 @@ def requested_tests(tests: Sequence[str] | str) -> RequestedTests:
 
 
 def _known_tests() -> str:
+    """The tests that have prices, for an error."""
     return f"{', '.join(map(test_name, NCCL_TESTS))}, all"
 
 
@@ -173,16 +176,18 @@ def _sizes_of(sizes: Any) -> list[float]:
         return sorted(set(each_size(sizes)))
 
 
-def _unmeasured(
+def _expectation(
     request: Request, tests: RequestedTests, sizes: Sequence[float], share: float
 ) -> Expected:
-    """What is expected of the group at each size."""
+    """What is expected of the group in each test, all-reduce by default, at each size in bytes."""
     from colltool.commands.reading import sizes_between
 
-    each = sizes or sizes_between(*SIZES)
+    tested_sizes = sizes or sizes_between(*SIZES)
     rows: list[ExpectedSize] = []
     for primitive in tests.primitives or (AR,):
-        rows += expected(request.fabric, primitive, each, request.group, request.readings, share)
+        rows += expected(
+            request.fabric, primitive, tested_sizes, request.group, request.readings, share
+        )
     group = place(request.fabric, request.group).placement
     result = _result(request, share, rows, group)
     return replace(result, left_out=tests.left_out)
@@ -190,7 +195,9 @@ def _unmeasured(
 
 def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) -> Measurements:
     """The series of each log by itself, so that a slow machine does not hide behind healthy ones.
-    Logs that each have the calls of one rank stay joined."""
+
+    Logs that each have the calls of one rank stay joined, and what was read before as it is.
+    """
     from colltool.commands.reading import paths_of
     from colltool.logs.series import Measurements
 
@@ -200,15 +207,15 @@ def _each_log(logs: Logs, ranks: int | None, nodes: int | None, in_place: bool) 
     paths = paths_of(logs, "against", "logs", "all_reduce.log")
     if len(paths) == 1:
         return together
-    of_all_logs: list[Series] = []
+    series_of_logs: list[Series] = []
     for path in paths:
-        of_all_logs += measurements_of(
+        series_of_logs += measurements_of(
             path, ranks, primitive=None, nodes=nodes, in_place=in_place
         ).series
-    return together._replace(series=tuple(of_all_logs))
+    return together._replace(series=tuple(series_of_logs))
 
 
-def _judged(
+def _judged_logs(
     request: Request,
     tests: RequestedTests,
     sizes: Sequence[float],
@@ -216,7 +223,12 @@ def _judged(
     measurements: Measurements,
     logs: Logs,
 ) -> Expected:
-    """The sizes of logs beside what is expected of them."""
+    """The sizes of logs, each with what is expected of it.
+
+    Args:
+        sizes: judge only from the smallest to the largest of these, in bytes; empty for all.
+        logs: as they were given, for the names of their devices and files.
+    """
     from colltool.commands.reading import paths_of
     from colltool.diagnosis.gates import judge_logs
     from colltool.logs.series import Measurements
@@ -244,6 +256,7 @@ def _result(
     from colltool.analysis.fitted import noun_of
 
     fabric = request.fabric
+    # what people call the ranks behind an endpoint: a node, a rack
     noun = noun_of(fabric)
     return Expected(
         fabric=fabric.name,

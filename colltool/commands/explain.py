@@ -47,26 +47,25 @@ def explain(
 
     name = text_of(algorithm, "algorithm", "ring")
     model = model_request(ranks, options)
-    wanted = primitive_if(primitive)
-    as_loaded = None if fabric is None else fabric_of(fabric, machine=model.machine)
-    _refuse_half_of_numbers(as_loaded, size, model.library)
-    loaded = (
-        None
-        if as_loaded is None
-        else as_read(under_library(as_loaded, model.library), model.readings)
-    )
+    collective = primitive_if(primitive)
+    # the file's own library, and the one that was requested
+    as_filed = None if fabric is None else fabric_of(fabric, machine=model.machine)
+    _refuse_half_of_numbers(as_filed, size, model.library)
+    loaded = None
+    if as_filed is not None:
+        loaded = as_read(under_library(as_filed, model.library), model.readings)
     bytes_ = None if size is None else size_of(size)
     # price() calls the argument algorithms, an explanation takes one
     with rename_arguments("python", algorithms="algorithm"):
-        explanation = run(name, wanted, loaded, bytes_, model.group, model.readings)
+        explanation = run(name, collective, loaded, bytes_, model.group, model.readings)
     share = remaining_share(slow_rank, loaded)
-    if as_loaded is None or loaded is None:
+    if as_filed is None or loaded is None:
         return explanation
     explanation = _with_numbers(explanation, loaded, share, model.readings)
     if loaded.library_name == "nccl":
         from colltool.estimate.nccl_estimates import with_estimates
 
-        explanation = with_estimates(explanation, loaded, required=model.is_other(as_loaded))
+        explanation = with_estimates(explanation, loaded, required=model.is_other(as_filed))
     return explanation
 
 
@@ -153,11 +152,12 @@ def explain_command(
         out.emit(explain(algorithm, fabric=fabric.load(), **arguments))
         return
     # options with a default always have a value
-    unasked = {"stride": 1, "alone": False}
-    about_group = {
+    not_given = {"stride": 1, "alone": False}
+    of_fabric = {
         argument: arguments[argument] for argument in (*GROUP, "library") if argument in arguments
     }
-    if about_group != unasked or fabric.overrides or ":" in algorithm:
+    # hierarchical:ring/ring is a choice of algorithms for tiers
+    if of_fabric != not_given or fabric.overrides or ":" in algorithm:
         options = ", ".join(
             argument_text(name) for name in ("ranks", "stride", "library", "overrides")
         )

@@ -1,4 +1,9 @@
-"""``colltool export``: files for NCCL, MSCCL, ASTRA-sim, LogGOPSim and others; a command each."""
+"""``colltool export``: files for NCCL, MSCCL, ASTRA-sim, LogGOPSim and others; a command each.
+
+The formats are in :mod:`colltool.extras.interop`, which ``extra("interop.NAME")`` loads, and in
+:mod:`colltool.custom`. A command checks ``--output`` first, so that a wrong one is refused before the
+work.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +40,7 @@ def _group(**members: Any) -> GroupSpec:
     return GroupSpec(**members)
 
 
+# who is in the exported group, as one argument
 EXPORTED_GROUP = OptionGroup(
     "group",
     (
@@ -45,22 +51,22 @@ EXPORTED_GROUP = OptionGroup(
     ),
     _group,
 )
-"""Who is in the exported group, as one argument."""
 SEGMENTS = option("segments", "P of pipelined algorithms. [default: 4]", default=None)
 ALGORITHM = option(
     "algorithm", "The algorithm to write, as price names it.", kind="single", default=REQUIRED
 )
 
 
+# bytes of a table of laws
 MOST_TABLE = 200_000
-"""Bytes of a table of laws."""
 
 
 export_command = CommandGroup("Fabrics and answers for NCCL, MSCCL, ASTRA-sim, LogGOPSim.")
 
 
 def _folder(output: Path, what: str, fix: str) -> Path:
-    """The folder for several files; ColltoolError with ``what`` and ``fix`` for the terminal."""
+    """The folder for several files; ColltoolError with ``what`` and ``fix`` for ``-o -``, the
+    terminal."""
     folder = to_file(output)
     if folder is None:
         raise ColltoolError(what, argument="output", fix=fix)
@@ -79,12 +85,13 @@ def _schedule(
     group: GroupSpec,
     segments: int | None = None,
 ) -> CustomSchedule:
-    """The messages of a shipped algorithm on a group."""
+    """The messages of a shipped algorithm on a group; its parameters are options of the commands
+    that write them."""
     from colltool.commands.reading import count_if, primitive_of
     from colltool.verification.shipped_schedule import shipped_schedule
 
-    cut = count_if(segments, "segments")
-    return shipped_schedule(fabric.load(), group, primitive_of(primitive), algorithm, cut)
+    pieces = count_if(segments, "segments")
+    return shipped_schedule(fabric.load(), group, primitive_of(primitive), algorithm, pieces)
 
 
 @command(
@@ -121,7 +128,6 @@ def nccl_tuner(
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.estimate.placement import GroupSpec
 
-    # a wrong -o is refused before the work
     target = to_file(output)
     if env and channels is not None:
         raise ColltoolError(
@@ -240,8 +246,8 @@ def law_table(
     target = to_file(output)
     as_header = format == "c" or (format is None and target is not None and target.suffix == ".h")
     loaded = fabric.load()
-    wanted = [primitive_of(word) for word in _names(primitives)]
-    table = laws_of(loaded, wanted, sorted(set(ranks or usual_counts(loaded))))
+    collectives = [primitive_of(word) for word in _collectives(primitives)]
+    table = laws_of(loaded, collectives, sorted(set(ranks or usual_counts(loaded))))
     text = table_header(table) if as_header else table_json(table)
     if len(text) > MOST_TABLE:
         raise ColltoolError(
@@ -252,8 +258,8 @@ def law_table(
     write(text, target)
 
 
-def _names(primitives: str | None) -> list[str]:
-    """The collectives of a table."""
+def _collectives(primitives: str | None) -> list[str]:
+    """The collectives of a table, as typed; all but p2p for None."""
     if primitives is None:
         return ["ar", "ag", "rs", "a2a", "bc", "reduce"]
     return [word.strip() for word in primitives.split(",")]
@@ -295,8 +301,8 @@ def astra_sim(
     files = interop.astra_sim(loaded, group, ideal, bytes_)
     for name, text in files.items():
         write_bytes(folder / name, text.encode(), "output", folder=folder)
-    placed = f"{' and '.join(files)}: {place(loaded, group).placement.label}"
-    _write_lines(placed, *interop.usage_notes(loaded, group, ideal, bytes_))
+    files_and_group = f"{' and '.join(files)}: {place(loaded, group).placement.label}"
+    _write_lines(files_and_group, *interop.usage_notes(loaded, group, ideal, bytes_))
 
 
 @command(
@@ -410,8 +416,8 @@ def goal(
     target = to_file(output)
     bytes_ = size_of(size)
     collective = primitive_of(primitive)
-    cut = count_if(segments, "segments")
-    run = scheduled(fabric.load(), collective, algorithm, group, cut, ideal=ideal)
+    pieces = count_if(segments, "segments")
+    run = scheduled(fabric.load(), collective, algorithm, group, pieces, ideal=ideal)
     write(extra("interop.goal").goal(run, bytes_), target)
 
 

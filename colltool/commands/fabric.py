@@ -16,8 +16,8 @@ from colltool.commands.options import (
     RESULT,
     YAML_TOO,
     Out,
-    as_yaml,
     extra_formats,
+    is_yaml_wanted,
     new_file,
     option,
     result_options,
@@ -126,20 +126,20 @@ def size_fabric(
         raise ColltoolError(
             "nothing says what to size", fix=f"write {both}, or {argument_text('fat_tree', 64)}"
         )
-    ports = count_of(radix, "radix")
+    switch_ports = count_of(radix, "radix")
     counts = (
         count_of(endpoints, "endpoints"),
         count_of(ports_per_endpoint, "ports_per_endpoint"),
-        ports,
+        switch_ports,
     )
     rail_count = count_of(rails, "rails")
-    hops = hops_of(oversubscription, ports)
+    hops = hops_of(oversubscription, switch_ports)
     if text_of(topology, "topology", "dragonfly") != "clos":
         if levels is not None:
             raise ColltoolError(
                 f"does not apply to a {topology}", argument="levels", fix="leave it out"
             )
-        return _sized_direct(topology, counts, rail_count, hops, loaded_prices)
+        return _size_direct(topology, counts, rail_count, hops, loaded_prices)
     plan = clos_plan(*counts, rails=rail_count, levels=count_if(levels, "levels"), hops=hops)
     return FabricSized(endpoints, ports_per_endpoint, plan, bill_of_plan(plan, loaded_prices))
 
@@ -155,7 +155,7 @@ def _refuse_with_fat_tree(**arguments: Any) -> None:
             )
 
 
-def _sized_direct(
+def _size_direct(
     topology: str,
     counts: tuple[int, int, int],
     rails: int,
@@ -165,7 +165,12 @@ def _sized_direct(
     """The smallest dragonfly or HyperX, and a Clos of the same ports to compare with.
 
     Args:
+        topology: what the user wrote, other than ``clos``.
         counts: endpoints, ports of each, ports of a switch.
+        hops: one ratio, or none for 1; a Clos takes one for each level.
+
+    Raises:
+        ColltoolError: an unknown topology, or several ratios.
     """
     from colltool.fabric.bill import bill_of_plan
     from colltool.fabric.direct_sized import DirectSized
@@ -191,10 +196,11 @@ def _sized_direct(
     bill = bill_of_plan(plan, prices)
     try:
         clos = clos_plan(*counts, rails=rails, hops=hops)
-    except ColltoolError:  # no Clos of such switches has so many ports
+    except ColltoolError:
+        # no Clos of such switches has so many ports
         return DirectSized(endpoints, ports_per_endpoint, plan, bill, None, None)
     clos_prices = prices
-    # where cables to endpoints are copper, they are in the Clos too
+    # the first level is the cables to endpoints: where they are copper, they are in the Clos too
     if prices and plan.levels[0].name in (prices.copper or ()):
         clos_prices = prices.model_copy(update={"copper": LEVELS[:1]})
     return DirectSized(
@@ -237,7 +243,7 @@ def show_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
-    if as_yaml(out):
+    if is_yaml_wanted(out):
         from colltool.fabric.templates import yaml_of
 
         write(yaml_of(fabric, overrides or ()), out.path)
@@ -273,8 +279,8 @@ def draw_command(fabric: str, out: Out, overrides: list[str] | None = None) -> N
     """
     from colltool.fabric.load import load_fabric
 
-    # any other suffix would give a table, not a drawing
     suffix = out.path.suffix.lower() if out.path is not None else ""
+    # an unknown suffix would be refused as no format of a table; a drawing has one more
     if out.form is None and out.path is not None and suffix not in (".svg", *BY_SUFFIX):
         raise ColltoolError(
             f"a drawing is an SVG file, got {out.path}",
@@ -368,6 +374,7 @@ def import_command(
     write(import_dumps(dumps, name=name, like=like, nodes=nodes, nic=nic), path)
 
 
+# a node's topology file, how many nodes like it, and the release of NCCL that searches it
 NODES_OF_FILE = (
     option("topology_file"),
     option("network_nodes", "Number of nodes like it. [default: 1]", python="nodes"),
@@ -379,7 +386,6 @@ NODES_OF_FILE = (
         offers="",
     ),
 )
-"""A node's topology file, how many like it, and the release of NCCL that searches it."""
 
 
 @command(
@@ -414,7 +420,11 @@ def channels_command(
 
 
 def release_of(library: str | None) -> str:
-    """The release of ``nccl@RELEASE``; empty for the usual one."""
+    """The release of ``nccl@2.28.9``; empty for the usual one (None, or ``nccl``).
+
+    Raises:
+        ColltoolError: another library, or no number of a release.
+    """
     name, _, release = (library or "nccl").partition("@")
     if name != "nccl":
         raise ColltoolError(

@@ -20,7 +20,7 @@ def _write_site(folder: Path, pyodide: Path | None) -> None:
     from colltool.render.site import site as site_pages
 
     playground_files: dict[str, bytes] = {}
-    # read before the pages are made, which takes seconds: a wrong folder is refused at once
+    # before the pages are made, which takes seconds: a wrong folder is refused at once
     if pyodide is not None:
         from colltool.render.playground import playground
 
@@ -84,13 +84,15 @@ def _show(text: str, *, paged: bool) -> None:
     from colltool.render.text import to_guide
 
     screen = screen_of(to_file=False)
-    shown = to_guide(text, screen)
-    if not paged or shown.count("\n") < os.get_terminal_size().lines or not screen.unicode:
-        write(shown, None)
+    formatted = to_guide(text, screen)
+    # a terminal without Unicode may have no pager either
+    may_page = paged and screen.unicode
+    if not may_page or formatted.count("\n") < os.get_terminal_size().lines:
+        write(formatted, None)
         return
     import pydoc
 
     # -R: keep colours; -F: no pager for a short text; -S: cut wide lines, arrow keys scroll
     os.environ.setdefault("LESS", "-RFS")
     ProgressLine.end()
-    pydoc.pager(shown)
+    pydoc.pager(formatted)

@@ -21,10 +21,10 @@ from colltool.base.errors import EXIT_BUG, ColltoolError
 from colltool.commands.app import report_error, run
 from colltool.network import plain_arrays
 
-# what a line may begin with, as it is typed or copied from a terminal
+# what a line may begin with, in this order, as it is typed or copied from a terminal
 _PROGRAM = (["$"], ["python", "-m"], ["python3", "-m"], ["colltool"])
-# commands that are compared with numpy, number by number
-_COMPARED = ("price", "compare", "crossover", "breakdown", "expect", "doctor", "validate")
+# commands whose answers in the page are tested against those with numpy, number by number
+_TESTED = ("price", "compare", "crossover", "breakdown", "expect", "doctor", "validate")
 
 if "numpy" not in sys.modules and find_spec("numpy") is None:
     sys.modules["numpy"] = sys.modules["numpy.typing"] = plain_arrays
@@ -38,6 +38,7 @@ def add_up_as(python: str) -> None:
 
 
 def _plain_sum(values: Iterable[Any], /, start: Any = 0) -> Any:
+    """``sum`` one by one, without correction."""
     total = start
     for value in values:
         total = total + value
@@ -51,7 +52,7 @@ def answer(line: str) -> str:
         JSON: ``out`` and ``err`` as printed, ``code``, and ``written``: the names of the files
         within the working folder that are new or changed.
     """
-    before = _files()
+    changed_before = _change_times()
     words: list[str] = []
     plain_arrays.NOTED.clear()
     out, err = io.StringIO(), io.StringIO()
@@ -67,18 +68,20 @@ def answer(line: str) -> str:
         fix = f"in a terminal: colltool {shlex.join(words)}"
         with redirect_stderr(err):
             code = report_error(ColltoolError(what, fix=fix))
-    written = [file for file, changed in _files().items() if before.get(file) != changed]
+    written = [
+        file for file, changed in _change_times().items() if changed_before.get(file) != changed
+    ]
     printed = {"out": out.getvalue(), "err": err.getvalue()}
     return json.dumps({**printed, "code": code, "written": written})
 
 
 def _needs_numpy(words: list[str], code: int) -> bool:
-    """Whether an answer may not be that of numpy: code on the way may catch the error of what is
-    missing and go on with less."""
+    """Whether an answer may not be that of numpy: something of it was missing, whose error code on
+    the way may catch and go on with less, or arrays were made in a command that is not tested."""
     noted = plain_arrays.NOTED
     if noted.missing:
         return True
-    return noted.made and (code == EXIT_BUG or words[0] not in _COMPARED)
+    return noted.made and (code == EXIT_BUG or words[0] not in _TESTED)
 
 
 def _words(line: str) -> list[str]:
@@ -95,11 +98,11 @@ def _words(line: str) -> list[str]:
     return words
 
 
-def _files() -> dict[str, int]:
-    """When each file within the working folder was changed last."""
+def _change_times() -> dict[str, int]:
+    """When each file within the working folder was changed last, in ns, by its path there."""
     folder = Path.cwd()
-    found = {}
+    times = {}
     for file in sorted(folder.rglob("*")):
         if file.is_file():
-            found[str(file.relative_to(folder))] = file.stat().st_mtime_ns
-    return found
+            times[str(file.relative_to(folder))] = file.stat().st_mtime_ns
+    return times

@@ -15,7 +15,7 @@ from colltool.commands.options import (
     RESULT,
     YAML_TOO,
     Out,
-    as_yaml,
+    is_yaml_wanted,
     new_file,
     option,
     result_options,
@@ -133,7 +133,7 @@ def show_command(
     from colltool.training.job_results import show_job
 
     loaded = load_job(job, job_overrides or ())
-    if as_yaml(out):
+    if is_yaml_wanted(out):
         from colltool.training.job_text import job_text
 
         write(job_text(loaded), out.path)

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from colltool.estimate.placement import GroupSpec
     from colltool.fabric.model import Fabric
 
+# The operations of experts with the format that each sends by default, as DeepEP does; prepare sends
+# counts, whatever the format is.
 DTYPES = {"prepare": "bf16", "dispatch": "fp8", "combine": "bf16"}
-"""The operations of experts with the format that each sends by default, as DeepEP does; prepare sends
-counts, whatever the format is."""
+# arguments that a call of experts needs, with the numbers of an example for error texts
 REQUIRED_COUNTS = {"tokens": 128, "top_k": 8, "hidden": 7168, "experts": 256}
-"""Arguments that a call of experts needs, with the numbers of an example for error texts."""
 
 
 class ExpertCall(NamedTuple):
-    """The arguments of dispatch and combine as they were given."""
+    """The arguments of dispatch and combine as they were given, unchecked: those of
+    :class:`colltool.commands.public_options.ExpertOptions`."""
 
     tokens: int | None = None
     top_k: int | None = None
@@ -73,7 +74,7 @@ class KernelRequest(NamedTuple):
     """A request that kernels answer.
 
     Args:
-        operation: the name of a primitive, ``dispatch`` or ``combine``.
+        operation: the name of a primitive, ``dispatch``, ``combine`` or ``prepare``.
         library: whose kernels; None for every library that was measured on the fabric.
         call: the arguments of dispatch and combine.
         mode: how a call is launched; None: in a CUDA graph.
@@ -87,7 +88,11 @@ class KernelRequest(NamedTuple):
     mode: Mode | None = None
 
     def prices(self, sizes: Sequence[Any]) -> KernelPriceList:
-        """The price of a call at each size; for experts one price, whose bytes follow from tokens."""
+        """The price of a call at each size; for experts one price, whose bytes follow from tokens.
+
+        Raises:
+            ColltoolError: sizes for experts, none for other calls, or what is not measured.
+        """
         from colltool.commands.reading import each_size
         from colltool.engines.experts import price_experts
         from colltool.engines.price import price_kernels
@@ -130,10 +135,11 @@ class KernelRequest(NamedTuple):
         from colltool.engines.dispatch import USUAL_TYPE
         from colltool.engines.files import REDUCED_TYPES
 
-        asked = self.call.dtype or USUAL_TYPE
-        return choice_of(asked, "dtype", REDUCED_TYPES, "type of an engine's all-reduce")
+        dtype = self.call.dtype or USUAL_TYPE
+        return choice_of(dtype, "dtype", REDUCED_TYPES, "type of an engine's all-reduce")
 
     def _refuse_mode(self, why: str) -> None:
+        """Raise ColltoolError for a mode of launch of what nothing launches."""
         if self.mode is not None:
             raise ColltoolError(why, argument="mode", fix=f"leave {argument_text('mode')} out")
 
@@ -170,41 +176,47 @@ def split_request(
     from colltool.commands.requests import fabric_of, model_request
 
     # a price by algorithms has no arguments of experts
-    model: dict[str, Any] = dict(options)
+    other_options: dict[str, Any] = dict(options)
     call = ExpertCall(
-        **{field_name: model.pop(field_name, None) for field_name in ExpertCall._fields}
+        **{field_name: other_options.pop(field_name, None) for field_name in ExpertCall._fields}
     )
     if library_file is not None:
-        version = _described_nccl_version(library_file)
+        version = _register_nccl_version(library_file)
+        # from here on the file's version is one like any other
         if version is not None:
-            model["library"] = f"nccl@{version}"
+            other_options["library"] = f"nccl@{version}"
             library_file = None
-    query = _kernel_query(primitive, model.get("library"), library_file, call, slow_rank)
-    if query is None:
+    kernel_call = _operation_and_library(
+        primitive, other_options.get("library"), library_file, call, slow_rank
+    )
+    if kernel_call is None:
         if mode is not None:
             raise ColltoolError(
                 "only an engine's library says how a call is launched",
                 argument="mode",
                 fix=f"add {argument_text('library', 'vllm')}, or leave {argument_text('mode')} out",
             )
-        return None, model
-    operation, library = query
+        return None, other_options
+    operation, library = kernel_call
     # a library of kernels is unknown to the model of algorithms
-    group = model_request(ranks, {**model, "library": None}).group
-    launched = mode_if(mode)
-    return KernelRequest(operation, library, fabric_of(fabric), group, call, launched), model
+    group = model_request(ranks, {**other_options, "library": None}).group
+    launch_mode = mode_if(mode)
+    kernels = KernelRequest(operation, library, fabric_of(fabric), group, call, launch_mode)
+    return kernels, other_options
 
 
 def kernels_of(library: Any) -> LibraryFile | None:
     """Return the library of kernels of this name; None for libraries of algorithms."""
+    # the usual call: no file of kernels is read
     if not isinstance(library, str) or library in LIBRARIES:
-        return None  # the usual call: no file of kernels is read
+        return None
     from colltool.engines.lookup import library_of
 
-    found = library_of(library, None)
-    if found is not None and found.runs:
+    kernels = library_of(library, None)
+    # a table of algorithms is no library of kernels
+    if kernels is not None and kernels.runs:
         return None
-    return found
+    return kernels
 
 
 def mode_if(value: Any) -> Mode | None:
@@ -215,7 +227,7 @@ def mode_if(value: Any) -> Mode | None:
     return None if value is None else choice_of(value, "mode", MODES, "mode")
 
 
-def _described_nccl_version(library_file: AnyPath) -> str | None:
+def _register_nccl_version(library_file: AnyPath) -> str | None:
     """Register the version of NCCL's model that a library file describes, and return its name; None
     for a file of kernels.
 
@@ -234,22 +246,30 @@ def _described_nccl_version(library_file: AnyPath) -> str | None:
     return add_version(source.data, source.at)
 
 
-def _kernel_query(
+def _operation_and_library(
     primitive: Any,
     library: Any,
     library_file: AnyPath | None,
     call: ExpertCall,
     slow_rank: float | None,
 ) -> tuple[str, LibraryFile | None] | None:
-    """The operation and the library of a call that kernels answer; None if algorithms do."""
+    """The operation and the library (None for all) of a call that kernels answer; None if algorithms
+    do.
+
+    Raises:
+        ColltoolError: an unknown library of experts, arguments of experts in another call, or a slow
+            rank among measured kernels.
+    """
     from colltool.commands.reading import primitive_of
 
     word = primitive.lower() if isinstance(primitive, str) else ""
     is_expert_call = word in DTYPES
     names_algorithms = library is None or (isinstance(library, str) and library in LIBRARIES)
     expert_arguments = [name for name, value in call._asdict().items() if value is not None]
-    if names_algorithms and not is_expert_call and library_file is None and not expert_arguments:
-        return None  # the usual call: no file of kernels is read
+    names_kernels = not names_algorithms or library_file is not None
+    # the usual call: no file of kernels is read
+    if not names_kernels and not is_expert_call and not expert_arguments:
+        return None
     from colltool.engines.lookup import find_library, library_of
 
     name = library if isinstance(library, str) else None
@@ -259,8 +279,9 @@ def _kernel_query(
             "kernels were measured with all ranks alike", argument="slow_rank", fix="leave it out"
         )
     if is_expert_call:
+        # a library without kernels: find_library refuses it, and says which there are
         if name is not None and kernels is None:
-            kernels = find_library(name)  # says which there are
+            kernels = find_library(name)
         return word, kernels
     # an engine may take another kernel for another type
     is_typed_reduce = kernels is not None and kernels.leaves_rest and expert_arguments == ["dtype"]

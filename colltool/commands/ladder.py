@@ -38,9 +38,9 @@ def ladder(
     from colltool.estimate.ladder import climb
     from colltool.fabric.ladder import LadderDefinition, load_ladder
 
-    reading = checked(readings, **parts)
+    model = checked(readings, **parts)
     if isinstance(definition, LadderDefinition):
-        return climb(definition, reading)
+        return climb(definition, model)
     if not isinstance(definition, str | os.PathLike):
         raise wrong(
             definition,
@@ -48,7 +48,7 @@ def ladder(
             "a ladder",
             'give a path, or the name of a shipped ladder ("n512")',
         )
-    return climb(load_ladder(definition), reading)
+    return climb(load_ladder(definition), model)
 
 
 @command(

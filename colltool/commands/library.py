@@ -37,6 +37,7 @@ def list_libraries() -> LibraryList:
 
 
 def _row(library: LibraryFile) -> LibraryRow:
+    """A library's row of a listing."""
     from colltool.engines.results import LibraryRow
 
     return LibraryRow(
@@ -76,7 +77,7 @@ def show_library(
 
 
 def _named(name: str) -> LibraryFile:
-    """A library by name, in a version that ships; or from a file.
+    """A library by name and version, or from a file (by its suffix).
 
     Raises:
         ColltoolError: no such library, or no data of this version.

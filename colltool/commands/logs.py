@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     Logs = Measurements | AnyPath | Sequence[AnyPath]
 
+# Bound of ranks and nodes given for a log, either way: negative ones too are left to the reader of
+# the log, whose errors name it.
 MAX_LOG_COUNT = 10**9
-"""Bound of ranks and nodes given for a log, either way: negative ones too are left to the reader of the
-log, whose errors name it."""
 
 
 def measurements_of(
@@ -34,7 +34,7 @@ def measurements_of(
     from colltool.logs.read import read_logs
     from colltool.logs.series import Measurements
 
-    # Before anything else: what is given wrong is refused whether it is needed or not.
+    # before anything else: what is given wrong is refused whether it is needed or not
     hints: dict[str, Any] = {
         "primitive": primitive_if(primitive),
         "ranks": count_if(ranks, "ranks", -MAX_LOG_COUNT, MAX_LOG_COUNT),
@@ -57,6 +57,7 @@ def devices_of(logs: Any) -> tuple[str, ...]:
 
 
 def _log_paths(logs: Any) -> Sequence[AnyPath]:
+    """One log or several, as a list of paths."""
     from colltool.commands.reading import paths_of
 
     return paths_of(logs, "logs", "logs", "all_reduce.log")

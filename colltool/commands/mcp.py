@@ -1,5 +1,10 @@
 """``colltool mcp``: a server of the Model Context Protocol on stdin and stdout; the only module
-that knows its SDK."""
+that knows its SDK.
+
+:func:`mcp_command` runs :func:`server`, whose tools are those of :mod:`colltool.commands.tools`. A
+call is answered in a process of its own by :func:`answer`; resources are the shipped fabrics,
+schemas and guides.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +110,7 @@ def _end_at_once() -> None:
 
 
 def server(folder: Path | None = None) -> Server[Any]:
-    """The MCP server.
+    """The MCP server, with the handlers of its requests.
 
     Args:
         folder: files within it may be read; it is the current folder then. None: no files.
@@ -122,11 +127,11 @@ def server(folder: Path | None = None) -> Server[Any]:
 
         if not limit:
             limit.append(CapacityLimiter(_LANES))
-        asked = (os.getpid(), params.name, params.arguments or {}, folder)
+        call = (os.getpid(), params.name, params.arguments or {}, folder)
         try:
             # a thread could not be stopped
             return await to_process.run_sync(
-                _answer_in_worker, *asked, cancellable=True, limiter=limit[0]
+                _answer_in_worker, *call, cancellable=True, limiter=limit[0]
             )
         except BrokenWorkerProcess:
             return _refusal("the worker process died, probably out of memory", _LESS)
@@ -145,6 +150,7 @@ def server(folder: Path | None = None) -> Server[Any]:
 async def _tools(
     _: ServerRequestContext[Any], __: PaginatedRequestParams | None
 ) -> ListToolsResult:
+    """The tools, all on one page."""
     from mcp_types import ListToolsResult, Tool, ToolAnnotations
 
     # an assistant may call them without asking its user
@@ -174,7 +180,8 @@ def _refusal(what: str, fix: str) -> CallToolResult:
 def _answer_in_worker(
     server_pid: int, name: str, arguments: Mapping[str, Any], folder: Path | None
 ) -> CallToolResult:
-    """:func:`answer` in a process that ends when the server does, even amid its work."""
+    """:func:`answer` in a process that ends when the server does, even amid its work: a thread looks
+    every two seconds whether the process was handed to another parent."""
     from signal import SIGTERM
     from threading import Event, Thread
 
@@ -193,7 +200,12 @@ def _answer_in_worker(
 
 
 def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) -> CallToolResult:
-    """Call a tool: its first sentences, and the JSON document as a value; or the error's text."""
+    """Call a tool: the first sentences of its answer, and the JSON document as a value; or the
+    error's text.
+
+    Args:
+        folder: as of :func:`server`; files of the package can always be read.
+    """
     from mcp_types import CallToolResult, TextContent
 
     from colltool.base.reach import confined
@@ -207,75 +219,78 @@ def answer(name: str, arguments: Mapping[str, Any], folder: Path | None = None) 
         readable.append(folder)
     document = None
     is_error = True
-    with texts_as_files(arguments) as (given, texts_folder):
+    with texts_as_files(arguments) as (with_files, texts_folder):
         if texts_folder:
             readable.append(Path(texts_folder))
         try:
             with confined(readable, fix), set_audience("tool"):
-                text, document = _answer_of(name, given, texts_folder)
+                text, document = _text_and_document(name, with_files, texts_folder)
             is_error = False
         except ColltoolError as error:
             problems = [problem.spelled("tool") for problem in problems_of(error)]
-            said = "\n".join(f"error: {in_words_of_tools(problem)}" for problem in problems)
-            text = first_sentences(_without_folder(said, texts_folder), BRIEF)
+            errors = "\n".join(f"error: {in_words_of_tools(problem)}" for problem in problems)
+            text = first_sentences(_without_folder(errors, texts_folder), BRIEF)
         except (MemoryError, RecursionError) as error:
             if isinstance(error, MemoryError):
                 return _refusal("this needs more memory than is available", _LESS)
             return _refusal("this is nested too deeply", "send a flatter definition")
-        except Exception as error:  # a bug of ours ends one answer, not the server
+        # a bug of ours ends one answer, not the server
+        except Exception as error:
             first_line = str(error).partition("\n")[0][:200]
             text = f"bug in colltool: {type(error).__name__}: {first_line} (please report it)"
     content = [TextContent(text=text)]
     return CallToolResult(content=content, structured_content=document, is_error=is_error)
 
 
-def _answer_of(
+def _text_and_document(
     name: str, arguments: Mapping[str, Any], texts_folder: str
 ) -> tuple[str, dict[str, Any] | None]:
-    """The text of a tool's answer, and the JSON document (None of a text)."""
+    """The text of a tool's answer, and the JSON document (None of a tool that answers with a text);
+    together at most BRIEF bytes, or WHOLE with ``detail``."""
     from colltool.commands.reading import flag_of
     from colltool.render.dispatch import document, json_text
 
     detail = flag_of(arguments.get("detail") or False, "detail")
-    found = call_tool(name, arguments)
-    if isinstance(found, str):
+    result = call_tool(name, arguments)
+    if isinstance(result, str):
         note = 'Shortened. Send "detail": true for all of it.'
-        return brief_text(_without_folder(found, texts_folder), note, detail=detail), None
-    content = document(found)
-    content |= _files_of(found, content["schema"])
+        return brief_text(_without_folder(result, texts_folder), note, detail=detail), None
+    content = document(result)
+    content |= _files_of(result, content["schema"])
     plain = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     whole = json.loads(_without_folder(json_text(plain), texts_folder))
-    text = first_sentences(_without_folder(_headline(found), texts_folder))
+    text = first_sentences(_without_folder(_headline(result), texts_folder))
     most = WHOLE if detail else BRIEF
-    # what was left out is said twice, in a text and by key
-    cut = bounded(whole, most - len(text.encode()) - LONGEST_TEXT)
-    if not cut.left_out:
-        return text, cut.document
-    note = left_out_text(cut.left_out, detail=detail)
-    shown = dict(list(cut.left_out.items())[:10])
-    room = first_sentences(text, LONGEST_TEXT - len(note.encode()) - 1)
-    return f"{room}\n{note}", {**cut.document, "left_out": shown}
+    # room for the text, and for what was left out, which is said in the text and by key
+    shortened = bounded(whole, most - len(text.encode()) - LONGEST_TEXT)
+    if not shortened.left_out:
+        return text, shortened.document
+    note = left_out_text(shortened.left_out, detail=detail)
+    first_left_out = dict(list(shortened.left_out.items())[:10])
+    sentences = first_sentences(text, LONGEST_TEXT - len(note.encode()) - 1)
+    return f"{sentences}\n{note}", {**shortened.document, "left_out": first_left_out}
 
 
-def _files_of(found: Any, schema: str) -> dict[str, str]:
-    """What the command line writes to files: a picture, and what was fitted, which an assistant
-    sends on as machine or fabric."""
+def _files_of(result: Any, schema: str) -> dict[str, str]:
+    """What the command line writes to files, by key: a picture, and what was fitted, which an
+    assistant sends on as machine or fabric."""
     if schema == "colltool.fabric-draw/1":
-        return {"svg": found.svg}
+        return {"svg": result.svg}
     if schema != "colltool.calibrate/1":
         return {}
-    return {"text": found.text} if found.series else {"machine_text": found.machine_text}
+    # without a fitted series there are only rows of a machine
+    return {"text": result.text} if result.series else {"machine_text": result.machine_text}
 
 
-def _headline(found: Result) -> str:
+def _headline(result: Result) -> str:
     """The first sentences of a result, as the command line prints them."""
     from colltool.base.errors import localize
     from colltool.render.blocks import Headline
     from colltool.render.dispatch import blocks, summary
 
-    first = next(iter(blocks(found)), None)
-    said = first.text if isinstance(first, Headline) else summary(found)
-    return in_words_of_tools(localize(said))
+    first = next(iter(blocks(result)), None)
+    sentences = first.text if isinstance(first, Headline) else summary(result)
+    return in_words_of_tools(localize(sentences))
 
 
 def _without_folder(text: str, folder: str) -> str:
@@ -314,18 +329,20 @@ def _shipped() -> Iterator[tuple[str, str, str]]:
 async def _resources(
     _: ServerRequestContext[Any], __: PaginatedRequestParams | None
 ) -> ListResourcesResult:
+    """The resources, all on one page."""
     from mcp_types import ListResourcesResult, Resource
 
-    found = [
+    resources = [
         Resource(uri=address, name=address.rpartition("/")[2], mime_type=kind, description=text)
         for address, kind, text in _shipped()
     ]
-    return ListResourcesResult(resources=found)
+    return ListResourcesResult(resources=resources)
 
 
 async def _resource(
     _: ServerRequestContext[Any], params: ReadResourceRequestParams
 ) -> ReadResourceResult:
+    """The text of one resource; MCPError for an unknown one."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
 
@@ -341,7 +358,7 @@ async def _resource(
 
 
 def _text_of(kind: str, name: str) -> str:
-    """The text of an existing resource."""
+    """The text of an existing resource, ``colltool://KIND/NAME``."""
     from colltool.fabric.load import SUFFIX, shipped_folder
     from colltool.guides import read_guide
 

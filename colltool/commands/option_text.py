@@ -1,4 +1,5 @@
-"""Reads the text of options; whatever a user types, errors are ColltoolErrors in our words.
+"""Reads the text of options by the ``kind`` of their rows; whatever a user types, errors are
+ColltoolErrors in our words.
 
 :func:`reader` gives typer the function for one value of an option; :func:`read_items` splits what
 has commas once the command runs; :func:`readings` reads the options of the model together.
@@ -20,7 +21,7 @@ from colltool.commands.arguments import Argument
 if TYPE_CHECKING:
     from colltool.estimate.assumptions import ModelOptions
 
-# 8-64, 8:64 or 8..64, doubling; 8-64+8 in steps; 8-512x4 in factors
+# 8-64, 8:64 or 8..64, doubling; 8-64+8 or 8:64/8 in steps; 8-512x4 or 8-512*4 in factors
 _RANGE = re.compile(r"([0-9]{1,10})\s*(?:-|:|\.\.)\s*([0-9]{1,10})(?:\s*([+/x*])\s*([0-9]{1,10}))?")
 _MAX_COUNTS = 10_000  # numbers of one range; more is a typing error
 _LONGEST = 40  # characters of a typed text that an error repeats
@@ -32,8 +33,9 @@ def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
     if row.kind not in ("count", "number", "share", "shape", "word"):
         return None
 
-    def value(text: Any) -> Any:
-        if not isinstance(text, str):  # typer also passes the default
+    def read(text: Any) -> Any:
+        # typer also passes the default
+        if not isinstance(text, str):
             return text
         try:
             return _read(text, name, row)
@@ -43,10 +45,11 @@ def reader(name: str, row: Argument) -> Callable[[str], Any] | None:
                 return None
             raise
 
-    return value
+    return read
 
 
 def _read(text: str, name: str, row: Argument) -> Any:
+    """The value of an option's text; errors name the argument."""
     match row.kind:
         case "text" | "flag" | "path" | "pair" | "single" | "texts" | "names" | "counts":
             return text
@@ -71,7 +74,11 @@ def _read(text: str, name: str, row: Argument) -> Any:
 
 
 def read_items(value: Any, name: str, row: Argument) -> Any:
-    """The items of an option that has them separated by commas; any other value as it is."""
+    """The items of an option that has them separated by commas; any other value as it is.
+
+    Args:
+        value: the text, of ``counts`` a list of texts, or None.
+    """
     if value is None:
         return None
     match row.kind:
@@ -88,6 +95,7 @@ def read_items(value: Any, name: str, row: Argument) -> Any:
 
 
 def _count(text: str, name: str, row: Argument) -> float:
+    """A whole number within the row's bounds; its largest for a word, such as ``all``."""
     if text in row.words:
         return row.most
     if row.hint and "," in text:
@@ -98,6 +106,7 @@ def _count(text: str, name: str, row: Argument) -> float:
 
 
 def _number(text: str, name: str) -> float:
+    """A finite number."""
     number = _float(text)
     if not isfinite(number):
         raise ColltoolError(
@@ -109,14 +118,14 @@ def _number(text: str, name: str) -> float:
 
 
 def _share(text: str, name: str, row: Argument) -> float:
-    """``15%`` or ``0.15``; one of 1 or more needs its percent sign."""
-    number, percent, rest = text.strip().partition("%")
+    """The share of ``15%`` or ``0.15``; one of 1 or more needs its percent sign."""
+    number, percent, after_percent = text.strip().partition("%")
     value = _float(number) if text.isascii() else nan
     if percent:
         value /= 100
-    if rest or not _is_share(value, row):
+    if after_percent or not _is_share(value, row):
         raise ColltoolError(
-            f"'{short(text)}' is not {_kind_of_share(row)}", argument=name, fix=f"write {row.hint}"
+            f"'{short(text)}' is not {_expected_share(row)}", argument=name, fix=f"write {row.hint}"
         )
     if value == 1 and not percent:
         raise ColltoolError(f"'{short(text)}' is 1% or 100%", argument=name, fix="write 1% or 100%")
@@ -130,6 +139,7 @@ def _share(text: str, name: str, row: Argument) -> float:
 
 
 def _is_share(value: float, row: Argument) -> bool:
+    """Whether a row allows a share: 0 where it is the least, more than 1 unless that is the most."""
     if not isfinite(value) or value < 0:
         return False
     if value == 0:
@@ -138,7 +148,8 @@ def _is_share(value: float, row: Argument) -> bool:
     return row.most != 1 or value <= 1
 
 
-def _kind_of_share(row: Argument) -> str:
+def _expected_share(row: Argument) -> str:
+    """What a row allows, for an error."""
     if row.most == 1:
         return "a share above 0 up to 1"
     if row.least == 0:
@@ -147,6 +158,7 @@ def _kind_of_share(row: Argument) -> str:
 
 
 def _float(text: str) -> float:
+    """The number of a text; not a number for anything else."""
     try:
         return float(text) if text.isascii() else nan
     except ValueError:
@@ -176,15 +188,18 @@ def counts(texts: list[str]) -> list[int]:
 
 
 def _counts_of_range(text: str) -> list[int]:
-    """The number, or the numbers of a range; the last one of a range is always included."""
-    typed = _RANGE.fullmatch(text)
-    if typed is None:
+    """The number of a text, or the numbers of a range.
+
+    A range of factors includes its last number, one of steps only where a step meets it.
+    """
+    match = _RANGE.fullmatch(text)
+    if match is None:
         return [parse_count(text, "ranks", least=0)]
-    low = int(typed[1])
-    high = int(typed[2])
-    step = int(typed[4] or 2)
-    # nccl-tests writes steps 8:64:8 with a slash
-    in_steps = typed[3] in ("+", "/")
+    low = int(match[1])
+    high = int(match[2])
+    # a step, or a factor: doubling where neither is written
+    step = int(match[4] or 2)
+    in_steps = match[3] in ("+", "/")
     if in_steps:
         length = (high - low) // max(step, 1)
         least_step = 1
@@ -200,7 +215,7 @@ def _counts_of_range(text: str) -> list[int]:
         )
     if in_steps:
         return list(range(low, high + 1, step))
-    # as in nccl-tests, a range of factors ends with its last number
+    # as in nccl-tests, a range of factors ends with its last number, 8-100 is 8, 16, 32, 64, 100
     multiples = (low * step**power for power in range(high.bit_length()))
     return [*takewhile(lambda number: number < high, multiples), high]
 
@@ -229,6 +244,7 @@ def readings(**texts: Any) -> ModelOptions:
 
 
 def _model_value(name: str, text: Any) -> Any:
+    """The value of an option of the model: a number where it takes one, else its text or flag."""
     from colltool.estimate.assumptions import KINDS, MOST_SEGMENTS, takes_count
 
     if KINDS[name] is float:

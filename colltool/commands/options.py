@@ -1,6 +1,9 @@
-"""Options of commands, made from rows of :data:`colltool.commands.arguments.ARGUMENTS`. Commands
-share groups of them: fabric (:class:`FabricChoice`), output (:class:`Out`) and options of the
-model. At the end, checks of output paths that commands make before the work."""
+"""Options of commands, made from rows of :data:`colltool.commands.arguments.ARGUMENTS`.
+
+Commands share groups of them: the fabric (:class:`FabricChoice`), sizes, the output (:class:`Out`)
+and options of the model; a group makes one argument of the command's function. At the end are checks
+of output paths that commands make before the work.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ from colltool.estimate.assumptions import DECLARED, KINDS, ModelOptions, words
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
 
+# default of an option that must be given, as typer spells it
 REQUIRED = ...
-"""Default of an option that must be given, as typer spells it."""
+# default of an option that has the default of the command's function, or of its public function
 BY_FUNCTION = Parameter.empty
-"""Default of an option that has the default of the command's function."""
 FABRIC_SUFFIXES = (".yaml", ".yml")
 
 
@@ -47,7 +50,7 @@ class OptionGroup(NamedTuple):
 
     Args:
         name: the parameter.
-        make: returns its value; takes those of the options by name.
+        make: takes the values of the options by name, and returns the parameter's.
     """
 
     name: str
@@ -89,7 +92,13 @@ def write_schema(definition: Any, files: str, output: Path | None) -> None:
 
 
 class FabricChoice(NamedTuple):
-    """The values of ``--fabric``, ``--set`` and ``--machine``."""
+    """The values of ``--fabric``, ``--set`` and ``--machine``.
+
+    Args:
+        names: as typed, with ``--per-rack`` added to each.
+        overrides: ``KEY=VALUE`` each.
+        machine: the path of a machine file.
+    """
 
     names: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
@@ -130,11 +139,11 @@ class FabricChoice(NamedTuple):
         from colltool.fabric.expression import split_fabrics
         from colltool.fabric.load import exists
 
-        found = []
+        fabrics = []
         for name in self.names:
             # a file may have a comma in its name
-            found += [name] if exists(name) else split_fabrics(name)
-        return found
+            fabrics += [name] if exists(name) else split_fabrics(name)
+        return fabrics
 
     @property
     def name(self) -> str:
@@ -155,13 +164,14 @@ def _fabric_choice(
     per_rack: int | None = None,
     machine: str | None = None,
 ) -> FabricChoice:
-    chosen = FabricChoice(tuple(fabric or ()), tuple(overrides or ()), machine)
+    """The value of :func:`fabric_options`; ``--per-rack`` becomes a setting of each fabric's name."""
+    choice = FabricChoice(tuple(fabric or ()), tuple(overrides or ()), machine)
     if per_rack is None:
-        return chosen
+        return choice
     from colltool.fabric.expression import PER_RACK, with_setting
 
-    names = tuple(with_setting(name, f"{PER_RACK}={per_rack}") for name in chosen.several)
-    return chosen._replace(names=names)
+    names = tuple(with_setting(name, f"{PER_RACK}={per_rack}") for name in choice.several)
+    return choice._replace(names=names)
 
 
 def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGroup:
@@ -179,12 +189,13 @@ def fabric_options(default: Any = REQUIRED, *, machine: bool = True) -> OptionGr
 
 FABRIC = fabric_options()
 MAYBE_FABRIC = fabric_options(None)
+# of commands that price nothing, and so have no --machine
 WIRING = fabric_options(machine=False)
 FABRIC_FILE = option("fabric", flags="", metavar="FABRIC", many=False)
+# arguments that say who is in the group
 GROUP = ("ranks", "stride", "alone", "shape")
-"""Arguments that say who is in the group."""
+# arguments of a call of dispatch or combine
 EXPERTS = ("tokens", "top_k", "hidden", "experts", "dtype", "sms", "groups", "skew")
-"""Arguments of a call of dispatch or combine."""
 JOB_FILE = option("job", flags="", metavar="JOB")
 MODEL_OR_JOB = option(
     "job",
@@ -197,8 +208,12 @@ MODEL_OR_JOB = option(
 def _sizes(
     sizes: str | None, begin: str | None, end: str | None, factor: float | None, step: str | None
 ) -> list[Any] | None:
-    """The sizes that were listed, or those from ``--begin`` to ``--end``; ColltoolError where both
-    were given, or half a range."""
+    """The sizes that were listed, as text, or those from ``--begin`` to ``--end``, in bytes; None for
+    neither.
+
+    Raises:
+        ColltoolError: both were given, or half a range.
+    """
     from colltool.commands.reading import size_of, sizes_between
 
     row = ARGUMENTS["sizes"]
@@ -225,8 +240,8 @@ def _sizes(
             argument="end" if begin is None else "begin",
             fix=f"add {argument_text(missing, '1M' if begin is None else '1G')}",
         )
-    by = 0.0 if step is None else size_of(step)
-    return sizes_between(size_of(begin), size_of(end), factor or 2.0, by)
+    step_bytes = 0.0 if step is None else size_of(step)
+    return sizes_between(size_of(begin), size_of(end), factor or 2.0, step_bytes)
 
 
 def sizes_options(help: str | None = None) -> OptionGroup:
@@ -240,8 +255,17 @@ SIZES = sizes_options()
 
 
 class Out(NamedTuple):
-    """The values of ``--plot``, ``--plot-what``, ``--chart``, ``--format``, ``--output``,
-    ``--columns`` and ``--all``: how and where a result is written."""
+    """How and where a result is written: the values of the options of the output.
+
+    Args:
+        form: ``--format``; None: by the suffix of ``path``, else a table.
+        path: ``--output``; None for the terminal.
+        columns: ``--columns``, separated by commas; None for the usual ones.
+        everything: ``--all``.
+        plot: the picture to write; None for none.
+        plot_what: ``--plot-what``, one of the result's pictures; empty for its only one.
+        chart: ``--chart`` or ``--no-chart``; None where neither was given.
+    """
 
     form: str | None = None
     path: Path | None = None
@@ -268,10 +292,11 @@ class Out(NamedTuple):
         write(text, self.path)
 
 
-def _out(format: str | None, output: Path | None, plot: Path | None = None, **rest: Any) -> Out:
+def _out(format: str | None, output: Path | None, plot: Path | None = None, **fields: Any) -> Out:
+    """The value of :func:`result_options`."""
     # refused before the work, not after it
     check_plot(plot)
-    return Out(format, to_file(output), plot=plot, **rest)
+    return Out(format, to_file(output), plot=plot, **fields)
 
 
 def result_options(*before: Option, form: Option | None = None) -> OptionGroup:
@@ -316,14 +341,16 @@ def readings_options(without: str = "") -> OptionGroup:
 
 
 def _model_option(option_name: str) -> Option:
+    """The option of a field of ModelOptions: a flag, or one of its words or a number."""
     flag = f"--{option_name.replace('_', '-')}"
     help_ = DECLARED[option_name].help
     default = ModelOptions._field_defaults[option_name]
     if KINDS[option_name] is bool:
         return Option(option_name, Argument(flag, help=help_, kind="flag"), default)
     known = words(option_name)
+    # P: a number of segments beside the words
     choices = (*known, "P") if int in get_args(KINDS[option_name]) else known
-    # read as text: some values are valid only together with other options
+    # text here; option_text.readings checks all of them together
     row = Argument(flag, "|".join(choices) or "NUMBER", help_, words=known)
     return Option(option_name, row, str(default))
 
@@ -360,8 +387,9 @@ def to_file(path: Path | None) -> Path | None:
     return path
 
 
-def as_yaml(out: Out) -> bool:
-    """Whether the definition itself is requested, as YAML, not the table about it."""
+def is_yaml_wanted(out: Out) -> bool:
+    """Whether the definition itself is requested, as YAML by the format or the suffix of the file, not
+    the table about it; ColltoolError for columns of YAML."""
     by_suffix = out.path is not None and out.path.suffix in FABRIC_SUFFIXES
     wants_yaml = out.form == "yaml" or (out.form is None and by_suffix)
     if wants_yaml and out.columns is not None:
@@ -374,8 +402,14 @@ def as_yaml(out: Out) -> bool:
 def new_file(
     output: Path | None, what: str, suffixes: tuple[str, ...] = FABRIC_SUFFIXES
 ) -> Path | None:
-    """The path of a new definition, None for stdout; ColltoolError for a wrong suffix, or a file
-    that exists."""
+    """The path of a new definition; None for stdout.
+
+    Args:
+        what: what is written, for an error: ``a fabric file``.
+
+    Raises:
+        ColltoolError: another suffix, or a file that exists.
+    """
     path = to_file(output)
     if path is None:
         return None

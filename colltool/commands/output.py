@@ -24,10 +24,11 @@ from colltool.base.files import STANDARD_INPUT, Inputs, remembering
 if TYPE_CHECKING:
     from threading import Thread
 
+# seconds before progress is shown: shorter work needs none
 FIRST_PROGRESS_S = 1.0
-"""Seconds before progress is shown: shorter work needs none."""
+# seconds between two updates of the progress line
 PROGRESS_INTERVAL_S = 0.2
-"""Seconds between two updates of the progress line."""
+# formats of a result by the suffix of its file
 BY_SUFFIX = {
     ".json": "json",
     ".csv": "csv",
@@ -40,24 +41,28 @@ BY_SUFFIX = {
 
 
 def chosen_format(form: str | None, output: Path | None) -> str:
-    """The requested format, else the one of the file's suffix, else a table."""
+    """The requested format, else the one of the file's suffix, else a table.
+
+    Raises:
+        ColltoolError: a suffix that is no format's.
+    """
     if form is not None or output is None:
         return form or "table"
-    found = BY_SUFFIX.get(output.suffix.lower())
-    if found is None:
+    by_suffix = BY_SUFFIX.get(output.suffix.lower())
+    if by_suffix is None:
         known = ", ".join(suffix for suffix in BY_SUFFIX if suffix)
         raise ColltoolError(
             f"{output}: '{output.suffix}' is no format of a result",
             argument="output",
             fix=f"known suffixes: {known}; --format writes any name",
         )
-    return found
+    return by_suffix
 
 
-def announce(what: str) -> None:
+def announce(text: str) -> None:
     """Print on stderr what takes a while, if stderr is a terminal."""
     if sys.stderr is not None and sys.stderr.isatty():
-        print(what, file=sys.stderr)
+        print(text, file=sys.stderr)
 
 
 class ProgressLine:
@@ -67,13 +72,16 @@ class ProgressLine:
     end. Of nested lines the innermost is shown. Silent if stderr is no terminal.
     """
 
+    # the line that is shown, in the process
     _shown: ClassVar[ProgressLine | None] = None
 
     def __init__(self, what: str) -> None:
+        """``what`` takes a while: ``pricing layouts``."""
         self.what = what
         self._started = monotonic()
         self._percent: int | None = None
-        self._text = ""  # what stands on the line, to be overwritten
+        # what stands on the line, to be overwritten
+        self._text = ""
         self._thread: Thread | None = None
 
     def __call__(self, done: int, of: int) -> None:
@@ -121,6 +129,7 @@ class ProgressLine:
         return f"{self.what} ... {self._percent}%, {seconds}"
 
     def _write_until_the_end(self) -> None:
+        """Write the line again and again while it is the shown one; the thread's work."""
         wait_s = FIRST_PROGRESS_S
         while not self._ended.wait(wait_s):
             wait_s = PROGRESS_INTERVAL_S
@@ -128,11 +137,11 @@ class ProgressLine:
                 self._write(self.text)
 
     def _write(self, text: str) -> None:
+        """Write a text over the previous one, padded to its width; an empty text clears the line."""
         if text == self._text:
             return
-        # pad to the width of the previous text; an empty text clears the line
-        back = "" if text else "\r"
-        print(f"\r{text:<{len(self._text)}}{back}", end="", file=sys.stderr, flush=True)
+        to_start = "" if text else "\r"
+        print(f"\r{text:<{len(self._text)}}{to_start}", end="", file=sys.stderr, flush=True)
         self._text = text
 
 
@@ -201,23 +210,23 @@ def print_text(text: str) -> None:
 
 @contextmanager
 def printing_to_stderr() -> Iterator[None]:
-    """What the code of others prints, also from C or a child process, is not a part of the answer on
-    stdout."""
-    kept = None
-    # A host may have closed stdout, or put something without a file in its place.
+    """A context in which what others print on stdout goes to stderr, also from C or a child process:
+    it is no part of the answer."""
+    real_stdout = None
+    # a host may have closed stdout, or put something without a file in its place
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-        kept = os.dup(1)
+        real_stdout = os.dup(1)
         os.dup2(2, 1)
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        if kept is not None:
-            # What was printed by sys.__stdout__ is still in the buffer.
+        if real_stdout is not None:
+            # what was printed by sys.__stdout__ is still in the buffer
             sys.stdout.flush()
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(real_stdout, 1)
+            os.close(real_stdout)
 
 
 def stdout_error(error: OSError) -> ColltoolError:
@@ -268,6 +277,7 @@ class Outputs:
             print_text(text)
 
 
+# those of the running command; None outside of one
 _OUTPUTS: ContextVar[Outputs | None] = ContextVar("outputs", default=None)
 
 

@@ -2,7 +2,8 @@
 
 The public functions :func:`plan`, :func:`search_layouts`, :func:`compare_plans`,
 :func:`plan_sensitivity` and :func:`plan_traces` answer a question each; :func:`plan_command` calls
-the one that its options ask for, and refuses options of the others.
+the one that its options ask for. :mod:`colltool.commands.plan_conflicts` refuses options of the
+others, :mod:`colltool.commands.plan_requests` reads what a plan answers besides the step.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, argument_text, clipped
+from colltool.base.errors import argument_text
 from colltool.base.files import remembering
 from colltool.base.reach import within_reach
 from colltool.base.result import progress_to
@@ -36,18 +37,19 @@ if TYPE_CHECKING:
     from colltool.training.plan import Plan
     from colltool.training.search_request import Progress
 
-    Found = TypeVar("Found", Plan, LayoutSearch)
+    PlanResult = TypeVar("PlanResult", Plan, LayoutSearch)
     AnyJob = Job | str | os.PathLike[str] | Mapping[str, Any]
 
+# bound of the samples of a sensitivity: each plans a whole step
 MAX_SAMPLES = 10_000
-"""Bound of the samples of a sensitivity: each plans a whole step."""
+# of Chakra traces
 TRACE_SUFFIXES = (".et", ".et.gz")
+# layouts that a search on the command line keeps by default
 DEFAULT_TOP = 10
-"""Layouts that a search on the command line keeps by default."""
+# arguments that apply to one step on one fabric only
 ONE_STEP_ARGUMENTS = ("target", "mtbf", "storage", "checkpoint", "restart")
-"""Arguments that apply to one step on one fabric only."""
+# arguments of the cost model, which jobs and traces share
 MODEL_ARGUMENTS = ("library", "readings")
-"""Arguments of the cost model, which jobs and traces share."""
 _NUMBERS_OF_A_STEP = (
     "Uncertain values: alpha=2x, eta.beta=0.6:0.9, ib.bandwidth=10%, or usual for the fabric's own"
     " ranges (repeatable)."
@@ -56,10 +58,9 @@ _NUMBERS_OF_A_STEP = (
 
 def _job_of(job: AnyJob) -> Job:
     """The job, loaded unless it is."""
-    from colltool.training.job import Job
-    from colltool.training.job import load_job as load
+    from colltool.training.job import Job, load_job
 
-    return job if isinstance(job, Job) else load(job, ())
+    return job if isinstance(job, Job) else load_job(job, ())
 
 
 def plan(
@@ -165,10 +166,10 @@ def search_layouts(
             what ruled them out.
     """
     from colltool.commands.reading import count_if, fraction_if, wrong
-    from colltool.training.adapted import search_on_fabric as run
+    from colltool.training.adapted import search_on_fabric
 
     loaded = _job_of(job)
-    most = count_if(top, "top")
+    layouts = count_if(top, "top")
     # refused here, not deep in a search of thousands of layouts
     if watch is not None and not callable(watch):
         raise wrong(
@@ -176,13 +177,22 @@ def search_layouts(
         )
     model = checked(readings, **parts)
     count = count_if(ranks, "ranks", least=1)
-    place = _read_fabric(fabric, library, machine, model)
-    free = fraction_if(headroom, "headroom")
-    if free is not None and free >= 1:
+    loaded_fabric = _read_fabric(fabric, library, machine, model)
+    free_share = fraction_if(headroom, "headroom")
+    if free_share is not None and free_share >= 1:
         raise wrong(
             headroom, "headroom", "a share below 1", f"write {argument_text('headroom', 0.1)}"
         )
-    return run(loaded, place, count, keep, top=most, readings=model, watch=watch, headroom=free)
+    return search_on_fabric(
+        loaded,
+        loaded_fabric,
+        count,
+        keep,
+        top=layouts,
+        readings=model,
+        watch=watch,
+        headroom=free_share,
+    )
 
 
 @remembering()
@@ -207,7 +217,7 @@ def compare_plans(
         overrides: as in :func:`colltool.load_fabric`, on every fabric.
         job, library, machine, readings, **parts: as :func:`plan`.
     """
-    from colltool.analysis.jobs import plans as run
+    from colltool.analysis.jobs import plans
     from colltool.commands.reading import count_if
     from colltool.commands.requests import several_of, sweep_fabrics, typed_of
     from colltool.estimate.machine_factor import as_read
@@ -215,10 +225,10 @@ def compare_plans(
     loaded = _job_of(job)
     model = checked(readings, **parts)
     several = several_of(fabrics)
-    named = sweep_fabrics(several, overrides, library, machine)
-    places = [as_read(fabric.load(()), model) for fabric in named]
+    loaders = sweep_fabrics(several, overrides, library, machine)
+    loaded_fabrics = [as_read(loader.load(()), model) for loader in loaders]
     typed = [typed_of(fabric) for fabric in several]
-    return run(loaded, places, count_if(ranks, "ranks", least=1), model, typed)
+    return plans(loaded, loaded_fabrics, count_if(ranks, "ranks", least=1), model, typed)
 
 
 def plan_sensitivity(
@@ -241,25 +251,25 @@ def plan_sensitivity(
         samples, seed: how many draws of all numbers at once, and their seed.
         job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
     """
-    from colltool.analysis.jobs import plan_spread as run
+    from colltool.analysis.jobs import plan_spread
     from colltool.commands.reading import count_if, count_of, vary_of
     from colltool.fabric.ranges import ranges_of
 
     loaded = _job_of(job)
     model = checked(readings, **parts)
-    place = _read_fabric(fabric, library, machine, model)
-    numbers, assumed = ranges_of(place, vary_of(vary))
+    loaded_fabric = _read_fabric(fabric, library, machine, model)
+    numbers, assumed = ranges_of(loaded_fabric, vary_of(vary))
     sample_count = count_of(samples, "samples", least=2, most=MAX_SAMPLES)
-    first_seed = count_of(seed, "seed")
-    return run(
+    checked_seed = count_of(seed, "seed")
+    return plan_spread(
         loaded,
-        place,
+        loaded_fabric,
         count_if(ranks, "ranks", least=1),
         model,
         numbers,
         assumed=assumed,
         samples=sample_count,
-        seed=first_seed,
+        seed=checked_seed,
     )
 
 
@@ -272,7 +282,8 @@ def trace_files(paths: Sequence[AnyPath]) -> list[str]:
             names = [
                 file_name for file_name in os.listdir(path) if file_name.endswith(TRACE_SUFFIXES)
             ]
-            names.sort(key=lambda name: (len(name), name))  # rank 10 after rank 9
+            # rank 10 after rank 9: names of one length are sorted as text
+            names.sort(key=lambda name: (len(name), name))
             files += [os.path.join(path, name) for name in names]
         elif path.endswith(TRACE_SUFFIXES) or _is_json_graph(path):
             files.append(path)
@@ -319,8 +330,8 @@ def plan_traces(
 
     paths = paths_of(files, "files", "traces", "workload.0.et")
     model = checked(readings, **parts)
-    place = _read_fabric(fabric, library, machine, model)
-    return run(place, trace_files(paths) or paths, model)
+    # where none is a trace, all are passed on and refused when they are read
+    return run(_read_fabric(fabric, library, machine, model), trace_files(paths) or paths, model)
 
 
 @command(
@@ -391,13 +402,14 @@ def plan_command(
       colltool plan llama3-70b -f dgx-h100 -n 256 --search
       colltool plan llama3-70b -f dgx-h100 -n 256 --search --keep tp=8 --keep shard=zero1 --top 20
     """
-    from colltool.commands.plan_requests import grown
+    from colltool.commands.plan_conflicts import refuse_conflicts, single_job
+    from colltool.commands.plan_requests import grow_fabrics
     from colltool.training.job import load_job
 
     search_options = {"keep": keep, "top": top, "headroom": headroom}
-    files = trace_files(job)
-    if files:
-        of_jobs = {
+    traces = trace_files(job)
+    if traces:
+        job_options = {
             **arguments,
             "job_overrides": job_overrides,
             "model_file": model_file,
@@ -406,85 +418,87 @@ def plan_command(
             "vary": vary,
             "plot": out.plot,
         }
-        out.emit(_planned_traces(job, files, fabric, of_jobs))
+        out.emit(_plan_of_traces(job, traces, fabric, job_options))
         return
-    # options that exclude each other are refused before anything is loaded or searched
-    if not search:
-        _refuse_outside_search(search_options)
-    elif arguments["links"]:
-        raise ColltoolError(
-            "shows the links of one layout",
-            argument="links",
-            fix="plan the layout that the search prints, with --links",
-        )
     several = fabric.several
-    _refuse_drawing(out, search=search, vary=bool(vary))
-    if search or vary or len(several) > 1:
-        _refuse_one_step_options(arguments)
-    if len(several) > 1:
-        _refuse_one_fabric_options(several, vary=bool(vary), links=arguments["links"])
-    # only traces may be several files
-    arguments["job"] = load_job(
-        _single_job(job), job_overrides or (), argument="job_overrides", model_file=model_file
+    # before anything is loaded or searched
+    refuse_conflicts(
+        several, search_options, arguments, search=search, vary=bool(vary), plot=out.plot
     )
-    fabric, said = grown(fabric, arguments.get("ranks"))
-    typed = {**arguments, "model_file": model_file}
+    job_name = single_job(job)
+    arguments["job"] = load_job(
+        job_name, job_overrides or (), argument="job_overrides", model_file=model_file
+    )
+    fabric, fabric_notes = grow_fabrics(fabric, arguments.get("ranks"))
+    as_typed = _AsTyped(job_name, fabric, {**arguments, "model_file": model_file}, fabric_notes)
     with (
         ProgressLine("pricing samples" if vary else "searching layouts") as watch,
         progress_to(watch),
     ):
         if search:
-            searched = _searched(fabric, search_options, arguments)
-            out.emit(_told(searched, job, fabric, typed, said))
+            out.emit(as_typed.on(_layouts(fabric, search_options, arguments)))
         elif len(several) > 1:
-            out.emit(_compared(fabric, arguments))
+            out.emit(_plans_of_fabrics(fabric, arguments))
         elif vary:
-            out.emit(_varied(fabric, vary, arguments))
+            out.emit(_plan_spread(fabric, vary, arguments))
         else:
-            planned = plan(fabric=fabric.load(), **arguments)
-            out.emit(_told(planned, job, fabric, typed, said))
+            out.emit(as_typed.on(plan(fabric=fabric.load(), **arguments)))
 
 
-def _planned_traces(
+def _plan_of_traces(
     paths: list[str], traces: list[str], fabric: FabricChoice, options: dict[str, Any]
 ) -> TracePlan:
     """The step of Chakra traces, which take no options but those of the cost model."""
+    from colltool.commands.plan_conflicts import refuse_with_traces
+
     model = {name: options.pop(name) for name in MODEL_ARGUMENTS if name in options}
-    _refuse_with_traces(paths, traces, options)
+    refuse_with_traces(paths, traces, options)
     return plan_traces(traces, fabric.load(), **model)
 
 
-def _told(
-    found: Found,
-    job: list[str],
-    fabric: FabricChoice,
-    arguments: dict[str, Any],
-    said: Sequence[str],
-) -> Found:
-    """A result with the command that asked for it, and with what was said of its fabric."""
-    typed = _typed(_single_job(job), fabric, {**arguments, "ranks": found.ranks})
-    return replace(found, typed=typed, grounds=(*said, *found.grounds))
+class _AsTyped(NamedTuple):
+    """The command of a plan or a search, for a result to carry.
+
+    Args:
+        job: the job as typed.
+        arguments: of :func:`plan`, and the model's file.
+        fabric_notes: what to say of fabrics that grew.
+    """
+
+    job: str
+    fabric: FabricChoice
+    arguments: dict[str, Any]
+    fabric_notes: list[str]
+
+    def on(self, result: PlanResult) -> PlanResult:
+        """The result with the command that asked for it, and with the notes on its fabric first."""
+        return replace(
+            result,
+            typed=self._line(result.ranks),
+            grounds=(*self.fabric_notes, *result.grounds),
+        )
+
+    def _line(self, ranks: int) -> str:
+        """The command that plans the job on so many ranks, without overridden values of the job,
+        which the result adds."""
+        options = {
+            argument: self.arguments.get(argument)
+            for argument in ("library", "compute", "model_file")
+        }
+        return command_line(
+            "plan",
+            self.job,
+            fabrics=self.fabric.names,
+            sets=self.fabric.overrides,
+            readings=self.arguments.get("readings"),
+            options={"ranks": ranks, **options, "machine": self.fabric.machine},
+        )
 
 
-def _typed(job: str, fabric: FabricChoice, arguments: dict[str, Any]) -> str:
-    """The command that plans a job as asked, but for values of the job."""
-    options = {
-        argument: arguments.get(argument)
-        for argument in ("ranks", "library", "compute", "model_file")
-    }
-    return command_line(
-        "plan",
-        job,
-        fabrics=fabric.names,
-        sets=fabric.overrides,
-        readings=arguments.get("readings"),
-        options=options | {"machine": fabric.machine},
-    )
-
-
-def _searched(
+def _layouts(
     fabric: FabricChoice, search_options: dict[str, Any], arguments: dict[str, Any]
 ) -> LayoutSearch:
+    """The layouts that ``--search`` lists."""
     return search_layouts(
         fabric=fabric.load(),
         keep=search_options["keep"] or (),
@@ -494,7 +508,8 @@ def _searched(
     )
 
 
-def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
+def _plans_of_fabrics(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
+    """The job on several fabrics."""
     return compare_plans(
         fabrics=fabric.several,
         overrides=fabric.overrides,
@@ -503,14 +518,16 @@ def _compared(fabric: FabricChoice, arguments: dict[str, Any]) -> Plans:
     )
 
 
-def _varied(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any]) -> PlanSpread:
+def _plan_spread(fabric: FabricChoice, vary: list[str], arguments: dict[str, Any]) -> PlanSpread:
+    """The step under ranges of the fabric's numbers."""
     # "usual" stands for the fabric's own ranges: no ranges to pass on
     ranges = [text for text in vary if text != "usual"]
     return plan_sensitivity(fabric=fabric.load(), vary=ranges, **_shared_arguments(arguments))
 
 
 def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a plan that searches, comparisons and sensitivities share."""
+    """The arguments of a plan that searches, comparisons and sensitivities take too, with measured
+    GEMMs in the job itself."""
     from colltool.commands.plan_requests import with_measured_gemms
 
     shared: dict[str, Any] = {
@@ -519,82 +536,3 @@ def _shared_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
         if argument in arguments
     }
     return {**shared, "job": with_measured_gemms(arguments["job"], arguments.get("compute"))}
-
-
-def _refuse_outside_search(search_options: dict[str, Any]) -> None:
-    for argument, value in search_options.items():
-        if value is None:
-            continue
-        fix = "add --search"
-        if argument == "keep":
-            pairs = map(_job_set_of, value)
-            fix += f", or write {' '.join(pairs)} to plan such a layout"
-        raise ColltoolError("acts only with --search", argument=argument, fix=fix)
-
-
-def _job_set_of(pair: str) -> str:
-    """``--job-set layout.tp=8`` for the constraint ``tp=8``."""
-    from colltool.training.layout_constraints import CHOICE_OF_KEY
-
-    name, _, value = pair.partition("=")
-    keys = [key for key, choice in CHOICE_OF_KEY.items() if choice == name.strip()]
-    return f"--job-set {keys[0] if keys else name}={value.strip()}"
-
-
-def _refuse_drawing(out: Out, *, search: bool, vary: bool) -> None:
-    if out.plot is not None and (search or vary):
-        raise ColltoolError(
-            "draws one step on one fabric",
-            argument="plot",
-            fix=f"leave --{'search' if search else 'vary'} out",
-        )
-
-
-def _refuse_one_step_options(arguments: dict[str, Any]) -> None:
-    for argument in ONE_STEP_ARGUMENTS:
-        if argument in arguments:
-            raise ColltoolError(
-                "is about one step on one fabric",
-                argument=argument,
-                fix="leave --search, --vary and further fabrics out",
-            )
-
-
-def _refuse_one_fabric_options(several: list[str], *, vary: bool, links: bool) -> None:
-    if vary or links:
-        raise ColltoolError(
-            "is about one fabric",
-            argument="vary" if vary else "links",
-            fix=f"run it once for each of {', '.join(several)}",
-        )
-
-
-def _single_job(job: list[str]) -> str:
-    if len(job) > 1:
-        raise ColltoolError(
-            "is a second job",
-            where=clipped(job[1]),
-            fix="run it once for each job; traces all end in .et",
-        )
-    return job[0]
-
-
-def _refuse_with_traces(job: list[str], files: list[str], job_options: dict[str, Any]) -> None:
-    """Raise ColltoolError for options of a job, and for files other than traces.
-
-    A trace is of one layout, batch and model, which it does not name.
-    """
-    for path in job:
-        if path not in files and not os.path.isdir(path):
-            raise ColltoolError(
-                "is not a trace (.et), but others are",
-                where=clipped(path),
-                fix="give only traces, or one job",
-            )
-    for name, value in job_options.items():
-        if value not in (None, False, []):
-            raise ColltoolError(
-                "changes a job, and a trace already has its layout, batch and model",
-                argument=name,
-                fix="leave it out, or plan a job file",
-            )

@@ -1,5 +1,5 @@
 """Reads what a plan answers besides the step, as users write it: a target, failures, measured
-GEMMs."""
+GEMMs; and grows fabrics to the ranks of a plan."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from colltool.training.measured_gemms import read_gemms
 from colltool.training.plan import PlanExtras
 from colltool.training.targets import Target
 
+# seconds of units that parse_time does not read
 LONG_UNITS_S = {"min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Seconds of units that :func:`parse_time` does not read."""
+# from a failure to the first step: the 10 min that the help of --restart names
 USUAL_RESTART_S = 600.0
-"""From a failure to the first step: the 10 min that the help of ``--restart`` names."""
+# bound of every duration: 300,000 years, far more than anyone means
 LONGEST_S = 1e13
-"""Bound of every duration: 300,000 years, far more than anyone means."""
 
 
-def grown(fabric: FabricChoice, ranks: int | None) -> tuple[FabricChoice, list[str]]:
-    """The fabrics with as many nodes as the ranks need, and a line on each that grew.
+def grow_fabrics(fabric: FabricChoice, ranks: int | None) -> tuple[FabricChoice, list[str]]:
+    """The fabrics with as many nodes as the ranks need, and a note on each that grew.
 
     Only a shipped fabric grows, and only where its size was not given: a file of one's own is the
     machine that there is.
@@ -38,27 +38,32 @@ def grown(fabric: FabricChoice, ranks: int | None) -> tuple[FabricChoice, list[s
     if ranks is None:
         return fabric, []
     names = []
-    said = []
+    notes = []
     for fabric_name in fabric.several:
         nodes = _nodes_to_grow(fabric_name, fabric.overrides, ranks)
         if nodes is not None:
             larger = with_setting(fabric_name, f"nodes={nodes}")
-            said.append(
+            notes.append(
                 f"{fabric_name} has {load_fabric(fabric_name).ranks} ranks and grows to {nodes} nodes for this:"
                 f" -f {larger}"
             )
             fabric_name = larger
         names.append(fabric_name)
-    return fabric._replace(names=tuple(names)), said
+    return fabric._replace(names=tuple(names)), notes
 
 
 def _nodes_to_grow(name: str, overrides: Sequence[str], ranks: int) -> int | None:
-    """How many nodes hold the ranks; None where a fabric has enough, or does not grow."""
+    """How many nodes hold the ranks; None where a fabric has enough, or does not grow.
+
+    Args:
+        name: a file, or a shipped fabric by its name or its device's.
+        overrides: ``KEY=VALUE`` of the fabric.
+    """
     if name not in shipped_fabrics() and not fabric_of_device(name):
         return None
     loaded = load_fabric(name)
-    size = f"{loaded.tiers[-1].name}.size="
-    if loaded.ranks >= ranks or any(text.startswith(size) for text in overrides):
+    outermost_size = f"{loaded.tiers[-1].name}.size="
+    if loaded.ranks >= ranks or any(text.startswith(outermost_size) for text in overrides):
         return None
     nodes = nodes_for(loaded, ranks)
     if nodes is None:
@@ -66,12 +71,17 @@ def _nodes_to_grow(name: str, overrides: Sequence[str], ranks: int) -> int | Non
     try:
         resized(loaded, nodes)
     except ColltoolError:
-        return None  # its switches end below
+        # its switches have too few ports for so many
+        return None
     return nodes
 
 
 def with_measured_gemms(job: Job, compute: str | os.PathLike[str] | None) -> Job:
-    """The job with a user's own GEMM times in its stack."""
+    """The job with a user's own GEMM times in its stack.
+
+    Raises:
+        ColltoolError: a job without a stack, or a file of GEMMs that cannot be read.
+    """
     if compute is None:
         return job
     path = path_of(compute, "compute", "the path of a CSV", "gemms.csv")
@@ -91,8 +101,8 @@ def plan_extras(
     """What a plan answers besides the step; ColltoolError for a value that cannot be read, or for
     checkpoints without failures."""
     failures = _failures_of(mtbf, storage, checkpoint, restart)
-    wanted = None if target is None else target_of(target)
-    return PlanExtras(flag_of(links, "links"), wanted, failures)
+    goal = None if target is None else target_of(target)
+    return PlanExtras(flag_of(links, "links"), goal, failures)
 
 
 def _failures_of(mtbf: Any, storage: Any, checkpoint: Any, restart: Any) -> Failures | None:
@@ -136,6 +146,7 @@ def duration_of(value: Any, argument: str, example: str) -> float:
 
 
 def _seconds(text: str) -> float:
+    """The seconds of a duration; ColltoolError or ValueError for anything else."""
     for unit, seconds in LONG_UNITS_S.items():
         number = text.removesuffix(unit)
         if number != text and number.strip().replace(".", "", 1).isdigit():
@@ -156,13 +167,18 @@ def rate_of(value: Any) -> float:
 
 
 def target_of(value: Any) -> Target:
-    """``mfu=45%`` or ``step=5%``; shares may be written as 0.45."""
+    """The goal of ``mfu=45%`` or ``step=5%``; shares may be written as 0.45.
+
+    Raises:
+        ColltoolError: neither, or a share that cannot be.
+    """
     name, _, text = str(value).partition("=")
     share = _share(text.strip())
     match name.strip():
         case "mfu" if 0 < share < 1:
             return Target(mfu=share)
-        case "step" if 0 < share < 100:  # over the step of a free network, so more than 1 is fine
+        # a step may take several times as long as with a free network
+        case "step" if 0 < share < 100:
             return Target(over=share)
     raise wrong(
         value, "target", "mfu=45% or step=5%", f"write {argument_text('target', 'step=5%')}"

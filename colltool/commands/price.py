@@ -102,7 +102,7 @@ def price(
     from colltool.commands.reading import sizes_of
     from colltool.estimate.price import price as run
 
-    asked = _request_of(
+    query = _request_of(
         fabric,
         primitive,
         ranks,
@@ -113,24 +113,24 @@ def price(
         slow_rank=slow_rank,
         mode=mode,
     )
-    if isinstance(asked, KernelRequest):
-        return asked.prices([] if size is None else [size]).prices[0]
+    if isinstance(query, KernelRequest):
+        return query.prices([] if size is None else [size]).prices[0]
     if size is None:
         raise ColltoolError(
             "needs a size", argument="size", fix=f"add {argument_text('size', '16MB')}"
         )
-    request = asked.request
+    request = query.request
     priced = run(
         request.fabric,
         request.primitive,
         sizes_of(size),
         request.group,
         request.readings,
-        asked.names,
-        own=asked.costs,
+        query.names,
+        own=query.costs,
     )
-    [finished] = _finished((replace(priced, failed=asked.failed),), asked, slow_rank)
-    return finished
+    [for_user] = _for_user((replace(priced, failed=query.failed),), query, slow_rank)
+    return for_user
 
 
 @with_options
@@ -153,7 +153,7 @@ def price_list(
     from colltool.commands.reading import each_size, wrong
     from colltool.estimate.price import price_list as run
 
-    asked = _request_of(
+    query = _request_of(
         fabric,
         primitive,
         ranks,
@@ -164,36 +164,36 @@ def price_list(
         slow_rank=slow_rank,
         mode=mode,
     )
-    if isinstance(asked, KernelRequest):
-        return asked.prices(sizes)
+    if isinstance(query, KernelRequest):
+        return query.prices(sizes)
     if not isinstance(sizes, list | tuple) and getattr(sizes, "ndim", 0) != 1:
         raise wrong(
             sizes, "sizes", "a list of sizes", f"write {argument_text('sizes', ['1MB', '16MB'])}"
         )
     with rename_arguments("python", size="sizes"):
-        each = each_size(sizes)
-    request = asked.request
+        sizes_bytes = each_size(sizes)
+    request = query.request
     listed = run(
         request.fabric,
         request.primitive,
-        each,
+        sizes_bytes,
         request.group,
         request.readings,
-        asked.names,
-        own=asked.costs,
+        query.names,
+        own=query.costs,
     )
-    prices = tuple(replace(price, failed=asked.failed) for price in listed.prices)
-    finished = replace(listed, prices=_finished(prices, asked, slow_rank))
+    prices = tuple(replace(price, failed=query.failed) for price in listed.prices)
+    for_user = replace(listed, prices=_for_user(prices, query, slow_rank))
     # crossovers know no schedules of files
-    if not listed.winners_only or asked.names or asked.costs:
-        return finished
+    if not listed.winners_only or query.names or query.costs:
+        return for_user
     from colltool.commands.crossover import crossover_of
 
-    return replace(finished, crossover=crossover_of(request))
+    return replace(for_user, crossover=crossover_of(request))
 
 
 def fastest(listed: PriceList | KernelPriceList, top: int) -> PriceList:
-    """Only the ``top`` fastest algorithms at each size."""
+    """Only the ``top`` fastest algorithms at each size; ColltoolError for kernels."""
     from colltool.estimate.results import PriceList
 
     if not isinstance(listed, PriceList):
@@ -232,8 +232,8 @@ def _request_of(
     slow_rank: float | None,
     mode: str | None,
 ) -> KernelRequest | AlgorithmRequest:
-    """What a price is asked of: measured kernels, or the algorithms that were named, also those of
-    files."""
+    """What a price is asked of: measured kernels, or algorithms; arguments are those of
+    :func:`price`."""
     from colltool.commands.custom_algorithms import (
         all_costs,
         custom_schedules,
@@ -256,25 +256,26 @@ def _request_of(
     if kernels is not None:
         refuse_files(algorithm_files)
         return kernels
-    # before the fabric is loaded, so that mistakes of a file are reported first
+    # files are read before the fabric is loaded, so that their mistakes are reported first
     files = custom_schedules(algorithm_files, primitive)
     request = price_request(fabric, primitive, ranks_of(ranks, files, model), model)
     names = names_of(algorithms)
     return AlgorithmRequest(request, names, *all_costs(files, request, names))
 
 
-def _finished(
-    prices: tuple[Price, ...], asked: AlgorithmRequest, slow_rank: float | None
+def _for_user(
+    prices: tuple[Price, ...], query: AlgorithmRequest, slow_rank: float | None
 ) -> tuple[Price, ...]:
-    """Prices with everything that a user sees: the library's pick, the winner on one port, keys
-    without effect, and the cost of a slow rank."""
-    request = asked.request
-    fabric = request.fabric
+    """Prices, at least one, with everything that a user sees: the library's pick, the winner on one
+    port, keys without effect, and the cost of a slow rank."""
     from colltool.estimate.user_price import prices_for_user
 
+    request = query.request
+    fabric = request.fabric
+    # rows of files and plugins have the status "own"
     has_files = any(estimate.status == "own" for estimate in prices[0].results)
     # a winner on one port makes sense only among all shipped algorithms
-    if not asked.names and not has_files:
+    if not query.names and not has_files:
         from colltool.estimate.user_price import with_one_port_leader
 
         prices = with_one_port_leader(prices, fabric, request.group, request.readings)
@@ -283,9 +284,9 @@ def _finished(
         fabric,
         request.readings,
         required=request.other_library,
-        lead=not asked.names,
+        lead=not query.names,
     )
-    annotated = tuple(with_inert_keys(each, request) for each in prices)
+    annotated = tuple(with_inert_keys(price, request) for price in prices)
     return with_slow_rank_cost(annotated, request, slow_rank)
 
 
@@ -302,7 +303,11 @@ def with_inert_keys(price: Price, request: Request) -> Price:
 
 
 def remaining_share(slow_rank: float | None, fabric: Fabric | None) -> float | None:
-    """Return the share of its bandwidth that a slow rank keeps, checked."""
+    """Return the share of its bandwidth that a slow rank keeps, checked; None without one.
+
+    Raises:
+        ColltoolError: no share above 0 and at most 1, or no fabric.
+    """
     from colltool.commands.reading import number_of
 
     if slow_rank is None:

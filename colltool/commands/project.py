@@ -6,6 +6,8 @@ The file has three keys, each as its option takes it::
     fabric = "cluster.yaml"
     ranks = 64
     size = "1GB"
+
+:func:`with_project` puts what it states among the values of a command.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from colltool.commands.options import REQUIRED, Option
 FILE = "colltool.toml"
 VARIABLE = "COLLTOOL_FABRIC"
 KEYS = ("fabric", "ranks", "size")
-# the options that a project states, by its keys
+# the options that a project may state, each with the key that states it
 _STATED = {"fabric": "fabric", "ranks": "ranks", "size": "size", "sizes": "size"}
 
 
@@ -43,16 +45,16 @@ def project_defaults() -> dict[str, str]:
         ColltoolError: a file that is no TOML, an unknown key, or a value that is no text or whole
             number.
     """
-    stated_values: dict[str, str] = {}
+    stated: dict[str, str] = {}
     file = project_file()
     if file is not None:
-        stated_values = _read(file)
-    stated = os.environ.get(VARIABLE)
-    if stated:
-        stated_values["fabric"] = stated
-        # those of another fabric
-        stated_values.pop("ranks", None)
-    return stated_values
+        stated = _read(file)
+    fabric = os.environ.get(VARIABLE)
+    if fabric:
+        stated["fabric"] = fabric
+        # the file's are of the file's fabric
+        stated.pop("ranks", None)
+    return stated
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -94,7 +96,8 @@ def _beside(file: Path, fabric: str) -> str:
 
 
 def may_be_stated(option: Option) -> bool:
-    """Whether a project may state what a command does not do without."""
+    """Whether an option is one that a project may state: it has a flag, and a command needs its
+    value (the default is another than None)."""
     return bool(option.default is not None and option.row.flags and option.name in _STATED)
 
 
@@ -105,35 +108,37 @@ def with_project(options: Sequence[Option], values: Mapping[str, Any]) -> dict[s
     Raises:
         ColltoolError: what the command needs was neither typed nor stated.
     """
-    found = dict(values)
+    completed = dict(values)
     known = {option.name: option for option in options}
     if "fabric" not in known or not may_be_stated(known["fabric"]):
-        return found
+        return completed
     stated = project_defaults()
     # a number of ranks is that of the project's own fabric
     if values["fabric"]:
         stated.pop("ranks", None)
     for name, key in _STATED.items():
         option = known.get(name)
-        # no item of a list was typed either; a 0 was
-        if option is None or found[name] not in (None, []):
+        # an empty list was not typed either; a 0 was
+        if option is None or completed[name] not in (None, []):
             continue
         if key in stated:
-            found[name] = _as_typed(option, stated[key])
+            completed[name] = _read_as_typed(option, stated[key])
         elif option.default is REQUIRED:
             raise _missing(option)
         else:
-            found[name] = option.default
-    return found
+            completed[name] = option.default
+    return completed
 
 
-def _as_typed(option: Option, text: str) -> Any:
+def _read_as_typed(option: Option, text: str) -> Any:
+    """The value of an option from the project's text, as if it had been typed."""
     read = reader(option.name, option.row)
     value = text if read is None else read(text)
     return [value] if option.row.many else value
 
 
 def _missing(option: Option) -> ColltoolError:
+    """The error for a required option that was neither typed nor stated: a fabric or a size."""
     flags = option.row.flags.split()
     name = next(flag for flag in flags if flag.startswith("--"))
     if option.name == "fabric":

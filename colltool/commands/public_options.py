@@ -54,8 +54,8 @@ class PriceOptions(ExpertOptions, Options, total=False):
     """Keyword arguments of a price: those of experts, and those of most public functions."""
 
 
+# defaults of PriceOptions; all others default to None
 OPTION_DEFAULTS = {"stride": 1, "alone": False, **ModelOptions._field_defaults}
-"""Defaults of :class:`PriceOptions`; all others default to None."""
 
 
 def with_options(function: Function) -> Function:
@@ -64,6 +64,7 @@ def with_options(function: Function) -> Function:
     from inspect import Parameter, signature
 
     declared = signature(function)
+    # the last parameter is **options: Unpack[PriceOptions] or Unpack[Options]
     *parameters, collected = declared.parameters.values()
     keys: Any = PriceOptions if "PriceOptions" in str(collected.annotation) else Options
     for option, annotation in keys.__annotations__.items():

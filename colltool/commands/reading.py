@@ -44,8 +44,10 @@ Word = TypeVar("Word", bound=str)
 AnyPath = str | os.PathLike[str]
 AnyFabric = Fabric | str | os.PathLike[str] | Mapping[str, Any]
 
-_MOST_DIGITS = 15  # of a whole number that an error repeats
-_UNBOUNDED = Argument(least=-inf, most=inf)  # for names without a row: the caller gives bounds
+# of a whole number that an error repeats
+_MOST_DIGITS = 15
+# for names without a row: the caller gives bounds
+_UNBOUNDED = Argument(least=-inf, most=inf)
 _SIZE_FIX = "write 16e6, 16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)"
 
 
@@ -68,7 +70,7 @@ def wrong(value: Any, argument: str, expected: str, fix: str) -> ColltoolError:
 
 
 def _described(value: Any) -> str:
-    """A value as an error repeats it; its type where it may be long."""
+    """A value as an error repeats it: short text and numbers themselves, else the type."""
     if isinstance(value, str):
         return f"'{value[:40]}'" if value else "an empty text"
     if value is None or (isinstance(value, list | tuple) and not value):
@@ -138,6 +140,7 @@ def vary_of(vary: Sequence[str] | str) -> list[str]:
 
 
 def _texts(value: Sequence[str] | str, argument: str, noun: str, example: list[str]) -> list[str]:
+    """One text or several, as a list; errors say that ``noun`` was expected, and show the example."""
     several = [value] if isinstance(value, str) else value
     if isinstance(several, list | tuple) and all(map(_is_text, several)):
         return list(several)
@@ -168,7 +171,8 @@ _RANGE = re.compile(
     r"\s*(?P<low>[^:\-]+?)\s*(?:(?:-|\.\.+)\s*(?P<to>[^:\-]+?)"
     r"|:\s*(?P<high>[^:]+?)\s*(?::\s*(?P<factor>[^:]+?))?)\s*"
 )
-MOST_SIZES = 10_000  # of one range: more is a slip of its factor or step
+# of one range: more is a slip of its factor or step
+MOST_SIZES = 10_000
 
 
 def each_size(sizes: Any) -> list[float]:
@@ -176,19 +180,20 @@ def each_size(sizes: Any) -> list[float]:
     ``1K..1G`` double, ``1K:1G:4`` goes up by a factor of 4."""
     all_bytes: list[float] = []
     for size in each_of(sizes):
-        typed = _RANGE.fullmatch(size) if isinstance(size, str) else None
-        if typed is None:
+        ends = _RANGE.fullmatch(size) if isinstance(size, str) else None
+        if ends is None:
             all_bytes.append(size_of(size))
             continue
         with error_argument("size"):
-            factor = number_text(typed["factor"], "2")
-            high = size_of(typed["to"] or typed["high"])
-            all_bytes += sizes_between(size_of(typed["low"]), high, factor)
+            factor = number_text(ends["factor"], "2")
+            high = size_of(ends["to"] or ends["high"])
+            low = size_of(ends["low"])
+            all_bytes += sizes_between(low, high, factor)
     return all_bytes
 
 
 def number_text(text: str | None, default: str) -> float:
-    """A plain number of a text, or of the default."""
+    """The factor of a range, a plain number, from its text; from the default where it has none."""
     try:
         return float(text or default)
     except ValueError:
@@ -222,7 +227,7 @@ def sizes_between(low: float, high: float, factor: float = 2.0, step: float = 0.
 
 
 def sizes_of(size: Sizes) -> Number:
-    """Bytes: a float for one size, a new read-only array (one-dimensional) for several."""
+    """Bytes: a float for one size, a new read-only array of shape (sizes,) for several."""
     if isinstance(size, str | int | float):
         return size_of(size)
     import numpy as np
@@ -232,7 +237,8 @@ def sizes_of(size: Sizes) -> Number:
     elif isinstance(size, np.ndarray | np.generic) and size.dtype.kind in "iuf":
         if size.ndim == 0:
             return size_of(size.item())
-        array = np.array(size, dtype=np.float64)  # a copy: the caller's own may change later
+        # a copy: the caller's own may change later
+        array = np.array(size, dtype=np.float64)
     else:
         raise wrong(size, "size", "a size or an array of them", _SIZE_FIX)
     if array.ndim != 1 or not array.size:
@@ -241,7 +247,8 @@ def sizes_of(size: Sizes) -> Number:
             argument="size",
             fix="give each size once: numpy.ravel makes one dimension of several",
         )
-    array.setflags(write=False)  # results share it
+    # results share it
+    array.setflags(write=False)
     return array
 
 
@@ -299,7 +306,8 @@ def fraction_if(value: Any, argument: str) -> float | None:
 
 def flag_of(value: Any, argument: str) -> bool:
     """True or False; no other value, however truthy."""
-    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
+    # numpy's is recognised by name, without importing it
+    if isinstance(value, bool) or type(value).__name__ == "bool":
         return bool(value)
     raise wrong(value, argument, "True or False", f"write {argument_text(argument, True)}")
 
@@ -312,15 +320,18 @@ def text_of(value: Any, argument: str, example: str, noun: str = "text") -> str:
 
 
 def choice_of(value: Any, argument: str, words: Sequence[Word], noun: str) -> Word:
-    """The one of several words that was given, in any case."""
-    asked = text_of(value, argument, words[0])
-    asked = asked.lower()
+    """The one of several words, in small letters, that was given in any case.
+
+    Args:
+        noun: what the words are, for the error: ``format of numbers``.
+    """
+    lowered = text_of(value, argument, words[0]).lower()
     for word in words:
-        if asked == word:
+        if lowered == word:
             return word
     known = ", ".join(words)
     raise ColltoolError(
-        f"'{clipped(asked)}' is no {noun}", argument=argument, fix=f"one of {known}"
+        f"'{clipped(lowered)}' is no {noun}", argument=argument, fix=f"one of {known}"
     )
 
 
@@ -379,7 +390,9 @@ def _is_real(value: Any) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
+    """Whether a value is a real number that is finite as a float."""
     try:
         return _is_real(value) and isfinite(value)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:
+        # a whole number of hundreds of digits
         return False

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from colltool.training.job import Job
 
 
+# collectives of a page by default: those of data, sharded and expert parallelism
 PRIMITIVES = ("ar", "ag", "a2a")
-"""Collectives of a page by default: those of data, sharded and expert parallelism."""
 
 
 @remembering()
@@ -129,12 +129,12 @@ def report(
         readings=checked(readings, **parts),
         shape=shape_of(shape),
     )
-    _refuse_twice(page.primitives)
-    costs = page_prices(price, page.columns)
+    _refuse_repeated(page.primitives)
+    prices = page_prices(price, page.columns)
     deployment = deployment_of(serve, serve_options)
     loaded = _loaded_job(job, job_overrides)
     # mistakes in logs are reported before the long work of pricing
-    measured = _measured(page, logs, collective, nodes, in_place)
+    measured = _measured_sections(page, logs, collective, nodes, in_place)
     # a section each, so that the terminal shows how far the page is; the job shows its own progress
     makers: list[Callable[[], ReportSection]] = [partial(network_section, page)]
     makers += [partial(collective_section, page, primitive) for primitive in page.primitives]
@@ -150,14 +150,14 @@ def report(
         ranks=page.reference_ranks,
         bytes=page.size,
         sections=tuple(sections),
-        prices=costs,
+        prices=prices,
     )
 
 
-def _measured(
+def _measured_sections(
     page: Page, logs: Any, collective: Any, nodes: int | None, in_place: bool
 ) -> list[ReportSection]:
-    """The section of the measurements, if there are any."""
+    """The section of the measurements; none without logs, whose arguments are checked all the same."""
     from colltool.commands.reading import count_if, flag_of, is_nothing, paths_of, primitive_if
 
     files = [] if is_nothing(logs) else paths_of(logs, "logs", "logs", "all_reduce.log")
@@ -172,15 +172,17 @@ def _measured(
         return [measured_section(page, [os.fspath(file) for file in files], hints)]
 
 
-def _refuse_twice(primitives: Sequence[Primitive]) -> None:
-    for at, primitive in enumerate(primitives):
-        if primitive in primitives[:at]:
+def _refuse_repeated(primitives: Sequence[Primitive]) -> None:
+    """Raise ColltoolError for a collective that is named twice."""
+    for position, primitive in enumerate(primitives):
+        if primitive in primitives[:position]:
             raise ColltoolError(
                 f"{primitive.label} stands twice", argument="primitives", fix="name each once"
             )
 
 
 def _loaded_job(job: Any, overrides: Overrides) -> Job | None:
+    """The job of the page, loaded with its overrides unless it is; None without one."""
     from colltool.commands.reading import is_nothing
     from colltool.training.job import Job, load_job
 

@@ -1,5 +1,9 @@
 """What a report was asked for, checked: a :class:`Page`, its fabrics (:class:`PageColumn`), and the
-deployment of a served model."""
+deployment of a served model (:func:`deployment_of`).
+
+A page also writes the command lines that make its results again: an empty tuple where a fabric or a
+file was given as an object, which no command takes.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,8 @@ if TYPE_CHECKING:
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
 
+# fabrics of a page: more could not be told apart in a picture, and the page would exceed 2 MB
 MAX_COLUMNS = 6
-"""Fabrics of a page: more could not be told apart in a picture, and the page would exceed 2 MB."""
 
 
 class PageColumn(NamedTuple):
@@ -51,7 +55,7 @@ class PageColumn(NamedTuple):
         return [f"{key}={value}" for key, value in self.file.overrides]
 
     def line(self, command: str, **options: Any) -> tuple[str, ...]:
-        """The command line about its file, as a tuple of one; empty without a file."""
+        """The command line about its file, a positional argument; as a tuple of one."""
         if not self.typed:
             return ()
         return (command_line(command, self.typed, sets=self.sets, options=options),)
@@ -108,34 +112,38 @@ class Page(NamedTuple):
             )
         return max(common)
 
-    def line(self, command: str, *arguments: str, at: int = 0, **options: Any) -> tuple[str, ...]:
-        """A command line on a fabric (number ``at``), as a tuple of one; empty if the fabric or an
-        argument has no text that a command could take."""
-        column = self.columns[at]
-        if not column.typed or not all(arguments):
-            return ()
-        return (self._line(command, arguments, [column.typed], column.sets, options),)
+    def line(self, command: str, *arguments: str, **options: Any) -> tuple[str, ...]:
+        """A command line on the fabric that the page is about, as a tuple of one."""
+        return self._line_on(self.first, command, arguments, options)
 
     def line_on_each(self, command: str, argument: str, **options: Any) -> tuple[str, ...]:
         """The same on each fabric, a line each."""
         lines: tuple[str, ...] = ()
-        for at in range(len(self.columns)):
-            lines += self.line(command, argument, at=at, **options)
+        for column in self.columns:
+            lines += self._line_on(column, command, (argument,), options)
         return lines
+
+    def _line_on(
+        self, column: PageColumn, command: str, arguments: Sequence[str], options: dict[str, Any]
+    ) -> tuple[str, ...]:
+        """A command line on one fabric; empty if it, or an argument, was given as an object."""
+        if not column.typed or not all(arguments):
+            return ()
+        return (self._line(command, arguments, [column.typed], column.sets, options),)
 
     def side_by_side(self, command: str, argument: str, **options: Any) -> tuple[str, ...]:
         """A command line on all fabrics at once: with ``--set`` what they share, with ``--vary``
         what distinguishes them."""
         from colltool.analysis.axes import axes_of
 
-        typed = list(dict.fromkeys(column.typed for column in self.columns))
-        if not argument or not all(typed):
+        sources = list(dict.fromkeys(column.typed for column in self.columns))
+        if not argument or not all(sources):
             return ()
         varied = {axis.key for axis in axes_of(self.vary)}
         overrides = self.first.file.overrides
         sets = [f"{key}={value}" for key, value in overrides if key not in varied]
         options["vary"] = list(self.vary)
-        return (self._line(command, [argument], typed, sets, options),)
+        return (self._line(command, [argument], sources, sets, options),)
 
     def _line(
         self,
@@ -173,26 +181,27 @@ def page_columns(
     from colltool.commands.reading import vary_of
     from colltool.commands.requests import columns_of
 
-    asked = columns_of(fabrics, vary, overrides, library, machine)
-    plain = columns_of(fabrics, vary, overrides, library=None, machine=machine)
-    if len(asked) > MAX_COLUMNS:
+    under_library = columns_of(fabrics, vary, overrides, library, machine)
+    as_filed = columns_of(fabrics, vary, overrides, library=None, machine=machine)
+    if len(under_library) > MAX_COLUMNS:
         raise ColltoolError(
-            f"a page compares at most {MAX_COLUMNS} fabrics or values, got {len(asked)}",
+            f"a page compares at most {MAX_COLUMNS} fabrics or values, got {len(under_library)}",
             argument="vary" if vary_of(vary) else "against",
             fix="colltool compare takes more",
         )
-    values_each = len(asked) // len(fabrics)
-    seen = []
+    # columns_of has all combinations of values of the first fabric, then of the second
+    values_each = len(under_library) // len(fabrics)
+    known = []
     columns = []
-    for at, column in enumerate(asked):
-        file = plain[at].load(())
+    for number, column in enumerate(under_library):
+        file = as_filed[number].load(())
         # the same file with other values is another column
-        if (file, column.set) in seen:
+        if (file, column.set) in known:
             raise ColltoolError(
                 f"{file.name} stands twice", argument="against", fix="another fabric"
             )
-        seen.append((file, column.set))
-        typed = typed_of(fabrics[at // values_each])
+        known.append((file, column.set))
+        typed = typed_of(fabrics[number // values_each])
         columns.append(PageColumn(column.name, typed, file, column.load(())))
     return columns
 
@@ -209,7 +218,8 @@ def common_counts(fabrics: Sequence[Fabric]) -> set[int]:
     return set.intersection(*(set(whole_groups(fabric)) for fabric in fabrics))
 
 
-# arguments of serve that a page takes, in the order in which an error lists them
+# arguments of serve that a page takes, in the order in which an error lists them: no files, and
+# nothing that gives several deployments
 _DEPLOYMENT = (
     "tp",
     "ep",
@@ -234,10 +244,11 @@ _DEPLOYMENT = (
 
 
 def deployment_of(serve: Any, options: Any) -> dict[str, Any]:
-    """Return the arguments of :func:`colltool.serve` for a page's served model.
+    """Return the arguments of :func:`colltool.serve` for a page's served model; none without options.
 
     Args:
-        options: a mapping, or ``KEY=VALUE``.
+        serve: the served model or job; None if the page has none.
+        options: a mapping, or ``KEY=VALUE`` texts.
 
     Raises:
         ColltoolError: options without a model, or that are none of a deployment.
@@ -253,16 +264,16 @@ def deployment_of(serve: Any, options: Any) -> dict[str, Any]:
             argument="serve_options",
             fix=f"add {argument_text('serve', 'deepseek-v3')}",
         )
-    given: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     if isinstance(options, Mapping):
-        given += options.items()
+        pairs += options.items()
     else:
         with rename_for_both(overrides="serve_options"):
             for text in texts_of(options):
                 key, _, value = text.partition("=")
-                given.append((key.strip(), value))
+                pairs.append((key.strip(), value))
     deployment: dict[str, Any] = {}
-    for key, value in given:
+    for key, value in pairs:
         name = key.replace("-", "_")
         if name not in _DEPLOYMENT:
             raise ColltoolError(

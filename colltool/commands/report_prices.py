@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from colltool.definitions.overrides import Overrides
     from colltool.fabric.library import Prices
 
+# the key of the price of a GPU, which fabric files do not have
 GPU = "gpu"
 USUAL_CURRENCY = "USD"
+# of a fix
 _EXAMPLE = "gpu=30000"
-_NOT_PRICES = ("notes", "source")  # keys of ``prices`` that are words on them
+# keys of prices that are words on them
+_NOT_PRICES = ("notes", "source")
 
 
 class _StatedPrice(NamedTuple):
@@ -42,7 +45,7 @@ class _StatedPrice(NamedTuple):
 def page_prices(
     given: Overrides | None, columns: Sequence[PageColumn]
 ) -> tuple[FabricPrices | None, ...]:
-    """The prices of each fabric of a page.
+    """The prices of each fabric of a page, in the columns' order; None of a fabric without any.
 
     Raises:
         ColltoolError: no such key or fabric, or a value that is no amount of money.
@@ -91,6 +94,7 @@ def _stated_price(pair: str, columns: Sequence[PageColumn]) -> _StatedPrice:
 
 
 def _known_keys() -> list[str]:
+    """What may be priced: a GPU, and the keys of ``prices``."""
     from colltool.fabric.library import Prices
 
     return [GPU, *(key for key in Prices.model_fields if key not in _NOT_PRICES)]
@@ -111,41 +115,47 @@ def _names(column: PageColumn) -> tuple[str, ...]:
 
 
 def _prices_of(column: PageColumn, stated: Sequence[_StatedPrice]) -> FabricPrices | None:
-    """The prices of one fabric: what was stated for it, or for all, over those of its file."""
+    """The prices of one fabric: what was stated for it, or for all, over those of its file; None
+    without either.
+
+    Raises:
+        ColltoolError: another currency than the file's.
+    """
     from colltool.analysis.report import FabricPrices
 
-    parts: dict[str, str] = {}
-    # what names a fabric comes after what is for all
+    values: dict[str, str] = {}
+    # a price of this fabric comes after one for all, and replaces it
     for price in sorted(stated, key=lambda price: bool(price.fabric)):
         if not price.fabric or price.fabric in _names(column):
-            parts[price.key] = price.value
-    own = column.file.prices
-    if own is None and not parts:
+            values[price.key] = price.value
+    of_file = column.file.prices
+    if of_file is None and not values:
         return None
-    gpu = _amount(parts.pop(GPU, ""))
-    currency = parts.pop("currency", own.currency if own else USUAL_CURRENCY)
-    if own is not None and own.currency != currency:
+    gpu = _amount(values.pop(GPU, ""))
+    currency = values.pop("currency", of_file.currency if of_file else USUAL_CURRENCY)
+    if of_file is not None and of_file.currency != currency:
         raise _wrong(
-            f"the file of {column.title} has prices in {own.currency}, not {currency}",
-            f"write currency={own.currency}",
+            f"the file of {column.title} has prices in {of_file.currency}, not {currency}",
+            f"write currency={of_file.currency}",
         )
-    network = _read_prices(currency, parts)
-    if own is None:
-        return FabricPrices(currency, gpu, network if parts else None)
+    network = _read_prices(currency, values)
+    if of_file is None:
+        return FabricPrices(currency, gpu, network if values else None)
     # only what was typed replaces the file's, not what has a default
-    typed = network.model_fields_set - {"currency"}
-    network = own.model_copy(update={key: getattr(network, key) for key in typed})
+    stated_keys = network.model_fields_set - {"currency"}
+    network = of_file.model_copy(update={key: getattr(network, key) for key in stated_keys})
     return FabricPrices(currency, gpu, network)
 
 
-def _read_prices(currency: str, parts: Mapping[str, str]) -> Prices:
+def _read_prices(currency: str, values: Mapping[str, str]) -> Prices:
     """The prices of a network by the keys of ``prices``, checked as in a fabric file."""
     from colltool.fabric.prices_file import load_prices
 
     with rename_for_both(overrides="price"):
-        pairs = [f"{key}={value}" for key, value in {"currency": currency, **parts}.items()]
+        pairs = [f"{key}={value}" for key, value in {"currency": currency, **values}.items()]
         return load_prices(None, pairs)
 
 
 def _wrong(what: str, fix: str) -> ColltoolError:
+    """The error for a price that cannot be used."""
     return ColltoolError(what, argument="price", fix=fix)

@@ -1,7 +1,9 @@
-"""Sections of a report.
+"""The sections of a report, a function each: the network, a collective, a job's step, a served model,
+measurements, and what the numbers rest on.
 
-Each section calls the public functions that a reader could call, and keeps the equivalent command
-line with every result.
+:func:`colltool.report` calls them in that order, with a :class:`colltool.commands.report_page.Page`.
+Each calls the public functions that a reader could call, and keeps with every result (an
+:class:`colltool.analysis.report.Exhibit`) the command line that gives it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.training.job import Job
 
+# sizes of curves and maps: a factor of four apart, from latency-bound to bandwidth-bound
 CURVE_SIZES = (
     "1KB",
     "4KB",
@@ -34,35 +37,34 @@ CURVE_SIZES = (
     "1GB",
     "4GB",
 )
-"""Sizes of curves and maps: a factor of four apart, from latency-bound to bandwidth-bound."""
+# rank counts in one picture: a line each
 MAX_LINES = 6
-"""Rank counts in one picture: a line each."""
 
 
 def network_section(page: Page) -> ReportSection:
-    """What each fabric is."""
+    """What each fabric is: the commands show it and draw it."""
     from colltool.analysis.report import Exhibit, ReportSection
     from colltool.fabric.properties import fabric_facts
     from colltool.fabric.results import FabricShown
 
     entries = []
     for number, column in enumerate(page.columns, 1):
-        name = column.file.name
+        picture = column.file.name
         if len(page.columns) > 1:
-            name = f"{name}-{number}"
-        lines = column.line("fabric show") + column.line("fabric draw", output=f"{name}.svg")
-        shown = FabricShown(column.file, fabric_facts(column.file))
-        entries.append(Exhibit(column.title, shown, lines))
+            picture = f"{picture}-{number}"
+        lines = column.line("fabric show") + column.line("fabric draw", output=f"{picture}.svg")
+        facts = FabricShown(column.file, fabric_facts(column.file))
+        entries.append(Exhibit(column.title, facts, lines))
     return ReportSection("network", "The network", tuple(entries))
 
 
 def collective_section(page: Page, primitive: Primitive) -> ReportSection:
-    """A collective: curves, fastest schedules, breakdown, sensitivity, and the other fabrics."""
+    """A collective: over sizes and ranks, at the reference point, and against the other fabrics."""
     from colltool.analysis.report import ReportSection
     from colltool.estimate.groups import by_links, place
     from colltool.estimate.placement import GroupSpec
 
-    entries = [*_grid_entries(page, primitive), *_close_entries(page, primitive)]
+    entries = [*_grid_entries(page, primitive), *_reference_entries(page, primitive)]
     group = place(page.first.fabric, GroupSpec(page.reference_ranks, shape=page.shape))
     # sensitivity does not support groups that are priced link by link
     if not by_links(group):
@@ -73,7 +75,7 @@ def collective_section(page: Page, primitive: Primitive) -> ReportSection:
 
 
 def _grid_entries(page: Page, primitive: Primitive) -> list[Exhibit]:
-    """Bus bandwidth, and the fastest schedule, over sizes and ranks."""
+    """Bus bandwidth as curves, and a table of the fastest schedules, over sizes and ranks."""
     from colltool.analysis.report import Exhibit
 
     short = SHORT[primitive]
@@ -105,41 +107,42 @@ def _grid_entries(page: Page, primitive: Primitive) -> list[Exhibit]:
 
 
 def _group_arguments(page: Page) -> dict[str, Any]:
-    """The group of the detailed results, as keyword arguments of public functions."""
+    """The group of the reference point, as keyword arguments of public functions."""
     return {"ranks": page.reference_ranks, "shape": page.shape, "readings": page.readings}
 
 
 def _group_options(page: Page) -> dict[str, Any]:
-    """The group of the detailed results, as options of commands."""
+    """The group of the reference point, as options of commands; :meth:`Page.line` adds the readings."""
     return {"ranks": page.reference_ranks, "shape": page.shape and shape_text(page.shape)}
 
 
-def _close_entries(page: Page, primitive: Primitive) -> list[Exhibit]:
-    """The crossovers, and the breakdown of the winner, of the detailed group."""
+def _reference_entries(page: Page, primitive: Primitive) -> list[Exhibit]:
+    """The crossovers of the group of the reference point, and where the winner's time goes there."""
     from colltool.analysis.report import Exhibit
 
     short = SHORT[primitive]
     fabric = page.first.fabric
     size = format_size(page.size)
-    who = _group_arguments(page)
-    typed = _group_options(page)
+    group = _group_arguments(page)
+    options = _group_options(page)
     return [
         Exhibit(
             f"Where the winner changes, {page.reference_ranks} ranks",
-            colltool.crossover(fabric, primitive, **who),
-            page.line("crossover", short, **typed),
+            colltool.crossover(fabric, primitive, **group),
+            page.line("crossover", short, **options),
             view=None,
         ),
         Exhibit(
             f"Where the time goes, {page.reference_ranks} ranks, {size}",
-            colltool.breakdown(fabric, primitive, size=page.size, **who),
-            page.line("breakdown", short, **typed, size=size),
+            colltool.breakdown(fabric, primitive, size=page.size, **group),
+            page.line("breakdown", short, **options, size=size),
             view=None,
         ),
     ]
 
 
 def _sensitivity_entry(page: Page, primitive: Primitive) -> Exhibit:
+    """Whether the winner of the reference point stays the winner if numbers are off."""
     from colltool.analysis.report import Exhibit
 
     size = format_size(page.size)
@@ -152,7 +155,7 @@ def _sensitivity_entry(page: Page, primitive: Primitive) -> Exhibit:
 
 
 def _comparison_entry(page: Page, primitive: Primitive) -> Exhibit:
-    """The fabrics beside each other at the reference sizes."""
+    """All fabrics side by side, at the sizes of the curves and of the reference point."""
     from colltool.analysis.report import Exhibit
     from colltool.commands.reading import size_of
 
@@ -168,8 +171,8 @@ def _comparison_entry(page: Page, primitive: Primitive) -> Exhibit:
         machine=page.machine,
         readings=page.readings,
     )
-    listed = {"ranks": page.reference_ranks, "size": _listed(sizes)}
-    line = page.side_by_side("compare", SHORT[primitive], **listed)
+    options = {"ranks": page.reference_ranks, "size": _listed(sizes)}
+    line = page.side_by_side("compare", SHORT[primitive], **options)
     return Exhibit("Side by side", compared, line)
 
 
@@ -189,14 +192,14 @@ def step_section(page: Page, job: Job, typed: str) -> ReportSection:
     else:
         plan = colltool.plan(job, page.first.fabric, page.ranks, readings=page.readings)
     options: dict[str, Any] = {
-        # all fabrics have as many, which the first alone would not choose
+        # of several fabrics all run as many ranks, which plan on the first alone would not choose
         "ranks": plan.ranks if plans else page.ranks,
         "job_overrides": [f"{key}={value}" for key, value in job.overrides],
     }
     title = f"A step on {page.first.title}"
     entries = [Exhibit(title, plan, page.line("plan", typed, **options), view=None)]
     if plans:
-        # plan compares no values: a command for each column
+        # plan --vary is a sensitivity, not a comparison of values: a command for each column
         lines_of = page.line_on_each if page.vary else page.side_by_side
         lines = lines_of("plan", typed, **options)
         entries.append(Exhibit("The step on each", plans, lines, view=None))
@@ -207,30 +210,32 @@ def serving_section(page: Page, job: Any, deployment: dict[str, Any]) -> ReportS
     """A served model on the fabric, and on the others.
 
     Args:
-        deployment: arguments of :func:`colltool.serve`.
+        job: the model or job, as :func:`colltool.serve` takes it.
+        deployment: further arguments of :func:`colltool.serve`.
     """
     from colltool.analysis.report import Exhibit, ReportSection
     from colltool.estimate.assumptions import ModelOptions
     from colltool.serving.results import Served
 
     typed = typed_of(job)
-    # serve takes the fabric's own library
-    own = page._replace(library=None, readings=ModelOptions())
+    # serve has no library and no readings: it takes the fabric's own library
+    lines_page = page._replace(library=None, readings=ModelOptions())
     options: dict[str, Any] = {}
     for name, value in deployment.items():
         # a flag that is off is not written
         options[name] = value if value is not False else None
     with rename_arguments("python", **dict.fromkeys(deployment, "serve_options")):
         served = colltool.serve(job, page.first.file, **deployment)
+        # one fabric, no search and no ranges
         assert isinstance(served, Served)
         title = f"Serving on {page.first.title}"
-        line = own.line("serve", typed, **options)
+        line = lines_page.line("serve", typed, **options)
         entries = [Exhibit(title, served, line, view=None)]
         if len(page.columns) > 1:
             fabrics = [column.file for column in page.columns]
-            each = colltool.serve(job, fabrics, **deployment)
-            lines = own.line_on_each("serve", typed, **options)
-            entries.append(Exhibit("Serving on each", each, lines, view=None))
+            on_all = colltool.serve(job, fabrics, **deployment)
+            lines = lines_page.line_on_each("serve", typed, **options)
+            entries.append(Exhibit("Serving on each", on_all, lines, view=None))
     return ReportSection("serving", f"Serving {served.job}", tuple(entries))
 
 
@@ -238,16 +243,16 @@ def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> 
     """Measurements against expectations: benchmark logs together, then traces.
 
     Args:
-        hints: primitive, nodes and in_place for logs that do not say them.
+        hints: ``primitive``, ``nodes`` and ``in_place`` for logs that do not say them.
     """
     from colltool.analysis.report import Exhibit, ReportSection
     from colltool.logs.pytorch_trace import is_trace
 
     traces = [log for log in logs if is_trace(log)]
-    others = [log for log in logs if log not in traces]
+    benchmarks = [log for log in logs if log not in traces]
     entries = []
-    if others:
-        entries.append(_benchmarks_entry(page, others, hints))
+    if benchmarks:
+        entries.append(_benchmarks_entry(page, benchmarks, hints))
     if traces:
         traced = colltool.trace(page.first.fabric, traces, readings=page.readings)
         entries.append(Exhibit("What a job measured", traced, page.line("trace", *traces)))
@@ -255,31 +260,34 @@ def measured_section(page: Page, logs: Sequence[str], hints: dict[str, Any]) -> 
 
 
 def _benchmarks_entry(page: Page, logs: list[str], hints: dict[str, Any]) -> Exhibit:
-    """What the benchmark logs show, as ``doctor`` reads them."""
+    """What the benchmark logs show, as ``doctor`` reads them; ranks as the page's where they do not
+    say how many."""
     from colltool.analysis.report import Exhibit
 
-    ranks = page.ranks if page.ranks and _lack_ranks(logs, hints) else None
+    ranks = None
+    if page.ranks and _lack_ranks(logs, hints):
+        ranks = page.ranks
     diagnosis = colltool.doctor(logs, page.first.file, readings=page.readings, ranks=ranks, **hints)
-    typed = {
+    options = {
         "collective": hints["primitive"],
         "nodes": hints["nodes"],
         "in_place": hints["in_place"] or None,
         "ranks": ranks,
     }
-    # logs say which library ran
-    line = page._replace(library=None).line("doctor", *logs, **typed)
+    # doctor has no library: logs say which one ran
+    line = page._replace(library=None).line("doctor", *logs, **options)
     return Exhibit("What benchmarks measured", diagnosis, line)
 
 
 def _lack_ranks(logs: list[str], hints: dict[str, Any]) -> bool:
-    """Whether logs do not say how many ranks ran."""
-    from colltool.logs.busbw_ratio import RANKS_N, SAY_RANKS
+    """Whether a log does not say how many ranks ran; other errors are left to ``doctor``."""
+    from colltool.logs.busbw_ratio import RanksNotStated
     from colltool.logs.read import read_logs
 
     try:
         read_logs(logs, **hints)
     except ColltoolError as error:
-        return SAY_RANKS in error.fix or RANKS_N in error.fix
+        return isinstance(error, RanksNotStated)
     return False
 
 
@@ -291,13 +299,12 @@ def assumptions_section(page: Page) -> ReportSection:
     numbers_of_first = provenance(page.first.file)
     entries = []
     for column in page.columns:
-        if column is page.first:
-            title = column.title
-            numbers = numbers_of_first
-        else:
+        title = column.title
+        numbers = numbers_of_first
+        if column is not page.first:
             title = f"{column.title}: what differs"
-            own = provenance(column.file)
-            numbers = tuple(number for number in own if number not in numbers_of_first)
+            all_numbers = provenance(column.file)
+            numbers = tuple(number for number in all_numbers if number not in numbers_of_first)
         result = Assumptions(column.file, numbers, page.library or "", page.readings)
         line = column.line("fabric show", format="yaml")
         entries.append(Exhibit(title, result, line, view=None))
@@ -305,19 +312,20 @@ def assumptions_section(page: Page) -> ReportSection:
 
 
 def counts_of(fabrics: Sequence[Fabric], most: int) -> list[int]:
-    """Rank counts that fill whole domains, from the innermost domain up to ``most``, ascending."""
+    """Rank counts that fill whole domains of every fabric, from one innermost domain (2 ranks where a
+    fabric has a single tier) up to ``most``, ascending; ``most`` is among them."""
     domains = [fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 2 for fabric in fabrics]
     fewest = min(domains)
-    between = {count for count in common_counts(fabrics) if fewest <= count < most}
-    return sorted(between | {most})
+    smaller = {count for count in common_counts(fabrics) if fewest <= count < most}
+    return sorted(smaller | {most})
 
 
 def evenly_spaced(values: Sequence[int], most: int) -> list[int]:
     """Evenly spaced values, at most ``most``, with the first and the last."""
     if len(values) <= most:
         return list(values)
-    last = len(values) - 1
-    return [values[round(at * last / (most - 1))] for at in range(most)]
+    last_index = len(values) - 1
+    return [values[round(number * last_index / (most - 1))] for number in range(most)]
 
 
 def _listed(values: Iterable[Any]) -> str:

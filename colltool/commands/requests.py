@@ -60,14 +60,14 @@ class ModelRequest(NamedTuple):
 
 def model_request(ranks: int | None, options: Mapping[str, object]) -> ModelRequest:
     """Check the options of a public function; what is none of ``Options`` is a model option."""
-    rest: dict[str, Any] = dict(options)
-    group = group_of(
-        ranks, rest.pop("stride", 1), rest.pop("alone", False), rest.pop("shape", None)
-    )
-    library = rest.pop("library", None)
-    machine = rest.pop("machine", None)
+    model_options: dict[str, Any] = dict(options)
+    stride = model_options.pop("stride", 1)
+    alone = model_options.pop("alone", False)
+    group = group_of(ranks, stride, alone, model_options.pop("shape", None))
+    library = model_options.pop("library", None)
+    machine = model_options.pop("machine", None)
     # what is left are single options of the model
-    readings = checked(rest.pop("readings", None), **rest)
+    readings = checked(model_options.pop("readings", None), **model_options)
     return ModelRequest(group, library, readings, machine)
 
 
@@ -113,7 +113,11 @@ def grid_request(
 def fabric_of(
     fabric: AnyFabric, library: str | None = None, machine: CustomMachine | None = None
 ) -> Fabric:
-    """A fabric as it is, or loaded by path or shipped name, under a library and a machine."""
+    """A fabric as it is, or loaded by path or shipped name, under a library and a machine.
+
+    Raises:
+        ColltoolError: no fabric, or one that does not load; an unknown library or machine.
+    """
     custom_machine = machine_if(machine)
     if not isinstance(fabric, Fabric | str | os.PathLike | Mapping):
         raise wrong(
@@ -149,10 +153,10 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
     from colltool.fabric.library_numbers import under_library as with_library_of
 
     known: tuple[LibraryName, ...] = get_args(LibraryName)
-    name, at, version = text_of(library, "library", "nccl").lower().partition("@")
+    name, at_sign, version = text_of(library, "library", "nccl").lower().partition("@")
     if name not in known:
         raise _unknown_library(name, known)
-    if at and name != "nccl":
+    if at_sign and name != "nccl":
         raise ColltoolError(
             f"{name} has no versions here",
             argument="library",
@@ -162,6 +166,7 @@ def under_library(fabric: Fabric, library: str | None) -> Fabric:
 
 
 def _unknown_library(name: str, known: Sequence[str]) -> ColltoolError:
+    """The error for a library that is none of algorithms."""
     from colltool.engines.lookup import is_library
 
     listed = ", ".join(known)
@@ -181,11 +186,14 @@ def _check_version(fabric: Fabric) -> None:
     An unknown version in the file itself is allowed, it may be newer than colltool: then the pick
     of NCCL is unknown.
     """
-    asked = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
+    is_overridden = any(key.partition(".")[0] == "library" for key, _ in fabric.overrides)
+    if not is_overridden or fabric.library_name != "nccl":
+        return
     facts = fabric.library_facts
-    if asked and fabric.library_name == "nccl" and facts is not None and facts.version:
+    if facts is not None and facts.version:
         from colltool.libraries.nccl.hardware import constants
 
+        # refuses an unknown version
         constants(facts.version)
 
 
@@ -212,7 +220,13 @@ def columns_of(
     groups: Sequence[GroupSpec] = (),
 ) -> list[CompareColumn]:
     """Every fabric under every combination of values, named by what distinguishes it; fabrics that
-    do not hold the ``groups`` are grown."""
+    do not hold the ``groups`` are grown.
+
+    The columns of a fabric follow each other, in the order of the combinations.
+
+    Raises:
+        ColltoolError: an axis that is an option of the model, or names nothing.
+    """
     from colltool.analysis.axes import axes_of
     from colltool.analysis.compare import CompareColumn
 
@@ -232,17 +246,17 @@ def columns_of(
         for values in product(*(axis.values for axis in axes)):
             settings = [(axis.key, str(value)) for axis, value in zip(axes, values, strict=True)]
             # columns of a single fabric are named by their values alone
-            words = []
+            title = []
             if len(fabrics) > 1 or not settings:
-                words.append(short.column or fabric.name)
-            words += [f"{key}={value}" for key, value in _short_keys(settings)]
-            own = [f"{key}={value}" for key, value in settings]
+                title.append(short.column or fabric.name)
+            title += [f"{key}={value}" for key, value in _short_keys(settings)]
+            varied_pairs = [f"{key}={value}" for key, value in settings]
             columns.append(
                 CompareColumn(
-                    " ".join(words),
+                    " ".join(title),
                     short.file or fabric.name,
                     tuple(settings),
-                    partial(_load_varied, fabric.load, own),
+                    partial(_load_varied, fabric.load, varied_pairs),
                     fabric.fitted,
                 )
             )
@@ -259,17 +273,20 @@ class _ShortNames(NamedTuple):
 
 def _short_names(fabrics: Sequence[AnyFabric]) -> list[_ShortNames]:
     """The names of each fabric that is there several times with other values."""
-    typed = [parse_expression(fabric) if isinstance(fabric, str) else None for fabric in fabrics]
-    files = [expression and expression.name for expression in typed]
-    found = []
-    for fabric, expression in zip(fabrics, typed, strict=True):
+    # None for a loaded fabric, a path or a mapping
+    expressions = [
+        parse_expression(fabric) if isinstance(fabric, str) else None for fabric in fabrics
+    ]
+    files = [expression and expression.name for expression in expressions]
+    names = []
+    for fabric, expression in zip(fabrics, expressions, strict=True):
         if expression is None or files.count(expression.name) < 2:
-            found.append(_ShortNames())
+            names.append(_ShortNames())
             continue
         settings = str(fabric).removeprefix(expression.name).removeprefix(":")
         stem = os.path.basename(expression.name).removesuffix(".yaml")
-        found.append(_ShortNames(settings or stem, stem))
-    return found
+        names.append(_ShortNames(settings or stem, stem))
+    return names
 
 
 def _short_keys(settings: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -295,7 +312,8 @@ def sweep_fabrics(
     for fabric in fabrics:
         if isinstance(fabric, Fabric) and is_nothing(overrides):
             names.append(fabric.name)
-            pairs = None  # it is loaded already
+            # it is loaded already
+            pairs = None
         else:
             pairs = _pairs_of(overrides)
             names.append(fabric_of(fabric).name)
@@ -313,10 +331,14 @@ def fitted_fabrics(
     varied: Sequence[str] = (),
 ) -> list[SweepFabric]:
     """The fabrics of :func:`sweep_fabrics`; those that do not hold the groups are grown, or take
-    part of each rack. ``varied`` are keys whose values are axes."""
+    part of each rack.
+
+    Args:
+        varied: keys whose values are axes, which are left alone.
+    """
     from colltool.analysis.fitted import fitted
 
-    found = []
+    fabrics_that_fit = []
     as_given = sweep_fabrics(fabrics, overrides, library, machine)
     for source, swept in zip(fabrics, as_given, strict=True):
         change = fitted(swept.load(()), groups, varied)
@@ -327,11 +349,12 @@ def fitted_fabrics(
             with suppress(ColltoolError):
                 load(())
                 swept = swept._replace(load=load, fitted=change)
-        found.append(swept)
-    return found
+        fabrics_that_fit.append(swept)
+    return fabrics_that_fit
 
 
 def _load_fitted(load: FabricLoader, change: Sequence[str], more: Sequence[str]) -> Fabric:
+    """A fabric with the overrides that make it fit, and ``more``."""
     return load([*change, *more])
 
 
@@ -374,7 +397,8 @@ def _load_with(
     return under_library(load_fabric(fabric, [*(overrides or ()), *more], machine), library)
 
 
-def _load_varied(load: FabricLoader, own: Sequence[str], more: Sequence[str]) -> Fabric:
-    """A fabric with the values of its column; mistakes in them are reported at ``vary``."""
+def _load_varied(load: FabricLoader, varied_pairs: Sequence[str], more: Sequence[str]) -> Fabric:
+    """A fabric with the values of its column and ``more``; mistakes in them are reported at
+    ``vary``."""
     with rename_for_both(overrides="vary"):
-        return load([*own, *more])
+        return load([*varied_pairs, *more])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
-from colltool.commands.serve import job_of, model_of, weights_of
+from colltool.commands.serve_arguments import job_of, model_of, weights_of
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -67,11 +67,12 @@ def reshard(
             argument="senders",
             fix=f"add {argument_text('senders', 64)}, or {argument_text('storage', '200GB/s')}",
         )
-    rate = None if storage is None else _rate(storage)
-    kept = weights_of(weights, loaded_job, model)
-    weights_bytes = model.parameters * kept.dense
-    if kept.method:
-        weights_bytes = weight_bytes(model, Deployment(), 1, kept).weights
+    storage_Bps = None if storage is None else _rate_Bps(storage)
+    weight_format = weights_of(weights, loaded_job, model)
+    weights_bytes = model.parameters * weight_format.dense
+    # the formats of a checkpoint's parts differ: those of one rank that holds all
+    if weight_format.method:
+        weights_bytes = weight_bytes(model, Deployment(), 1, weight_format).weights
     sender_count = 0 if senders is None else count_of(senders, "senders")
     if way is not None:
         way = text_of(way, "way", "pairs").lower()
@@ -83,19 +84,19 @@ def reshard(
             )
     return run(
         model.name,
-        weights_to_sync(model, weights_bytes, kept),
+        weights_to_sync(model, weights_bytes, weight_format),
         loaded,
         sender_count,
         receiver_count,
         replica_ranks,
-        storage_Bps=rate,
-        kept=kept,
+        storage_Bps=storage_Bps,
+        weight_format=weight_format,
         way=way,
     )
 
 
-def _rate(storage: str | float) -> float:
-    """The rate of a store in bytes/s."""
+def _rate_Bps(storage: str | float) -> float:
+    """The rate of a store, from a number or text."""
     from colltool.base.formatting import parse_rate
     from colltool.commands.reading import number_of
 

@@ -32,11 +32,12 @@ PLAIN: dict[str, Any] = {
     # plain help: the same in a pipe, and a third of the start-up
     "rich_markup_mode": None,
 }
+# the groups of options in a command's help
 QUESTION, OUTPUT, MODEL = SECTIONS = ("Question", "Output", "Model")
-"""The groups of options in a command's help."""
+# where the options of an OptionGroup are, by its name; all others are of the question
 _GROUP_SECTIONS = {"out": OUTPUT, "readings": MODEL}
+# whether help lists the options of the model one by one
 show_model: ContextVar[bool] = ContextVar("show_model", default=False)
-"""Whether help lists the options of the model one by one."""
 HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -47,6 +48,7 @@ class _PlainReading:
     """
 
     def __init__(self, read: Callable[[str], Any] | None = None) -> None:
+        """``read`` takes the text of one value; None leaves the option to typer."""
         self.read = read
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -79,7 +81,10 @@ class _WithPlainReading:
 
 
 class _PlainCommand(_WithPlainReading, TyperCommand):
-    """A command whose help lists its options by what they are for."""
+    """A command whose help lists its options by what they are for.
+
+    ``sections``: where each option is, by its name; ``not_shown``: flags that are taken too.
+    """
 
     sections: Mapping[str, str] = {}
     not_shown: frozenset[str] = frozenset()
@@ -89,15 +94,20 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
         by_section: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         by_section |= {section: [] for section in SECTIONS}
         for parameter in self.get_params(ctx):
+            # flags and help; None for a hidden option
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                # positional arguments have their type in pointed brackets: the text says it
-                flags = record[0].partition(" <")[0] if _is_argument(parameter) else record[0]
-                for flag in self.not_shown:
-                    flags = flags.replace(f", {flag}", "")
-                record = (flags, *record[1:])
-                named = "Arguments" if _is_argument(parameter) else QUESTION
-                by_section[self.sections.get(parameter.name, named)].append(record)
+            if record is None:
+                continue
+            flags, help_ = record
+            usual_section = QUESTION
+            if _is_argument(parameter):
+                # they have their type in pointed brackets: the text says it
+                flags = flags.partition(" <")[0]
+                usual_section = "Arguments"
+            for flag in self.not_shown:
+                flags = flags.replace(f", {flag}", "")
+            section = self.sections.get(parameter.name, usual_section)
+            by_section[section].append((flags, help_))
         with_model = show_model.get()
         for section, records in by_section.items():
             if section == MODEL and records and not with_model:
@@ -110,11 +120,12 @@ class _PlainCommand(_WithPlainReading, TyperCommand):
 
 
 def _is_argument(parameter: Any) -> bool:
+    """Whether a parameter of typer is positional."""
     return type(parameter).__name__.endswith("Argument")
 
 
 class _PlainGroup(_WithPlainReading, TyperGroup):
-    pass
+    """A group of commands, whose own options are read plainly too."""
 
 
 def help_text(*, everything: bool) -> str:
@@ -150,7 +161,8 @@ class _LazyGroup(_PlainGroup):
         """A stub of a command, with its line of help: enough for help and completion."""
         if cmd_name in COMMANDS:
             return TyperCommand(cmd_name, short_help=COMMANDS[cmd_name])
-        if ctx.resilient_parsing:  # completion in a shell
+        # completion in a shell
+        if ctx.resilient_parsing:
             return None
         raise ColltoolError(
             f"no command '{cmd_name}'",
@@ -158,9 +170,9 @@ class _LazyGroup(_PlainGroup):
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The called command, built on first use."""
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, found and name and _typer_command(name), rest
+        """The called command, built on first use, in place of its stub; None if there is none."""
+        name, stub, arguments = super().resolve_command(ctx, args)
+        return name, stub and name and _typer_command(name), arguments
 
 
 @cache
@@ -170,7 +182,7 @@ def _typer_command(name: str) -> Any:
 
     declared = getattr(import_module(f"colltool.commands.{name}"), f"{name}_command")
     if isinstance(declared, CommandGroup):
-        built = typer.Typer(
+        parent = typer.Typer(
             cls=_PlainGroup,
             help=declared.help,
             context_settings=HELP_FLAGS,
@@ -178,13 +190,13 @@ def _typer_command(name: str) -> Any:
             **PLAIN,
         )
         for command in declared.commands:
-            _declare(built, command, command.short_help)
+            _declare(parent, command, command.short_help)
     else:
-        built = typer.Typer(**PLAIN)
-        _declare(built, declared, COMMANDS[name])
-    found = typer.main.get_command(built)
-    found.name = name
-    return found
+        parent = typer.Typer(**PLAIN)
+        _declare(parent, declared, COMMANDS[name])
+    typer_command = typer.main.get_command(parent)
+    typer_command.name = name
+    return typer_command
 
 
 def _readers(command: Any) -> dict[str, Callable[[str], Any]]:
@@ -219,7 +231,7 @@ def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
     run.__doc__ = command.help
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    # typer makes the command itself, so that its readers go with the class
+    # typer makes the command itself, so that what it needs goes with the class
     not_shown = frozenset(option.row.also for option in command.options if option.row.also)
     attributes = {
         "readers": _readers(command),
@@ -233,6 +245,7 @@ def _declare(parent: typer.Typer, command: Any, short_help: str) -> None:
     declare(run)
 
 
+# types of arguments in typer by their kind; all others are text
 TYPES: dict[str, Any] = {
     "flag": bool,
     "count": int,
@@ -241,7 +254,6 @@ TYPES: dict[str, Any] = {
     "path": Path,
     "pair": tuple[str, str],
 }
-"""Types of arguments in typer by their kind; all others are text."""
 
 
 def _parameter(option: Any) -> inspect.Parameter:
@@ -254,7 +266,7 @@ def _parameter(option: Any) -> inspect.Parameter:
     value_type: Any = TYPES.get(row.kind, str)
     if row.many:
         value_type = GenericAlias(list, value_type)
-    # what a project may state is asked for once that is read
+    # the project's file may state it: whether it is missing is known once that is read
     default = None if may_be_stated(option) else option.default
     if default is None:
         value_type = value_type | None
@@ -280,12 +292,12 @@ def _parameter(option: Any) -> inspect.Parameter:
 def _printing(prints: Callable[[], None]) -> Callable[[bool], None]:
     """The callback of a flag that prints something in place of running the command."""
 
-    def called(wanted: bool) -> None:
-        if wanted:
+    def callback(is_given: bool) -> None:
+        if is_given:
             prints()
             raise typer.Exit
 
-    return called
+    return callback
 
 
 def _print_version() -> None:
@@ -337,10 +349,10 @@ def reworded(error: Any) -> ColltoolError:
 
         return ColltoolError(f"{name} is missing", fix=f"name {which_fabric()}")
     if class_name == "MissingParameter":
-        means = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
-        return ColltoolError(f"{name} is missing", fix=f"{means}{_help(context)}")
+        meaning = f"{parameter.help.rstrip('.')}; " if getattr(parameter, "help", None) else ""
+        return ColltoolError(f"{name} is missing", fix=f"{meaning}{_where_help_is(context)}")
     return ColltoolError(
-        clipped(str(error.message).rstrip("."), 200), where=name, fix=_help(context)
+        clipped(str(error.message).rstrip("."), 200), where=name, fix=_where_help_is(context)
     )
 
 
@@ -361,20 +373,24 @@ _KNOWN_ELSEWHERE = {
 
 
 def _no_such_option(typed: str, context: Any) -> ColltoolError:
+    """The error for an unknown option, with the one that is meant: another tool's name for it, its
+    beginning, or a misspelling."""
     known: list[str] = []
     if context:
         for parameter in context.command.get_params(context):
             known += [flag for flag in parameter.opts if flag.startswith("--")]
-    longer = [flag for flag in known if flag.startswith(typed)]
-    meant = _KNOWN_ELSEWHERE.get(typed)
-    if meant in known:
-        longer = [meant]
-    hint = f"did you mean '{longer[0]}'?" if longer else nearest(typed, known)
-    return ColltoolError(f"no option '{clipped(typed)}'", fix=f"{hint} {_help(context)}".strip())
+    meant = [flag for flag in known if flag.startswith(typed)]
+    ours = _KNOWN_ELSEWHERE.get(typed)
+    if ours in known:
+        meant = [ours]
+    hint = f"did you mean '{meant[0]}'?" if meant else nearest(typed, known)
+    return ColltoolError(
+        f"no option '{clipped(typed)}'", fix=f"{hint} {_where_help_is(context)}".strip()
+    )
 
 
 def _display_name(parameter: Any) -> str:
-    """``--ranks`` of an option, ``PRIM`` of an argument."""
+    """``--ranks`` of an option, ``PRIM`` of an argument; empty for None."""
     if parameter is None:
         return ""
     if _is_argument(parameter):
@@ -384,6 +400,7 @@ def _display_name(parameter: Any) -> str:
     )
 
 
-def _help(context: Any) -> str:
+def _where_help_is(context: Any) -> str:
+    """``colltool price -h shows what it takes``."""
     path = "colltool" if context is None else context.command_path
     return f"{path} -h shows what it takes"

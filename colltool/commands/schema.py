@@ -30,19 +30,23 @@ def schema_command(document: str | None = None, output: Path | None = None) -> N
 
 
 def _listed(width: int | None) -> list[str]:
-    """The names: in columns on a terminal; in a pipe one per line, with its command."""
+    """The names, as lines: in columns on a terminal; in a pipe (no width) one a line, with its
+    command."""
     from colltool.render.schemas import FILE_KINDS, command_for, documents
 
     count = len(documents()) + len(FILE_KINDS)
     lines = [f"{count} JSON Schemas: colltool schema NAME prints one.", ""]
     if width is None:
-        wide = max(map(len, documents()))
+        width_of_names = max(map(len, documents()))
         lines.append("printed with --format json:")
         lines += [
-            f"  {document:<{wide}}  colltool {command_for(document)}" for document in documents()
+            f"  {document:<{width_of_names}}  colltool {command_for(document)}"
+            for document in documents()
         ]
         lines += ["", "read:"]
-        return lines + [f"  {file_kind:<{wide}}  files of this kind" for file_kind in FILE_KINDS]
+        return lines + [
+            f"  {file_kind:<{width_of_names}}  files of this kind" for file_kind in FILE_KINDS
+        ]
     lines.append("printed with --format json:")
     lines += _in_columns(documents(), width)
     return [*lines, "", "read:", *_in_columns(list(FILE_KINDS), width)]
@@ -50,11 +54,12 @@ def _listed(width: int | None) -> list[str]:
 
 def _in_columns(names: list[str], width: int) -> list[str]:
     """The names side by side, read downwards, as far as the width allows."""
-    wide = max(map(len, names)) + 2
-    count = max(1, (width - 2) // wide)
-    rows = -(-len(names) // count)
+    width_of_names = max(map(len, names)) + 2
+    column_count = max(1, (width - 2) // width_of_names)
+    # rounded up
+    row_count = -(-len(names) // column_count)
     lines = []
-    for row in range(rows):
-        cells = [f"{name:<{wide}}" for name in names[row::rows]]
+    for first in range(row_count):
+        cells = [f"{name:<{width_of_names}}" for name in names[first::row_count]]
         lines.append(f"  {''.join(cells)}".rstrip())
     return lines

@@ -36,8 +36,8 @@ def score(predictions: AnyPath | Sequence[AnyPath] = ("colltool",)) -> Score:
     from colltool.calibration.score import score as score_predictions
     from colltool.commands.reading import paths_of
 
-    given = paths_of(predictions, "predictions", "files or names of predictors", "aic.csv")
-    return score_predictions(given)
+    several = paths_of(predictions, "predictions", "files or names of predictors", "aic.csv")
+    return score_predictions(several)
 
 
 @command(
@@ -72,7 +72,7 @@ def score_command(out: Out, predictions: list[str] | None = None, template: bool
             argument="template",
             fix="leave the files out",
         )
-    # A terminal or a .csv file; whoever asks for another format is refused.
+    # a terminal gets CSV too; another format, by --format or a suffix, is refused
     form = chosen_format(out.form, out.path)
     if form != "csv" and (out.form is not None or out.path is not None):
         raise ColltoolError(

@@ -145,9 +145,10 @@ def compare_sensitivity(
     entries = []
     for contestant, fabric in zip(contestants, loaded, strict=True):
         # a range applies to the fabrics that have such a number
-        own = [text for text in ranges if names_a_number(fabric, text)]
-        if own or not ranges:
-            numbers, assumed = ranges_of(fabric, own, request.primitive)
+        applying = [text for text in ranges if names_a_number(fabric, text)]
+        # without ranges of the user's, those of the fabric
+        if applying or not ranges:
+            numbers, assumed = ranges_of(fabric, applying, request.primitive)
         else:
             numbers, assumed = (), False
         entries.append(ContestEntry(contestant.name, fabric, numbers, assumed))

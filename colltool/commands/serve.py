@@ -1,17 +1,31 @@
 """Tokens/s of a served model, estimated and at most: the network by engine, group and kernel, and the
-estimate and lower limit of memory and compute."""
+estimate and lower limit of memory and compute.
+
+:func:`serve` checks its arguments and makes a :class:`ServeRequest` of them, which answers on one
+fabric, on several, over ranges of its numbers, or for every layout of the ranks. The work is in
+:mod:`colltool.serving`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text, clipped, rename_for_both
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.commands.command import command
 from colltool.commands.options import FABRIC, MODEL_OR_JOB, RESULT, FabricChoice, Out, option
+from colltool.commands.serve_arguments import (
+    engine_of,
+    experts_of,
+    job_of,
+    kv_dtype_of,
+    kv_library_of,
+    model_of,
+    tpot_seconds,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from colltool.commands.plan import AnyJob
@@ -21,18 +35,18 @@ if TYPE_CHECKING:
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
     from colltool.serving.deployment import Deployment
-    from colltool.serving.quantization import WeightFormat
     from colltool.serving.results import Served, ServeList, ServeQuestion
     from colltool.serving.spread import ServeSpread
-    from colltool.training.job import Job
     from colltool.training.model import TransformerModel
 
 # a range of an uncertain number (=2x, =10%, =0.6:0.9), in contrast to values (=1us,2us)
 _RANGE = re.compile(r"=\s*(?:[\d.]+\s*(?:x|%)|[^,]+:[^,]+)$")
+# bound of the ranks that serve: more than any fleet has
 MOST_RANKS = 2**24
-"""Bound of the ranks that serve: more than any fleet has."""
 # samples of a spread: each prices the deployment anew, and 5% of them still are ten
 _DRAWS = 200
+# what is together in a page of the KV cache
+_KV_LAYOUTS = ("heads", "tokens", "pages")
 _VARY = (
     "Values of a key of the fabric to compare, or the range of an uncertain one, such as alpha=2x"
     " (repeatable)."
@@ -135,9 +149,9 @@ def serve(
 
     loaded = job_of(job, model_file)
     model = model_of(loaded)
-    kept = weights_of(weights, loaded, model)
-    given = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
-    counts = {name: count_of(value, name) for name, value in given.items()}
+    weight_format = weights_of(weights, loaded, model)
+    sizes = {"tp": tp, "ep": ep, "pp": pp, "isl": isl, "osl": osl, "chunk": chunk}
+    counts = {name: count_of(value, name) for name, value in sizes.items()}
     replicas = count_if(dp, "dp")
     if ranks is not None and not search:
         replicas = _replicas(count_of(ranks, "ranks", 1, MOST_RANKS), counts, replicas)
@@ -145,14 +159,14 @@ def serve(
     deployment = _deployment(counts, replicas, count_if(batch, "batch"), two_batches=two_batches)
     question = ServeQuestion(
         deployment=deployment._replace(
-            dtype=kept.name,
-            kv_dtype=dtype_of(kv_dtype, "kv_dtype"),
+            dtype=weight_format.name,
+            kv_dtype=kv_dtype_of(kv_dtype),
         ),
         dp=replicas,
-        tpot_s=_time(tpot),
+        tpot_s=tpot_seconds(tpot),
         prefill_tp=count_if(prefill_tp, "prefill_tp"),
-        kv=_kv_library(kv_library),
-        weights=kept,
+        kv=kv_library_of(kv_library),
+        weights=weight_format,
         prefill_tier=None if prefill_tier is None else text_of(prefill_tier, "prefill_tier", "wan"),
         kv_page=count_of(kv_page, "kv_page"),
         kv_layout=choice_of(kv_layout, "kv_layout", _KV_LAYOUTS, "layout"),
@@ -161,11 +175,11 @@ def serve(
         sms=count_if(sms, "sms") or 0,
     )
     request = ServeRequest(
-        model, question, _engine(engine, library_file), *_experts(experts_library)
+        model, question, engine_of(engine, library_file), *experts_of(experts_library)
     )
     if flag_of(search, "search"):
-        only = fabric_with(_only(fabric, "a search"), overrides, machine=machine)
-        return request.searched(only, count_if(ranks, "ranks", 1), batch)
+        loaded_fabric = fabric_with(_single(fabric, "a search"), overrides, machine=machine)
+        return request.best_layouts(loaded_fabric, count_if(ranks, "ranks", 1), batch)
     return _on_fabrics(request, fabric, vary, overrides, machine)
 
 
@@ -176,10 +190,15 @@ def _deployment(
 
     The default batch is the smallest useful one: a sequence for each replica and stage, or one for
     each half of it.
+
+    Args:
+        counts: ``tp``, ``ep``, ``pp``, ``isl``, ``osl`` and ``chunk``.
+        replicas: of attention; None if they follow from the experts, which
+            :func:`colltool.serving.deployment.checked_deployment` fills in.
     """
     from colltool.serving.deployment import Deployment
 
-    # without dp, what ep leaves of tp
+    # as checked_deployment has it: as many as fill the ranks of the experts
     usual_replicas = max(1, counts["ep"] // counts["tp"])
     fewest = counts["pp"] * (replicas or usual_replicas)
     if two_batches:
@@ -203,7 +222,11 @@ def _on_fabrics(
     overrides: Overrides,
     machine: CustomMachine | None,
 ) -> Served | ServeList | ServeSpread:
-    """The answer on one fabric, on several or with varied values side by side, or over ranges."""
+    """The answer on one fabric; on several or with varied values side by side; or over ranges.
+
+    Raises:
+        ColltoolError: ranges on several fabrics, or together with values.
+    """
     from colltool.commands.reading import vary_of
     from colltool.commands.requests import fabric_with, several_of
 
@@ -211,17 +234,27 @@ def _on_fabrics(
     varied = vary_of(vary)
     ranges = [text for text in varied if _RANGE.search(text)]
     if ranges:
-        only = fabric_with(_only(fabric, "a range"), overrides, machine=machine)
-        return request.spread(only, varied, ranges)
+        uncertain = fabric_with(_single(fabric, "a range"), overrides, machine=machine)
+        if len(ranges) < len(varied):
+            raise ColltoolError(
+                "values side by side and ranges of uncertain numbers are two questions",
+                argument="vary",
+                fix="ask one per call",
+            )
+        return request.spread(uncertain, ranges)
     if len(several) == 1 and not varied:
         return request.with_changes(fabric_with(several[0], overrides, machine=machine))
     return request.side_by_side(several, vary, overrides, machine)
 
 
 def _replicas(ranks: int, counts: Mapping[str, int], dp: int | None) -> int:
-    """How many replicas of attention fill the ranks of a layout."""
-    here = counts["tp"] * counts["pp"]
-    if ranks % here or dp not in (None, ranks // here):
+    """How many replicas of attention fill the ranks of a layout.
+
+    Raises:
+        ColltoolError: no whole number, or another one than ``dp``.
+    """
+    replica_ranks = counts["tp"] * counts["pp"]
+    if ranks % replica_ranks or dp not in (None, ranks // replica_ranks):
         layout = f"tp {counts['tp']} x pp {counts['pp']}"
         if dp is not None:
             layout += f" x dp {dp}"
@@ -230,7 +263,7 @@ def _replicas(ranks: int, counts: Mapping[str, int], dp: int | None) -> int:
             argument="ranks",
             fix=f"leave it out, or add {argument_text('search', True)} for the best layout of {ranks}",
         )
-    return ranks // here
+    return ranks // replica_ranks
 
 
 class ServeRequest(NamedTuple):
@@ -276,37 +309,41 @@ class ServeRequest(NamedTuple):
 
         return replace(served, changes=changes(served, fabric, with_change))
 
-    def searched(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
-        """Every deployment of a number of ranks, the best first."""
+    def best_layouts(self, fabric: Fabric, ranks: int | None, batch: int | None) -> ServeList:
+        """Deployments of a number of ranks, all of the fabric for None, the best first.
+
+        Args:
+            batch: of every layout, or they could not be compared; for None a sequence per rank,
+                which fills each.
+        """
         from colltool.serving.deployment import check_ranks
         from colltool.serving.search import search
 
-        check_ranks(fabric, ranks or fabric.ranks, "the search", "ranks")
-        # One batch for all layouts, or they could not be compared: a sequence per rank fills each.
-        # 0 stands for a value that the search sets
-        batch = batch or ranks or fabric.ranks
-        base = self.question.deployment._replace(ep=0, batch=batch)
+        if ranks is None:
+            ranks = fabric.ranks
+        check_ranks(fabric, ranks, "the search", "ranks")
         has_experts = self.model.shape is not None and self.model.shape.moe is not None
-        if not has_experts:
-            base = base._replace(ep=1)
+        base = self.question.deployment._replace(
+            # 1 without experts; 0 stands for a value that the search sets
+            ep=int(not has_experts),
+            batch=batch or ranks,
+        )
 
         def run(deployment: Deployment) -> Served:
             return self.run(fabric, deployment, deployment.dp)
 
-        return search(ranks or fabric.ranks, base, run)
+        return search(ranks, base, run)
 
-    def spread(self, fabric: Fabric, vary: Sequence[str], ranges: Sequence[str]) -> ServeSpread:
-        """How far off the network time per token may be where numbers of the fabric are."""
+    def spread(self, fabric: Fabric, ranges: list[str]) -> ServeSpread:
+        """How far off the network time per token may be where numbers of the fabric are.
+
+        Args:
+            ranges: of the numbers, ``alpha=2x`` each.
+        """
         from colltool.fabric.ranges import ranges_of
         from colltool.serving.spread import serve_spread
 
-        if len(ranges) < len(vary):
-            raise ColltoolError(
-                "values side by side and ranges of uncertain numbers are two questions",
-                argument="vary",
-                fix="ask one per call",
-            )
-        numbers, _ = ranges_of(fabric, list(vary))
+        numbers, _ = ranges_of(fabric, ranges)
         served = self.run(fabric)
         return serve_spread(served, fabric, numbers, self.run, samples=_DRAWS, seed=1)
 
@@ -317,7 +354,7 @@ class ServeRequest(NamedTuple):
         overrides: Overrides,
         machine: CustomMachine | None,
     ) -> ServeList:
-        """The model on several fabrics, or on values of one."""
+        """The model on several fabrics, or on every combination of varied values of each."""
         from colltool.commands.requests import columns_of
         from colltool.serving.results import ServeList
 
@@ -327,139 +364,16 @@ class ServeRequest(NamedTuple):
         return ServeList("side by side", served, names, len(columns))
 
 
-def _only(fabric: Any, what: str) -> Any:
+def _single(fabric: Any, question: str) -> Any:
+    """The only fabric; ColltoolError for several, which ``question`` does not take."""
     from colltool.commands.requests import several_of
 
     several = several_of(fabric)
     if len(several) > 1:
         raise ColltoolError(
-            f"{what} takes a single fabric", argument="fabric", fix="give one per call"
+            f"{question} takes a single fabric", argument="fabric", fix="give one per call"
         )
     return several[0]
-
-
-def job_of(job: AnyJob, model_file: AnyPath | None = None) -> Job:
-    """Return a job, loaded where it is not, with the model of a file in place of its own."""
-    from colltool.commands.reading import path_of
-    from colltool.training.job import Job, load_job
-
-    if model_file is not None:
-        path_of(model_file, "model_file", "a path", "model.yaml")
-    return job if isinstance(job, Job) else load_job(job, (), model_file=model_file)
-
-
-def model_of(job: AnyJob) -> TransformerModel:
-    """Return the model that a job trains or serves."""
-    loaded = job_of(job)
-    if loaded.draft.model is None:
-        raise ColltoolError(
-            f"{loaded.name} names no model",
-            argument="job",
-            fix="a job with a model, or a config.json",
-        )
-    return loaded.draft.model
-
-
-def weights_of(weights: Any, job: Job, model: TransformerModel) -> WeightFormat:
-    """Return the format of a model's weights: as asked, or as the checkpoint of its config.json."""
-    from colltool.commands.reading import text_of
-    from colltool.serving.checkpoint_weights import checkpoint_weights
-    from colltool.serving.quantization import uniform
-
-    if weights is not None:
-        return uniform(text_of(weights, "weights", "bf16").lower())
-    named = job.file.model if job.file is not None else None
-    if isinstance(named, str) and named.endswith(".json"):
-        of_checkpoint = checkpoint_weights(str((job.folder or Path()) / named), model)
-        if of_checkpoint is not None:
-            return of_checkpoint
-    return uniform(model.weights)
-
-
-def dtype_of(value: Any, argument: str) -> str:
-    """Return the lower-case name of a number format whose width is known."""
-    from colltool.commands.reading import choice_of
-    from colltool.engines.tokens import WIDTHS
-
-    return choice_of(value, argument, list(WIDTHS), "format of numbers")
-
-
-def _time(tpot: Any) -> float | None:
-    from colltool.base.formatting import parse_time
-    from colltool.commands.reading import number_of
-
-    if tpot is None:
-        return None
-    seconds = parse_time(tpot) if isinstance(tpot, str) else number_of(tpot, "tpot")
-    if not 0 < seconds < 1e6:
-        raise ColltoolError(
-            "a time above 0", argument="tpot", fix=f"write {argument_text('tpot', '18ms')}"
-        )
-    return seconds
-
-
-def _engine(engine: Any, library_file: AnyPath | None) -> LibraryFile | None:
-    """An engine by name, also as ``vllm 0.24``; NCCL and the like are the fabric's own."""
-    from colltool.commands.reading import path_of
-    from colltool.engines.files import NCCL
-    from colltool.engines.lookup import find_library, library_of
-
-    if library_file is not None:
-        path_of(library_file, "library_file", "a path", "mine.toml")
-    if engine is None or library_file is not None:
-        return library_of(None if engine is None else str(engine), library_file)
-    name = _library_name(engine, "engine", "vllm@0.24.0")
-    if name.partition("@")[0] == NCCL:
-        return None
-    library = find_library(name)
-    if "all_reduce" not in library.operations or library.runs:
-        raise ColltoolError(
-            f"{library.full_name} is no inference engine: it has no all-reduce of its own",
-            argument="engine",
-            fix="vllm, sglang or trtllm; without it the fabric's own library runs",
-        )
-    return library
-
-
-def _experts(library: Any) -> tuple[LibraryFile | None, bool]:
-    """The library whose kernels dispatch and combine tokens, and whether NCCL does so instead."""
-    from colltool.engines.files import NCCL
-    from colltool.engines.lookup import find_library
-
-    if library is None:
-        return None, False
-    name = _library_name(library, "experts_library", "deepep@1")
-    if name == NCCL:
-        return None, True
-    return find_library(name), False
-
-
-def _library_name(value: Any, argument: str, example: str) -> str:
-    from colltool.commands.reading import text_of
-
-    return text_of(value, argument, example).strip().lower().replace(" ", "@")
-
-
-_KV_LAYOUTS = ("heads", "tokens", "pages")
-
-
-# libraries of which times by size are published
-_KV_LIBRARIES = ("mooncake", "mori-io")
-
-
-def _kv_library(library: Any) -> LibraryFile:
-    from colltool.commands.reading import text_of
-    from colltool.engines.lookup import find_library
-
-    name = "mooncake" if library is None else text_of(library, "kv_library", "mooncake").lower()
-    if name.partition("@")[0] not in _KV_LIBRARIES:
-        raise ColltoolError(
-            f"{clipped(name)} moves no KV caches here: no times by size are published",
-            argument="kv_library",
-            fix=f"{' and '.join(_KV_LIBRARIES)} do",
-        )
-    with rename_for_both(library="kv_library"):
-        return find_library(name)
 
 
 @command(

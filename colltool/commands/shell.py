@@ -34,6 +34,7 @@ def command_line(
     "colltool price ar -f 'my cluster.yaml' -n 64"
     """
     changed = (readings or ModelOptions()).unlike(ModelOptions())
+    # unlike() never names ideal itself
     if readings is not None and readings.ideal:
         changed["ideal"] = True
     all_options = {"fabric": list(fabrics), **(options or {}), "overrides": list(sets), **changed}

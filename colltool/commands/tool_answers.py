@@ -1,4 +1,8 @@
-"""Answers that a chat can hold: a document cut to so many bytes, saying what was left out."""
+"""Answers that a chat can hold: a document cut to so many bytes, saying what was left out.
+
+:func:`bounded` cuts a JSON document, :func:`first_sentences` the text that goes with it,
+:func:`brief_text` an answer that is a text.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,21 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, quote
 from colltool.commands.tool_tables import TABLES
 
+# bytes of an answer, its text included
 BRIEF = 8_000
-"""Bytes of an answer, its text included."""
+# bytes of an answer with detail
 WHOLE = 1_000_000
-"""Bytes of an answer with ``detail``."""
+# bytes of the text that goes with a document
 LONGEST_TEXT = 1_000
-"""Bytes of the text beside a document."""
-_DIGITS = 6  # significant digits of a number: more than any price is known to
+# significant digits of a number: more than any price is known to
+_DIGITS = 6
 # whole numbers below it, such as bytes of a message, keep their digits
 _EXACT = 2**40
+# lists over sizes and the like, which are thinned out; all others are rankings
 _GRIDS = ("rows", "cells", "points", "sizes")
-_FEW = 3  # names or items that are short enough to be kept whole
+# names or items that are few enough to be kept whole
+_FEW = 3
+# what was left out of something of which nothing is left
 _ALL = "all of it"
 # characters of a text within a document that is not worth leaving out
 _SHORT = 400
@@ -34,13 +42,15 @@ class Bounded(NamedTuple):
 
 
 class _Nested(NamedTuple):
-    """A list, an object or a long text of a document, and its keys: ``("results", "[]", "phases")``."""
+    """A list, an object or a long text of a document, and its keys: ``("results", "[]", "phases")``,
+    where ``[]`` is any item of a list."""
 
     keys: tuple[str, ...]
     value: Any
 
     @property
     def name(self) -> str:
+        """``results[].phases``."""
         return ".".join(self.keys).replace(".[]", "[]")
 
     @property
@@ -56,13 +66,15 @@ def size_of(value: Any) -> int:
 
 
 def bounded(document: dict[str, Any], most: int) -> Bounded:
-    """A document in at most ``most`` bytes.
+    """A document in at most ``most`` bytes, unless so few hold not even its first rows.
 
-    Numbers lose digits first, then lists their last items, the deepest and largest first: rows are
-    sorted by what matters. Objects and long texts go last.
+    Numbers lose digits first; then goes what ``tools.toml`` calls secondary in such a document; then
+    lists lose their last items, the deepest and largest first: rows are sorted by what matters.
+    Objects and long texts go last.
     """
     if size_of(document) <= most:
         return Bounded(document, {})
+    # colltool.price/1
     kind = str(document.get("schema", "")).removeprefix("colltool.").partition("/")[0]
     document = _rounded(document)
     secondary = TABLES["secondary"]
@@ -83,43 +95,48 @@ def bounded(document: dict[str, Any], most: int) -> Bounded:
 
 
 def _shortened(document: dict[str, Any], most: int) -> dict[str, str]:
-    """Shorten the lists of a document until it fits, and return how much of each is left."""
-    counts: dict[str, int] = {}
-    shown: dict[str, int] = {}
+    """Shorten the lists of a document in place until it fits, and return how much of each is left:
+    ``{"results": "5 of 23"}``."""
+    original_counts: dict[str, int] = {}
+    left_counts: dict[str, int] = {}
     while True:
         excess = size_of(document) / most
         part = _to_shorten(document)
         if excess <= 1 or part is None:
             break
         longest = _longest(document, part.keys)
-        counts.setdefault(part.name, longest)
+        original_counts.setdefault(part.name, longest)
         # a list of the first level says something as long as it has a row
-        least = int(len(part.keys) == 1 and longest > 1)
-        kept = max(least, int(longest * _step(excess)))
-        shown[part.name] = kept
-        _shorten(document, part.keys, kept)
+        fewest = int(len(part.keys) == 1 and longest > 1)
+        count = max(fewest, int(longest * _share_to_keep(excess)))
+        left_counts[part.name] = count
+        _shorten(document, part.keys, count)
     left_out = {}
-    for name, kept in shown.items():
-        # what is in something that is gone needs no line of its own
-        around = (name.rpartition("[]")[0], name.rpartition(".")[0])
-        if any(shown.get(outer) == 0 for outer in around):
+    for name, count in left_counts.items():
+        # what was in something that is gone needs no line of its own
+        holders = (name.rpartition("[]")[0], name.rpartition(".")[0])
+        if any(left_counts.get(holder) == 0 for holder in holders):
             continue
-        left_out[name] = f"{kept} of {counts[name]}" if kept else _ALL
+        left_out[name] = f"{count} of {original_counts[name]}" if count else _ALL
     return left_out
 
 
-def _without(value: Any, path: str, at: str) -> Any:
-    """A copy without the values at the end of a path."""
+def _without(value: Any, path: str, place: str) -> Any:
+    """A copy without the values at the end of a path, ``results[].phases`` or ``phases`` anywhere.
+
+    Args:
+        place: where the value is in the document.
+    """
     if isinstance(value, list):
-        return [_without(item, path, f"{at}[]") for item in value]
+        return [_without(item, path, f"{place}[]") for item in value]
     if not isinstance(value, dict):
         return value
-    answer = {}
+    shorter = {}
     for key, item in value.items():
-        inner = f"{at}.{key}"
+        inner = f"{place}.{key}"
         if not inner.endswith(f".{path}"):
-            answer[key] = _without(item, path, inner)
-    return answer
+            shorter[key] = _without(item, path, inner)
+    return shorter
 
 
 def _rounded(value: Any) -> Any:
@@ -136,8 +153,9 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _step(excess: float) -> float:
-    """The share of a list to keep: a long way to go takes long steps."""
+def _share_to_keep(excess: float) -> float:
+    """The share of a list to keep in a document that is ``excess`` times too long: a long way to go
+    takes long steps."""
     if excess > 8:
         return 0.125
     if excess > 1.5:
@@ -146,25 +164,27 @@ def _step(excess: float) -> float:
 
 
 def _to_shorten(document: dict[str, Any]) -> _Nested | None:
-    """The list that is worth least for its bytes; an object or a long text where lists are short."""
-    lists: dict[tuple[str, ...], int] = {}
+    """The list that is worth least for its bytes, by its bytes in all rows times its depth; an object,
+    a short list in rows or a long text where no list is long. None where nothing is left to shorten.
+    """
+    long_lists: dict[tuple[str, ...], int] = {}
     others: dict[tuple[str, ...], int] = {}
     parts: dict[tuple[str, ...], _Nested] = {}
     for part in _parts(document, ()):
         keys = part.keys
         is_list = isinstance(part.value, list)
         # a list within a row that is as short as this is a part of the row
-        least = 1 if len(keys) == 1 else _FEW
-        into = others
-        if is_list and len(part.value) > least:
-            into = lists
+        short_length = 1 if len(keys) == 1 else _FEW
+        bytes_by_keys = others
+        if is_list and len(part.value) > short_length:
+            bytes_by_keys = long_lists
         elif is_list and len(keys) == 1:
             continue
-        into[keys] = into.get(keys, 0) + size_of(part.value)
+        bytes_by_keys[keys] = bytes_by_keys.get(keys, 0) + size_of(part.value)
         parts[keys] = part
-    for weights in (lists, others):
-        if weights:
-            heaviest = max(weights, key=lambda keys: weights[keys] * parts[keys].depth)
+    for bytes_by_keys in (long_lists, others):
+        if bytes_by_keys:
+            heaviest = max(bytes_by_keys, key=lambda keys: bytes_by_keys[keys] * parts[keys].depth)
             return parts[heaviest]
     return None
 
@@ -184,14 +204,14 @@ def _parts(value: Any, keys: tuple[str, ...]) -> Iterator[_Nested]:
 
 def _holders(value: Any, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """The objects that hold the last of the keys."""
-    first, *rest = keys
-    if first == "[]":
+    key, *inner_keys = keys
+    if key == "[]":
         if isinstance(value, list):
             for item in value:
-                yield from _holders(item, tuple(rest))
-    elif isinstance(value, dict) and first in value:
-        if rest:
-            yield from _holders(value[first], tuple(rest))
+                yield from _holders(item, tuple(inner_keys))
+    elif isinstance(value, dict) and key in value:
+        if inner_keys:
+            yield from _holders(value[key], tuple(inner_keys))
         else:
             yield value
 
@@ -221,42 +241,44 @@ def _some_of(key: str, rows: list[Any], count: int) -> list[Any]:
     if key not in _GRIDS or count < 2 or count >= len(rows):
         return rows[:count]
     step = (len(rows) - 1) / (count - 1)
-    return [rows[round(at * step)] for at in range(count)]
+    return [rows[round(number * step)] for number in range(count)]
 
 
 def first_sentences(text: str, most: int = LONGEST_TEXT) -> str:
-    """The sentences of a text that fit into so many bytes."""
+    """The sentences of a text that fit into so many bytes; of a first one that is too long as much as
+    fits."""
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= most:
         return text
     clipped = encoded[: most - 3].decode("utf-8", "ignore")
     end = max(clipped.rfind(mark) for mark in (". ", ".\n", "; ", "\n"))
-    # a first sentence that is too long is cut amid a word
+    # rather cut amid a word than lose three quarters
     if end <= most // 4:
         return f"{clipped}..."
     return clipped[: end + 1]
 
 
 def left_out_text(left_out: Mapping[str, str], *, detail: bool) -> str:
-    """What was left out, and how to get it."""
+    """What was left out, and how to get it; empty for nothing."""
     if not left_out:
         return ""
     # lists of the first level first
     by_depth = sorted(left_out, key=lambda name: name.count("."))
-    some = [f"{left_out[name]} {name}" for name in by_depth if left_out[name] != _ALL]
-    none = [name for name, shown in left_out.items() if shown == _ALL]
+    shortened = [f"{left_out[name]} {name}" for name in by_depth if left_out[name] != _ALL]
+    gone = [name for name, left in left_out.items() if left == _ALL]
     sentences = []
-    if some:
-        sentences.append(f"Shown: {_listed(some)}.")
-    if none:
-        sentences.append(f"Left out: {_listed(none)}.")
-    how = 'Send "detail": true for all of it.'
+    if shortened:
+        sentences.append(f"Shown: {_listed(shortened)}.")
+    if gone:
+        sentences.append(f"Left out: {_listed(gone)}.")
+    advice = 'Send "detail": true for all of it.'
     if detail:
-        how = "Ask for less in one call: fewer sizes, ranks or fabrics."
-    return " ".join([*sentences, how])
+        advice = "Ask for less in one call: fewer sizes, ranks or fabrics."
+    return " ".join([*sentences, advice])
 
 
 def _listed(names: list[str]) -> str:
+    """The first names, and how many more there are."""
     text = ", ".join(names[:_FEW])
     more = len(names) - _FEW
     if more > 0:
@@ -274,15 +296,15 @@ def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
     headings = "; ".join(part.partition("\n")[0] for part in sections)[:1000]
     chosen = text
     if section is not None:
-        wanted = str(section).strip().lower()
-        found = [part for part in sections if part.lower().startswith(wanted)]
-        if not found:
+        beginning = str(section).strip().lower()
+        matching = [part for part in sections if part.lower().startswith(beginning)]
+        if not matching:
             raise ColltoolError(
                 f"no section begins with {quote(section)}",
                 argument="section",
                 fix=f"sections: {headings}",
             )
-        chosen = f"## {found[0]}"
+        chosen = f"## {matching[0]}"
     note = f'Shortened. Sections: {headings}. Send "section", or "detail": true for all of it.'
     return brief_text(chosen, note, detail=detail)
 
@@ -290,9 +312,11 @@ def brief_chapter(text: str, section: str | None, *, detail: bool) -> str:
 def brief_text(text: str, note: str, *, detail: bool) -> str:
     """The lines of a text that fit into :data:`BRIEF` bytes, and the note if some do not."""
     most = WHOLE if detail else BRIEF
-    if len(text.encode("utf-8", "replace")) <= most:
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= most:
         return text
+    # 2: the line feeds before the note
     room = most - len(note.encode()) - 2
-    kept = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
-    lines, _, _ = kept.rpartition("\n")
-    return f"{lines}\n\n{note}"
+    beginning = encoded[:room].decode("utf-8", "ignore")
+    whole_lines, _, _ = beginning.rpartition("\n")
+    return f"{whole_lines}\n\n{note}"

@@ -1,5 +1,8 @@
 """What an assistant sends, as the arguments of a public function: names in singular and plural,
 one value or several.
+
+:func:`arguments_of` has the parameters that a tool takes, :func:`by_own_names` the values by their
+names, and :func:`shape_value` a value in the shape that its parameter has.
 """
 
 from __future__ import annotations
@@ -14,19 +17,25 @@ from colltool.base.errors import ColltoolError, clipped, nearest
 from colltool.commands.tool_tables import TABLES
 from colltool.estimate.assumptions import DECLARED
 
-# arguments without a counterpart in JSON; simulator starts another program
+# arguments that tools do not have: watch is a function, values are for a trace on a screen, and
+# simulator starts another program
 _ONLY_PYTHON = ("watch", "values", "simulator")
+# words that people use for an argument, where a function has no argument of that name
 _OTHER_NAMES: dict[str, str] = TABLES["other_names"]
-"""Words that people use for an argument, where a function has no argument of that name."""
+# Arguments that name files, each of which may be the file's text, with the suffix of such a file;
+# empty where the text tells.
 FILE_ARGUMENTS: dict[str, str] = TABLES["files"]
-"""Arguments that name files, each of which may be the file's text; and the suffix of such a file."""
+# arguments whose text may name several fabrics
 _SEVERAL_FABRICS = ("fabric", "fabrics", "against")
-# arguments whose text may name several, separated by commas
+# arguments whose text may be several values, separated by commas
 _LISTED = ("sizes", "ranks", "primitives", "algorithms")
 
 
 class Parameter:
-    """A parameter of a function as an assistant may give it."""
+    """A parameter of a function as an assistant may give it.
+
+    ``annotation`` is the text of its type, in whose words it says what it takes.
+    """
 
     def __init__(self, name: str, annotation: str, default: Any) -> None:
         self.name = name
@@ -56,19 +65,17 @@ class Parameter:
 
 
 def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str, Parameter]:
-    """The arguments of a function, and overrides for the fabrics and jobs that it loads.
+    """The arguments of a function by name, with overrides for the fabrics and jobs that it loads.
 
-    ``top``: whether it also takes ``top``, to cut its answer to the first rows.
+    Args:
+        top: whether ``top`` is among them, which cuts the answer to its first rows.
     """
     parameters = inspect.signature(function).parameters
     tool_parameters = {}
     for argument, parameter in parameters.items():
         # single options of the model are keys of the object readings
-        if (
-            argument in _ONLY_PYTHON
-            or argument in DECLARED
-            or parameter.kind is parameter.VAR_KEYWORD
-        ):
+        is_of_model = argument in DECLARED or parameter.kind is parameter.VAR_KEYWORD
+        if is_of_model or argument in _ONLY_PYTHON:
             continue
         tool_parameters[argument] = Parameter(
             argument, str(parameter.annotation), parameter.default
@@ -83,7 +90,8 @@ def arguments_of(function: Callable[..., Any], *, top: bool = False) -> dict[str
 
 
 def variants(name: str) -> Iterator[str]:
-    """An argument's name, in singular and plural, and by other words for it."""
+    """An argument's name, in singular and plural, and by other words for it: of ``Size`` size, sizes;
+    of ``num_gpus`` ranks too. Names may come twice."""
     yield name
     plain = name.lower().replace("-", "_")
     for word in (plain, _OTHER_NAMES.get(plain, plain)):
@@ -93,42 +101,52 @@ def variants(name: str) -> Iterator[str]:
         yield _OTHER_NAMES.get(word.removesuffix("s"), word)
 
 
-def named(
-    tool: str, given: Mapping[str, Any], known: Mapping[str, Parameter], listed: str
+def by_own_names(
+    tool: str, sent: Mapping[str, Any], known: Mapping[str, Parameter], listed: str
 ) -> dict[str, Any]:
-    """The values by the names of a function.
+    """The values by the names that the function has for its arguments; null values are left out.
+
+    Args:
+        sent: values by whatever names were sent.
+        known: the arguments of the function.
+        listed: the names that an error lists.
 
     Raises:
         ColltoolError: no argument of that name, or one given twice.
     """
     # single options of the model are allowed: fixes of errors name them so
     options = DECLARED if "readings" in known else {}
-    by_own_name: dict[str, Any] = {}
-    for argument, value in given.items():
+    values: dict[str, Any] = {}
+    for argument, value in sent.items():
         if value is None:
             continue
-        own = next((word for word in variants(argument) if word in known or word in options), None)
-        if own is None:
+        name = next((word for word in variants(argument) if word in known or word in options), None)
+        if name is None:
             hint = nearest(argument, list(known))
             raise ColltoolError(
                 f"{tool} has no argument '{clipped(argument)}'",
                 fix=f"{hint} {tool} takes {listed or 'nothing'}".strip(),
             )
-        if own in by_own_name:
+        if name in values:
             raise ColltoolError(
                 f"given twice, the second time as '{clipped(argument)}'",
-                argument=own,
+                argument=name,
                 fix="send it once",
             )
-        by_own_name[own] = value
-    return by_own_name
+        values[name] = value
+    return values
 
 
-def shaped(argument: Parameter, value: Any) -> Any:
-    """A value in the shape that the function takes: one or several, a number for its digits."""
+def shape_value(argument: Parameter, value: Any) -> Any:
+    """A value in the shape that the function takes: one or several, a number for its digits.
+
+    Raises:
+        ColltoolError: several values where the function takes one.
+    """
     is_text = isinstance(value, str)
     if is_text and argument.takes_several and value.lstrip().startswith("["):
         value = _list_in(value)
+    # a list of one is that one
     if isinstance(value, list) and value and not argument.takes_several:
         if len(value) > 1:
             raise ColltoolError(
@@ -138,7 +156,7 @@ def shaped(argument: Parameter, value: Any) -> Any:
             )
         value = value[0]
     if isinstance(value, str):
-        value = _text_shaped(argument, value)
+        value = _shape_text(argument, value)
     elif argument.is_list and isinstance(value, int | float) and not isinstance(value, bool):
         value = [value]
     if not argument.is_count:
@@ -148,7 +166,7 @@ def shaped(argument: Parameter, value: Any) -> Any:
     return _count(value)
 
 
-def _text_shaped(argument: Parameter, text: str) -> Any:
+def _shape_text(argument: Parameter, text: str) -> Any:
     """A text, or the list that it stands for: ``ring,tree`` are two names."""
     if argument.name in _SEVERAL_FABRICS and argument.takes_several:
         return text if is_content(text) else _names_in(text)
@@ -164,7 +182,8 @@ def _text_shaped(argument: Parameter, text: str) -> Any:
 
 
 def _names_in(value: str) -> list[str]:
-    """Names of fabrics; one that sets values (``nvl72:racks=4,ib.alpha=1us``) stands alone."""
+    """Names of fabrics, separated by commas; one that sets values (``nvl72:racks=4,ib.alpha=1us``)
+    stands alone."""
     if ":" in value or "," not in value:
         return [value]
     return [item.strip() for item in value.split(",")]
@@ -172,8 +191,8 @@ def _names_in(value: str) -> list[str]:
 
 def _list_in(text: str) -> Any:
     """The list that a text writes as JSON; else the text."""
-    read = json_in(text)
-    return read if isinstance(read, list) else text
+    content = json_in(text)
+    return content if isinstance(content, list) else text
 
 
 def json_in(text: str) -> Any:
@@ -191,7 +210,8 @@ def _count(value: Any) -> Any:
 
 
 def is_content(value: Any) -> bool:
-    """Whether a value is the text of a file, and not its name."""
+    """Whether a value is the text of a file, and not its name: by its first character, its length,
+    or what YAML and logs have and names do not."""
     if not isinstance(value, str):
         return False
     text = value.strip()

@@ -36,7 +36,7 @@ def show_fabric(fabric: FabricSource, overrides: Overrides = ()) -> Result:
 
 
 def show_channels(topology_file: AnyPath, nodes: int = 1, library: str | None = None) -> Result:
-    """The channels that NCCL, or nccl@RELEASE, finds on so many nodes like that of a topology
+    """The channels that NCCL, or ``nccl@RELEASE``, finds on so many nodes like that of a topology
     file."""
     from colltool.commands.fabric import release_of
     from colltool.commands.reading import count_of, path_of
@@ -80,12 +80,13 @@ def nccl_tuner(
     from colltool.estimate.placement import GroupSpec
 
     counts = [count_of(count, "ranks", least=2) for count in each_of(ranks)]
-    step = count_of(stride, "stride", least=1)
-    idle = flag_of(alone, "alone")
-    groups = [GroupSpec(count, step, idle) for count in counts or (None,)]
+    every = count_of(stride, "stride", least=1)
+    is_alone = flag_of(alone, "alone")
+    # without counts all ranks are one group
+    groups = [GroupSpec(count, every, is_alone) for count in counts or (None,)]
     tuner = extra("interop.nccl_tuner")
-    written = tuner.tuner_env if flag_of(env, "env") else tuner.tuner_config
-    return str(written(fabric_of(fabric), groups))
+    text_of = tuner.tuner_env if flag_of(env, "env") else tuner.tuner_config
+    return str(text_of(fabric_of(fabric), groups))
 
 
 def astra_sim(
@@ -98,8 +99,8 @@ def astra_sim(
     shape: AnyShape | None = None,
     ideal: bool = False,
 ) -> str:
-    """The same group for ASTRA-sim's analytical network: network.yml and system.json, and what to
-    know of them."""
+    """A group for ASTRA-sim's analytical network, as one text: network.yml and system.json, and what
+    to know of them."""
     from colltool.base.extras import extra
     from colltool.commands.reading import count_if, count_of, flag_of, shape_of, size_of
     from colltool.commands.requests import fabric_of
@@ -112,10 +113,10 @@ def astra_sim(
         shape_of(shape),
     )
     bytes_ = None if size is None else size_of(size)
-    given = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
+    exported = (fabric_of(fabric), group, flag_of(ideal, "ideal"), bytes_)
     interop = extra("interop.astra_sim")
-    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*given).items()]
-    return "\n".join([*files, *interop.usage_notes(*given)])
+    files = [f"# {name}\n{text}" for name, text in interop.astra_sim(*exported).items()]
+    return "\n".join([*files, *interop.usage_notes(*exported)])
 
 
 def guide(topic: str | None = None, section: str | None = None, *, detail: bool = False) -> str:

@@ -19,8 +19,8 @@ _FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z-]*|-[fnMaeb](?= [\w./]))")
 
 def in_words_of_tools(text: str) -> str:
     """A sentence with tools and arguments in place of commands, functions and options."""
-    for said, sent in TABLES["suggested"].items():
-        text = text.replace(said, sent)
+    for for_people, for_tools in TABLES["suggested"].items():
+        text = text.replace(for_people, for_tools)
     text = _with_tools(text)
     text = _ANOTHER_FOLLOWS.sub(r"\1, ", text)
     text = _PYTHON_VALUE.sub(_as_sent, text)
@@ -40,17 +40,18 @@ def _with_tools(text: str) -> str:
         call = name
         if name in ALIASES:
             call = _call_text(*ALIASES[name])
-        text = _called(name).sub(call, text)
+        text = _mentions_of(name).sub(call, text)
     return text
 
 
-def _called(name: str) -> re.Pattern[str]:
+def _mentions_of(name: str) -> re.Pattern[str]:
     """A function or command as errors name it: ``colltool sweep``, ``colltool.sweep()``, ``sweep()``."""
     return re.compile(rf"\bcolltool[ .]{name}\b(\(\))?|\b{name}\(\)")
 
 
 def _argument_of(flag: re.Match[str]) -> str:
-    """``ranks`` for ``-n``; an option that has no argument by its own name."""
+    """``ranks`` for ``-n``; an option of no argument's gives its own name, ``per_rack`` for
+    ``--per-rack``."""
     typed = flag[0]
     for argument, flags in OPTIONS.items():
         if typed in flags:
@@ -60,14 +61,16 @@ def _argument_of(flag: re.Match[str]) -> str:
 
 
 def _call_text(tool: str, what: str) -> str:
+    """``compare with "what": "sweep"``."""
     return f'{tool} with "what": "{what}"'
 
 
-def _as_sent(found: re.Match[str]) -> str:
+def _as_sent(python_value: re.Match[str]) -> str:
     """``ranks=[8]`` as ``"ranks": [8]``; words before the name stay."""
-    typed, value = found.groups()
+    typed, value = python_value.groups()
+    # a name of two words, as errors have it
     words = typed.replace("job overrides", "job_overrides").split(" ")
-    *before, name = words
-    value = value.replace("'", '"')
-    sent = f'"{name}": {value}'
-    return " ".join([*before, sent])
+    *words_before, name = words
+    json_value = value.replace("'", '"')
+    pair = f'"{name}": {json_value}'
+    return " ".join([*words_before, pair])

@@ -3,7 +3,7 @@ several that are akin.
 
 ``tools.toml`` says which they are. ``what`` chooses among the functions of a tool where the
 arguments do not tell. :func:`input_schema` has the arguments that people need; :func:`call_tool`
-takes all that the function takes.
+takes all that the function takes. :mod:`colltool.commands.mcp` serves them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, nearest, quote
-from colltool.commands.tool_arguments import Parameter, arguments_of, named, shaped, variants
+from colltool.commands.tool_arguments import (
+    Parameter,
+    arguments_of,
+    by_own_names,
+    shape_value,
+    variants,
+)
 from colltool.commands.tool_tables import TABLES
 from colltool.estimate.assumptions import checked
 
@@ -22,8 +28,10 @@ if TYPE_CHECKING:
     from colltool.base.result import Result
 
 Schema = dict[str, Any]
-_OF_SEVERAL = "sensitivities"  # chosen by several fabrics, not by its name
-MAX_VALUES = 1000  # of one argument: every value of a list is priced
+# the ``what`` that several fabrics choose in place of "sensitivity", and nobody by its name
+_OF_SEVERAL = "sensitivities"
+# values of one argument: every value of a list is priced
+MAX_VALUES = 1000
 
 
 class Kind(NamedTuple):
@@ -60,8 +68,8 @@ class Tool(NamedTuple):
 
     Args:
         about: what it answers.
-        kinds: its functions by ``what``; the first is the default.
-        shown: the arguments that its schema has; with ``!`` where it needs them.
+        kinds: its functions by ``what``, the most general first: it is the default.
+        shown: the arguments that its schema has, separated by blanks; with ``!`` where it needs them.
     """
 
     about: str
@@ -95,12 +103,13 @@ def _tool(about: str, kinds: Mapping[str, Mapping[str, Any]], shown: str) -> Too
     return Tool(about, {what: Kind(**kind) for what, kind in kinds.items()}, shown)
 
 
+# by name
 TOOLS = {name: _tool(**table) for name, table in TABLES["tools"].items()}
-"""Tools by name."""
 
 
 def _functions() -> Iterator[tuple[str, tuple[str, str]]]:
-    """The functions of tools with several questions, each with the tool and its ``what``."""
+    """The functions of tools with several questions that are no tool's name, each with its tool and
+    ``what``."""
     for name, tool in TOOLS.items():
         for what, kind in tool.kinds.items():
             function = kind.function.partition(":")[2]
@@ -108,9 +117,10 @@ def _functions() -> Iterator[tuple[str, tuple[str, str]]]:
                 yield function, (name, what)
 
 
+# names of functions, under which tools are called too: the tool and its ``what``
 ALIASES = dict(_functions())
-"""Names of functions, under which tools are called too: the tool and its ``what``."""
 
+# of an argument, ARGUMENT or TOOL.ARGUMENT: the name of its JSON schema, and its description
 _SHAPES: dict[str, tuple[str, str]] = TABLES["arguments"]
 _WHAT = "Which question; by default the one that the arguments ask."
 _DETAIL: Schema = {"type": "boolean", "description": "All of it, not 8 KB."}
@@ -136,7 +146,7 @@ def _questions(tool: Tool) -> list[str]:
 
 
 def description_of(name: str) -> str:
-    """What a tool answers, and which arguments it takes beside those of its schema."""
+    """What a tool answers, and which arguments it takes besides those of its schema."""
     tool = TOOLS[name]
     also = ", ".join(tool.unlisted)
     if also:
@@ -157,45 +167,47 @@ def find_kind(name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
             f"no tool '{clipped(name)}'", fix=f"{hint} tools: {', '.join(TOOLS)}".strip()
         )
     kinds = TOOLS[tool_name].kinds
-    asked = what or arguments.get("what")
-    if asked is None:
+    question = what or arguments.get("what")
+    if question is None:
         return tool_name, _what_of(kinds, arguments)
-    if isinstance(asked, str):
+    if isinstance(question, str):
         # the function's own name says the same
-        asked = ALIASES.get(asked.replace(" ", "_"), (tool_name, asked))[1]
-    if asked == "sensitivity" and _OF_SEVERAL in kinds and _are_several(arguments):
-        asked = _OF_SEVERAL
-    if not isinstance(asked, str) or asked not in kinds:
+        _, question = ALIASES.get(question.replace(" ", "_"), (tool_name, question))
+    if question == "sensitivity" and _OF_SEVERAL in kinds and _has_several_fabrics(arguments):
+        question = _OF_SEVERAL
+    if not isinstance(question, str) or question not in kinds:
         raise ColltoolError(
-            f"unknown question {quote(asked)}",
+            f"unknown question {quote(question)}",
             argument="what",
             fix=f"what is one of: {', '.join(_questions(TOOLS[tool_name]))}",
         )
-    return tool_name, asked
+    return tool_name, question
 
 
 def _what_of(kinds: dict[str, Kind], arguments: Mapping[str, Any]) -> str:
-    """The function that the arguments ask for."""
-    given: set[str] = set()
+    """The ``what`` that the arguments ask for."""
+    sent: set[str] = set()
     for name, value in arguments.items():
         if value is not None:
-            given.update(variants(name))
+            sent.update(variants(name))
     default = next(iter(kinds))
-    if default == "compare" and "old" in given:
-        return "libraries" if "fabric" in given else "diff"
-    if default == "compare" and {"samples", "seed"} & given and _are_several(arguments):
+    # the tool compare: what its signs cannot say
+    if default == "compare" and "old" in sent:
+        return "libraries" if "fabric" in sent else "diff"
+    if default == "compare" and {"samples", "seed"} & sent and _has_several_fabrics(arguments):
         return _OF_SEVERAL
-    # what is asked for last, such as a size beside a fabric, is the most special
+    # the last in the file, such as a size with a fabric, are the most special
     for what in reversed(kinds):
         kind = kinds[what]
-        if given.intersection(kind.signs) or (kind.several and _are_several(arguments)):
+        if sent.intersection(kind.signs) or (kind.several and _has_several_fabrics(arguments)):
             return what
     return default
 
 
-def _are_several(arguments: Mapping[str, Any]) -> bool:
-    """Whether more than one fabric is given."""
+def _has_several_fabrics(arguments: Mapping[str, Any]) -> bool:
+    """Whether more than one fabric is sent: a list, or names separated by commas."""
     fabrics = arguments.get("fabrics", arguments.get("fabric"))
+    # commas of nvl72:racks=4,ib.alpha=1us and of a file's text separate no fabrics
     if isinstance(fabrics, str) and ":" not in fabrics and "\n" not in fabrics:
         return "," in fabrics
     return isinstance(fabrics, list) and len(fabrics) > 1
@@ -209,10 +221,10 @@ def call_tool(name: str, arguments: Mapping[str, Any]) -> Result | str:
     """
     tool_name, what = find_kind(name, arguments)
     kind = TOOLS[tool_name].kinds[what]
-    given = _as_taken(tool_name, kind, arguments)
+    taken = _as_taken(tool_name, kind, arguments)
     # price_list has no top: as in the command, the answer is cut afterwards
-    top = given.pop("top", None) if kind.top else None
-    answer: Result | str = kind.call(**_loaded(kind, given))
+    top = taken.pop("top", None) if kind.top else None
+    answer: Result | str = kind.call(**_loaded(kind, taken))
     if top is None or isinstance(answer, str):
         return answer
     from colltool.commands.price import fastest
@@ -231,25 +243,25 @@ def _as_taken(tool_name: str, kind: Kind, sent: Mapping[str, Any]) -> dict[str, 
     not_passed = ["what", *kind.drops]
     if "detail" not in known:
         not_passed.append("detail")
-    rest = {key: value for key, value in sent.items() if key not in not_passed}
+    passed = {key: value for key, value in sent.items() if key not in not_passed}
     listed = dict.fromkeys([*TOOLS[tool_name].listed, *known])
-    given = named(tool_name, rest, known, ", ".join(listed))
-    for key, value in given.items():
+    taken = by_own_names(tool_name, passed, known, ", ".join(listed))
+    for key, value in taken.items():
         # single options of the model are no arguments of their own
         if key in known:
-            given[key] = shaped(known[key], value)
-    _refuse_many(given)
+            taken[key] = shape_value(known[key], value)
+    _refuse_many(taken)
     for argument in known.values():
-        if argument.is_required and argument.name not in given:
+        if argument.is_required and argument.name not in taken:
             raise ColltoolError(
-                f"{argument.name} is missing", fix=_how_to_give(tool_name, argument.name)
+                f"{argument.name} is missing", fix=_how_to_send(tool_name, argument.name)
             )
-    return given
+    return taken
 
 
-def _refuse_many(given: Mapping[str, Any]) -> None:
+def _refuse_many(taken: Mapping[str, Any]) -> None:
     """Raise ColltoolError for more than :data:`MAX_VALUES` values of one argument."""
-    for argument, value in given.items():
+    for argument, value in taken.items():
         if isinstance(value, list | dict) and len(value) > MAX_VALUES:
             raise ColltoolError(
                 f"more than {MAX_VALUES} values in one call, got {len(value)}",
@@ -258,23 +270,24 @@ def _refuse_many(given: Mapping[str, Any]) -> None:
             )
 
 
-def _how_to_give(tool: str, argument: str) -> str:
+def _how_to_send(tool: str, argument: str) -> str:
     """``send size: Bytes per rank ...``."""
-    described = _SHAPES.get(f"{tool}.{argument}") or _SHAPES.get(argument)
-    if described is None:
+    shape = _SHAPES.get(f"{tool}.{argument}") or _SHAPES.get(argument)
+    if shape is None:
         return f"send {argument}"
-    _, text = described
-    return f"send {argument}: {text}"
+    _, description = shape
+    return f"send {argument}: {description}"
 
 
-def _loaded(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
+def _loaded(kind: Kind, taken: dict[str, Any]) -> dict[str, Any]:
     """The arguments as Python has them: model options, documents, and definitions with the overrides
-    that the function itself does not take."""
+    that the function itself does not take. Changes and returns ``taken``."""
+    # rows of a machine are what an assistant can send on; the command chooses by the file's name
     if kind.function == "colltool:calibrate":
-        given.setdefault("machine_only", True)
-    options = given.pop("readings", None)
+        taken.setdefault("machine_only", True)
+    options = taken.pop("readings", None)
     if isinstance(options, dict):
-        given["readings"] = checked(**options)
+        taken["readings"] = checked(**options)
     elif options is not None:
         raise ColltoolError(
             "expected readings by name", argument="readings", fix='send {"ideal": true}'
@@ -283,35 +296,35 @@ def _loaded(kind: Kind, given: dict[str, Any]) -> dict[str, Any]:
         from colltool.analysis.json_documents import read_document
 
         for argument in ("old", "new"):
-            if isinstance(given[argument], str):
-                given[argument] = read_document(given[argument])
-    taken = inspect.signature(kind.call).parameters
-    if "job_overrides" not in taken:
-        _override_job(given)
-    if "overrides" not in taken:
-        _override_fabrics(given)
-    return given
+            if isinstance(taken[argument], str):
+                taken[argument] = read_document(taken[argument])
+    parameters = inspect.signature(kind.call).parameters
+    if "job_overrides" not in parameters:
+        _override_job(taken)
+    if "overrides" not in parameters:
+        _override_fabrics(taken)
+    return taken
 
 
-def _override_job(given: dict[str, Any]) -> None:
+def _override_job(taken: dict[str, Any]) -> None:
     """Put a loaded job in place of one with overrides."""
-    overrides = given.pop("job_overrides", None)
+    overrides = taken.pop("job_overrides", None)
     if overrides:
         from colltool.training.job import load_job
 
-        given["job"] = load_job(given["job"], overrides, argument="job_overrides")
+        taken["job"] = load_job(taken["job"], overrides, argument="job_overrides")
 
 
-def _override_fabrics(given: dict[str, Any]) -> None:
+def _override_fabrics(taken: dict[str, Any]) -> None:
     """Put loaded fabrics in place of those with overrides."""
-    overrides = given.pop("overrides", None)
+    overrides = taken.pop("overrides", None)
     if not overrides:
         return
     from colltool.fabric.load import load_fabric
 
     for argument in ("fabric", "fabrics"):
-        sources = given.get(argument)
+        sources = taken.get(argument)
         if isinstance(sources, list):
-            given[argument] = [load_fabric(source, overrides) for source in sources]
+            taken[argument] = [load_fabric(source, overrides) for source in sources]
         elif sources is not None:
-            given[argument] = load_fabric(sources, overrides)
+            taken[argument] = load_fabric(sources, overrides)

@@ -72,7 +72,7 @@ def trace(
 
 
 def _checked_map(placed: AnyPath | Sequence[int] | None) -> AnyPath | Sequence[int] | None:
-    """A map of ranks: its name or file as they are, or a checked list of ranks."""
+    """A map of ranks: a word or a file's path as it is, or a list of checked ranks; None for none."""
     from colltool.commands.reading import count_of, wrong
 
     if placed is None or isinstance(placed, str | os.PathLike):

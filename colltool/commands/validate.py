@@ -80,9 +80,9 @@ def validate(
     names = names_of(algorithms)
     measured = measurements_of(logs, ranks, primitive, nodes, in_place)
     loaded = as_read(fabric_of(fabric, machine=machine), model)
-    found = run(loaded, measured, max_mape=limit, readings=model, algorithms=names)
+    validation = run(loaded, measured, max_mape=limit, readings=model, algorithms=names)
     devices = devices_of(logs)
-    return replace(found, devices=devices, other_hardware=hardware_note(loaded, devices))
+    return replace(validation, devices=devices, other_hardware=hardware_note(loaded, devices))
 
 
 @command(
@@ -120,13 +120,13 @@ def validate_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
     out.emit(result)
     if result.max_mape is None or result.holds:
         return
-    bar = short_percent(result.max_mape)
-    # runs of the same series share a title: a line each
+    limit = short_percent(result.max_mape)
+    # a line for each title: runs of the same series share one
     beyond = {}
     for fit in result.series:
         if fit.mape > result.max_mape:
             beyond[fit.series.title] = (
                 f"does not hold: {fit.series.title}: {percent(fit.mape)} off on average, more than"
-                f" {bar}"
+                f" {limit}"
             )
     failed(*beyond.values())

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from colltool.fabric.model import Fabric
     from colltool.verification.verify import Verification
 
-_MOST_NUMBERS = 4096  # of a range in --values: 256 for each of the 16 ranks of a trace
+# of a range in --values: 256 for each of the 16 ranks of a trace
+_MOST_NUMBERS = 4096
 # 1..16, -3..3
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+# ranks without --ranks and fabrics: all 512 of the default ones would take minutes
 DEFAULT_RANKS = 64
-"""Ranks without --ranks and fabrics: all 512 of the default ones would take minutes."""
+# the same with --trace: more could not be read
 TRACED_RANKS = 4
-"""The same with --trace: more could not be read."""
+# a fabric of each kind of links: switched, and lattices with and without wrap-around
 DEFAULT_FABRICS = ("star512", "torus512", "mesh512")
-"""A fabric of each kind of links: switched, and lattices with and without wrap-around."""
 
 
 def verify(
@@ -102,7 +103,7 @@ def verify(
         raise ColltoolError(
             "are shown step by step", argument="values", fix=f"add {argument_text('trace', True)}"
         )
-    simulate = _simulation(simulator, size_bytes, group, segment_count)
+    add_simulated = _simulation(simulator, size_bytes, group, segment_count)
     verifications = []
     for fabric in map(fabric_of, several_of(fabrics)):
         verification = run(
@@ -116,7 +117,9 @@ def verify(
             vectors=vectors,
             custom=files,
         )
-        verifications.append(simulate(verification, fabric) if simulate else verification)
+        if add_simulated is not None:
+            verification = add_simulated(verification, fabric)
+        verifications.append(verification)
     overrides: list[tuple[str, Any]] = []
     results: list[Any] = []
     skipped: list[Any] = []
@@ -139,19 +142,26 @@ def _simulation(
         return None
     simgrid = extra("interop.simgrid")
     simgrid.check_simulator(text_of(name, "simulator", "simgrid"))
-    simgrid.find_python()  # before minutes of work, not after
+    # refused before minutes of work, not after
+    simgrid.find_python()
 
-    def simulated(verification: Verification, fabric: Fabric) -> Verification:
-        checked: Verification = simgrid.with_simulator(verification, size, fabric, group, segments)
-        return checked
+    def add_simulated(verification: Verification, fabric: Fabric) -> Verification:
+        with_times: Verification = simgrid.with_simulator(
+            verification, size, fabric, group, segments
+        )
+        return with_times
 
-    return simulated
+    return add_simulated
 
 
 def _vectors_of(values: Any) -> Vectors:
-    """A vector for each rank, or one row of numbers, which is split among the ranks later.
+    """A vector for each rank, or one row of numbers, which is split among the ranks later; or the
+    word ``example``.
 
     Texts are one row: ``"1,2,3,4"``, ``"1..16"``.
+
+    Raises:
+        ColltoolError: what holds no finite numbers.
     """
     from colltool.commands.reading import wrong
 
@@ -162,6 +172,7 @@ def _vectors_of(values: Any) -> Vectors:
         if rows and not any(hasattr(row, "__len__") for row in rows):
             rows = [rows]
         vectors = [list(map(float, row)) for row in rows]
+        # bytes and keys of a mapping may be numbers by accident
         if not isinstance(values, bytes | Mapping) and all(map(isfinite, chain(*vectors))):
             return vectors
     except (TypeError, ValueError, OverflowError):

@@ -28,24 +28,28 @@ def compare_kernels(
 ) -> Comparison:
     """Price every collective, group and size (bytes) by the library's pick on every column.
 
+    A line of the result is one collective, group and size; its cells are the columns. The outcome
+    between the given sizes is found on a finer grid, whose lines are not returned.
+
     Raises:
         ColltoolError: a fabric on which none of its kernels was measured.
     """
     fabrics = [column.load(()) for column in columns]
     groups = [with_ranks(fabrics, group) for group in groups]
     names = [column.name for column in columns]
-    between = sizes_between(sizes, _POINTS)
+    fine_sizes = sizes_between(sizes, _POINTS)
     lines: list[CompareLine] = []
     findings = []
     verdicts = []
     for primitive in primitives:
         for group in groups:
             lines += [_line(library, primitive, fabrics, group, size) for size in sizes]
-            curve = [_line(library, primitive, fabrics, group, size) for size in between]
+            curve = [_line(library, primitive, fabrics, group, size) for size in fine_sizes]
             verdicts.append(verdict_of(curve, names))
-            for at, name in enumerate(names[1:], start=1):
-                ranks = (curve[0].ranks,)
-                findings.append(ColumnDifference(name, primitive, ranks, ranges_of(curve, at)))
+            ranks = (curve[0].ranks,)
+            # every column is compared with the first
+            for column, name in enumerate(names[1:], start=1):
+                findings.append(ColumnDifference(name, primitive, ranks, ranges_of(curve, column)))
     return Comparison(
         columns=tuple(columns),
         lines=tuple(lines),
@@ -73,6 +77,7 @@ def _line(
 def _cell(
     library: LibraryFile, primitive: Primitive, fabric: Fabric, group: GroupSpec, size: float
 ) -> Cell:
+    """The library's pick on one fabric."""
     best = price_kernels(library, fabric, primitive.value, size, group).best
     return Cell(
         (fabric.name, group.ranks, size),
@@ -87,12 +92,13 @@ def _cell(
 
 
 def _sigmas(cells: Sequence[Cell], base: int) -> tuple[float, ...]:
-    """Sigma of ln of each time over that of the column ``base``; 0 where nothing is known."""
-    first = cells[base].interval
-    found = []
-    for at, cell in enumerate(cells):
+    """Sigma of ln of each time over that of the column ``base``; 0 where nothing is known, and for
+    ``base`` itself."""
+    base_interval = cells[base].interval
+    sigmas = []
+    for column, cell in enumerate(cells):
         sigma = 0.0
-        if at != base and first is not None and cell.interval is not None:
-            sigma = ratio_sigma(first, cell.interval, alike=False)
-        found.append(sigma)
-    return tuple(found)
+        if column != base and base_interval is not None and cell.interval is not None:
+            sigma = ratio_sigma(base_interval, cell.interval, alike=False)
+        sigmas.append(sigma)
+    return tuple(sigmas)

@@ -13,7 +13,7 @@ from colltool.engines.dispatch import DispatchRule, pick_at, rules_for, too_many
 from colltool.engines.estimates import within_measured
 from colltool.engines.files import EITHER, NCCL, KernelFile, LaunchFile, LibraryFile, Mode
 from colltool.engines.formulas import FORMULAS, KernelCall
-from colltool.engines.launch import launch_by_host, launched_by
+from colltool.engines.launch import host_launch, launch_mode
 from colltool.engines.measured import measured_kernels
 from colltool.engines.price import nccl_estimate
 from colltool.engines.results import KernelCrossover, Threshold
@@ -25,8 +25,8 @@ from colltool.fabric.model import Fabric
 # of them one crossing at most is looked for.
 _SIZES = [2.0 ** (step / 8) for step in range(8 * 40 + 1)]
 # factors of a threshold at which NCCL is compared, 1/64 to 64: few, as its prices take longer
-_AROUND = [2.0 ** (step / 2) for step in range(-12, 13)]
-# halvings of the last step: to 1e-12 of a size
+_FACTORS = [2.0 ** (step / 2) for step in range(-12, 13)]
+# halvings of the step between two sizes: to 1e-12 of a size
 _HALVINGS = 40
 
 # seconds of a call by its bytes
@@ -45,7 +45,7 @@ def kernel_crossover(
     Raises:
         ColltoolError: no kernels on this machine, or only one and no threshold.
     """
-    mode = launched_by(library, mode)
+    mode = launch_mode(library, mode)
     site = kernel_site(fabric, group)
     rules = rules_for(library, operation, site)
     if too_many_ranks(library, site) or (rules and all(rule.kernel == NCCL for rule in rules)):
@@ -55,11 +55,11 @@ def kernel_crossover(
             fix="fewer ranks, such as of one host; or the crossover of nccl",
         )
     measured = measured_kernels(library, operation, site, rules)
-    kernels = tuple([found.kernel for found in measured])
+    kernels = tuple([numbers.kernel for numbers in measured])
     launches: dict[str, LaunchFile] = {}
     if mode == "eager":
         for name in (*(kernel.name for kernel in kernels), NCCL):
-            launches[name] = launch_by_host(library, site, name)
+            launches[name] = host_launch(library, site, name)
     contest = _KernelContest(kernels, site, launches)
 
     def nccl_s(size: float) -> float:
@@ -73,8 +73,8 @@ def kernel_crossover(
             fix="price it: colltool price",
         )
     notes = [library.said]
-    for found in measured:
-        notes += [*found.notes, found.kernel.said]
+    for numbers in measured:
+        notes += [*numbers.notes, numbers.kernel.said]
     return KernelCrossover(
         fabric=fabric.name,
         operation=operation,
@@ -91,15 +91,19 @@ def kernel_crossover(
 def _thresholds(
     contest: _KernelContest, rules: list[DispatchRule], nccl_s: _Seconds
 ) -> Iterator[Threshold]:
-    """Where the library's pick changes, by size."""
-    edges: set[float] = set()
+    """Where the library's pick changes, by size; kernels that were not measured here are left out.
+
+    Args:
+        nccl_s: of NCCL's all-reduce.
+    """
+    ends: set[float] = set()
     for rule in rules:
-        edges |= {rule.from_bytes, rule.to_bytes}
-    ends = sorted(edges)
-    for low_end, size, high_end in zip(ends, ends[1:], ends[2:], strict=False):
-        # between two edges the pick is the same; rules may leave other multiples out
-        lower = pick_at(rules, _inside(low_end, size))
-        upper = pick_at(rules, _inside(size, high_end))
+        ends |= {rule.from_bytes, rule.to_bytes}
+    edges = sorted(ends)
+    for before, size, after in zip(edges, edges[1:], edges[2:], strict=False):
+        # between two edges the pick is the same, but for sizes of other multiples
+        lower = pick_at(rules, _between(before, size))
+        upper = pick_at(rules, _between(size, after))
         if lower is None or upper is None or lower.kernel == upper.kernel:
             continue
         low = contest.named(lower.kernel, size)
@@ -108,15 +112,20 @@ def _thresholds(
             yield contest.threshold(low, high, size, nccl_s)
 
 
-def _inside(low: float, high: float) -> float:
-    """A size between two, a multiple of 16 bytes where one lies between them."""
+def _between(low: float, high: float) -> float:
+    """A size between two, a multiple of 16 bytes where one lies there: rules of shipped libraries
+    take these if they take any."""
     middle = (low + high) / 2
     rounded = middle // 16 * 16
     return rounded if low < rounded < high else middle
 
 
 class _KernelContest(NamedTuple):
-    """Kernels on a machine; ``launches``: how the host launches each, by name; none in CUDA graphs."""
+    """Kernels that were measured on a machine, compared by size.
+
+    Args:
+        launches: how the host launches each, by name; empty in CUDA graphs.
+    """
 
     kernels: tuple[KernelFile, ...]
     site: KernelSite
@@ -124,25 +133,27 @@ class _KernelContest(NamedTuple):
 
     def named(self, names: str, size: float) -> KernelFile | None:
         """The faster of the kernels that a rule names; None if none is here."""
-        own = [kernel for kernel in self.kernels if kernel.name in names.split(EITHER)]
-        return min(own, key=lambda kernel: self.seconds(kernel, size), default=None)
+        candidates = [kernel for kernel in self.kernels if kernel.name in names.split(EITHER)]
+        return min(candidates, key=lambda kernel: self.seconds(kernel, size), default=None)
 
     def seconds(self, kernel: KernelFile, size: float) -> float:
         """Seconds of a kernel for ``size`` bytes."""
-        # below what was measured a price is held as well
-        held, _ = within_measured(kernel, size)
-        call = KernelCall(self.site.ranks, held, nic_Bps=self.site.nic_Bps)
+        # as in prices, sizes below the measured ones take as long as the smallest of these
+        evaluated_bytes, _ = within_measured(kernel, size)
+        call = KernelCall(self.site.ranks, evaluated_bytes, nic_Bps=self.site.nic_Bps)
         seconds = FORMULAS[kernel.formula].of(kernel.parameters, call).total_s
-        return self.launched_s(kernel.name, seconds, held)
+        return self.launched_s(kernel.name, seconds, evaluated_bytes)
 
     def launched_s(self, name: str, seconds: float, size: float) -> float:
-        """Seconds of a call whose kernel takes ``seconds``."""
+        """Seconds of a call of ``size`` bytes whose kernel takes ``seconds``."""
         return self.launches[name].total_s(seconds, size) if self.launches else seconds
 
     def fastest(self, size: float) -> str:
+        """The name of the fastest kernel at a size."""
         return min(self.kernels, key=lambda kernel: self.seconds(kernel, size)).name
 
     def _is_fastest(self, name: str, size: float) -> bool:
+        """Whether a kernel, by name, is the fastest at a size."""
         return self.fastest(size) == name
 
     def changes_of_fastest(self) -> Iterator[tuple[float, str, str]]:
@@ -150,22 +161,27 @@ class _KernelContest(NamedTuple):
         for low, high in pairwise(_SIZES):
             below = self.fastest(low)
             if self.fastest(high) != below:
-                size = _halved(partial(self._is_fastest, below), low, high)
+                size = _bisect(partial(self._is_fastest, below), low, high)
+                # a little above, where the two no longer take the same time
                 yield size, below, self.fastest(size * (1 + 1e-9))
 
     def threshold(
         self, low: KernelFile, high: KernelFile | None, size: float, nccl_s: _Seconds
     ) -> Threshold:
-        """The threshold at ``size`` bytes between two kernels, or one and NCCL, and the size at which
-        they are equal."""
+        """The threshold at ``size`` bytes, and the size nearest to it at which both take as long.
 
-        def ahead_s(at: float) -> float:
-            """Seconds by which the kernel below the threshold is ahead."""
-            above_s = nccl_s(at) if high is None else self.seconds(high, at)
-            return above_s - self.seconds(low, at)
+        Args:
+            low: the kernel below the threshold.
+            high: the kernel above; None for NCCL.
+        """
+
+        def ahead_s(other_size: float) -> float:
+            """Seconds by which the kernel below the threshold is ahead at a size."""
+            above_s = nccl_s(other_size) if high is None else self.seconds(high, other_size)
+            return above_s - self.seconds(low, other_size)
 
         above = NCCL
-        sizes = [size * factor for factor in _AROUND]
+        sizes = [size * factor for factor in _FACTORS]
         if high is not None:
             above = high.name
             sizes = _SIZES
@@ -186,25 +202,26 @@ class _KernelContest(NamedTuple):
 
 
 def _ties(ahead_s: _Seconds, sizes: Sequence[float]) -> list[float]:
-    """Sizes at which a difference changes its sign."""
+    """Sizes at which a difference of times changes its sign; ``sizes`` ascend."""
     ties = []
-    low, before = sizes[0], ahead_s(sizes[0])
+    low, low_s = sizes[0], ahead_s(sizes[0])
     for size in sizes[1:]:
-        now = ahead_s(size)
-        if now * before < 0:
-            ties.append(_halved(partial(_is_alike, ahead_s, before), low, size))
-        # two calls that the host launches in the same time are ahead of nothing
-        if now != 0:
-            low, before = size, now
+        size_s = ahead_s(size)
+        if size_s * low_s < 0:
+            ties.append(_bisect(partial(_has_sign, ahead_s, low_s), low, size))
+        # sizes of no difference are passed over: the host may launch both calls in the same time
+        if size_s != 0:
+            low, low_s = size, size_s
     return ties
 
 
-def _is_alike(difference: _Seconds, sign: float, size: float) -> bool:
-    return difference(size) * sign > 0
+def _has_sign(ahead_s: _Seconds, signed: float, size: float) -> bool:
+    """Whether a difference at a size has the sign of ``signed``."""
+    return ahead_s(size) * signed > 0
 
 
-def _halved(is_below: Callable[[float], bool], low: float, high: float) -> float:
-    """The size between two at which a condition ends."""
+def _bisect(is_below: Callable[[float], bool], low: float, high: float) -> float:
+    """The size between two at which a condition that holds at ``low`` ends."""
     for _ in range(_HALVINGS):
         middle = sqrt(low * high)
         if is_below(middle):
@@ -215,7 +232,8 @@ def _halved(is_below: Callable[[float], bool], low: float, high: float) -> float
 
 
 def _was_measured(kernel: KernelFile, size: float, equal: float | None) -> bool:
-    """Whether a kernel was measured at a threshold, and where it is equal to another."""
+    """Whether a kernel was measured at a threshold, and at the size where it is equal to another,
+    if there is one; a kernel without sizes is taken to be measured at all."""
     if kernel.sizes is None:
         return True
     least, largest = kernel.sizes

@@ -15,7 +15,7 @@ from colltool.fabric.media import PER_HOST
 # the type that engines were measured with
 USUAL_TYPE: ReducedType = "bf16"
 
-# bytes; a table's last row has no end if it is above any message
+# bytes, above any message: files write it, or more, where a table's last row has no end
 _NO_END = 2.0**40
 
 
@@ -23,7 +23,8 @@ class DispatchRule(NamedTuple):
     """A row of a library's dispatch table on a machine: from one size of M up to another.
 
     Args:
-        kernel: its name, several of which the faster runs, or NCCL.
+        from_bytes, to_bytes: M of a rank.
+        kernel: its name; several, joined by EITHER, of which the faster runs; or NCCL.
         to_included: whether the last size counts.
         multiple_of: bytes; other sizes are not taken.
     """
@@ -35,6 +36,7 @@ class DispatchRule(NamedTuple):
     multiple_of: int = 1
 
     def covers(self, size: float) -> bool:
+        """Whether the rule takes a size, in bytes as above."""
         if size % self.multiple_of != 0:
             return False
         if size == self.to_bytes:
@@ -46,7 +48,8 @@ class LibraryPick(NamedTuple):
     """The kernel that a library takes for a size, and why.
 
     Args:
-        kernel: its name, several of which the faster runs, or NCCL; empty for the fastest of all.
+        kernel: its name; several, joined by EITHER, of which the faster runs; or NCCL. Empty for the
+            fastest of all.
     """
 
     kernel: str
@@ -65,7 +68,7 @@ def library_choice(
     if rule is not None and rule.kernel != NCCL:
         sizes = _sizes_of(rule, rules, size)
         return LibraryPick(rule.kernel, f"its table for {site.ranks} ranks of {site.gpu}: {sizes}")
-    beyond_table = rules and size >= max(each.to_bytes for each in rules)
+    beyond_table = rules and size >= max(row.to_bytes for row in rules)
     if rule is not None or beyond_table:
         return LibraryPick(NCCL, _why_nccl(library, site, rules, size))
     if library.dispatch:
@@ -85,7 +88,8 @@ def pick_at(rules: list[DispatchRule], size: float) -> DispatchRule | None:
 
 
 def _sizes_of(rule: DispatchRule, rules: list[DispatchRule], size: float) -> str:
-    """Sizes that a rule takes, such as ``256 KiB to 8 MiB``: earlier rows take smaller ones."""
+    """Sizes around ``size`` that a rule takes, such as ``256 KiB to 8 MiB``: those below may be an
+    earlier rule's."""
     start = rule.from_bytes
     for earlier in rules[: rules.index(rule)]:
         if earlier.to_bytes <= size:
@@ -98,13 +102,13 @@ def _sizes_of(rule: DispatchRule, rules: list[DispatchRule], size: float) -> str
 def _why_nccl(
     library: LibraryFile, site: KernelSite, rules: list[DispatchRule], size: float
 ) -> str:
-    """Why a library leaves a call to NCCL."""
-    own = [rule for rule in rules if rule.kernel != NCCL]
-    if own:
-        end = max(rule.to_bytes for rule in own)
+    """Why a library leaves a call to NCCL, for people."""
+    kernel_rules = [rule for rule in rules if rule.kernel != NCCL]
+    if kernel_rules:
+        end = max(rule.to_bytes for rule in kernel_rules)
         if size >= end:
             return f"above {size_text(end)} its table leaves it to NCCL"
-        multiple = max(rule.multiple_of for rule in own)
+        multiple = max(rule.multiple_of for rule in kernel_rules)
         return f"its own kernels take multiples of {multiple} B"
     if site.nodes > 1:
         return f"across {site.nodes} nodes, where its own kernels do not reach"
@@ -127,11 +131,12 @@ def rules_for(
     for case in library.dispatch:
         runs = reaching.issuperset(case.kernel.split(EITHER))
         if case.operation == operation and runs and _applies(case, site, dtype):
-            # a table by the bytes of all ranks, as one by those of each
-            each = site.ranks if case.per == "total" else 1
+            # a table by the bytes of all ranks is turned into one by those of a rank; tables by
+            # blocks are of algorithms, in colltool.engines.tables
+            sharers = site.ranks if case.per == "total" else 1
             rule = DispatchRule(
-                from_bytes=max(1.0, case.from_ / each),
-                to_bytes=case.to / each,
+                from_bytes=max(1.0, case.from_ / sharers),
+                to_bytes=case.to / sharers,
                 kernel=case.kernel,
                 to_included=case.to_included,
                 multiple_of=case.multiple_of,

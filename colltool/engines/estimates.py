@@ -32,13 +32,15 @@ def kernel_estimate(
     times: KernelTimes,
     unmeasured: list[str],
 ) -> KernelEstimate:
-    """A kernel's times as a result, with the interval of its rows.
+    """A kernel's times as a row of results, with its error and interval.
 
     Args:
-        sent: bytes.
-        unmeasured: notes on how the call differs from measured ones.
+        sent: bytes of the call.
+        times: what the kernel's formula gives for it.
+        unmeasured: notes on how the call differs from measured ones; empty if it does not.
     """
     kernel = measured.kernel
+    # so begins what lookup says of a version that another one stands in for
     if library.said.startswith(WARNING):
         unmeasured = [*unmeasured, "measured in other versions"]
     other_machine = bool(measured.notes) and measured.like_error is None
@@ -68,15 +70,16 @@ def kernel_estimate(
 
 
 def _error(measured: MeasuredKernel, ranks: int, measured_here: bool) -> float | None:
-    """The kernel's error, doubled off what was measured, and more beyond twice its ranks."""
+    """The kernel's median relative error, doubled off what was measured, more beyond twice its
+    ranks, and 1 at most; None if it is not known."""
     error = measured.kernel.error
     if error is None:
         return None
     if not measured_here:
-        beyond = ranks / measured.kernel.ranks[1]
-        error *= max(_ERROR_FACTOR, beyond)
-        if beyond > 1 and measured.kernel.error_beyond is not None:
-            error = max(error, measured.kernel.error_beyond * log2(beyond))
+        times_ranks = ranks / measured.kernel.ranks[1]
+        error *= max(_ERROR_FACTOR, times_ranks)
+        if times_ranks > 1 and measured.kernel.error_beyond is not None:
+            error = max(error, measured.kernel.error_beyond * log2(times_ranks))
         error = min(1.0, error)
     return max(measured.like_error or 0.0, error)
 
@@ -88,13 +91,14 @@ def _interval(
     where neither is known."""
     kernel = measured.kernel
     if kernel.nine_in_ten is not None:
-        wider = 1.0
+        # of logarithms a factor: an exponent of the file's own factors
+        widened = 1.0
         if not measured_here:
-            wider = _ERROR_FACTOR
+            widened = _ERROR_FACTOR
         elif measured.like_error is not None:
-            wider = _LIKE_FACTOR
+            widened = _LIKE_FACTOR
         low, high = kernel.nine_in_ten
-        ends = (log(low) * wider, log(high) * wider)
+        ends = (log(low) * widened, log(high) * widened)
     elif error is not None:
         ends = log_factors(error)
     else:
@@ -114,12 +118,16 @@ def within_measured(kernel: KernelFile, size: float) -> tuple[float, list[str]]:
     return size, []
 
 
-def outside(ends: tuple[int, int] | None, asked: int, where: str, noun: str) -> list[str]:
-    """Return a note on a number that was not measured, such as ``measured on 8 ranks, not on 16``;
-    ``ends``: the least and the most measured, None for any."""
-    if ends is None or ends[0] <= asked <= ends[1]:
+def outside(ends: tuple[int, int] | None, number: int, preposition: str, noun: str) -> list[str]:
+    """Return a note on a number that was not measured, such as ``measured on 8 ranks, not on 16``
+    (``on`` is the preposition); none where it was.
+
+    Args:
+        ends: the least and the most measured; None for any.
+    """
+    if ends is None or ends[0] <= number <= ends[1]:
         return []
-    return [f"measured {where} {span(*ends)} {noun}, not {where} {asked}"]
+    return [f"measured {preposition} {span(*ends)} {noun}, not {preposition} {number}"]
 
 
 def span(least: int, most: int) -> str:

@@ -29,18 +29,18 @@ from colltool.fabric.model import Fabric
 # ConnectX-7
 _MEASURED_NIC_BPS = 50e9
 
+# Networks, by the tier's name, on which formulas measured on ConnectX-7 do not hold or were not
+# tried; words for an error
 _OTHER_NETWORKS = {
     "efa": "EFA, where others took 12 to 70% longer than by ConnectX-7",
     "tcpxo": "GPUDirect-TCPXO",
     "tcpx": "GPUDirect-TCPX",
     "slingshot": "Slingshot",
 }
-"""Networks, by the tier's name, on which formulas measured on ConnectX-7 do not hold or were not
-tried."""
 
 
 def price_experts(
-    asked: LibraryFile | None,
+    requested: LibraryFile | None,
     fabric: Fabric,
     operation: str,
     call: Tokens,
@@ -49,9 +49,13 @@ def price_experts(
 ) -> KernelPrice:
     """Price a call of experts by the kernels of a library, or of all that were measured there.
 
-    Those that were measured on such a machine come first, then the fastest.
+    Rows that were measured on such a machine come first, of these the ones that send the call's
+    format, then the fastest; the first is picked.
 
     Args:
+        requested: the only library; None for all that were measured there.
+        operation: one of EXPERTS.
+        call: the tokens of a rank, and the format to send.
         mode: the kernel alone, as a CUDA graph runs it, or as the engine's host calls it (eager);
             None for graphs, or eager where a library was measured in no other way.
 
@@ -69,8 +73,8 @@ def price_experts(
         )
     rows: list[KernelEstimate] = []
     refused: list[tuple[str, str]] = []
-    if asked is not None:
-        rows = _estimates(asked, operation, site, call, mode)
+    if requested is not None:
+        rows = _estimates(requested, operation, site, call, mode)
     else:
         for library in _libraries_with(operation):
             try:
@@ -85,11 +89,11 @@ def price_experts(
     rows[0] = rows[0]._replace(picked=True)
     choice = None
     notes: tuple[str, ...] = ()
-    if asked is not None:
+    if requested is not None:
         reason = "the faster of its modes"
-        choice = KernelChoice(asked.name, asked.version, rows[0].kernel, reason)
-        if asked.said:
-            notes = (asked.said,)
+        choice = KernelChoice(requested.name, requested.version, rows[0].kernel, reason)
+        if requested.said:
+            notes = (requested.said,)
     return KernelPrice(
         fabric=fabric.name,
         operation=operation,
@@ -122,6 +126,7 @@ def check_tokens(call: Tokens) -> None:
 
 
 def _libraries_with(operation: str) -> Iterator[LibraryFile]:
+    """Shipped libraries that have a kernel for an operation."""
     for library_name, version in shipped_libraries():
         library = find_library(f"{library_name}@{version}")
         if operation in library.operations:
@@ -131,9 +136,15 @@ def _libraries_with(operation: str) -> Iterator[LibraryFile]:
 def _never_measured(
     operation: str, site: KernelSite, refused: list[tuple[str, str]]
 ) -> ColltoolError:
+    """The error for an operation that no library was measured for, with the distinct reasons.
+
+    Args:
+        refused: libraries, each with its reason.
+    """
     reasons: dict[str, None] = {}
     for library, reason in refused:
-        # Of the reasons "not measured on this GPU" only that of DeepEP, the best known, is kept.
+        # reasons that name the GPU say that it was not measured: of these only DeepEP's, the best
+        # known library, is kept
         if library.startswith("deepep") or site.gpu not in reason:
             reasons[reason] = None
     why = "; ".join(reasons) or refused[0][1]
@@ -147,7 +158,12 @@ def _never_measured(
 def _estimates(
     library: LibraryFile, operation: str, site: KernelSite, call: Tokens, mode: Mode | None
 ) -> list[KernelEstimate]:
-    """An estimate by each kernel that was measured on the machine."""
+    """An estimate by each kernel that was measured on the machine, on its network, in a mode and
+    format of the call.
+
+    Raises:
+        ColltoolError: there is none.
+    """
     of_operation = [kernel for kernel in library.kernels if kernel.operation == operation]
     gpus = set(library.likes(site.gpu))
     kernels = [kernel for kernel in of_operation if not gpus.isdisjoint(kernel.gpus)]
@@ -155,14 +171,14 @@ def _estimates(
         kernels = _on_network(library, kernels, site)
         kernels = _that_send(library, _of_mode(library, kernels, mode), call)
     # without any the error says which GPUs were measured
-    measured = measured_kernels(library, operation, site, of=kernels or of_operation)
-    if call.sms and not any(found.kernel.sms_default for found in measured):
+    measured = measured_kernels(library, operation, site, among=kernels or of_operation)
+    if call.sms and not any(estimable.kernel.sms_default for estimable in measured):
         raise ColltoolError(
             f"no kernel of {library.full_name} was measured by its SMs there",
             argument="sms",
             fix=f"leave {argument_text('sms')} out",
         )
-    return [_estimate(found, library, site, call) for found in measured]
+    return [_estimate(estimable, library, site, call) for estimable in measured]
 
 
 def _on_network(
@@ -175,14 +191,14 @@ def _on_network(
     across = [kernel for kernel in kernels if kernel.across]
     if site.nodes == 1 or not across:
         return kernels
-    other = site.wire if site.wire in _OTHER_NETWORKS else ""
-    if other:
-        measured = [kernel for kernel in across if other in kernel.wires]
+    if site.wire in _OTHER_NETWORKS:
+        measured = [kernel for kernel in across if site.wire in kernel.wires]
     else:
+        # no wires: RDMA
         measured = [kernel for kernel in across if not kernel.wires]
     if measured:
         return measured
-    network = _OTHER_NETWORKS.get(other, "ConnectX-7 and the like")
+    network = _OTHER_NETWORKS.get(site.wire, "ConnectX-7 and the like")
     raise ColltoolError(
         f"{library.full_name} was not measured on {network}", argument="library", fix=OWN_FILE
     )
@@ -207,7 +223,12 @@ def _of_mode(
 
 
 def _that_send(library: LibraryFile, kernels: list[KernelFile], call: Tokens) -> list[KernelFile]:
-    """The kernels that send values of the call's format: of one name those measured in it."""
+    """The kernels that send values of the call's format: those measured in it (or in formats that
+    are not known), and those of other names that are priced by their bytes.
+
+    Raises:
+        ColltoolError: there is none.
+    """
     exact = [kernel for kernel in kernels if not kernel.sends or call.dtype in kernel.sends]
     names = {kernel.name for kernel in exact}
     scaled = [kernel for kernel in kernels if kernel.sends_others and kernel.name not in names]
@@ -226,31 +247,31 @@ def _that_send(library: LibraryFile, kernels: list[KernelFile], call: Tokens) ->
 def _estimate(
     measured: MeasuredKernel, library: LibraryFile, site: KernelSite, call: Tokens
 ) -> KernelEstimate:
-    """A kernel's time for the tokens of a call, from which the bytes sent follow."""
+    """A kernel's time for the tokens of a call, from which the bytes sent follow; never less than
+    the fabric's bisection takes for them."""
     kernel = measured.kernel
     if kernel.always_sends is not None:
         call = call._replace(dtype=kernel.always_sends)
     if kernel.formula == "counts":
         # no values are sent
         call = call._replace(hidden=0)
-    asked = kernel_call(kernel, call, site)
-    unmeasured = _other_call(kernel, call, site.ranks)
-    times = FORMULAS[kernel.formula].of(kernel.parameters, asked)
+    formula_call = kernel_call(kernel, call, site)
+    unmeasured = _unmeasured(kernel, call, site.ranks)
+    times = FORMULAS[kernel.formula].of(kernel.parameters, formula_call)
     # the exchange crosses the fabric's own network, which may be slower than the measured one
-    times = KernelTimes(
-        times.latency_s, max(times.bandwidth_s, _least_exchange_s(kernel, site, asked.bytes))
-    )
+    least_s = _least_exchange_s(kernel, site, formula_call.bytes)
+    times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
     notes = [*measured.notes]
     if site.nodes > 1 and not 0.9 < site.nic_Bps / _MEASURED_NIC_BPS < 1.1:
-        was = format_rate(_MEASURED_NIC_BPS)
-        notes.append(f"measured with {was} per rank, not {format_rate(site.nic_Bps)}")
+        measured_rate = format_rate(_MEASURED_NIC_BPS)
+        notes.append(f"measured with {measured_rate} per rank, not {format_rate(site.nic_Bps)}")
     estimate = kernel_estimate(
-        measured._replace(notes=tuple(notes)), library, site, asked.bytes, times, unmeasured
+        measured._replace(notes=tuple(notes)), library, site, formula_call.bytes, times, unmeasured
     )
     estimate = estimate._replace(sends=call.dtype, mode=kernel.mode)
     if kernel.sms_default is None:
         return estimate
-    sms = f"on {asked.sms} SMs"
+    sms = f"on {formula_call.sms} SMs"
     if not call.sms:
         sms += ", its default"
     return estimate._replace(notes=(*estimate.notes, sms))
@@ -273,7 +294,7 @@ def kernel_call(kernel: KernelFile, call: Tokens, site: KernelSite) -> KernelCal
     )
 
 
-def _other_call(kernel: KernelFile, call: Tokens, ranks: int) -> list[str]:
+def _unmeasured(kernel: KernelFile, call: Tokens, ranks: int) -> list[str]:
     """Notes on ranks, tokens, a format and SMs that were not measured."""
     notes = outside(kernel.ranks, ranks, "on", "ranks")
     notes += outside(kernel.tokens, call.tokens, "with", "tokens")
@@ -284,12 +305,14 @@ def _other_call(kernel: KernelFile, call: Tokens, ranks: int) -> list[str]:
     return notes
 
 
-def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent: float) -> float:
+def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent_bytes: float) -> float:
     """Lower bound of an exchange from the network's bisection, in seconds.
 
     It matters on an oversubscribed network, or on slower links than the measured ones.
     """
     peers = site.nodes if site.nodes > 1 else site.ranks
     remote_share = (peers - 1) / peers
-    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent / remote_share))
+    # M of an all-to-all counts the part for the rank itself, which is not sent
+    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent_bytes / remote_share))
+    # a kernel takes the same share of slower links as of its NIC
     return cut_s / kernel.parameters.get("eta", 1.0)

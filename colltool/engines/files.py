@@ -48,7 +48,7 @@ OPERATIONS: tuple[str, ...] = get_args(Operation)
 # operations whose size follows from tokens
 EXPERTS = ("prepare", "dispatch", "combine")
 
-# Types of the file's fields, each with the words of its error.
+# Types of the file's fields, each with its bounds and the words of its error.
 _Listed = Field(min_length=1, max_length=MAX_LISTED)
 _Ends = FieldHint("a list of the least and the most, such as [2, 8]")
 RankCount = Annotated[
@@ -78,14 +78,14 @@ Mode = Literal["graph", "eager"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
+# what a row of a dispatch table may say in place of the name of a kernel:
+# between two kernels: the library takes one of them by a rule that is not known here, and the faster
+# is assumed
 EITHER = " or "
-"""Between kernels of a dispatch table of which the library takes the faster, by sizes not known here."""
-
+# of a table of algorithms: an all-reduce as two calls
 TWO_CALLS = "reduce+broadcast"
-"""An all-reduce as two calls, in a table of algorithms."""
-
+# sizes that the library leaves to NCCL
 NCCL = "nccl"
-"""The kernel of a dispatch table for sizes that the library leaves to NCCL."""
 
 
 class VersionedPart(Part):
@@ -95,12 +95,14 @@ class VersionedPart(Part):
     before: VersionName | None = None
 
     def holds_in(self, version: str) -> bool:
-        asked = version_key(version)
-        early = self.since is not None and asked < version_key(self.since)
-        late = self.before is not None and asked >= version_key(self.before)
-        return not early and not late
+        """Whether a version is ``since`` or later, and earlier than ``before``."""
+        key = version_key(version)
+        is_earlier = self.since is not None and key < version_key(self.since)
+        is_later = self.before is not None and key >= version_key(self.before)
+        return not is_earlier and not is_later
 
 
+# The docstrings of these models are printed by colltool schema library.
 class KernelFile(VersionedPart):
     """A kernel: what it does, its formula and numbers, and what these were measured on.
 
@@ -141,8 +143,10 @@ class KernelFile(VersionedPart):
         FieldHint("a list of two numbers of tokens, such as [1, 128]"),
     ] = None
     copies: Copies = "experts"
+    # whether it was measured across nodes, and runs there alone
     across: Annotated[bool, Field(strict=True), FieldHint("true or false")] = False
     within: Literal["host", "domain"] = "domain"
+    # for people: on which network it was measured
     network: Words = ""
     mode: Mode = "graph"
     captured: Annotated[bool, Field(strict=True), FieldHint("true or false")] = True
@@ -158,10 +162,12 @@ class KernelFile(VersionedPart):
     nine_in_ten: Annotated[
         tuple[Spread, Spread] | None, FieldHint("a list of two factors, such as [0.9, 1.12]")
     ] = None
+    # a note on every price by it
     said: Words = ""
 
     @model_validator(mode="after")
     def _agrees(self) -> KernelFile:
+        """Refuse parameters, ranges and formats that do not fit the formula or each other."""
         errors = [*_wrong_parameters(self.formula, self.parameters)]
         for key in ("ranks", "sizes", "tokens", "sms", "nine_in_ten"):
             ends = getattr(self, key)
@@ -181,6 +187,7 @@ class KernelFile(VersionedPart):
 
 
 def _wrong_parameters(formula: FormulaName, parameters: dict[str, float]) -> Iterator[FieldError]:
+    """Errors for parameters that a formula does not have, lacks, or divides by and that are 0."""
     needs = FORMULAS[formula].parameters
     takes = (*needs, *FORMULAS[formula].optional)
     for parameter in parameters:
@@ -270,12 +277,14 @@ class LibraryFile(Part):
     schema_: Annotated[Literal["colltool.library/1"], Field(alias="schema")] = "colltool.library/1"
     name: LibraryId
     version: VersionName
+    # its name for people
     spoken: Label
     measured: (
         Annotated[tuple[VersionName, ...], _Listed, FieldHint("a list of versions")] | None
     ) = None
     read_from: VersionName | None = None
     most_ranks: RankCount | None = None
+    # a note on every answer by it
     said: Words = ""
     runs: Literal["mpi", "rccl", "nccl"] | None = None
     like: Annotated[
@@ -300,6 +309,7 @@ class LibraryFile(Part):
 
     @model_validator(mode="after")
     def _names_exist(self) -> LibraryFile:
+        """Refuse dispatch rows of kernels that the file lacks, or of unknown algorithms."""
         names = [kernel.name for kernel in self.kernels]
         errors = []
         for index, case in enumerate(self.dispatch):
@@ -324,12 +334,14 @@ class LibraryFile(Part):
 
     @property
     def operations(self) -> tuple[str, ...]:
+        """What it has kernels (or algorithms) for, in the order of OPERATIONS."""
         rows: tuple[KernelFile | DispatchFile, ...] = self.dispatch if self.runs else self.kernels
         present = {row.operation for row in rows}
         return tuple(operation for operation in OPERATIONS if operation in present)
 
     @property
     def gpus(self) -> tuple[str, ...]:
+        """GPUs that any of its kernels was measured on."""
         gpus: list[str] = []
         for kernel in self.kernels:
             gpus += kernel.gpus
@@ -357,6 +369,7 @@ class LibraryFile(Part):
 
 
 def _unknown_algorithm(row: DispatchFile, place: KeyPath) -> list[FieldError]:
+    """The error for a row of a table of algorithms whose algorithm colltool does not have."""
     if row.kernel == TWO_CALLS:
         return []
     try:

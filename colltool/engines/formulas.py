@@ -40,6 +40,7 @@ class KernelCall(NamedTuple):
     """The arguments of a formula.
 
     Args:
+        ranks: n; of a transfer the pairs of ranks that send at once.
         bytes: M of an all-reduce; for experts the bytes that leave a rank.
         experts: experts in all; 0 without any.
         nic_Bps: bandwidth of a rank's share of the NICs.
@@ -83,7 +84,7 @@ class Formula(NamedTuple):
     Args:
         parameters: names of the numbers that a kernel's file must have.
         words: the formula as ``library show`` prints it.
-        of: computes the seconds of a call.
+        of: computes the times of a call from a kernel's numbers.
         optional: names of numbers that are 0 where the file has none.
     """
 
@@ -94,12 +95,14 @@ class Formula(NamedTuple):
 
 
 def _latency_s(parameters: Parameters, ranks: int, experts: int = 0) -> float:
+    """A base, and a time for each of so many ranks and experts where the kernel has one."""
     per_rank_us = parameters.get("per_rank_us", 0.0)
     per_expert_us = parameters.get("per_expert_us", 0.0)
     return (parameters["base_us"] + per_rank_us * ranks + per_expert_us * experts) * 1e-6
 
 
 def _rate_Bps(parameters: Parameters) -> float:
+    """The measured rate of a rank's port."""
     return parameters["GBps"] * 1e9
 
 
@@ -147,6 +150,7 @@ def _multimem(parameters: Parameters, call: KernelCall) -> KernelTimes:
 def _split(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """A time for each MB of the vector, and for each MB of a rank's share of it."""
     MB_us = parameters["MB_us"] + parameters["share_MB_us"] / call.ranks
+    # 1e-12: microseconds a megabyte to seconds a byte
     return KernelTimes(_latency_s(parameters, 0), MB_us * call.bytes * 1e-12)
 
 
@@ -171,8 +175,9 @@ def _switch(parameters: Parameters, call: KernelCall) -> KernelTimes:
 def _exchange(parameters: Parameters, call: KernelCall) -> KernelTimes:
     """Bytes that leave a rank over its port, and a latency for each peer and each expert.
 
-    Tokens are sent by a block of threads for each expert, which few experts leave few of. GPUs that
-    are joined in pairs (xGMI) send each peer's bytes over the link to it, which few peers leave few of.
+    Each expert's tokens are sent by a block of threads, up to 128 of them: few experts have few
+    blocks. GPUs that are joined in pairs (xGMI) send each peer's bytes over the link to it: few peers
+    have few links.
     """
     rate_Bps = _rate_Bps(parameters)
     if "link_GBps" in parameters:
@@ -192,7 +197,8 @@ def _exchange_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _exchange_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Each token costs an SM some time, and bytes leave as fast as the SMs or the port send them.
+    """Each token costs an SM some time, more with its copies, and bytes then leave as fast as the SMs
+    or the port send them.
 
     128 tokens on 24 SMs at 1.5 us each take 8 us before the bytes.
     """
@@ -211,6 +217,7 @@ def _hidden_size_s(parameters: Parameters, call: KernelCall) -> float:
 
 
 def _sms_Bps(parameters: Parameters, call: KernelCall) -> float:
+    """The rate of all SMs that the kernel runs on."""
     return parameters["GBps_per_sm"] * 1e9 * call.sms
 
 
@@ -223,7 +230,8 @@ def _exchange_nic_copy(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _exchange_host(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """An exchange that the engine's host launches: not below the time that the host takes."""
+    """An exchange that the engine's host launches: not below the time that the host takes, which
+    hides the bytes as well."""
     floor_s = parameters["floor_us"] * 1e-6
     start_s = _latency_s(parameters, call.ranks) + _hidden_size_s(parameters, call)
     start_s += call.tokens * parameters["token_us"] * 1e-6
@@ -262,7 +270,7 @@ def _messages(parameters: Parameters, call: KernelCall) -> KernelTimes:
     return KernelTimes(_latency_s(parameters, call.ranks), call.bytes / nics_Bps + messages_s)
 
 
-# blocks of threads that send tokens at once, one an expert
+# blocks of threads that send tokens at once, one an expert; the 128 in the words of "exchange"
 _MOST_BLOCKS = 128
 _PER_RANK = ("base_us", "per_rank_us", "GBps")
 FORMULAS: dict[FormulaName, Formula] = {

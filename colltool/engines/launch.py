@@ -9,13 +9,13 @@ from colltool.engines.intervals import kernel_interval, log_factors
 from colltool.engines.results import KernelEstimate
 from colltool.engines.site import KernelSite
 
-# calls of so many times the host's launch hide it
+# a call that takes so many times the host's launch hides all of it
 _LAUNCH_HIDDEN = 3.0
 
 
-def launched_by(library: LibraryFile, mode: Mode | None) -> Mode | None:
-    """How a library's calls are launched: an engine's in a CUDA graph unless a mode is named; None of
-    libraries that engines or programs call.
+def launch_mode(library: LibraryFile, mode: Mode | None) -> Mode | None:
+    """How a library's calls are launched: an engine's in a CUDA graph unless a mode is named; None for
+    a library that is no engine, which others launch.
 
     Raises:
         ColltoolError: a mode of a library that is no engine.
@@ -31,8 +31,11 @@ def launched_by(library: LibraryFile, mode: Mode | None) -> Mode | None:
     return None
 
 
-def launch_by_host(library: LibraryFile, site: KernelSite, kernel: str) -> LaunchFile:
+def host_launch(library: LibraryFile, site: KernelSite, kernel: str) -> LaunchFile:
     """What the library's host takes for a call of a kernel without CUDA graphs.
+
+    The GPU's own numbers come before those of GPUs that stand in for it, and of these the first in
+    the file's order.
 
     Raises:
         ColltoolError: it was not measured on these GPUs.
@@ -51,10 +54,11 @@ def launch_by_host(library: LibraryFile, site: KernelSite, kernel: str) -> Launc
     )
 
 
-def launched_by_host(row: KernelEstimate, launch: LaunchFile) -> KernelEstimate:
-    """A kernel that the host launches: it takes at least the host's time, and the copy before it.
+def with_host_launch(row: KernelEstimate, launch: LaunchFile) -> KernelEstimate:
+    """The price of a kernel as a call that the host launches: at least the host's time, and with the
+    copy before the kernel.
 
-    Up to a few times of the host's time the launch is hidden in part, so that its error counts as
+    Up to a few times the host's time the launch is hidden in part, so that its error counts as
     well.
     """
     least_s = launch.us * 1e-6

@@ -1,4 +1,8 @@
-"""Where two libraries, or two versions of one, run different kernels on a fabric; and the cost."""
+"""Where two libraries, or two versions of one, run different kernels on a fabric; and the cost.
+
+:func:`diff_kernels` compares libraries of measured kernels, :func:`diff_versions` versions of NCCL by
+its own cost model. Both return a :class:`LibraryDiff`.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +28,23 @@ from colltool.libraries.nccl.rules import spec_of
 
 # bytes: 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
 NCCL_SIZES = tuple(2.0**power for power in range(10, 35))
-
 KERNEL_SIZES = tuple(2.0**power for power in range(10, 27))
 
-# The rules of versions differ on small groups: larger ones are not compared.
+# the rules of versions differ on small groups: larger ones are not compared
 _MOST_NODES = 32
+# relative; times of one kernel that differ by less are the same
+_SAME_TIME = 0.01
 
 
 class PickChange(NamedTuple):
     """Sizes in a row at which two libraries take different kernels on a group.
 
     Args:
-        stride: 1 for whole nodes, ranks per node for one rank of each node.
+        primitive: the collective, by its long name.
+        ranks, stride: the group; stride is 1 for whole nodes, and ranks per node for one rank of
+            each node.
+        from_bytes, to_bytes: the first and the last size.
+        old, new: what each takes: a kernel, or NCCL's algorithm and protocol (``Ring LL``).
         old_s, new_s: seconds at the first size by colltool's price; None if there is none.
     """
 
@@ -51,6 +60,7 @@ class PickChange(NamedTuple):
 
     @property
     def factor(self) -> float | None:
+        """New over old time; None where either is not known."""
         return self.new_s / self.old_s if self.old_s and self.new_s else None
 
 
@@ -59,7 +69,9 @@ class LibraryDiff(Result):
     """Where two libraries differ on a fabric.
 
     Args:
-        looked: how many picks (sizes and groups) were compared.
+        fabric: its name.
+        old, new: ``vllm@0.24.0``, ``nccl@2.30``.
+        looked: how many picks (sizes, groups and collectives) were compared.
         differ: how many of them differ.
     """
 
@@ -73,6 +85,7 @@ class LibraryDiff(Result):
 
     @property
     def moved(self) -> bool:
+        """Whether anything differs, as every diff says for the exit code."""
         return bool(self.changes)
 
 
@@ -81,6 +94,8 @@ def diff_kernels(
 ) -> LibraryDiff:
     """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group.
 
+    A change is one size at which they take other kernels, or one kernel takes another time.
+
     Args:
         mode: how engines launch it; None: in a CUDA graph.
     """
@@ -88,7 +103,7 @@ def diff_kernels(
     for size in KERNEL_SIZES:
         before = price_kernels(old, fabric, "all_reduce", size, ranks, mode).best
         after = price_kernels(new, fabric, "all_reduce", size, ranks, mode).best
-        if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > 0.01:
+        if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > _SAME_TIME:
             change = PickChange(
                 primitive="all_reduce",
                 ranks=ranks,
@@ -115,6 +130,9 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
     """Compare two versions of NCCL: picks of five collectives, 1 KiB to 16 GiB.
 
     Groups are whole nodes, and one rank of each node.
+
+    Raises:
+        ColltoolError: NCCL's model has no answer for the whole fabric.
     """
     before = under_library(fabric, "nccl", old)
     after = under_library(fabric, "nccl", new)
@@ -127,33 +145,38 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
                 before, group, hardware_on(before, group), hardware_on(after, group)
             )
         except ColltoolError:
-            # NCCL's model may have no answer for a part of the fabric; without one for all of it
-            # there is nothing to compare.
+            # NCCL's model may have no answer for a part of the fabric, which is left out; without
+            # one for all of it there is nothing to compare
             if group.ranks == fabric.ranks:
                 raise
             continue
         for primitive in (AR, AG, RS, BC, REDUCE):
             looked += len(NCCL_SIZES)
-            for change, sizes in versions.changes(primitive):
+            for change, size_count in versions.changes(primitive):
                 changes.append(change)
-                differ += sizes
+                differ += size_count
     return LibraryDiff(fabric.name, f"nccl@{old}", f"nccl@{new}", tuple(changes), looked, differ)
 
 
 def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
-    """Groups of whole nodes and of one rank per node, on powers of two of nodes."""
-    inside = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
-    nodes = fabric.ranks // inside
+    """Groups of whole nodes and of one rank per node, on powers of two of nodes, and on all nodes up
+    to _MOST_NODES. A fabric of one tier has nodes of one rank."""
+    node_ranks = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
+    nodes = fabric.ranks // node_ranks
     powers = [2**power for power in range(6) if 2**power <= nodes]
     for count in sorted({*powers, min(nodes, _MOST_NODES)}):
-        if count * inside >= 2:
-            yield GroupSpec(count * inside)
-        if count >= 2 and inside > 1:
-            yield GroupSpec(count, inside)
+        if count * node_ranks >= 2:
+            yield GroupSpec(count * node_ranks)
+        if count >= 2 and node_ranks > 1:
+            yield GroupSpec(count, node_ranks)
 
 
 class _Versions(NamedTuple):
-    """A group on a fabric under two versions of NCCL."""
+    """A group on a fabric, and its hardware as two versions of NCCL see it.
+
+    Args:
+        fabric: under the old version; its prices are for both.
+    """
 
     fabric: Fabric
     group: GroupSpec
@@ -181,13 +204,14 @@ class _Versions(NamedTuple):
             yield change, len(sizes)
 
     def _names(self, primitive: Primitive, size: float) -> _PickNames:
-        """What both versions pick, such as ``Ring LL``."""
+        """What both versions pick for a size in bytes."""
         old = pick(self.old, primitive, size)
         new = pick(self.new, primitive, size)
         return _PickNames(f"{old.algorithm} {old.protocol}", f"{new.algorithm} {new.protocol}")
 
     def _priced_s(self, primitive: Primitive, size: float, hardware: Hardware) -> float | None:
-        """Colltool's price of a pick: its schedule under its protocol, or else the fastest one."""
+        """Colltool's price of a version's pick, in seconds: the fastest of the pick's algorithm. None
+        where colltool has no such algorithm, or not for the group."""
         spec = spec_of(pick(hardware, primitive, size).algorithm, primitive, hardware)
         if not spec:
             return None
@@ -199,5 +223,7 @@ class _Versions(NamedTuple):
 
 
 class _PickNames(NamedTuple):
+    """What two versions pick, algorithm and protocol: ``Ring LL``."""
+
     old: str
     new: str

@@ -36,7 +36,8 @@ def library_rows(library: LibraryFile) -> LibraryShown:
 
 
 def nccl_rows(version: str) -> LibraryShown:
-    """Return the rules of a version of NCCL's cost model, as rows of a table."""
+    """Return the rules of a version of NCCL's cost model, as rows of a table: numbers as
+    ``TABLE.KEY`` first, then rules in words."""
     model = constants(version)
     words = []
     rules = []
@@ -57,6 +58,7 @@ def nccl_rows(version: str) -> LibraryShown:
 
 
 def _row(kernel: KernelFile) -> KernelRow:
+    """A kernel as text; parameters that are 0 are left out."""
     sizes = ""
     if kernel.tokens:
         sizes = f"{kernel.tokens[0]}-{kernel.tokens[1]} tokens"

@@ -11,6 +11,7 @@ from colltool.engines.files import EITHER, EXPERTS, KernelFile, LibraryFile
 from colltool.engines.site import KernelSite, reaches
 from colltool.fabric.media import PER_HOST
 
+# the fix of an error where nothing shipped was measured
 OWN_FILE = "a file of your own: colltool library init"
 
 
@@ -18,7 +19,8 @@ class MeasuredKernel(NamedTuple):
     """A kernel of a library, with numbers for a machine.
 
     Args:
-        notes: how the machine differs from the measured one.
+        kernel: its numbers, of this GPU or of one that stands in for it.
+        notes: how the machine differs from the measured one; empty if it does not.
         like_error: relative error of another GPU's numbers; None if the GPU itself was measured, or
             the error is unknown.
     """
@@ -33,7 +35,7 @@ def measured_kernels(
     operation: str,
     site: KernelSite,
     rules: Sequence[DispatchRule] = (),
-    of: Sequence[KernelFile] | None = None,
+    among: Sequence[KernelFile] | None = None,
 ) -> tuple[MeasuredKernel, ...]:
     """Return the library's kernels for an operation on a GPU, within a host, a node or across.
 
@@ -42,12 +44,13 @@ def measured_kernels(
     ``rules`` for this machine, are left out.
 
     Args:
-        of: some of the library's kernels; None for all.
+        rules: those of the library's table that apply to the machine.
+        among: some of the library's kernels; None for all.
 
     Raises:
         ColltoolError: it has none, or none was measured there.
     """
-    kernels = library.kernels if of is None else of
+    kernels = library.kernels if among is None else among
     candidates = [kernel for kernel in kernels if kernel.operation == operation]
     if not candidates:
         raise ColltoolError(
@@ -63,16 +66,18 @@ def measured_kernels(
     if not reaching:
         raise _not_reached(library, on_gpu, site)
     elsewhere = _taken_elsewhere(library, rules)
-    reaching = [kernel for kernel in reaching if kernel.name not in elsewhere] or reaching
-    found = []
-    for name in dict.fromkeys(kernel.name for kernel in reaching):
-        own = [kernel for kernel in reaching if kernel.name == name]
-        found.append(_nearest(library, own, site, gpus))
-    return tuple(found)
+    # all of them where the table takes each on other machines alone: what one would cost is asked
+    taken_here = [kernel for kernel in reaching if kernel.name not in elsewhere] or reaching
+    measured = []
+    for name in dict.fromkeys(kernel.name for kernel in taken_here):
+        same_name = [kernel for kernel in taken_here if kernel.name == name]
+        measured.append(_nearest(library, same_name, site, gpus))
+    return tuple(measured)
 
 
 def _taken_elsewhere(library: LibraryFile, rules: Sequence[DispatchRule]) -> set[str]:
-    """Kernels that the library takes on other ranks or GPUs alone, by its table."""
+    """Names of kernels that the library's table has, but none of the ``rules`` for this machine: it
+    takes them on other ranks or GPUs alone. Empty without rules."""
     elsewhere: set[str] = set()
     if rules:
         for kernel in {case.kernel for case in library.dispatch}:
@@ -88,9 +93,15 @@ def _nearest(
     site: KernelSite,
     gpus: tuple[str, ...],
 ) -> MeasuredKernel:
-    """The numbers of one kernel that are nearest to a machine."""
+    """The numbers that are nearest to a machine: by GPU, then by ranks.
+
+    Args:
+        kernels: of one name, each measured on some of ``gpus``.
+        gpus: the machine's GPU, and those that stand in for it, the nearest first.
+    """
 
     def distance(kernel: KernelFile) -> tuple[int, int]:
+        """How far the GPU is in ``gpus``, and how many ranks lie outside of the measured."""
         gpu = min(gpus.index(name) for name in kernel.gpus if name in gpus)
         fewest, most = kernel.ranks
         return gpu, max(fewest - site.ranks, site.ranks - most, 0)
@@ -106,7 +117,7 @@ def _nearest(
 def _not_reached(
     library: LibraryFile, kernels: list[KernelFile], site: KernelSite
 ) -> ColltoolError:
-    """Why none of the kernels runs on a group."""
+    """The error for a group on which none of the kernels runs."""
     gpus: dict[str, None] = {}
     for kernel in kernels:
         gpus |= dict.fromkeys(kernel.gpus)
@@ -129,6 +140,7 @@ def _not_reached(
 
 
 def _other_gpus(library: LibraryFile, kernels: list[KernelFile], gpu: str) -> ColltoolError:
+    """The error for a GPU on which none of the kernels was measured."""
     measured: set[str] = set()
     for kernel in kernels:
         measured.update(kernel.gpus)

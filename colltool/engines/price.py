@@ -25,7 +25,7 @@ from colltool.engines.estimates import ROUNDING, kernel_estimate, outside, withi
 from colltool.engines.files import EITHER, NCCL, LibraryFile, Mode, ReducedType
 from colltool.engines.formulas import FORMULAS, KernelCall
 from colltool.engines.intervals import kernel_interval
-from colltool.engines.launch import launch_by_host, launched_by, launched_by_host
+from colltool.engines.launch import host_launch, launch_mode, with_host_launch
 from colltool.engines.measured import measured_kernels
 from colltool.engines.results import KernelChoice, KernelEstimate, KernelPrice, row_of_algorithm
 from colltool.engines.site import KernelSite, kernel_site
@@ -36,8 +36,9 @@ from colltool.estimate.user_price import price_for_user
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 
-# of NCCL among more than two L40S without P2P: nine of ten calls of engines (53 rows, vLLM, SGLang and
-# TensorRT-LLM, ai-dynamo/aiconfigurator 0.12.0) are within this factor, and the median is so far off
+# NCCL among more than two L40S without P2P, by 53 calls of engines (vLLM, SGLang and TensorRT-LLM,
+# ai-dynamo/aiconfigurator 0.12.0): nine of ten are within this factor, and this is the median relative
+# error
 _HOST_MEMORIES_WITHIN = 1.9
 _HOST_MEMORIES_DIFFER = 0.31
 
@@ -53,6 +54,8 @@ def price_kernels(
 ) -> KernelPrice:
     """Price a collective of ``size`` bytes by a library's kernels, its choice first.
 
+    A row of NCCL is among them where an all-reduce is left to it, or may be.
+
     Args:
         mode: how an engine launches it; None: in a CUDA graph.
         dtype: of the reduced values; some kernels take some types alone.
@@ -60,10 +63,11 @@ def price_kernels(
     Raises:
         ColltoolError: none of its kernels was measured on the machine, or none in this mode.
     """
-    mode = launched_by(library, mode)
+    mode = launch_mode(library, mode)
     site = kernel_site(fabric, group)
     rules = rules_for(library, operation, site, dtype)
     pick = library_choice(library, operation, site, rules, size)
+    # where only the type keeps a kernel from running, the reason says so
     if pick.kernel == NCCL and dtype != USUAL_TYPE:
         usual_rules = rules_for(library, operation, site)
         usual = library_choice(library, operation, site, usual_rules, size)
@@ -72,15 +76,15 @@ def price_kernels(
     rows: list[KernelEstimate] = []
     if pick.kernel != NCCL:
         rows = _estimates(library, operation, site, size, rules)
-        pick = _faster(pick, rows)
-    beyond = library.leaves_rest and size > _largest_measured(library, operation) * ROUNDING
-    if operation == "all_reduce" and (pick.kernel == NCCL or beyond):
+        pick = _narrow(pick, rows)
+    is_beyond = library.leaves_rest and size > _largest_measured(library, operation) * ROUNDING
+    if operation == "all_reduce" and (pick.kernel == NCCL or is_beyond):
         rows.append(nccl_estimate(fabric, group, size))
         # without a rule of its table, sizes beyond the measured ones are left to NCCL
         if pick.kernel != NCCL and pick_at(rules, size) is None:
             pick = LibraryPick(NCCL, "larger than its own kernels were measured at: left to NCCL")
     if mode == "eager":
-        rows = [launched_by_host(row, launch_by_host(library, site, row.kernel)) for row in rows]
+        rows = [with_host_launch(row, host_launch(library, site, row.kernel)) for row in rows]
     rows = [row._replace(picked=row.kernel == pick.kernel) for row in rows]
     rows.sort(key=lambda row: (not row.picked, row.total_s))
     if mode == "graph" and not rows[0].captured:
@@ -102,8 +106,9 @@ def price_kernels(
     )
 
 
-def _faster(pick: LibraryPick, rows: list[KernelEstimate]) -> LibraryPick:
-    """The fastest of the kernels that a pick names, or of all if none of them was measured here."""
+def _narrow(pick: LibraryPick, rows: list[KernelEstimate]) -> LibraryPick:
+    """A pick of one kernel: the fastest of those that it names, or of all rows if none of them was
+    measured here."""
     named = [row for row in rows if row.kernel in pick.kernel.split(EITHER)]
     if pick.kernel and not named:
         unmeasured = f"{pick.kernel} was not measured here: the fastest of the others"

@@ -1,4 +1,5 @@
-"""Results of kernels: prices by a library's own kernels, crossovers, and listings of libraries."""
+"""Results of kernels: prices by a library's own kernels (:class:`KernelPrice`), crossovers
+(:class:`KernelCrossover`), and listings of libraries (:class:`LibraryList`, :class:`LibraryShown`)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from colltool.estimate.interval import Interval
 from colltool.estimate.placement import GroupPlacement
 from colltool.estimate.results import Overrides
 
-# operations that nccl-tests has
+# operations that are collectives, of which nccl-tests has a bus bandwidth
 PRIMITIVES = frozenset(primitive.value for primitive in Primitive)
 
 
@@ -23,7 +24,9 @@ class KernelEstimate(NamedTuple):
     Args:
         library: ``vllm@0.24.0``; ``nccl`` for what it leaves to NCCL.
         bytes: M of an all-reduce; for experts what leaves the busiest rank.
+        latency_s, bandwidth_s: the parts of its time that do not and that do grow with bytes.
         wire: the outermost tier that carries it.
+        formula: as ``library show`` prints it.
         error: the median relative error; None if unknown.
         error_of: the rows on which the error was measured.
         measured: what its numbers were measured on.
@@ -61,6 +64,7 @@ class KernelEstimate(NamedTuple):
 
     @property
     def algbw_Bps(self) -> float:
+        """Bytes over the time, as nccl-tests has it."""
         return self.bytes / self.total_s
 
     @property
@@ -72,6 +76,7 @@ class KernelEstimate(NamedTuple):
 
     @property
     def bound(self) -> str:
+        """What takes more of it: ``latency`` or ``bandwidth``."""
         return "latency" if self.latency_s >= self.bandwidth_s else "bandwidth"
 
 
@@ -105,7 +110,8 @@ def row_of_algorithm(
 
 
 class KernelChoice(NamedTuple):
-    """The requested library and the kernel that it takes, by its table or as the fastest."""
+    """The requested library and the kernel that it takes, by its table or as the fastest; ``reason``
+    says which, for people."""
 
     name: str
     version: str
@@ -145,10 +151,12 @@ class KernelPrice(Result):
 
     @property
     def best(self) -> KernelEstimate:
+        """The one that the library takes."""
         return self.results[0]
 
     @property
     def fastest(self) -> KernelEstimate:
+        """The one that takes least, whatever the library takes."""
         return min(self.results, key=lambda row: row.total_s)
 
 
@@ -164,10 +172,11 @@ class Threshold(NamedTuple):
     """A size at which the library changes its kernel, and where the two take the same time.
 
     Args:
+        below, above: the kernels on either side; ``nccl`` where it leaves a call to NCCL.
         at_bytes: the library's own size.
         equal_bytes: where both take the same time on this machine; None if the same kernel is
             faster at every size.
-        costs_s: how far apart the two are at the library's size.
+        costs_s: seconds by which the two are apart at the library's size.
         measured: whether both kernels were measured at both sizes.
         faster: the faster of the two at the library's size.
     """
@@ -186,8 +195,9 @@ class KernelCrossover(Result):
     """Where one kernel of a library overtakes another, and the library's own thresholds.
 
     Args:
-        crossings: bytes, the faster kernel below, and the faster above.
+        crossings: each a size in bytes, the fastest kernel below, and the fastest above.
         thresholds: empty if the library's table is unknown.
+        mode: as in :class:`KernelPrice`.
     """
 
     subject: ClassVar[str] = "kernels"
@@ -222,7 +232,13 @@ class LibraryChecks(LibraryList):
 
 
 class CheckedLibrary(NamedTuple):
-    """A library file without mistakes; no check doubts anything in one."""
+    """A library file without mistakes.
+
+    Args:
+        file: its path as typed.
+        kernels, thresholds: how many it has.
+        warnings: none, as no check doubts anything; results of other files have some.
+    """
 
     file: str
     row: LibraryRow
@@ -246,7 +262,9 @@ class LibraryShown(Result):
     """A library file: kernels, their formulas, what they were measured on, and the dispatch table.
 
     Args:
+        like: GPUs that were not measured, each with those that stand in for it.
         versions: those that were measured, where a file has several.
+        rules: of NCCL's cost model: keys and values; empty for kernels.
     """
 
     subject: ClassVar[str] = "library_files"
@@ -261,7 +279,7 @@ class LibraryShown(Result):
 
 
 class KernelRow(NamedTuple):
-    """A kernel in a library's listing, with formula and parameters as text."""
+    """A kernel in a library's listing, with sizes or tokens, formula and parameters as text."""
 
     kernel: str
     operation: str

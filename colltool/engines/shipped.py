@@ -15,8 +15,8 @@ SUFFIX = ".toml"
 
 @cache
 def shipped_libraries() -> tuple[tuple[str, str], ...]:
-    """Return the name and version of every shipped file, versions ascending."""
-    # the name of the template has no version, so it does not match
+    """Return the name and version of every shipped file, versions ascending: ``("vllm", "0.27.0")``."""
+    # vllm-0.27.0, nccl-window-2.30; not _template, which has no version
     matches = [
         re.fullmatch(r"([a-z][a-z-]*[a-z])-(\d.*)", file.stem) for file in FOLDER.glob(f"*{SUFFIX}")
     ]
@@ -25,7 +25,10 @@ def shipped_libraries() -> tuple[tuple[str, str], ...]:
 
 
 def version_key(version: str) -> list[tuple[int, str]]:
-    """Sort key of a version: ``0.9`` before ``0.24.0``, and ``1.3.0rc20`` by its parts."""
+    """Sort key of a version: ``0.9`` before ``0.24.0``; ``1.3.0rc20`` is 1, 3, 0 with ``rc``, 20.
+
+    A part is a number (-1 if it has none) with the word that follows it.
+    """
     return [
         (int(number or -1), word)
         for number, word in re.findall(r"(\d*)([^\d.]*)", version)
@@ -34,11 +37,12 @@ def version_key(version: str) -> list[tuple[int, str]]:
 
 
 def shipped_path(name: str, version: str) -> Path:
-    """Return the file that holds a version of a shipped library; the newest of the library where no
-    file has the version's name."""
+    """Return the file that holds a version of a shipped library; where no file has the version's name
+    the library's newest, which may hold several versions."""
     path = FOLDER / f"{name}-{version}{SUFFIX}"
     if path.exists():
         return path
+    # of several versions of a name dict() keeps the last, which is the newest
     newest = dict(shipped_libraries())[name]
     return FOLDER / f"{name}-{newest}{SUFFIX}"
 

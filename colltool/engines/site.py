@@ -19,6 +19,7 @@ class KernelSite(NamedTuple):
     """The part of a group's placement that kernels depend on.
 
     Args:
+        placed: the group on the tiers that it spans.
         gpu: the fabric's device.
         nodes: memory domains that the group spans.
         hosts: hosts that it spans; several trays of a rack are one domain.
@@ -65,8 +66,8 @@ def kernel_site(fabric: Fabric, group: AnyGroup) -> KernelSite:
     nodes = placed.ranks // node_ranks
     hosts = nodes
     if fabric.device in PER_HOST:
-        on_each = max(1, PER_HOST[fabric.device] // placed.placement.stride)
-        hosts = max(nodes, ceil(placed.ranks / on_each))
+        host_ranks = max(1, PER_HOST[fabric.device] // placed.placement.stride)
+        hosts = max(nodes, ceil(placed.ranks / host_ranks))
     return KernelSite(
         fabric=fabric,
         placed=placed,

@@ -39,16 +39,16 @@ def price_by_table(
         size=size,
         group=group,
     )
-    prices = call.priced(primitive)
+    prices = call.prices(primitive)
     row = _table_row(library, operation, prices.ranks, size)
-    results = [_selected(call, row.kernel)._replace(kernel=row.kernel, picked=True)]
+    results = [_picked_estimate(call, row.kernel)._replace(kernel=row.kernel, picked=True)]
     others = [other for other in prices.leading if other.title != row.kernel]
     for other in others[:_OTHERS_SHOWN]:
-        results.append(call.row(other, prices.ranks))
-    each = "per block" if row.per == "block" else "per rank"
+        results.append(call.kernel_estimate(other, prices.ranks))
+    unit = "per block" if row.per == "block" else "per rank"
     reason = (
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
-        f" {size_text(row.to)} {each}"
+        f" {size_text(row.to)} {unit}"
     )
     return KernelPrice(
         fabric=fabric.name,
@@ -62,7 +62,11 @@ def price_by_table(
 
 
 def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) -> DispatchFile:
-    """The first row of the library's table for an operation, rank count and size in bytes."""
+    """The first row of the library's table for an operation, rank count and size in bytes (M).
+
+    Raises:
+        ColltoolError: there is none.
+    """
     rows = [case for case in library.dispatch if case.operation == operation]
     if not rows:
         known = ", ".join(library.operations).replace("_", "-")
@@ -74,8 +78,9 @@ def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) ->
     for row in rows:
         # a block of less than a byte is looked up as one byte
         looked_up = max(1.0, size / ranks if row.per == "block" else size)
-        below = looked_up < row.to or (row.to_included and looked_up == row.to)
-        if row.ranks[0] <= ranks <= row.ranks[1] and row.from_ <= looked_up and below:
+        is_below_end = looked_up < row.to or (row.to_included and looked_up == row.to)
+        takes_ranks = row.ranks[0] <= ranks <= row.ranks[1]
+        if takes_ranks and row.from_ <= looked_up and is_below_end:
             return row
     raise ColltoolError(
         f"{library.full_name}'s table has no row for {ranks} ranks and {size_text(size)}",
@@ -85,7 +90,11 @@ def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) ->
 
 
 class _TableCall(NamedTuple):
-    """A call of ``size`` bytes on the fabric under the library."""
+    """A call of ``size`` bytes on a group of the fabric, by the algorithms of a library.
+
+    Args:
+        library: ``openmpi@5.0``.
+    """
 
     fabric: Fabric
     library: str
@@ -93,23 +102,25 @@ class _TableCall(NamedTuple):
     size: float
     group: AnyGroup
 
-    def priced(self, primitive: Primitive, *names: str) -> Price:
-        """Algorithms, all or those of these names, as a user's price has them: with intervals."""
-        found = price(self.fabric, primitive, float(self.size), self.group, None, names)
-        return price_for_user(found, self.fabric, ModelOptions())
+    def prices(self, primitive: Primitive, *names: str) -> Price:
+        """Prices of algorithms, all or those of these names, as a user's price has them: with
+        intervals. ``primitive`` may be another than the call's, of which it is a part."""
+        prices = price(self.fabric, primitive, float(self.size), self.group, None, names)
+        return price_for_user(prices, self.fabric, ModelOptions())
 
-    def row(self, row: AlgorithmEstimate, ranks: int) -> KernelEstimate:
+    def kernel_estimate(self, algorithm: AlgorithmEstimate, ranks: int) -> KernelEstimate:
         """An algorithm's price as a row among kernels."""
-        words = "colltool's price of it"
-        return row_of_algorithm(row, self.library, self.primitive, ranks, self.size, words)
+        measured = "colltool's price of it"
+        return row_of_algorithm(algorithm, self.library, self.primitive, ranks, self.size, measured)
 
     def best(self, primitive: Primitive, *names: str) -> KernelEstimate:
-        prices = self.priced(primitive, *names)
-        return self.row(prices.best, prices.ranks)
+        """The fastest of the algorithms, as a row among kernels."""
+        prices = self.prices(primitive, *names)
+        return self.kernel_estimate(prices.best, prices.ranks)
 
 
-def _selected(call: _TableCall, name: str) -> KernelEstimate:
-    """The price of the table's algorithm."""
+def _picked_estimate(call: _TableCall, name: str) -> KernelEstimate:
+    """The price of the table's algorithm, or of the two calls that it names instead."""
     if name != TWO_CALLS:
         return call.best(call.primitive, name)
     # the second call starts when the first has ended

@@ -8,9 +8,11 @@ from typing import Literal, NamedTuple, assert_never
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import distinct
 
+# to each of what a token goes once: its experts, or the ranks or nodes that they are on
 Copies = Literal["experts", "ranks", "nodes"]
 
-
+# Bytes of a value on the wire: fp8 and int8 have a scale of 4 bytes for 128 values, nvfp4 one of a
+# byte for 16
 WIDTHS = {
     "bf16": 2.0,
     "fp16": 2.0,
@@ -19,10 +21,6 @@ WIDTHS = {
     "nvfp4": 0.5 + 1 / 16,
     "fp32": 4.0,
 }
-"""Bytes of a value on the wire.
-
-fp8 and int8 have a scale of 4 bytes for 128 values, nvfp4 one of a byte for 16.
-"""
 
 
 def width(dtype: str) -> float:
@@ -73,9 +71,9 @@ class Tokens(NamedTuple):
 
 
 def bytes_sent(copies: Copies, call: Tokens, ranks: int, nodes: int) -> float:
-    """Return the bytes that leave the busiest rank."""
-    each = copies_sent(copies, call.top_k, ranks, nodes, call.groups, call.experts)
-    return call.token_bytes * each * call.skew
+    """Return the bytes that leave the busiest rank of a group on so many nodes."""
+    copies_each = copies_sent(copies, call.top_k, ranks, nodes, call.groups, call.experts)
+    return call.token_bytes * copies_each * call.skew
 
 
 def copies_sent(
@@ -119,9 +117,9 @@ def copies_sent(
 
 def _distinct(targets: int, top_k: int, experts: int) -> float:
     """Distinct ranks or nodes, on average, that ``top_k`` different experts are on."""
-    each = experts // int(targets)
-    if not each or top_k > experts:
+    experts_each = experts // int(targets)
+    if not experts_each or top_k > experts:
         return distinct(targets, top_k)
-    # comb() is 0 where the other targets have too few experts to miss one
-    missed = comb(experts - each, top_k) / comb(experts, top_k)
+    # the share of tokens that miss a target; comb() is 0 where the others have fewer than top_k
+    missed = comb(experts - experts_each, top_k) / comb(experts, top_k)
     return targets * (1 - missed)

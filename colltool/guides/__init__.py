@@ -6,6 +6,7 @@ from pathlib import Path
 
 from colltool.base.errors import ColltoolError, nearest
 
+# in the order in which a newcomer would read them; each is the name of a file
 TOPICS = (
     "questions",
     "model",
@@ -23,7 +24,6 @@ TOPICS = (
     "ci",
     "python",
 )
-"""In the order in which a newcomer would read them; each is the name of a file."""
 
 _FOLDER = Path(__file__).parent
 
@@ -41,9 +41,9 @@ def read_guide(topic: str) -> str:
 
 
 def about(topic: str) -> str:
-    """What a chapter answers: its first paragraph."""
-    _title, first, *_rest = read_guide(topic).split("\n\n", 2)
-    return first.replace("\n", " ")
+    """What a chapter answers: its first paragraph, which follows the title, on one line."""
+    _title, paragraph, *_text = read_guide(topic).split("\n\n", 2)
+    return paragraph.replace("\n", " ")
 
 
 def contents() -> str:

@@ -26,6 +26,10 @@ RANKS_N = either(shell="--ranks N", python="ranks=N")
 SAY_RANKS = f"say how many: {RANKS_N}"
 
 
+class RanksNotStated(ColltoolError):
+    """A log that does not say on how many ranks it ran; the caller may state it."""
+
+
 class Ratio(NamedTuple):
     """The range of a row's busbw/algbw that its printed digits allow, or of the rank counts that
     this allows."""
@@ -138,7 +142,7 @@ def _ranks_in_all(ranges: Sequence[Ratio], where: str) -> int:
         if likely is not None:
             return likely
         what = f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks"
-    raise ColltoolError(what, where=where, fix=SAY_RANKS)
+    raise RanksNotStated(what, where=where, fix=SAY_RANKS)
 
 
 def _likely(counts: range) -> int | None:

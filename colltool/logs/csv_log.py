@@ -16,7 +16,7 @@ from colltool.base.cache import packaged_toml
 from colltool.base.errors import ColltoolError, ManyErrors, argument_text
 from colltool.base.formatting import counted, parse_size
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.logs.busbw_ratio import RANKS_N
+from colltool.logs.busbw_ratio import RANKS_N, RanksNotStated
 from colltool.logs.log_file import MAX_LINE, Log
 from colltool.logs.records import (
     Format,
@@ -127,9 +127,8 @@ class _Mistakes:
         if kind not in self.errors and len(self.errors) > _MOST_KINDS:
             kind = next(reversed(self.errors))
         if kind not in self.errors:
-            self.errors[kind] = ColltoolError(
-                error.what, where=f"{self.file}:{line}", fix=error.fix
-            )
+            # of the same class: a missing rank count may be stated by the caller
+            self.errors[kind] = type(error)(error.what, where=f"{self.file}:{line}", fix=error.fix)
         self.rows[kind] += 1
 
     def refuse(self) -> None:
@@ -138,7 +137,7 @@ class _Mistakes:
         for kind, first in self.errors.items():
             more = self.rows[kind] - 1
             what = f"{first.what} (and {counted(more, 'more row')})" if more else first.what
-            found.append(ColltoolError(what, where=first.where, fix=first.fix))
+            found.append(type(first)(what, where=first.where, fix=first.fix))
         beyond = len(found) - _MOST_ERRORS
         if beyond > 0:
             last = ColltoolError(f"and {beyond} more mistakes", fix="correct these first")
@@ -377,7 +376,7 @@ class _CsvTable:
     def _ranks(self, cells: list[str]) -> int:
         ranks = self._count(cells, "ranks", stated=self.hints.ranks, least=2)
         if ranks is None:
-            raise ColltoolError(
+            raise RanksNotStated(
                 "no number of ranks", fix=f"fill the cell, or say it for the whole file: {RANKS_N}"
             )
         return ranks

@@ -19,7 +19,7 @@ from typing import Any
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import A2A, AG, RS
-from colltool.logs.busbw_ratio import SAY_RANKS
+from colltool.logs.busbw_ratio import SAY_RANKS, RanksNotStated
 from colltool.logs.call_records import (
     MESSAGE,
     NOT_MODELLED,
@@ -48,7 +48,7 @@ _JSON_WORDS = ("true", "false", "null")
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The collectives of a trace, whose rank count the caller states."""
     if hints.ranks is None:
-        raise ColltoolError(
+        raise RanksNotStated(
             "NCCL's profiler does not say how many ranks there are",
             where=f"{log.file}:1",
             fix=SAY_RANKS,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.statements import NOTHING, Statement
-from colltool.logs.busbw_ratio import SAY_RANKS
+from colltool.logs.busbw_ratio import SAY_RANKS, RanksNotStated
 from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import (
     UnusableRow,
@@ -143,7 +143,7 @@ def add_records(
         )
     ranks = agreed_ranks(table.ranks, hints, where)
     if ranks is None:
-        raise ColltoolError(
+        raise RanksNotStated(
             f"{table.called or table.version} does not say on how many ranks it ran",
             where=where,
             fix=SAY_RANKS,

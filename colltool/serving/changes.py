@@ -22,12 +22,17 @@ _LEAST_CHANGE = 0.01
 
 
 class ServingTrial(NamedTuple):
-    """A change to try."""
+    """A change to try.
+
+    Args:
+        name: the change for people, ``tp 4, pp 2``.
+        engine: another engine; None for the engine as it is.
+    """
 
     name: str
     deployment: Deployment
     fabric: Fabric
-    engine: LibraryFile | None = None  # None: the engine as it is
+    engine: LibraryFile | None = None
 
 
 def changes(
@@ -35,10 +40,14 @@ def changes(
 ) -> tuple[ServedChange, ...]:
     """Return each change by itself with the times that it would give, the largest gain first.
 
+    A change that cannot be served or priced is left out.
+
     Args:
+        served: the deployment as it is.
+        fabric: the fabric as it is.
         serve: serves the same model with a change.
     """
-    found = []
+    gains = []
     for trial in _trials(served, fabric):
         try:
             after = serve(trial)
@@ -46,17 +55,18 @@ def changes(
             continue
         change = _change(trial.name, served, after)
         if change is not None:
-            found.append(change)
-    return tuple(sorted(found, key=lambda change: -change.gain))
+            gains.append(change)
+    return tuple(sorted(gains, key=lambda change: -change.gain))
 
 
 def _change(name: str, before: Served, after: Served) -> ServedChange | None:
-    """Return a change with its gain of tokens/s, or of network time where the device is not known.
+    """A change with its gain: tokens/s after over before, or where the device is not known network
+    time before over after.
 
     None where the network takes as long as before, whatever else is gained: the list is of what
     the network costs. None also where it no longer fits the memory.
     """
-    # None: the memory is not known
+    # fits is None where the memory is not known
     if after.fits is False and before.fits is not False:
         return None
     before_s = before.decode.network_s
@@ -79,14 +89,15 @@ def _change(name: str, before: Served, after: Served) -> ServedChange | None:
 
 
 def _trials(served: Served, fabric: Fabric) -> Iterator[ServingTrial]:
+    """Other deployments, then other engines, then a faster tier."""
     deployment = served.deployment
-    for name, other in _other_deployments(deployment):
-        yield ServingTrial(name, other, fabric)
+    for name, changed in _other_deployments(deployment):
+        yield ServingTrial(name, changed, fabric)
     if deployment.tp > 1:
         for name, version in shipped_libraries():
             engine = f"{name}@{version}"
             library = find_library(engine)
-            # only engines leave the rest to NCCL
+            # only engines leave the rest to NCCL; other libraries take no engine's place
             if engine != served.engine and library.leaves_rest:
                 yield ServingTrial(f"{engine}'s all-reduce", deployment, fabric, library)
     for wire in sorted({call.wire for call in served.decode.operations if call.wire}):
@@ -95,30 +106,30 @@ def _trials(served: Served, fabric: Fabric) -> Iterator[ServingTrial]:
 
 
 def _other_deployments(deployment: Deployment) -> Iterator[tuple[str, Deployment]]:
-    """Yield half or twice the tensor parallelism, on the same or twice the ranks; and a larger
-    batch."""
+    """Yield half or twice the tensor parallelism, on the same or twice the ranks, and twice the
+    batch; each with its name for people."""
     tp = deployment.tp
     pp = deployment.pp
     dp = deployment.dp
     half = tp // 2
     if tp > 1:
-        replicas = deployment._replace(tp=half, dp=dp * 2)
+        twice_replicas = deployment._replace(tp=half, dp=dp * 2)
         if deployment.exchanges:
             # ep = tp x dp stays the same
-            yield f"tp {half} (dp attention {dp * 2})", replicas
+            yield f"tp {half} (dp attention {dp * 2})", twice_replicas
         else:
             yield f"tp {half}, pp {pp * 2}", deployment._replace(tp=half, pp=pp * 2)
             yield f"tp {tp * 2} on twice the ranks", deployment._replace(tp=tp * 2)
-            yield f"tp {half}, dp {dp * 2}", replicas
+            yield f"tp {half}, dp {dp * 2}", twice_replicas
     batch = deployment.batch * 2
     yield f"batch {batch}", deployment._replace(batch=batch)
 
 
 def _twice_as_fast(fabric: Fabric, wire: str) -> Fabric:
     """A fabric with twice the bandwidth of a tier."""
-    only = [number for number, tier in enumerate(fabric.tiers) if tier.name == wire]
-    return with_tiers(fabric, _doubled, only)
+    positions = [position for position, tier in enumerate(fabric.tiers) if tier.name == wire]
+    return with_tiers(fabric, _double_bandwidth, positions)
 
 
-def _doubled(tier: Tier) -> Tier:
+def _double_bandwidth(tier: Tier) -> Tier:
     return tier.model_copy(update={"bandwidth": tier.bandwidth * 2})

@@ -20,21 +20,25 @@ from colltool.serving.deployment import Deployment, StepWork
 from colltool.training.model import TransformerModel
 from colltool.training.stack import Accelerator
 
-# share of memory bandwidth that kernels of decode reach
+# Share of memory bandwidth that kernels of decode reach
 OF_BANDWIDTH = 0.9
-# share of the dense peak that products of many tokens reach, as GEMMs of training on H100
+# Share of the dense peak that products of many tokens reach, as GEMMs of training on H100
 OF_PEAK = 0.66
-# small kernels of a layer, one after the other: norms, rotary embedding, activation, products' ends
+# Small kernels of a layer, one after the other: norms, rotary embedding, activation, products'
+# ends
 LAYER_S = 50e-6
-# attention of a layer at least: its kernels for the parts of a short cache
+# Attention of a layer at least: its kernels for the parts of a short cache
 ATTENTION_S = 52e-6
-# router, permutations and grouped GEMMs of a layer with experts, beside their weights
+# Router, permutations and grouped GEMMs of a layer with experts, besides reading their weights
 EXPERTS_S = 100e-6
-# lowest and highest of nine in ten steps, as shares of the estimate: dense models on H100, measured
-# within 13% and by engines within 11%; other devices; experts, measured up to 1.7 times the estimate
+# Lowest and highest of nine in ten steps, as shares of the estimate:
+# Dense models on H100, measured within 13% and by engines within 11%
 ON_H100 = (0.8, 1.2)
+# Dense models on other devices
 ELSEWHERE = (0.65, 1.35)
+# Models with experts, measured up to 1.7 times the estimate
 WITH_EXPERTS = (0.6, 1.8)
+# The device whose steps were measured, by its preset's name
 MEASURED_ON = "h100"
 MEASURED_STEPS = 10
 
@@ -54,7 +58,13 @@ def kernels_s(
 def kernels_interval(
     model: TransformerModel, device: Accelerator, seconds: float, least_s: float
 ) -> Interval:
-    """Where nine of ten times of the kernels lie; never below ``least_s``, their lower limit."""
+    """Where nine of ten times of the kernels lie.
+
+    Args:
+        seconds: their estimate.
+        least_s: their lower limit, below which the interval does not reach.
+    """
+    # what the steps on H100 say of other devices, or of experts, is an extrapolation
     basis: Basis = "other machine"
     if model.moe_layers:
         low, high = WITH_EXPERTS
@@ -72,6 +82,7 @@ def kernels_interval(
         share=SHARE,
         rows=MEASURED_STEPS,
         basis=basis,
+        # how far the upper end is off, as a share: all of it is the kernels'
         parts=(("kernels", high - 1),),
         nearest=None,
         reason=reason,

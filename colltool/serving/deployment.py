@@ -14,7 +14,7 @@ from colltool.serving.quantization import BF16, WeightFormat, uniform
 from colltool.training.model import Shape, TransformerModel, ends_of, layer_parameters
 from colltool.training.stack import Accelerator
 
-# tokens of a step of chunked prefill, the default of vLLM and SGLang
+# Tokens of a step of chunked prefill, the default of vLLM and SGLang
 CHUNK = 8192
 
 
@@ -46,6 +46,7 @@ class Deployment(NamedTuple):
 
     @property
     def ranks(self) -> int:
+        """Ranks of the whole deployment; experts share them with attention."""
         return self.tp * self.pp * self.dp
 
     @property
@@ -60,6 +61,7 @@ class Deployment(NamedTuple):
 
     @property
     def label(self) -> str:
+        """The layout for people: ``tp 8, ep 16, dp 2``, without sizes of 1 but tp's."""
         sizes = [f"tp {self.tp}"]
         for dimension, ranks in (("ep", self.ep), ("pp", self.pp), ("dp", self.dp)):
             if ranks > 1:
@@ -85,15 +87,15 @@ def shape_of(model: TransformerModel) -> Shape:
 def checked_deployment(
     model: TransformerModel, deployment: Deployment, dp: int | None
 ) -> Deployment:
-    """Return a deployment with its dp, by default as many replicas as fill the experts' ranks.
+    """Return a deployment with ``dp``, or for None with as many replicas as fill the experts' ranks.
 
     Raises:
         ColltoolError: sizes that do not divide the model or each other.
     """
     _check_experts(model, deployment)
-    deployment = deployment._replace(
-        dp=dp if dp is not None else max(1, deployment.ep // deployment.tp)
-    )
+    if dp is None:
+        dp = max(1, deployment.ep // deployment.tp)
+    deployment = deployment._replace(dp=dp)
     replica_ranks = deployment.tp * deployment.dp
     if deployment.exchanges and deployment.ep != replica_ranks:
         attention = f"tp {deployment.tp} x dp {deployment.dp} = {replica_ranks}"
@@ -126,12 +128,13 @@ def checked_deployment(
 
 
 def _divisors(number: int) -> str:
-    """``1, 2, 4 or 8``."""
-    found = [str(size) for size in range(1, number + 1) if number % size == 0]
-    return " or ".join(filter(None, (", ".join(found[:-1]), found[-1])))
+    """All divisors for an error: ``1, 2, 4 or 8``."""
+    divisors = [str(size) for size in range(1, number + 1) if number % size == 0]
+    return " or ".join(filter(None, (", ".join(divisors[:-1]), divisors[-1])))
 
 
 def _check_experts(model: TransformerModel, deployment: Deployment) -> None:
+    """Raise ColltoolError for an ep that the model's experts, or tp, do not divide evenly."""
     moe = shape_of(model).moe
     if deployment.ep > 1:
         if moe is None:
@@ -146,7 +149,7 @@ def _check_experts(model: TransformerModel, deployment: Deployment) -> None:
                 argument="ep",
                 fix=f"one of {_divisors(moe.experts)}",
             )
-    if deployment.ep > deployment.tp and deployment.ep % deployment.tp:
+    if deployment.exchanges and deployment.ep % deployment.tp:
         raise ColltoolError(
             f"ep {deployment.ep} is no multiple of tp {deployment.tp}",
             argument="ep",
@@ -165,22 +168,25 @@ def kv_bytes(model: TransformerModel, dtype: str) -> float:
     return model.layers * values * WIDTHS[dtype]
 
 
-def kv_bytes_of_rank(model: TransformerModel, deployment: Deployment, seen: float = 0.0) -> float:
+def kv_bytes_of_rank(
+    model: TransformerModel, deployment: Deployment, read_tokens: float = 0.0
+) -> float:
     """Return the bytes of KV cache of a token on a rank, in its pipeline stage.
 
     Args:
-        seen: tokens of the cache that a query may see; then the mean over them of the bytes that
-            a step reads, where windows leave some out.
+        read_tokens: 0 for the bytes that are kept; else tokens of a sequence that a step reads, and
+            what comes back is the mean of their bytes, where windows leave some out.
     """
     values = 0.0
     for mixer in shape_of(model).parts:
-        kept = mixer.on().value(mixer.description.cache)
-        # tp splits the KV heads, at most one a rank; a latent cache is the same on every rank
-        if not mixer.description.on_all_ranks and kept:
-            kept /= min(deployment.tp, dict(mixer.sizes)["kv_heads"])
-        if seen and mixer.window and shape_of(model).mixers:
-            kept *= min(1.0, mixer.window / seen)
-        values += mixer.share * kept
+        cached = mixer.on().value(mixer.description.cache)
+        # tp splits the KV heads, down to one a rank; a latent cache is the same on every rank
+        if not mixer.description.on_all_ranks and cached:
+            cached /= min(deployment.tp, dict(mixer.sizes)["kv_heads"])
+        # where all layers are attention windows are not counted: only a share of them may have one
+        if read_tokens and mixer.window and shape_of(model).mixers:
+            cached *= min(1.0, mixer.window / read_tokens)
+        values += mixer.share * cached
     return model.layers * values * WIDTHS[deployment.kv_dtype] / deployment.pp
 
 
@@ -201,6 +207,7 @@ def check_ranks(fabric: Fabric, ranks: int, what: str, argument: str) -> None:
 
     Args:
         what: what needs them: ``tp 16, dp 2``.
+        argument: the argument of the error.
 
     Raises:
         ColltoolError: too many, and the fabric to type instead.
@@ -218,7 +225,7 @@ def check_ranks(fabric: Fabric, ranks: int, what: str, argument: str) -> None:
 class Floor(NamedTuple):
     """The lower limit of a step on a rank; no kernel reaches it.
 
-    Weights and KV come from memory, FLOPs are at the dense peak.
+    Weights and KV come from memory at its rated bandwidth, FLOPs are at the dense peak.
     """
 
     memory_s: float
@@ -226,6 +233,7 @@ class Floor(NamedTuple):
 
     @property
     def total_s(self) -> float:
+        """The longer of the two, which overlap."""
         return max(self.memory_s, self.compute_s)
 
 
@@ -250,21 +258,21 @@ def weight_bytes(
     Args:
         weights: their format; None for the deployment's for all.
     """
-    kept = uniform(deployment.dtype) if weights is None else weights
+    widths = uniform(deployment.dtype) if weights is None else weights
     shape = shape_of(model)
     dense = layer_parameters(shape, experts=False)
     moe = layer_parameters(shape, experts=True)
     split = model.dense_layers * dense.split + model.moe_layers * moe.split
     replicated = model.dense_layers * dense.replicated + model.moe_layers * moe.replicated
-    layers = split / deployment.tp * kept.dense + replicated * kept.whole
-    looked_up = model.layers * dense.looked_up / deployment.tp * kept.ends
+    layers = split / deployment.tp * widths.dense + replicated * widths.whole
+    looked_up = model.layers * dense.looked_up / deployment.tp * widths.ends
     expert_ranks = deployment.ep if deployment.exchanges else deployment.tp
-    experts = model.moe_layers * moe.experts / expert_ranks * kept.experts
+    experts = model.moe_layers * moe.experts / expert_ranks * widths.experts
     chosen = 1.0
     if shape.moe is not None:
         all_tokens = tokens * deployment.dp if deployment.exchanges else tokens
         chosen = 1 - (1 - shape.moe.top_k / shape.moe.experts) ** all_tokens
-    ends = ends_of(shape, deployment.tp) * kept.ends
+    ends = ends_of(shape, deployment.tp) * widths.ends
     # a step reads the whole head, but of the embedding only a row per token
     read = (layers + experts * chosen) / deployment.pp + ends / 2
     return WeightBytes((layers + experts + looked_up) / deployment.pp + ends, read)
@@ -279,18 +287,20 @@ def active_flops(model: TransformerModel, deployment: Deployment, tokens: float)
     visited = 0.0
     if shape.moe is not None:
         visited = moe.experts * (shape.moe.top_k / shape.moe.experts)
-    passed = model.dense_layers * (dense.split + dense.replicated)
-    passed += model.moe_layers * (moe.split + moe.replicated + visited)
-    return (
-        2 * tokens * (passed / deployment.pp + ends_of(shape, 1, embedding=False)) / deployment.tp
-    )
+    used = model.dense_layers * (dense.split + dense.replicated)
+    used += model.moe_layers * (moe.split + moe.replicated + visited)
+    # the embedding is looked up, not multiplied; the head is counted in every stage
+    stage_used = used / deployment.pp + ends_of(shape, 1, embedding=False)
+    return 2 * tokens * stage_used / deployment.tp
 
 
 class StepWork(NamedTuple):
     """What a step reads and computes on a rank of one stage.
 
-    ``kv_bytes``: of the cache that it reads; ``peak_flops``: FLOP/s of the device in the format of
-    the weights.
+    Args:
+        weight_bytes, kv_bytes: of the weights and of the cache that it reads.
+        flops: of its products.
+        peak_flops: FLOP/s of the device in the format of the weights.
     """
 
     weight_bytes: float
@@ -314,12 +324,12 @@ def step_work(
         tokens: tokens of the step, for each replica.
         cached: tokens of KV cache that the step reads, for each replica.
     """
-    kept = uniform(deployment.dtype) if weights is None else weights
+    widths = uniform(deployment.dtype) if weights is None else weights
     return StepWork(
-        weight_bytes=weight_bytes(model, deployment, tokens, kept).read,
+        weight_bytes=weight_bytes(model, deployment, tokens, widths).read,
         kv_bytes=kv_bytes_of_rank(model, deployment, cached / tokens) * cached,
         flops=active_flops(model, deployment, tokens),
-        peak_flops=kept.peak(dict(device.peak)),
+        peak_flops=widths.peak(dict(device.peak)),
     )
 
 

@@ -1,4 +1,4 @@
-"""The transfer of a prompt's KV cache from prefill to decode machines.
+"""The transfer of a prompt's KV cache from prefill to decode machines: :func:`kv_transfer`.
 
 Bytes follow from how both sides hold the cache: tensor parallelism splits the KV heads, as far as
 there are any, and a latent cache is whole on every rank. Messages follow from its pages.
@@ -43,6 +43,7 @@ class _Between(NamedTuple):
     """What is between prefill and decode.
 
     Args:
+        tier: whose NICs and links the cache crosses.
         latency_s: one way, where it is a distance that the kernels were not measured over.
         shared_Bps: of all streams together; None if each has its own way.
     """
@@ -71,29 +72,25 @@ def kv_transfer(
     library = question.kv
     between = _between(fabric, question.prefill_tier)
     moved = _moved(model, deployment, question)
-    site = kernel_site(
-        fabric, GroupSpec(2, deployment.tp) if deployment.tp * 2 <= fabric.ranks else None
-    )
+    # a rank of each side; of a fabric with room for one side alone any group says which GPU it is
+    pair = None
+    if deployment.tp * 2 <= fabric.ranks:
+        pair = GroupSpec(2, deployment.tp)
     # prefill and decode are on different machines, even if the fabric has one node
-    site = site._replace(nodes=2)
+    site = kernel_site(fabric, pair)._replace(nodes=2)
+    # a library that moves KV caches has one kernel for it
     measured, *_ = measured_kernels(library, "kv_transfer", site)
     kernel = measured.kernel
-    nic_Bps = capabilities_of(between.tier).rate_Bps
-    call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
-    times = FORMULAS[kernel.formula].of(kernel.parameters, call)
-    bandwidth_s = times.bandwidth_s
-    if between.shared_Bps is not None:
-        bandwidth_s = max(bandwidth_s, moved.bytes / between.shared_Bps)
-    times = KernelTimes(times.latency_s + between.latency_s, bandwidth_s)
+    times = _times(kernel, moved, between)
     # a layer's cache is sent while the next layer is computed
-    layer_s = bandwidth_s / model.layers
+    layer_s = times.bandwidth_s / model.layers
     computed_s = None
     hiding_nic_Bps = None
     if prefill.floor_s is not None:
         computed_s = prefill.floor_s / model.layers
         layer_Bps = moved.bytes / model.layers / computed_s
         hiding_nic_Bps = layer_Bps / moved.streams / kernel.parameters["eta"]
-    hidden = computed_s is not None and layer_s <= computed_s
+    is_hidden = computed_s is not None and layer_s <= computed_s
     unmeasured = _notes(kernel, moved, between)
     estimate = kernel_estimate(measured, library, site, moved.bytes, times, unmeasured)
     return KvTransfer(
@@ -103,8 +100,8 @@ def kv_transfer(
         total_s=times.total_s,
         layer_s=layer_s,
         prefill_layer_s=computed_s,
-        hidden=hidden,
-        exposed_s=times.latency_s + layer_s if hidden else times.total_s,
+        hidden=is_hidden,
+        exposed_s=times.latency_s + layer_s if is_hidden else times.total_s,
         hiding_nic_Bps=hiding_nic_Bps,
         error=estimate.error,
         interval=estimate.interval,
@@ -113,6 +110,17 @@ def kv_transfer(
         messages=moved.messages,
         tier=between.tier.name,
     )
+
+
+def _times(kernel: KernelFile, moved: _MovedCache, between: _Between) -> KernelTimes:
+    """Seconds of the whole cache by the kernel, over what is between."""
+    nic_Bps = capabilities_of(between.tier).rate_Bps
+    call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
+    times = FORMULAS[kernel.formula].of(kernel.parameters, call)
+    bandwidth_s = times.bandwidth_s
+    if between.shared_Bps is not None:
+        bandwidth_s = max(bandwidth_s, moved.bytes / between.shared_Bps)
+    return KernelTimes(times.latency_s + between.latency_s, bandwidth_s)
 
 
 def _notes(kernel: KernelFile, moved: _MovedCache, between: _Between) -> list[str]:
@@ -124,53 +132,66 @@ def _notes(kernel: KernelFile, moved: _MovedCache, between: _Between) -> list[st
 
 
 def _moved(model: TransformerModel, deployment: Deployment, question: ServeQuestion) -> _MovedCache:
+    """What moves for one prompt into the ranks of a decode replica."""
     assert question.prefill_tp is not None
     ranks = deployment.tp * deployment.pp
-    cache = kv_bytes_of_rank(model, deployment) * deployment.input * ranks
+    cache_bytes = kv_bytes_of_rank(model, deployment) * deployment.input * ranks
     # both sides send and receive at once, each rank over its own NIC
     streams = min(question.prefill_tp, ranks)
-    messages = 0.0
+    rank_messages = _rank_messages(model, deployment, question, question.prefill_tp)
+    return _MovedCache(cache_bytes, streams, ceil(rank_messages * ranks / streams))
+
+
+def _rank_messages(
+    model: TransformerModel, deployment: Deployment, question: ServeQuestion, prefill_tp: int
+) -> float:
+    """Messages into a rank of decode for one prompt, in the mean over stages."""
     pages = ceil(deployment.input / question.kv_page)
+    if question.kv_layout == "pages":
+        # all layers of a page are together
+        return pages
+    messages = 0.0
     for mixer in shape_of(model).parts:
         if not mixer.on().value(mixer.description.cache):
             continue
         parts = 1.0
         if not mixer.description.on_all_ranks:
             heads = dict(mixer.sizes)["kv_heads"]
-            sources = min(question.prefill_tp, heads)
+            sources = min(prefill_tp, heads)
             targets = min(deployment.tp, heads)
-            # keys and values, of each rank that has some of the heads
+            # keys and values, from each rank that has some of the heads
             parts = 2 * max(1.0, sources / targets)
             if question.kv_layout == "tokens" and sources != targets:
-                # the heads of a token are together, so a part of them is one message
+                # the heads of a token are together, so that some of them are a message a token
                 parts *= question.kv_page
         messages += mixer.share * parts * pages
-    messages *= model.layers / deployment.pp
-    if question.kv_layout == "pages":
-        messages = pages
-    return _MovedCache(cache, streams, ceil(messages * ranks / streams))
+    return messages * model.layers / deployment.pp
 
 
 def _between(fabric: Fabric, name: str | None) -> _Between:
-    """The tier between prefill and decode: the outermost one within a site, or the named one."""
-    inside = fabric.ranks
+    """The tier between prefill and decode: the outermost one within a site, or the named one.
+
+    Raises:
+        ColltoolError: the fabric has no tier of this name.
+    """
+    domain_ranks = fabric.ranks
     for tier in reversed(fabric.tiers):
-        inside //= tier.endpoints
+        domain_ranks //= tier.endpoints
         abilities = capabilities_of(tier)
+        # a tier that joins sites has a class of pairs over its trunks
         trunks = [part for part in abilities.classes if part.name == "trunk"]
-        # sites are joined by trunks
-        if name is None and trunks and inside > 1:
+        if name is None and trunks and domain_ranks > 1:
             continue
         if name in (None, tier.name):
             if not trunks:
                 return _Between(tier)
-            pair = GroupSpec(2, inside, alone=True)
+            pair = GroupSpec(2, domain_ranks, alone=True)
             latency_s = float(price(fabric, P2P, 1.0, pair).best.total_s)
-            shared_Bps = inside * abilities.rate_Bps / trunks[0].oversubscription
+            shared_Bps = domain_ranks * abilities.rate_Bps / trunks[0].oversubscription
             return _Between(tier, latency_s, shared_Bps)
     known = ", ".join(tier.name for tier in fabric.tiers)
     raise ColltoolError(
-        f"{fabric.name} has no tier '{clipped(name or '')}'",
+        f"{fabric.name} has no tier '{clipped(str(name))}'",
         argument="prefill_tier",
         fix=f"it has {known}",
     )

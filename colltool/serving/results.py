@@ -16,7 +16,7 @@ class ServeQuestion(NamedTuple):
     """A deployment to price, and what else the user said.
 
     Args:
-        dp: None if it follows from the experts.
+        dp: the user's replicas of attention; None if they follow from ep and tp.
         tpot_s: measured or targeted time per output token.
         prefill_tp: tensor parallelism of prefill on machines of its own; None if there are none.
         kv: the library that moves KV caches between machines.
@@ -46,7 +46,21 @@ class ServeQuestion(NamedTuple):
 
 
 class ServedOperation(NamedTuple):
-    """A collective, in seconds and bytes; ``calls`` and ``total_s`` are per token or per prefill."""
+    """A collective of a phase.
+
+    Args:
+        operation: ``all-reduce``, ``dispatch``, ``combine``, ``p2p`` or ``all-gather``.
+        ranks, stride: the group: every ``stride``-th rank of the fabric.
+        bytes: of one call, on a rank.
+        kernel: the kernel or algorithm that runs it, for people.
+        why: why that one runs.
+        each_s: seconds of one call.
+        wire: the tier of its last phase, of kernels the outermost one; empty if none is crossed.
+        calls, total_s: calls, and their seconds, per token or per prefill.
+        share: of the phase's network time.
+        error: median relative error of the kernel's price; None if it was not measured.
+        interval: where nine of ten times of one call lie; None if unknown.
+    """
 
     operation: str
     ranks: int
@@ -65,6 +79,7 @@ class ServedOperation(NamedTuple):
 
     @property
     def group(self) -> str:
+        """The group for people: ``8``, or ``8, every 2``."""
         return f"{self.ranks}, every {self.stride}" if self.stride > 1 else f"{self.ranks}"
 
 
@@ -72,13 +87,16 @@ class ServedPhase(NamedTuple):
     """The network time of a token (decode) or of a prefill.
 
     Args:
+        name: ``prefill`` or ``decode``.
+        network_s: seconds of all operations, one after the other.
         floor_s: lower limit from memory bandwidth and FLOPs; None if the device is unknown.
-        floor_by: which of the two limits it.
+        floor_by: which of the two limits it: ``memory`` or ``FLOPs``; None as above.
         tokens: tokens of a step, for each replica.
         kernels_s: estimate of what memory and compute take; None if the device is unknown, and of
             prefill.
-        beside: the share of kernels that run beside the exchange of the other half of the batch; 0
-            without two-batch overlap. A phase is then two steps of half the batch.
+        kernels_interval: where nine of ten times of the kernels lie.
+        beside: the share of kernels that run beside the exchange of the other half of the batch;
+            above 0 each step is two of half the batch. 0 without two-batch overlap.
     """
 
     name: str
@@ -92,14 +110,17 @@ class ServedPhase(NamedTuple):
     beside: float = 0.0
 
     def together_s(self, network_s: float, exchanged_s: float, kernels_s: float) -> float:
-        """Network and kernels: one after the other, but for exchanges that run beside kernels."""
+        """Network and kernels: one after the other, but for exchanges that run beside kernels.
+
+        Args:
+            exchanged_s: the part of ``network_s`` that is dispatch and combine.
+        """
         return network_s + kernels_s - min(exchanged_s, self.beside * kernels_s)
 
     @property
     def exchanged_s(self) -> float:
-        """The part of the network that is dispatch and combine."""
-        calls = [call.total_s for call in self.operations if call.operation in EXPERTS]
-        return sum(calls)
+        """The part of the network time that is dispatch and combine."""
+        return sum(call.total_s for call in self.operations if call.operation in EXPERTS)
 
     @property
     def hidden_s(self) -> float:
@@ -122,8 +143,8 @@ class ServedPhase(NamedTuple):
 
     @property
     def estimate_interval(self) -> Interval | None:
-        """Where nine of ten times of the phase lie, if network and kernels are off together; None
-        where either has no interval."""
+        """Where nine of ten times of the phase lie, if network and kernels are off together: both
+        low, or both high. None where either has no interval."""
         kernels = self.kernels_interval
         if kernels is None or not self.operations:
             return kernels
@@ -147,7 +168,8 @@ class ServedPhase(NamedTuple):
 
     @property
     def limited_by(self) -> str | None:
-        """What takes most of that time: ``network``, ``memory`` or ``FLOPs``."""
+        """What takes most of ``limit_s``: ``network``, ``memory`` or ``FLOPs``; None if the device is
+        unknown."""
         if self.floor_s is None:
             return None
         return "network" if self.network_s >= self.floor_s else self.floor_by
@@ -176,11 +198,19 @@ class KvTransfer(NamedTuple):
     """The transfer of one prompt's KV cache from prefill to decode machines.
 
     Args:
+        bytes: of the cache once.
+        pairs: of ranks that move it at once.
+        kernel: library and kernel, for people.
+        total_s, layer_s: of the whole cache; of a layer's, without latency.
+        prefill_layer_s: lower limit of a layer's prefill; None if the device is unknown.
         hidden: whether a layer's transfer is shorter than the lower limit of its prefill.
         exposed_s: time after prefill has ended: the last layer, or all of it if not hidden.
-        hiding_nic_Bps: the least NIC bandwidth of a rank with which it would be hidden.
-        bytes: of the cache once; ``moved_bytes``: into all ranks, of which several may hold the same.
-        pairs: of ranks that move it at once; ``messages`` of each.
+        hiding_nic_Bps: the least NIC bandwidth of a rank with which it would be hidden; None if the
+            device is unknown.
+        error: median relative error of the kernel's price; None if it was not measured.
+        interval: where nine of ten times lie.
+        moved_bytes: into all ranks, of which several may hold the same.
+        messages: of each pair.
         tier: between prefill and decode.
     """
 
@@ -205,6 +235,8 @@ class ServedChange(NamedTuple):
     """Another deployment, engine or link, and the time of a token under it.
 
     Args:
+        change: what changes, for people: ``tp 4, pp 2``.
+        network_s: the network time of a token.
         factor: its network time over that of today.
         time_per_token_s: with the lower limit of memory and compute; None if the device is unknown.
         tokens_per_s: of the whole deployment, at most.
@@ -227,11 +259,15 @@ class Served(Result):
     """Least times of a served model, and what its network takes of them.
 
     Args:
+        job, fabric, engine: their names; without an engine the fabric's library is named.
         phases: prefill and decode.
         tpot_s: the user's time per output token.
         weights: the format of the weights.
         memory_bytes: weights and KV cache of the busiest rank.
         capacity_bytes: memory of the device; None if unknown.
+        kv: the transfer of a prompt's KV cache; None without machines for prefill.
+        changes: single changes, the largest gain first.
+        overrides: of the fabric, as key and value.
         most_batch: sequences in flight that fit beside the weights; None if unknown.
         whole: prefill and decode without two-batch overlap; None where it was not asked for.
         mode: ``graph`` or ``eager`` if it was asked for.
@@ -272,7 +308,7 @@ class Served(Result):
 
     @property
     def bound_tokens_s(self) -> float | None:
-        """Tokens/s of the whole deployment if only the network took time; None without one."""
+        """Tokens/s of the whole deployment if only the network took time; None without network."""
         return self.deployment.batch / self.decode.network_s if self.decode.network_s else None
 
     @property
@@ -301,17 +337,25 @@ class Served(Result):
 
     @property
     def share(self) -> float | None:
-        """The network's share of the user's time per token."""
+        """The network's share of the user's time per token; None if there is none."""
         return None if self.tpot_s is None else self.decode.network_s / self.tpot_s
 
     @property
     def fits(self) -> bool | None:
+        """Whether the busiest rank holds its weights and KV cache; None if the memory is unknown."""
         return None if self.capacity_bytes is None else self.memory_bytes <= self.capacity_bytes
 
 
 @result
 class ServeList(Result):
-    """Deployments side by side; those of a search are ordered best first."""
+    """Deployments side by side; those of a search are ordered best first.
+
+    Args:
+        names: of each of ``served``: its fabric or values, or its layout.
+        tried: how many were priced, refused ones included.
+        refused: layouts of a search that cannot run, each with the reason.
+        feasible: of a search: layouts that can run, listed or not; None without a search.
+    """
 
     subject: ClassVar[str] = "serve_list"
     title: str
@@ -319,4 +363,4 @@ class ServeList(Result):
     names: tuple[str, ...]
     tried: int
     refused: tuple[tuple[str, str], ...] = ()
-    feasible: int | None = None  # of a search: layouts that can run, listed or not
+    feasible: int | None = None

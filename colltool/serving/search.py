@@ -10,7 +10,8 @@ from colltool.base.result import with_progress
 from colltool.serving.deployment import Deployment
 from colltool.serving.results import Served, ServeList
 
-LISTED = 10  # layouts of a search
+# Layouts that a search lists, of those that can run
+LISTED = 10
 
 
 def search(ranks: int, base: Deployment, serve: Callable[[Deployment], Served]) -> ServeList:
@@ -22,6 +23,9 @@ def search(ranks: int, base: Deployment, serve: Callable[[Deployment], Served]) 
     Args:
         base: the deployment's other values; ``ep`` of 1 is a model without experts.
         serve: serves the same model with another deployment.
+
+    Raises:
+        ColltoolError: no layout can be served; says why.
     """
     feasible: list[Served] = []
     refused: list[tuple[str, str]] = []
@@ -31,12 +35,13 @@ def search(ranks: int, base: Deployment, serve: Callable[[Deployment], Served]) 
         except ColltoolError as error:
             refused.append((deployment.label, error.what))
             continue
+        # None: the memory is not known
         if served.fits is False:
             refused.append((deployment.label, "does not fit the memory"))
         else:
             feasible.append(served)
     if not feasible:
-        reasons = dict.fromkeys(what for _, what in refused)
+        reasons = dict.fromkeys(reason for _, reason in refused)
         why = "; ".join(list(reasons)[:3])
         raise ColltoolError(
             f"no layout of {ranks} ranks can be served: {why}",
@@ -59,12 +64,15 @@ def search(ranks: int, base: Deployment, serve: Callable[[Deployment], Served]) 
 
 
 def _time_per_sequence(served: Served) -> float:
-    """Time per token over the sequences that get one: the inverse of tokens/s."""
-    took_s = served.decode.network_s + (served.decode.kernels_s or 0.0)
-    return took_s / served.deployment.batch
+    """Seconds of a token over the sequences that get one: the inverse of estimated tokens/s, by the
+    network alone where the device is not known."""
+    token_s = served.decode.network_s + (served.decode.kernels_s or 0.0)
+    return token_s / served.deployment.batch
 
 
 def _layouts(ranks: int, base: Deployment) -> Iterator[Deployment]:
+    """Every tp, pp and dp of the ranks, experts split by tp, and where there are some on all ranks of
+    a stage."""
     powers = [2**power for power in range(ranks.bit_length())]
     for tp in powers:
         for pp in powers:

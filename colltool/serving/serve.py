@@ -1,7 +1,8 @@
 """Least time of decode and prefill of a served model: its network, and memory or compute.
 
-:func:`serve` lists the collectives of a step, which follow from the model and the deployment
-(:func:`_operations`), prices each by the engine's kernel or the fabric's library, and adds the
+:func:`serve` is the way in. It lists the collectives of a step, which follow from the model and the
+deployment (:func:`_operations`), prices each by the engine's kernel (:func:`_by_kernel`) or the
+fabric's library (:func:`_by_library`), adds them up to phases (:func:`_phase`), and adds the
 transfer of KV caches between machines.
 """
 
@@ -44,7 +45,7 @@ from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Moe, TransformerModel
 from colltool.training.stack import Accelerator, accelerator_of
 
-# format in which activations are reduced
+# Format in which activations are reduced
 REDUCED = "bf16"
 
 
@@ -52,7 +53,7 @@ class ServingContext(NamedTuple):
     """A deployment on a fabric, and the libraries of its collectives.
 
     Args:
-        device: None if the fabric names none, or one without data.
+        device: what the ranks are; None if the fabric names none, or one without data.
         engine: the engine whose all-reduce runs; None for the fabric's library.
         experts: the library of dispatch and combine; None for the fastest that was measured.
         experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
@@ -81,9 +82,10 @@ def serve(
     *,
     by_nccl: bool = False,
 ) -> Served:
-    """Return the times of a token (decode) and of a prefill.
+    """Return the times of a token (decode) and of a prefill of a model on a fabric.
 
     Args:
+        question: the deployment, and what else the user said.
         engine: whose all-reduce runs; None for the fabric's library.
         experts: the library of dispatch and combine; None for the fastest that was measured.
         by_nccl: whether all-to-alls of the fabric's library replace dispatch and combine.
@@ -119,12 +121,12 @@ def serve(
     weights = weight_bytes(model, deployment, deployment.tokens, serving.weights).weights
     per_sequence = kv_bytes_of_rank(model, deployment) * (deployment.input + deployment.output)
     per_sequence += state_bytes_of_rank(model, deployment)
+    # a rank holds its part of every sequence of its replica: as many in flight for each stage
     cache = per_sequence * (deployment.tokens * deployment.pp)
     most_batch = None
     if device is not None and per_sequence:
-        # ranks hold their part of each sequence of their replica, as many in every stage
-        room = (device.memory_bytes - weights) / per_sequence
-        most_batch = floor(room / deployment.pp) * deployment.pp * deployment.dp
+        fitting = (device.memory_bytes - weights) / per_sequence
+        most_batch = floor(fitting / deployment.pp) * deployment.pp * deployment.dp
     return Served(
         job=model.name,
         fabric=fabric.name,
@@ -145,16 +147,16 @@ def serve(
 
 
 def _check_launch(serving: ServingContext) -> None:
-    """Raise ColltoolError for a mode or SMs of a deployment in which nothing has one."""
+    """Raise ColltoolError for a mode of launch or a number of SMs that no kernel here takes."""
     exchanges = serving.deployment.exchanges and serving.model.moe_layers
-    exchanges = exchanges and not serving.experts_by_nccl
-    if serving.mode is not None and serving.engine is None and not exchanges:
+    has_expert_kernels = exchanges and not serving.experts_by_nccl
+    if serving.mode is not None and serving.engine is None and not has_expert_kernels:
         raise ColltoolError(
             "only an engine says how its calls are launched",
             argument="mode",
             fix=f"add {argument_text('engine', 'vllm')}, or leave {argument_text('mode')} out",
         )
-    if serving.sms and not exchanges:
+    if serving.sms and not has_expert_kernels:
         raise ColltoolError(
             "only dispatch and combine take SMs, and this deployment has none of a library's own",
             argument="sms",
@@ -162,26 +164,9 @@ def _check_launch(serving: ServingContext) -> None:
         )
 
 
-def _phases(serving: ServingContext, halves: int) -> tuple[ServedPhase, ServedPhase]:
-    """Prefill and decode, in so many parts of a batch.
-
-    On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
-    prefill half of its prompt.
-    """
-    deployment = serving.deployment
-    chunk = min(deployment.chunk, deployment.input)
-    times = ceil(deployment.input / chunk) * halves
-    cached = (deployment.input + deployment.output / 2) * deployment.tokens / halves
-    return (
-        _phase(
-            "prefill", serving, ceil(chunk / halves), deployment.input / 2 / halves, times, halves
-        ),
-        _phase("decode", serving, ceil(deployment.tokens / halves), cached, halves, halves),
-    )
-
-
 def _check_two_batches(serving: ServingContext) -> None:
-    """Raise ColltoolError where no exchange of experts can run beside the other half of a batch."""
+    """Raise ColltoolError for two-batch overlap of a deployment that exchanges no tokens, or has no
+    two halves of a batch."""
     deployment = serving.deployment
     argument = "two_batch_overlap"
     if not (deployment.exchanges and serving.model.moe_layers):
@@ -199,6 +184,24 @@ def _check_two_batches(serving: ServingContext) -> None:
         )
 
 
+def _phases(serving: ServingContext, batch_parts: int) -> tuple[ServedPhase, ServedPhase]:
+    """Prefill and decode; each step in ``batch_parts`` steps of a part of its tokens: 2 under
+    two-batch overlap, else 1.
+
+    On average a decode step reads the cache of all inputs and half of the outputs, a chunk of
+    prefill half of its prompt.
+    """
+    deployment = serving.deployment
+    chunk = min(deployment.chunk, deployment.input)
+    chunks = ceil(deployment.input / chunk)
+    prompt_read = deployment.input / 2
+    cached = (deployment.input + deployment.output / 2) * deployment.tokens
+    return (
+        _phase("prefill", serving, batch_parts, chunks, chunk, prompt_read),
+        _phase("decode", serving, batch_parts, 1, deployment.tokens, cached),
+    )
+
+
 def _device(fabric: Fabric) -> Accelerator | None:
     """The fabric's accelerator; None if it names none, or one without data."""
     name = fabric.device
@@ -209,16 +212,19 @@ def _device(fabric: Fabric) -> Accelerator | None:
 
 
 def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
+    """What is not counted, a warning of idle ranks, and the notes of kernels, each once."""
     notes = [f"not counted: {part}" for part in serving.model.left_out]
     if serving.mode == "eager":
         notes.append("not counted: the host's launches of the model's own kernels")
-    used = serving.deployment.ranks
-    everyone = serving.fabric.ranks
-    resized = any(key.endswith(".size") for key, _ in serving.fabric.overrides)
-    # whoever states a size expects all of it to serve
-    if resized and used < everyone:
-        all_of_them = argument_text("ranks", everyone)
-        notes.append(f"warning: {used} of {everyone} ranks serve; add {all_of_them} to use all")
+    serving_ranks = serving.deployment.ranks
+    fabric_ranks = serving.fabric.ranks
+    # whoever states the size of a tier expects all of it to serve
+    is_resized = any(key.endswith(".size") for key, _ in serving.fabric.overrides)
+    if is_resized and serving_ranks < fabric_ranks:
+        all_ranks = argument_text("ranks", fabric_ranks)
+        notes.append(
+            f"warning: {serving_ranks} of {fabric_ranks} ranks serve; add {all_ranks} to use all"
+        )
     for phase in phases:
         for operation in phase.operations:
             notes += operation.notes
@@ -226,18 +232,27 @@ def _notes(serving: ServingContext, *phases: ServedPhase) -> tuple[str, ...]:
 
 
 def _phase(
-    name: str, serving: ServingContext, tokens: int, cached: float, times: int, halves: int
+    name: str,
+    serving: ServingContext,
+    batch_parts: int,
+    steps: int,
+    step_tokens: int,
+    step_cached: float,
 ) -> ServedPhase:
-    """The collectives of ``times`` equal steps, their network time and the lower limit.
+    """The collectives of ``steps`` equal steps, their network time and the lower limit.
 
     In two halves of a batch the exchanges of one run beside the kernels of the other, in the layers
     that have experts; the weights are read for each half.
 
     Args:
-        tokens: tokens of a step, for each replica.
-        cached: tokens of KV cache that a step reads, for each replica.
+        batch_parts: equal steps, one after the other, that each step is cut into.
+        step_tokens: tokens of an uncut step, for each replica.
+        step_cached: tokens of KV cache that an uncut step reads, for each replica.
     """
+    # CUDA graphs are captured for decode alone
     in_graph = name == "decode" and serving.mode != "eager"
+    times = steps * batch_parts
+    tokens = ceil(step_tokens / batch_parts)
     calls = list(_operations(serving, tokens, graph=in_graph))
     totals_s = [call.each_s * (call.calls * times) for call in calls]
     network_s = sum(totals_s)
@@ -245,28 +260,33 @@ def _phase(
     for call, total_s in zip(calls, totals_s, strict=True):
         share = total_s / network_s if network_s else 0.0
         operations.append(call._replace(calls=call.calls * times, total_s=total_s, share=share))
-    beside = serving.model.moe_layers / serving.model.layers if halves == 2 else 0.0
+    beside = serving.model.moe_layers / serving.model.layers if batch_parts == 2 else 0.0
     phase = ServedPhase(name, tuple(operations), network_s, None, None, tokens, beside=beside)
     if serving.device is None:
         return phase
-    return _with_kernels(phase, serving, cached, times)
+    return _with_kernels(phase, serving, step_cached / batch_parts, times)
 
 
 def _with_kernels(
     phase: ServedPhase, serving: ServingContext, cached: float, times: int
 ) -> ServedPhase:
     """Add the lower limit of memory and compute to a phase, and to decode the estimate of its
-    kernels: only steps of decode were measured."""
+    kernels: only steps of decode were measured.
+
+    Args:
+        cached: tokens of KV cache that a step reads, for each replica.
+        times: steps of the phase.
+    """
     model = serving.model
     deployment = serving.deployment
     device = serving.device
     assert device is not None
     work = step_work(model, deployment, device, phase.tokens, cached, serving.weights)
-    floor = step_floor(work, device)
+    limit = step_floor(work, device)
     # a token passes all stages
     steps = deployment.pp * times
-    floor_s = floor.total_s * steps
-    floor_by = "memory" if floor.memory_s > floor.compute_s else "FLOPs"
+    floor_s = limit.total_s * steps
+    floor_by = "memory" if limit.memory_s > limit.compute_s else "FLOPs"
     phase = phase._replace(floor_s=floor_s, floor_by=floor_by)
     if phase.name != "decode":
         return phase
@@ -276,49 +296,55 @@ def _with_kernels(
 
 
 def _operations(serving: ServingContext, tokens: int, *, graph: bool) -> Iterator[ServedOperation]:
-    """Each collective of a step, with its calls over all layers of all pipeline stages."""
+    """Each collective of a step, with its calls over all layers of all pipeline stages.
+
+    Args:
+        tokens: tokens of the step, for each replica.
+        graph: whether the step runs in a CUDA graph.
+    """
     model = serving.model
     deployment = serving.deployment
     shape = shape_of(model)
     tp = GroupSpec(deployment.tp)
-    vector = tokens * shape.hidden * WIDTHS[REDUCED]
-    exchanged = shape.moe if deployment.exchanges and model.moe_layers else None
+    activation_bytes = tokens * shape.hidden * WIDTHS[REDUCED]
     if deployment.tp > 1:
         # after attention and after the FFN, unless experts on other ranks take the FFN's place
         mixers = sum(mixer.share for mixer in shape.parts if mixer.description.split)
         calls = mixers * model.layers + shape.fed * model.dense_layers
         if not deployment.exchanges:
             calls += model.moe_layers
-        yield _all_reduce(serving, vector, tp)._replace(calls=round(calls))
-    if exchanged is not None:
-        call = _expert_call(serving, exchanged, tokens)
+        yield _all_reduce(serving, activation_bytes, tp)._replace(calls=round(calls))
+    if shape.moe is not None and deployment.exchanges and model.moe_layers:
+        combined = _tokens_to_combine(serving, shape.moe, tokens)
         # results are combined in full precision, tokens are sent in the 8 bits that experts take
-        sent = call._replace(dtype=serving.weights.sends)
-        for exchange, tokens_sent in (("dispatch", sent), ("combine", call)):
-            operation = _exchange(serving, exchange, tokens_sent, graph=graph)
+        dispatched = combined._replace(dtype=serving.weights.sends)
+        for exchange, sent in (("dispatch", dispatched), ("combine", combined)):
+            operation = _exchange(serving, exchange, sent, graph=graph)
             yield operation._replace(calls=model.moe_layers)
     if deployment.pp > 1:
+        # ranks of a stage are next to each other, and each sends to its peer of the next stage
         pair = GroupSpec(2, deployment.tp * deployment.dp)
-        stages = _by_library(serving, "p2p", P2P, vector / deployment.tp, pair)
+        stages = _by_library(serving, "p2p", P2P, activation_bytes / deployment.tp, pair)
         yield stages._replace(calls=deployment.pp - 1)
     if deployment.tp > 1:
         # prefill needs the logits of the last token of each sequence only
-        logits = min(tokens, deployment.tokens) * shape.vocab * WIDTHS[REDUCED]
-        yield _by_library(serving, "all-gather", AG, logits, tp)._replace(calls=1)
+        logits_bytes = min(tokens, deployment.tokens) * shape.vocab * WIDTHS[REDUCED]
+        yield _by_library(serving, "all-gather", AG, logits_bytes, tp)._replace(calls=1)
 
 
-def _expert_call(serving: ServingContext, moe: Moe, tokens: int) -> Tokens:
+def _tokens_to_combine(serving: ServingContext, moe: Moe, tokens: int) -> Tokens:
+    """What a rank gets back from experts in a layer; ``tokens`` are those of a replica."""
     deployment = serving.deployment
     # group-limited routing limits the nodes only if every group has ranks of its own
     groups = moe.top_groups if moe.top_groups < moe.groups <= deployment.ep else 0
     # the ranks of tp share a replica's tokens
-    each = max(1, ceil(tokens / deployment.tp))
+    rank_tokens = max(1, ceil(tokens / deployment.tp))
     hidden = shape_of(serving.model).hidden
-    return Tokens(each, moe.top_k, hidden, moe.experts, REDUCED, groups, sms=serving.sms)
+    return Tokens(rank_tokens, moe.top_k, hidden, moe.experts, REDUCED, groups, sms=serving.sms)
 
 
 def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> ServedOperation:
-    """An all-reduce by the engine's kernel, or else by the fabric's library."""
+    """An all-reduce of ``size`` bytes by the engine's kernel, or else by the fabric's library."""
     engine = serving.engine
     if engine is None or "all_reduce" not in engine.operations:
         return _by_library(serving, "all-reduce", AR, size, group)
@@ -333,6 +359,12 @@ def _all_reduce(serving: ServingContext, size: float, group: GroupSpec) -> Serve
 def _by_kernel(
     name: str, group: GroupSpec, row: KernelEstimate, kernel: str, why: str
 ) -> ServedOperation:
+    """A collective as the price of a kernel has it; ``_operations`` adds its calls.
+
+    Args:
+        kernel: its name for people.
+        why: why this kernel runs.
+    """
     return ServedOperation(
         operation=name,
         ranks=group.ranks or 0,
@@ -351,7 +383,7 @@ def _by_kernel(
 def _by_library(
     serving: ServingContext, name: str, primitive: Primitive, size: float, group: GroupSpec
 ) -> ServedOperation:
-    """A collective by the fabric's library."""
+    """A collective of ``size`` bytes by the fabric's library; ``_operations`` adds its calls."""
     fabric = serving.fabric
     prices = price_for_user(price(fabric, primitive, float(size), group), fabric, ModelOptions())
     best = prices.best
@@ -372,7 +404,9 @@ def _by_library(
     )
 
 
-def _exchange(serving: ServingContext, name: str, call: Tokens, *, graph: bool) -> ServedOperation:
+def _exchange(
+    serving: ServingContext, name: str, tokens: Tokens, *, graph: bool
+) -> ServedOperation:
     """Dispatch or combine by the experts' library, or the fastest that was measured there.
 
     Args:
@@ -380,15 +414,14 @@ def _exchange(serving: ServingContext, name: str, call: Tokens, *, graph: bool) 
     """
     group = GroupSpec(serving.deployment.ep)
     if serving.experts_by_nccl:
-        return _by_library(serving, name, A2A, call.copied_bytes, group)
+        return _by_library(serving, name, A2A, tokens.copied_bytes, group)
     with rename_for_both(library="experts_library"):
-        priced = price_experts(serving.experts, serving.fabric, name, call, group, serving.mode)
-    rows = priced.results
+        priced = price_experts(serving.experts, serving.fabric, name, tokens, group, serving.mode)
     why = "the fastest measured on this machine"
     if serving.experts:
         why = "the faster of its modes"
-    best = rows[0]
-    captured = [row for row in rows if row.captured and row.measured_here]
+    best = priced.best
+    captured = [row for row in priced.results if row.captured and row.measured_here]
     # steps of decode run in CUDA graphs, where some kernel can
     if graph and captured and not best.captured:
         best = captured[0]

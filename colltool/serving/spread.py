@@ -1,5 +1,8 @@
-"""Uncertainty of a token's network time: samples over ranges of the fabric's numbers and over the
-stated errors of kernels."""
+"""Uncertainty of a token's network time, over ranges of the fabric's numbers and over the stated
+errors of kernels: :func:`serve_spread`.
+
+Each number is first moved alone to either end of its range; then all are drawn at once, many times.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from colltool.fabric.ranges import ParameterRange
 from colltool.fabric.values import with_values
 from colltool.serving.results import Served
 
-# median of the absolute value of a standard normal variable: turns a median error into a sigma
+# median of the absolute value of a standard normal variable, 0.67: a median error over it is a sigma
 _MEDIAN_OF_NORMAL = NormalDist().inv_cdf(0.75)
 
 
 class ServedBar(NamedTuple):
-    """The network time of a token with one number at either end of its range."""
+    """The network time of a token with one number at the low and at the high end of its range."""
 
     number: ParameterRange
     low_s: float
@@ -29,6 +32,7 @@ class ServedBar(NamedTuple):
 
     @property
     def span_s(self) -> float:
+        """How much the number moves the time."""
         return abs(self.high_s - self.low_s)
 
 
@@ -37,8 +41,10 @@ class ServeSpread(Result):
     """A token's network time under uncertain numbers.
 
     Args:
+        served: the deployment with every number as the fabric has it.
         moved: each number of the fabric alone, the largest effect first.
         p5_s, p50_s, p95_s: percentiles with all numbers, and the errors of kernels, drawn at once.
+        samples, seed: how many draws, and the seed of both generators.
     """
 
     subject: ClassVar[str] = "serve_spread"
@@ -63,6 +69,7 @@ def serve_spread(
     """Return the spread of a token's network time.
 
     Args:
+        served: the deployment on the fabric as it is.
         numbers: numbers of the fabric and their ranges.
         run: the same question on a changed fabric.
     """
@@ -72,6 +79,7 @@ def serve_spread(
         high = run(with_values(fabric, {number.place: number.high}))
         moved.append(ServedBar(number, low.decode.network_s, high.decode.network_s))
     moved.sort(key=lambda bar: -bar.span_s)
+    # by the number's place in the fabric: an array of (samples,) values
     samples_by_place = draws(numbers, samples, seed)
     random = Random(seed)
     times_s = []
@@ -79,8 +87,8 @@ def serve_spread(
         values = {
             place: float(samples_of[sample]) for place, samples_of in samples_by_place.items()
         }
-        times_s.append(_with_errors(run(with_values(fabric, values)), random))
-    # nineteen cuts, 5% apart
+        times_s.append(_network_s_with_errors(run(with_values(fabric, values)), random))
+    # nineteen cuts, 5% apart: the first is at 5%, the tenth at 50%, the last at 95%
     cuts = quantiles(times_s, n=20, method="inclusive")
     return ServeSpread(
         served=served,
@@ -93,17 +101,18 @@ def serve_spread(
     )
 
 
-def _with_errors(served: Served, random: Random) -> float:
-    """The network time with each kernel's time multiplied by a random factor.
+def _network_s_with_errors(served: Served, random: Random) -> float:
+    """The network time of a token with each kernel's time multiplied by a random factor.
 
-    Factors are log-normal with the kernel's stated median error, one for all calls of a kernel.
+    Factors are log-normal with the kernel's stated median error, one for all calls of a kernel;
+    1 for a kernel without.
     """
     factors: dict[str, float] = {}
     total_s = 0.0
     for call in served.decode.operations:
         # one draw per call, used or not: draws of other kernels then do not depend on names
         deviation = random.gauss(0.0, 1.0)
-        error = log(1 + (call.error or 0.0)) / _MEDIAN_OF_NORMAL
-        factor = factors.setdefault(call.kernel, exp(deviation * error))
+        sigma = log(1 + (call.error or 0.0)) / _MEDIAN_OF_NORMAL
+        factor = factors.setdefault(call.kernel, exp(deviation * sigma))
         total_s += call.total_s * factor
     return total_s

@@ -1,7 +1,8 @@
 """Ways to bring new weights from trainers to servers, as data: ``data/ways.toml``.
 
-Beside the wire, which follows from the schedule, a sync has a start, a time for each expert or layer
+Besides the wire, which follows from the schedule, a sync has a start, a time for each expert or layer
 (the tensors that are sent one by one), and the time to take the weights into the serving engine.
+:mod:`colltool.serving.reshard` prices the wire and adds these.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from colltool.estimate.spread import sigma_table
 from colltool.serving.quantization import BF16, WeightFormat
 from colltool.training.model import TransformerModel
 
+# Who sends to whom: see :mod:`colltool.serving.reshard`
 Schedule = Literal["pairs", "tree", "one root", "broadcast"]
-# ways that any collective library can take; the others are engines of their own
+# Names of ways that any collective library can take; the others are engines of their own
 PLAIN = ("pairs", "tree", "one root")
 
 # exponent of the factor of an interval outside of what was measured
@@ -31,6 +33,7 @@ class SyncedWeights(NamedTuple):
     """What a sync moves: bytes, and the tensors among them that are sent one by one.
 
     Args:
+        bytes: of all weights.
         experts: of all layers.
         plain_layers: layers without experts.
         quantized: whether the weights are in fewer than 16 bits.
@@ -43,18 +46,24 @@ class SyncedWeights(NamedTuple):
 
 
 def weights_to_sync(
-    model: TransformerModel, size: float, kept: WeightFormat | None = None
+    model: TransformerModel, size: float, weight_format: WeightFormat | None = None
 ) -> SyncedWeights:
-    """Return what a sync of a model moves; ``size`` in bytes."""
+    """Return what a sync of a model moves.
+
+    Args:
+        size: bytes of the weights.
+        weight_format: their format; None for 16 bits.
+    """
     experts = 0
     if model.shape is not None and model.shape.moe is not None:
         experts = model.moe_layers * model.shape.moe.experts
-    quantized = kept is not None and kept.dense < BF16
+    quantized = weight_format is not None and weight_format.dense < BF16
     return SyncedWeights(size, experts, model.dense_layers, quantized)
 
 
 class SyncTimes(NamedTuple):
-    """Seconds of a sync beside its wire."""
+    """Seconds of a sync besides its wire, named as in
+    :class:`colltool.serving.reshard.ReshardWay`."""
 
     start_s: float
     tensors_s: float
@@ -62,35 +71,45 @@ class SyncTimes(NamedTuple):
 
 
 class SyncLaw(NamedTuple):
-    """A way of ``data/ways.toml``: how the weights cross the wire, and what a sync takes beside it."""
+    """A way of ``data/ways.toml``: how the weights cross the wire, and what a sync takes besides.
+
+    Args:
+        way: its name.
+        library: what was measured.
+        within: nine of ten measured syncs are within this factor.
+        rows: measured syncs that the numbers were fitted to; 0 for those of another way into the
+            same engine.
+        gigabytes, ranks: the least and the most that were measured: weights, and ranks of both
+            meshes.
+        gpus: on which it was measured; empty for any.
+        start_s: pause, plan and resume.
+        expert_us: for each expert of each layer.
+        quantized_us: more for each expert in fewer than 16 bits.
+        rank_us: more for each expert and each rank of both meshes.
+        layer_us: for each layer without experts.
+        load_GBps: rate at which a receiver takes all weights into its engine; None: no time.
+        sent: share of the weights' bytes that is sent.
+    """
 
     way: str
     library: str
     schedule: Schedule
-    # nine of ten measured syncs are within this factor
     within: float
-    # measured syncs that the numbers were fitted to; between which sizes of weights, ranks of both
-    # meshes and on which GPUs (none for any)
     rows: int
     gigabytes: tuple[float, float]
     ranks: tuple[int, int]
     source: str
     gpus: tuple[str, ...] = ()
-    # pause, plan and resume
     start_s: float = 0.0
-    # for each expert of a layer; more of it in fewer than 16 bits, and for each rank of both meshes
     expert_us: float = 0.0
     quantized_us: float = 0.0
     rank_us: float = 0.0
-    # for each layer without experts
     layer_us: float = 0.0
-    # rate at which a receiver takes all weights into its engine
     load_GBps: float | None = None
-    # share of the weights' bytes that is sent
     sent: float = 1.0
 
     def times(self, weights: SyncedWeights, ranks: int) -> SyncTimes:
-        """Return the seconds beside the wire; ``ranks``: of both meshes."""
+        """Return the seconds besides the wire; ``ranks``: of both meshes together."""
         expert_us = self.expert_us + self.rank_us * ranks
         if weights.quantized:
             expert_us += self.quantized_us
@@ -108,9 +127,17 @@ class SyncLaw(NamedTuple):
         ranks: int,
         gpu: str | None,
     ) -> Interval:
-        """Return where nine of ten syncs lie; never below ``least_s``, the wire at its rated speed."""
-        basis, reason = self._rests_on(weights, ranks, gpu)
+        """Return where nine of ten syncs lie.
+
+        Args:
+            total_s: the price of the sync.
+            least_s: the wire at its rated speed, below which no sync lies.
+            ranks: of both meshes together.
+            gpu: of the fabric; None if it names none.
+        """
+        basis, reason = self._basis(weights, ranks, gpu)
         within = self.within
+        # without rows the file's factor is that of ways without measurements already
         if basis != "interpolated" and self.rows:
             within **= _WIDER
         return Interval(
@@ -119,23 +146,24 @@ class SyncLaw(NamedTuple):
             share=SHARE,
             rows=self.rows,
             basis=basis,
+            # the part's standard deviation: kappa of them reach the end of an interval
             parts=(("sync", log(within) / sigma_table()["kappa"]),),
             nearest=self.library if self.rows else None,
             reason=reason,
         )
 
-    def _rests_on(self, weights: SyncedWeights, ranks: int, gpu: str | None) -> tuple[Basis, str]:
-        """What the law is here: the basis of its interval, and why."""
+    def _basis(self, weights: SyncedWeights, ranks: int, gpu: str | None) -> tuple[Basis, str]:
+        """How near the sync is to the measured ones, and the words for it."""
         if not self.rows:
             return "extrapolated", "no measured sync of this way"
         if self.gpus and gpu not in self.gpus:
             return "other machine", f"measured on {self.gpus[0]}"
-        least, most = self.gigabytes
-        if not least <= weights.bytes / 1e9 <= most:
-            return "extrapolated", f"measured with {least:g} to {most:g} GB of weights"
-        fewest, ranks_most = self.ranks
-        if not fewest <= ranks <= ranks_most:
-            return "extrapolated", f"measured on {fewest} to {ranks_most} ranks"
+        least_GB, most_GB = self.gigabytes
+        if not least_GB <= weights.bytes / 1e9 <= most_GB:
+            return "extrapolated", f"measured with {least_GB:g} to {most_GB:g} GB of weights"
+        fewest, most = self.ranks
+        if not fewest <= ranks <= most:
+            return "extrapolated", f"measured on {fewest} to {most} ranks"
         return "interpolated", f"{counted(self.rows, 'measured sync')} of this way"
 
 
@@ -147,7 +175,7 @@ def sync_laws() -> tuple[SyncLaw, ...]:
 
 
 def sync_law(way: str) -> SyncLaw:
-    """Return the way of this name.
+    """Return the way of this name, written with spaces or with dashes: ``one-root``.
 
     Raises:
         ColltoolError: there is none.

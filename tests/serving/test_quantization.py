@@ -13,9 +13,10 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
-from colltool.serving.checkpoint_weights import METHODS, checkpoint_weights
+from colltool.serving.checkpoint_weights import checkpoint_weights
 from colltool.serving.deployment import Deployment, weight_bytes
 from colltool.serving.quantization import BF16, WeightFormat, uniform
+from colltool.serving.quantization_config import METHODS
 from colltool.training.files.presets import read_model
 from colltool.training.job import load_job
 from colltool.training.model import TransformerModel, layer_parameters, transformer_of
