@@ -91,23 +91,23 @@ def name_findings(
     """What the names of fitted protocols say, by series."""
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
-        spoken = member.series.primitive.label
+        collective = member.series.primitive.label
         unnamed = ", ".join(name for name in names if UNKNOWN_SEGMENT in name)
         if unnamed and member.on:
-            yield FitFinding("undecided_protocol", {"spoken": spoken, "names": unnamed})
+            yield FitFinding("undecided_protocol", {"spoken": collective, "names": unnamed})
         elif unnamed:
             yield FitFinding("unknown_protocols")
         for name in names:
             if name.startswith(SEGMENT_PREFIXES):
                 whole = name.partition("-")[2]
-                fields = {"spoken": spoken, "name": name, "whole": whole}
+                fields = {"spoken": collective, "name": name, "whole": whole}
                 yield FitFinding("part_of_protocol", fields)
 
 
 def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:
     """The points of each component, for which NCCL's model has a protocol, members in order."""
     theta = fit.envelope.theta
-    found: list[list[ModelledPoint]] = [[] for _ in theta]
+    by_segment: list[list[ModelledPoint]] = [[] for _ in theta]
     index = 0
     for member in fit.members:
         for _ in range(member.used.sum()):
@@ -120,9 +120,9 @@ def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:
             per_byte_s = max(float(moving_s / size), _LEAST_PER_BYTE_S)
             point = _modelled_point(member, member.costs[algorithm].algorithm, size, per_byte_s)
             if point is not None:
-                found[segment].append(point)
+                by_segment[segment].append(point)
             index += 1
-    return found
+    return by_segment
 
 
 def _modelled_point(
@@ -132,14 +132,14 @@ def _modelled_point(
     times = _modelled_times(member, spec, size)
     if not times:
         return None
-    near = set()
+    protocols_near = set()
     for around in (size / _FLIP_TOLERANCE, size, size * _FLIP_TOLERANCE):
         modelled = _modelled_times(member, spec, around)
-        near.add(min(modelled, key=modelled.__getitem__))
+        protocols_near.add(min(modelled, key=modelled.__getitem__))
     rate = None
     if 0.0 < times.get("ll", inf) < inf:
         rate = (_modelled_times(member, spec, 2 * size)["ll"] - times["ll"]) / size / per_byte_s
-    return ModelledPoint(min(times, key=times.__getitem__), near, rate, size)
+    return ModelledPoint(min(times, key=times.__getitem__), protocols_near, rate, size)
 
 
 def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
@@ -156,14 +156,14 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
         if message > P2P_LL_MOST:
             return {"ll": inf, "simple": 0.0}
         return {"ll": 0.0, "simple": inf}
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     if series.primitive not in hardware.constants.algorithms:
-        return found
+        return seconds
     nccl_algorithms = algorithms_of(spec, series.primitive)
     for estimate in estimates(hardware, series.primitive, max(size, 1.0)):
         if estimate.algorithm in nccl_algorithms and estimate.seconds is not None:
-            found[estimate.protocol] = float(estimate.seconds)
-    return found
+            seconds[estimate.protocol] = float(estimate.seconds)
+    return seconds
 
 
 def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, last: bool) -> str:
@@ -185,12 +185,12 @@ def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, last: bool)
     if most in possible and count >= _MAJORITY * len(points):
         return most
     # the model may change its protocol too early or too late
-    near: Counter[str] = Counter()
+    neighbours: Counter[str] = Counter()
     for point in points:
-        near.update(point.near & possible)
-    near.pop(most, None)
-    likeliest = min(near, key=lambda name: (-near[name], name), default="")
-    return likeliest if near[likeliest] >= _MAJORITY * len(points) else ""
+        neighbours.update(point.near & possible)
+    neighbours.pop(most, None)
+    likeliest = min(neighbours, key=lambda name: (-neighbours[name], name), default="")
+    return likeliest if neighbours[likeliest] >= _MAJORITY * len(points) else ""
 
 
 def _possible(rate: float | None, rate_share: float) -> set[str]:

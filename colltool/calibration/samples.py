@@ -47,10 +47,12 @@ class Member(NamedTuple):
 
     @property
     def sizes(self) -> Array:
+        """Of all points of the series, bytes."""
         return np.array(sizes_of(self.series))
 
     @property
     def seconds(self) -> Array:
+        """The measured times of all points."""
         return np.array([point.seconds for point in self.series.points])
 
     @property
@@ -96,8 +98,10 @@ def component_names(members: Sequence[Member], names: Sequence[str]) -> list[str
 
 
 def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> Sample:
-    """The used points of all members under protocols of these names."""
+    """The used points of all members under protocols of these names. Members have the same
+    algorithms, or as many of them in a joint fit."""
     components = component_names(members, names)
+    # protocols run what is not in the switch, or all if all is; the switch has a component of its own
     allowed = np.tile(~members[0].switched | members[0].switched.all(), (len(components), 1))
     if SWITCH in components:
         allowed[-1] = members[0].switched
@@ -162,9 +166,9 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
     if name in inner and not name.startswith(UNKNOWN_SEGMENT):
         return name
     # a part of a protocol runs under the whole one inside
-    whole = PROTOCOL_NAMES.get(protocol_of(name))
-    if whole is not None and whole in inner:
-        return whole
+    whole_protocol = PROTOCOL_NAMES.get(protocol_of(name))
+    if whole_protocol is not None and whole_protocol in inner:
+        return whole_protocol
     # in order: over two inner protocols, three of this tier run under 0, 0 and 1
     last = len(inner) - 1
     return inner[last * place // (count - 1) if count > 1 else last]

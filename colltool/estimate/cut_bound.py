@@ -9,6 +9,9 @@ A member has the ports or links of one endpoint on each tier that the group span
 forward messages. Active sibling groups keep their share of common uplinks. If placement is unknown,
 no leaf is cut off.
 
+:func:`cut_bound_of` is the entry; :func:`cuts` lists the partitions of a group, and ``_seconds`` says how
+long one takes at least.
+
 Source: aggregating an element over P domains takes P - 1 messages between them, and distributing it
 P - 1 more (P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a
 side has and what it must learn.
@@ -44,8 +47,8 @@ class Side(NamedTuple):
 
 
 class PerMember(NamedTuple):
-    """Ports of the group's members, or their bytes/s: of the poorest member, of the richest, and
-    on average."""
+    """Ports of the group's members, or their bytes/s: of the member with the fewest, of that with
+    the most, and on average."""
 
     fewest: Any
     most: Any
@@ -86,20 +89,22 @@ class CutBound:
     @cached_property
     def per_byte(self) -> Any:
         """Seconds per byte of M."""
-        found = []
+        by_cut = []
         for cut in cuts(self.placed, self.primitive, self.readings):
             # a pair may lie inside a side that is no part of a whole partition
             if cut.parts or self.primitive is not P2P:
-                found.append(_seconds(self.primitive, cut, self.placed.ranks))
+                by_cut.append(_seconds(self.primitive, cut, self.placed.ranks))
         # the cuts count the ports that tree_beta = 2 stands for; half of it is twice the ports
-        return largest(*found) * self.readings.tree_beta / 2
+        return largest(*by_cut) * self.readings.tree_beta / 2
 
     def seconds(self, size: Number) -> Number:
-        found: Number = self.per_byte * size
-        return found
+        """The bound at a size of M bytes."""
+        seconds: Number = self.per_byte * size
+        return seconds
 
 
 def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> CutBound:
+    """The cut bound of a group, kept with it."""
     # the wires are the same under any protocol
     origin = placed.origin or placed
     key = ("cut bound", primitive, readings.placement, readings.tree_beta)
@@ -107,6 +112,7 @@ def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptio
 
 
 def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
+    """Seconds per byte of M in which the bytes that must cross a cut can do so."""
     # Which two ranks send is not known, only that no part holds both: they may have the fastest way.
     if primitive is P2P:
         return 1.0 / largest(*(side.Bps for side in cut.sides))
@@ -131,6 +137,7 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
             return inside * outside / ranks
         case Primitive.ALL_GATHER | Primitive.REDUCE_SCATTER:
             return max(inside, outside) / ranks
+        # _seconds has answered for a pair
         case Primitive.ALL_REDUCE | Primitive.BROADCAST | Primitive.REDUCE | Primitive.P2P:
             return 1.0
         case _:
@@ -140,6 +147,7 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> Iterator[Cut]:
     """The cuts around what each tier joins, through its leaves and across its lattice, from the
     inside out."""
+    # of each tier, innermost first
     wires = [_wires_of_members(placed, span, primitive) for span in placed.spans]
     for number, span in enumerate(placed.spans):
         # what a tier joins also leads out by its members' ports on all tiers further out
@@ -188,6 +196,7 @@ def _sum(tiers: Sequence[PerMember]) -> PerMember:
 def _rate(span: Span, primitive: Primitive) -> Rate:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
+    # the share of a wire that each protocol takes for data
     lines = [protocol.line for protocol in tier.protocols_for(primitive).values()] or [1.0]
     return max(lines) * capabilities_of(tier).rate_Bps
 
@@ -202,10 +211,11 @@ def _ports(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
             return _links_to_peers(domains or (span.endpoints,))
         case "routes":
             wires = span.position.wires
-            alone = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
-            if not alone or (wires is not None and wires.has_ports):
+            # links of single endpoints; those of ports of switches are one each
+            links = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
+            if not links or (wires is not None and wires.has_ports):
                 return ONE_EACH
-            return PerMember(min(alone), max(alone), sum(alone) / len(alone))
+            return PerMember(min(links), max(links), sum(links) / len(links))
         case "neighbour_links":
             return _links_to_neighbours(_axes(span))
         case _:
@@ -267,6 +277,7 @@ def _leaves(
             side = Side(ranks, least(ranks * rate, uplinks_Bps) + ranks * beyond_Bps)
             sides.append(side)
             out_Bps += count * side.Bps
+        # an inner tier has one such partition in each of its domains
         copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.members_inside)
         yield Cut(tuple(sides), copies * sum(leaves.values()), copies * out_Bps, computes)
 
@@ -277,10 +288,10 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
     if placed.domains:
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)
-    full, rest = divmod(span.endpoints, endpoints)
-    leaves = {endpoints * span.members_inside: full}
-    if rest:
-        leaves[rest * span.members_inside] = 1
+    full_leaves, endpoints_left = divmod(span.endpoints, endpoints)
+    leaves = {endpoints * span.members_inside: full_leaves}
+    if endpoints_left:
+        leaves[endpoints_left * span.members_inside] = 1
     return leaves
 
 

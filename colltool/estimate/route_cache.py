@@ -1,8 +1,10 @@
 """Costs of messages on routed links, kept from one process to the next: to route those of a large
 dragonfly takes seconds, and a first price waits for them.
 
-Kept of shipped fabrics alone, as everything in the user's cache. A cost counts for the very links
-and group that it was worked out on.
+:func:`routed_costs` is what :mod:`colltool.estimate.link_cost` asks; within a block of
+:func:`route_cache`, which a price opens, it reads and adds to the file of the fabric. Kept of shipped
+fabrics alone, as everything in the user's cache. A cost counts for the very links and group that it
+was worked out on.
 """
 
 from __future__ import annotations
@@ -50,9 +52,10 @@ _CODE = ("algorithms", "estimate", "fabric", "network", "extras/synthesis")
 
 
 class RouteCache:
-    """Costs on the large groups of a shipped fabric, by the links and by the term.
+    """Costs on the large groups of a shipped fabric.
 
-    Each cost is as JSON has it: the fields of its runs of messages.
+    ``by_links`` has them by the digest of the links and then by the term, each as JSON has it: a list
+    of the fields of every run of messages (:class:`LinkCost`).
     """
 
     def __init__(self, fabric: str, by_links: dict[str, dict[str, Any]]) -> None:
@@ -62,7 +65,7 @@ class RouteCache:
 
     def cost_of(self, wired: LinkNetwork, term: str) -> tuple[LinkCost, ...] | None:
         """The cost of a term on these links; None where it was not kept."""
-        runs = self.by_links.get(_links(wired), {}).get(term)
+        runs = self.by_links.get(_digest_of_links(wired), {}).get(term)
         try:
             return None if runs is None else tuple(LinkCost(*run) for run in runs)
         # of another form than ours: an entry that somebody else wrote
@@ -70,7 +73,8 @@ class RouteCache:
             return None
 
     def add(self, wired: LinkNetwork, term: str, cost: tuple[LinkCost, ...]) -> None:
-        links = _links(wired)
+        """Note a cost, to be kept, unless there are costs of too many groups."""
+        links = _digest_of_links(wired)
         if links in self.by_links or len(self.by_links) < MOST_GROUPS:
             self.by_links.setdefault(links, {})[term] = cost
             self.has_new = True
@@ -149,19 +153,21 @@ def _over_rails(route: Route) -> bool:
 
 @lru_cache(maxsize=16)
 def _read_cache(name: str) -> RouteCache:
-    found = recall(f"routes-{name}", _code_state())
-    if isinstance(found, dict) and all(isinstance(costs, dict) for costs in found.values()):
-        return RouteCache(name, found)
+    """The costs kept of a fabric; empty where none are, or what is kept has another form."""
+    by_links = recall(f"routes-{name}", _code_state())
+    if isinstance(by_links, dict) and all(isinstance(costs, dict) for costs in by_links.values()):
+        return RouteCache(name, by_links)
     return RouteCache(name, {})
 
 
 def _code_state() -> str:
-    """Return when the code that routes was changed: a checkout changes between versions."""
+    """When the code that routes was changed last, in nanoseconds: a checkout changes between
+    versions."""
     return str(newest_change_ns(*(str(_PACKAGE / folder) for folder in _CODE)))
 
 
 @lru_cache(maxsize=64)
-def _links(wired: LinkNetwork) -> str:
+def _digest_of_links(wired: LinkNetwork) -> str:
     """A digest of all that routes and costs of a group depend on."""
     parts: list[object] = [wired.ranks, wired.ideal, wired.uneven]
     for position in wired.positions:
