@@ -178,8 +178,8 @@ def _sampled(entry: ContestEntry, question: WhatIf, samples: int, seed: int) -> 
 def _against(first: _SampledSide, other: _SampledSide, missing_s: tuple[float, float]) -> Beats:
     """A side against the first one. ``missing_s``: the launch overhead that each of them lacks and
     another fabric states, 0 where it states its own."""
-    known = {number.key for number in first.side.numbers}
-    shared = tuple(number.key for number in other.side.numbers if number.key in known)
+    keys_of_first = {number.key for number in first.side.numbers}
+    shared = tuple(number.key for number in other.side.numbers if number.key in keys_of_first)
     ratios = other.times / first.times
     with_launch = (other.times + missing_s[1]) / (first.times + missing_s[0])
     faster = _share_faster(ratios)
@@ -203,9 +203,10 @@ def _against(first: _SampledSide, other: _SampledSide, missing_s: tuple[float, f
 
 
 def _differ(ratios: Floats) -> NDArray[np.bool_]:
-    """Where two times are not the same."""
+    """The samples in which two times are not the same, as a mask."""
     return np.abs(ratios - 1) > SAME
 
 
 def _share_faster(ratios: Floats) -> float:
+    """The share of samples in which a side is faster than the first."""
     return float(((ratios < 1) & _differ(ratios)).mean())

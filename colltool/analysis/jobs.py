@@ -76,28 +76,28 @@ def plan_on_fabric(
     fabric: Fabric,
     ranks: int | None,
     readings: ModelOptions,
-    asked: PlanExtras = NO_EXTRAS,
+    extras: PlanExtras = NO_EXTRAS,
 ) -> Plan:
     """A job's step on a fabric, with the job adapted where the fabric requires it and the accuracy
     of each collective's price."""
     fits = fit_to_fabric(job, fabric, ranks, readings)
-    found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
-    found = replace(
-        found, grounds=(*map(sentence, fits.changes), *found.grounds), searched=fits.searched
+    planned = plan(fits.job, fits.fabric, fits.ranks, readings, extras)
+    planned = replace(
+        planned, grounds=(*map(sentence, fits.changes), *planned.grounds), searched=fits.searched
     )
-    return with_accuracy(found, fits.fabric, readings)
+    return with_accuracy(planned, fits.fabric, readings)
 
 
-def with_accuracy(found: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:
+def with_accuracy(planned: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:
     """A plan with the accuracy and the interval of each collective's price."""
     unchanged = before_dials(fabric)
     calls = []
-    for planned_call in found.collectives:
+    for planned_call in planned.collectives:
         # a group of several axes need not be one of the fabric's
         with suppress(ColltoolError):
             planned_call = _with_accuracy(planned_call, fabric, unchanged, readings)
         calls.append(planned_call)
-    return replace(found, collectives=tuple(calls))
+    return replace(planned, collectives=tuple(calls))
 
 
 def _with_accuracy(
@@ -140,13 +140,14 @@ class StepTornadoBar(NamedTuple):
 
     @property
     def span_s(self) -> float:
+        """How much the step time moves, seconds."""
         return abs(self.high_s - self.low_s)
 
 
 @result
 class PlanSpread(Result):
     """A job's step time under uncertain numbers: each alone (``moved``, largest effect first), and
-    all at once."""
+    all at once (percentiles over ``samples``)."""
 
     subject: ClassVar[str] = "plan_sensitivity"
     job: Job
@@ -177,11 +178,11 @@ def plans(
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
     options = readings or ModelOptions()
-    found = [plan_on_fabric(job, fabric, count, options) for fabric in with_progress(fabrics)]
+    planned = [plan_on_fabric(job, fabric, count, options) for fabric in with_progress(fabrics)]
     titles = column_titles(fabrics, typed or [""] * len(fabrics))
     bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]
     return Plans(
-        tuple(found), tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles
+        tuple(planned), tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles
     )
 
 
@@ -216,8 +217,8 @@ def plan_spread(
 
     fits = fit_to_fabric(job, fabric, ranks, readings)
     job, fabric = fits.job, fits.fabric
-    found = plan(job, fabric, fits.ranks, readings)
-    setup = found.setup
+    planned = plan(job, fabric, fits.ranks, readings)
+    setup = planned.setup
     plain = job.plain_calls(setup)
 
     def step_s(values: dict[Place, float]) -> float:
@@ -242,8 +243,8 @@ def plan_spread(
         fabric=fabric.name,
         overrides=fabric.overrides,
         ranks=setup.layout.ranks,
-        step_s=found.step_s,
-        control_step_s=found.control_step_s,
+        step_s=planned.step_s,
+        control_step_s=planned.control_step_s,
         moved=tuple(sorted(moved, key=lambda bar: -bar.span_s)),
         p5_s=cuts[0],
         p50_s=cuts[9],

@@ -4,6 +4,9 @@ size to which.
 A :class:`CompareLine` holds the prices of all columns at one point and judges them there;
 :func:`ranges_of` joins neighbouring sizes with one outcome. Two times are compared only if no
 launch overhead or software time that one of them lacks could change the outcome.
+
+Errors and intervals are of ratios: a *rival* ratio is over the fastest column's time, others are over the
+first's.
 """
 
 from __future__ import annotations
@@ -112,6 +115,8 @@ class CompareLine(NamedTuple):
         return None if fastest is None else self._ratio(fastest, column)
 
     def _ratio(self, base: int, column: int) -> float | None:
+        """A column's time over that of the column ``base``, both by number; None as for
+        :meth:`ratio`."""
         base_s, column_s = self.cells[base].total_s, self.cells[column].total_s
         if base_s is None or column_s is None:
             return None
@@ -122,7 +127,7 @@ class CompareLine(NamedTuple):
         return column_s / base_s
 
     def ratio_error(self, column: int) -> float:
-        """How far nine of ten measured ratios are from ours at most, as a share."""
+        """What nine of ten measured ratios are within of ours, as a share."""
         return _error_of(self.sigmas[column])
 
     def rival_error(self, column: int) -> float:
@@ -143,7 +148,8 @@ class CompareLine(NamedTuple):
     def _interval(
         self, column: int, ratio: float | None, error: float
     ) -> tuple[float, float] | None:
-        """A ratio of 2 with an error of 0.25 lies between 1.6 and 2.5."""
+        """The interval of a ratio: of 2 with an error of 0.25 between 1.6 and 2.5. None where the
+        column's own price has none."""
         if ratio is None or self.cells[column].interval is None:
             return None
         return ratio / (1 + error), ratio * (1 + error)
@@ -155,7 +161,7 @@ class CompareLine(NamedTuple):
         return ratio is not None and ratio > max(1 + SAME, 1 + self.rival_error(column))
 
     def verdict(self) -> PointVerdict:
-        """Who wins here."""
+        """Who wins here, by the kinds of :data:`VerdictKind`."""
         fastest = self.fastest()
         if fastest is None:
             return PointVerdict("none", None)
@@ -183,8 +189,8 @@ class CompareLine(NamedTuple):
 
     def winner(self) -> int | None:
         """The column that wins here; None where nobody surely does."""
-        here = self.verdict()
-        return here.column if here.kind == "winner" else None
+        point_verdict = self.verdict()
+        return point_verdict.column if point_verdict.kind == "winner" else None
 
     def outcome(self, column: int) -> LineOutcome:
         """How a column does against the first; where not both have a price, which can run it."""
@@ -211,6 +217,7 @@ class CompareLine(NamedTuple):
         return min(seconds, key=seconds.__getitem__, default=None)
 
     def point(self, names: Sequence[str]) -> PointTimes:
+        """The times of the columns of these names, for the basis of the comparison."""
         return point_times(self.primitive, self.ranks, self.bytes, names, self.cells)
 
     def is_bound(self, column: int) -> bool:
@@ -235,13 +242,13 @@ class ColumnDifference(NamedTuple):
 
 
 class OnePortWinner(NamedTuple):
-    """A row where another column wins if each rank drives only one port."""
+    """A row where another column is the fastest if each rank drives only one port."""
 
     primitive: Primitive
     ranks: int
     bytes: float
-    column: str
-    instead_of: str
+    column: str  # with one port
+    instead_of: str  # with all ports
 
 
 def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, ...]:
@@ -249,19 +256,21 @@ def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, 
     error is ``within`` it."""
     ranges = []
     for (outcome, within_error), group in groupby(lines, key=lambda line: line.outcome(column)):
-        alike = list(group)
+        lines_alike = list(group)
         ratios = []
-        for line in alike:
+        for line in lines_alike:
             ratio = line.ratio(column)
             if ratio is not None:
                 ratios.append(ratio)
         ranges.append(
             OutcomeRange(
                 outcome,
-                from_bytes=alike[0].bytes,
-                to_bytes=alike[-1].bytes,
+                from_bytes=lines_alike[0].bytes,
+                to_bytes=lines_alike[-1].bytes,
                 ratio=_farthest(ratios or [1.0]),
-                within=max(line.ratio_error(column) for line in alike) if within_error else None,
+                within=max(line.ratio_error(column) for line in lines_alike)
+                if within_error
+                else None,
             )
         )
     return tuple(ranges)
@@ -271,23 +280,24 @@ def same_ranges(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) ->
     """Whether two lists of ranges have the same outcomes, at nearly the same sizes."""
     if len(some) != len(others):
         return False
-    for here, other in zip(some, others, strict=True):
-        if (here.outcome, here.within is None) != (other.outcome, other.within is None):
+    for range_here, other in zip(some, others, strict=True):
+        if (range_here.outcome, range_here.within is None) != (other.outcome, other.within is None):
             return False
-        ends = here.to_bytes, other.to_bytes
+        ends = range_here.to_bytes, other.to_bytes
         if max(ends) > NEAR * min(ends):
             return False
     return True
 
 
-def joined_range(same: Sequence[OutcomeRange]) -> OutcomeRange:
-    """Ranges of one outcome as one: the widest sizes, the farthest ratio."""
+def joined_range(parts: Sequence[OutcomeRange]) -> OutcomeRange:
+    """One outcome's ranges on several rank counts as one: the widest sizes, the farthest ratio and
+    the largest error."""
     return OutcomeRange(
-        same[0].outcome,
-        from_bytes=min(part.from_bytes for part in same),
-        to_bytes=max(part.to_bytes for part in same),
-        ratio=_farthest([part.ratio for part in same]),
-        within=max((part.within for part in same if part.within is not None), default=None),
+        parts[0].outcome,
+        from_bytes=min(part.from_bytes for part in parts),
+        to_bytes=max(part.to_bytes for part in parts),
+        ratio=_farthest([part.ratio for part in parts]),
+        within=max((part.within for part in parts if part.within is not None), default=None),
     )
 
 
@@ -320,7 +330,7 @@ def changed_winners(
 
 def launch_matters(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
     """Whether a launch missing from one of two times exceeds :data:`LAUNCH_SHARE` of it or would
-    change the outcome."""
+    change the outcome. ``missing``: what each of the two lacks, seconds."""
     first_missing, other_missing = missing
     if first_missing == other_missing:
         return False

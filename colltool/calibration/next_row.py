@@ -47,7 +47,7 @@ class NextRow(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """By how much it lowers the mean sigma."""
+        """What it takes off the mean sigma."""
         return self.sigma - self.sigma_after
 
     @property

@@ -47,7 +47,7 @@ class Member(NamedTuple):
 
     @property
     def sizes(self) -> Array:
-        """Of all points of the series, bytes."""
+        """The sizes of all points of the series, bytes."""
         return np.array(sizes_of(self.series))
 
     @property

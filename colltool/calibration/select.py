@@ -88,7 +88,7 @@ class Selection:
 
     @cached_property
     def within_line_rate(self) -> list[CollectiveFit]:
-        """Of these, the fits that need no more than the port's stated rate."""
+        """The fits among these that need no more than the port's stated rate."""
         return [fit for fit in self.loadable if above_line(fit, self.line_Bps) is None]
 
     @property

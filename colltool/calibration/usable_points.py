@@ -71,8 +71,7 @@ def usable_points(
         run = list(group)
         if not is_used:
             finding = _off_the_curve(sizes[run], float(ratio[run].max()))
-            for place in run:
-                excluded.append(ExcludedSize(points[place].bytes, finding))
+            excluded += [ExcludedSize(points[place].bytes, finding) for place in run]
     return used, tuple(excluded)
 
 

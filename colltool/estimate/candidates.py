@@ -76,11 +76,6 @@ class Candidates:
     _flat_by_choice: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
 
     @cached_property
-    def overrides(self) -> tuple[tuple[str, str], ...]:
-        """Keys and values by which the fabric differs from its file, as typed."""
-        return self.placed.fabric.overrides
-
-    @cached_property
     def library(self) -> Running | None:
         """The library that runs on the fabric; None if any may run."""
         return running_on(self.placed.fabric)

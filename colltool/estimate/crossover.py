@@ -90,8 +90,7 @@ def _unevenly_measured(compared: Sequence[Sequence[CostModel]]) -> bool:
     all_selected = True
     for by_protocol in compared:
         measured += any(cost_model.measured for cost_model in by_protocol)
-        if any(cost_model.not_selected_reason for cost_model in by_protocol):
-            all_selected = False
+        all_selected &= not any(cost_model.not_selected_reason for cost_model in by_protocol)
     return not all_selected and 0 < measured < len(compared)
 
 

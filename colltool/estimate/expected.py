@@ -182,10 +182,8 @@ class Expected(Result):
     @property
     def largest(self) -> tuple[ExpectedSize, ...]:
         """Each test at its largest size, in the order of the tests."""
-        last: dict[Primitive, ExpectedSize] = {}
-        for size in self.sizes:
-            last[size.primitive] = size
-        return tuple(last.values())
+        # of sizes of one primitive the last stays
+        return tuple({size.primitive: size for size in self.sizes}.values())
 
 
 def test_name(primitive: Primitive) -> str:

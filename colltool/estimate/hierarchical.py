@@ -475,7 +475,7 @@ class TierCompositions:
         steps = [step for step in self.steps if step.phase.tier == tier]
         row = find(steps[0].phase.primitive, name)
         for step in steps:
-            reason = _why_not(row, counterpart(row, step.phase.primitive), step.group)
+            reason = _why_not_in_phase(row, counterpart(row, step.phase.primitive), step.group)
             if reason:
                 return reason
         return ""
@@ -524,7 +524,7 @@ def counterpart(algorithm: Algorithm, primitive: Primitive) -> Algorithm | None:
     return row_of(primitive, algorithm.mirror if primitive is AG else algorithm.name)
 
 
-def _why_not(algorithm: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
+def _why_not_in_phase(algorithm: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
     """Why an algorithm's counterpart cannot run a phase on a group; None if it can."""
     if group.domains and algorithm.name not in OUTER_ALGORITHMS:
         return _why_not_between_unlike(group.domains)
@@ -685,7 +685,7 @@ def _tier_options(
             partner = counterpart(algorithm, primitive)
             if partner is None or step.group.topology not in partner.topologies:
                 break
-            if _why_not(algorithm, partner, step.group):
+            if _why_not_in_phase(algorithm, partner, step.group):
                 break
             phases.append((step, partner))
         else:

@@ -86,7 +86,7 @@ def price(
         model=model(options, primitive),
         results=rows,
         infeasible=infeasible,
-        overrides=candidates.overrides,
+        overrides=candidates.placed.fabric.overrides,
         library=LibraryChoice(candidates.library.name) if candidates.library else None,
         asked=tuple(only),
         assumed=tuple(assumed_media(candidates.placed.fabric)),

@@ -5,8 +5,9 @@
 from the measured rows; the distance is a least one over rows, so that taking rows away, or moving
 away from them, never narrows an interval.
 
-:func:`spread_of` is the entry; :mod:`colltool.estimate.interval` asks it and makes an interval of the
-answer. Distances in size and ranks are counted in doublings: sizes are log2 of bytes here.
+:func:`spread_of` is the whole of it, :func:`spread_without_dials` and :func:`with_dials` its two steps,
+which :mod:`colltool.estimate.interval` takes one by one and makes an interval of. Distances in size and
+ranks are counted in doublings: sizes are log2 of bytes here.
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class LinkNetwork:
 
     @cached_property
     def numbers(self) -> tuple[TierNumbers, ...]:
-        """Of each tier, innermost first."""
+        """The numbers of each tier, innermost first."""
         return tuple(numbers_on(position, ideal=self.ideal) for position in self.positions)
 
     @property
