@@ -61,16 +61,16 @@ def break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[Br
         for values in (number.value * factors, number.value / factors):
             within = np.clip(values, *number.limits)
             directions.append(Direction(number, within))
-    break_evens_found: list[BreakEven] = []
+    both_ways: list[BreakEven] = []
     for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         batch = directions[start : start + DIRECTIONS_AT_ONCE]
-        break_evens_found += [
+        both_ways += [
             _first_other_winner(question, direction) for direction in _closed_in(question, batch)
         ]
-    # a number may change the winner both ways
-    break_evens_found.sort(key=lambda change: abs(log(change.factor)))
+    # of a number that changes the winner upwards and downwards the nearer one stays
+    both_ways.sort(key=lambda change: abs(log(change.factor)))
     nearest: dict[str, BreakEven] = {}
-    for change in break_evens_found:
+    for change in both_ways:
         nearest.setdefault(change.key, change)
     return tuple(nearest.values())
 

@@ -46,6 +46,7 @@ class Fitted(NamedTuple):
 
 
 AS_IT_IS = Fitted()
+"""No change."""
 
 
 def node_noun(ranks: int) -> str:
@@ -61,16 +62,15 @@ def noun_of(fabric: Fabric) -> str:
 
 
 def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = ()) -> Fitted:
-    """The change with which a fabric runs all groups, as far as one can.
+    """The change with which a fabric runs all groups; :data:`AS_IT_IS` where it needs none, or where
+    none would do.
 
     A size that the user stated, also as a key of ``varied``, stays.
     """
     counts = [group.ranks * group.stride for group in groups if group.ranks is not None]
     if len(fabric.tiers) == 1 or not counts:
         return AS_IT_IS
-    if any(group.shape for group in groups):
-        return AS_IT_IS
-    if all(_runs(fabric, group) for group in groups):
+    if any(group.shape for group in groups) or all(_runs(fabric, group) for group in groups):
         return AS_IT_IS
     stated = {key for key, _ in fabric.overrides} | set(varied)
     outermost = len(fabric.tiers) - 1
@@ -103,7 +103,8 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
 
 def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
     """The change that takes most of each rack, so that so many ranks fill the racks that there are.
-    None where whole racks hold them, or where they would take less than half of each."""
+    :data:`AS_IT_IS` where whole racks hold them, or where they would take less of each than
+    :data:`_LEAST_SHARE`."""
     change = fitted(fabric, [GroupSpec(ranks)])
     if change.nodes is not None or change.per_rack is None:
         return AS_IT_IS
@@ -114,9 +115,7 @@ def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
 
 def _runs(fabric: Fabric, group: GroupSpec) -> bool:
     """Whether a fabric holds a group as it is."""
-    if group.ranks is None:
-        return True
-    return fits(fabric, group.ranks, group.stride)
+    return group.ranks is None or fits(fabric, group.ranks, group.stride)
 
 
 def _states_size(stated: set[str], tier: str, position: int) -> bool:
@@ -142,7 +141,7 @@ def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | 
 
 
 def counts_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> tuple[int, ...]:
-    """The nearest counts below and above a group's that all fabrics can run."""
+    """The nearest counts below and above a group's that all fabrics can run: two, one or none."""
     ranks = group.ranks or 0
     most = min(fabric.ranks for fabric in fabrics) // group.stride
     counts = [most_of_all(fabrics, min(ranks - 1, most), group.stride)]

@@ -142,7 +142,7 @@ class CompareLine(NamedTuple):
         return self._interval(column, self.ratio(column), self.ratio_error(column))
 
     def rival_interval(self, column: int) -> tuple[float, float] | None:
-        """Interval of the ratio to the fastest column, as :meth:`ratio_interval`."""
+        """Interval of the ratio to the fastest column; None as for :meth:`ratio_interval`."""
         return self._interval(column, self.rival_ratio(column), self.rival_error(column))
 
     def _interval(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from colltool.analysis.cells import PriceRequest, winner
-from colltool.analysis.outcomes import SameReason
+from colltool.analysis.outcomes import Reason, SameReason
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.path_classes import tier_paths
@@ -33,10 +33,8 @@ def reasons_for_same(
     """
     algorithm = winner(fabric, request, group, size).title
     if most > ROUNDING or not keys:
-        for_all_keys = SameReason("unpaid", " and ".join(keys), algorithm=algorithm, most=most)
-        if most > ROUNDING:
-            for_all_keys = for_all_keys._replace(reason="small")
-        yield for_all_keys
+        kind: Reason = "small" if most > ROUNDING else "unpaid"
+        yield SameReason(kind, " and ".join(keys), algorithm=algorithm, most=most)
         return
     placed = place(fabric, group)
     for key in keys:
@@ -77,7 +75,7 @@ def _reason_of_key(
 
 
 def _tier_called(fabric: Fabric, name: str) -> Tier | None:
-    """A tier by name or by number."""
+    """A tier by name or by number; None without such a tier, as for ``launch_overhead``."""
     for number, tier in enumerate(fabric.tiers):
         if name in (tier.name, str(number)):
             return tier

@@ -160,12 +160,13 @@ class Sweep(Result):
 
 
 def fastest_name(cell: Cell) -> str | None:
-    """The library's name of the fastest algorithm, which is not always what the library picks."""
+    """The library's name of the fastest algorithm, which is not always what the library picks; None in
+    a cell without a price."""
     return cell.runner_up_known_as if _runner_up_leads(cell) else cell.known_as or None
 
 
 def fastest_s(cell: Cell) -> float | None:
-    """Seconds of the fastest algorithm."""
+    """Seconds of the fastest algorithm; None in a cell without a price."""
     return cell.runner_up_s if _runner_up_leads(cell) else cell.total_s
 
 

@@ -68,12 +68,14 @@ class Calibration(Result):
 
     @property
     def machine(self) -> MeasuredMachine | None:
-        """The machine of these rows, as ``machine=`` of :func:`colltool.price` takes it."""
+        """The machine of these rows, as ``machine=`` of :func:`colltool.price` takes it; None without
+        a machine file."""
         return self.machine_rows.machine if self.machine_rows else None
 
     @cached_property
     def next(self) -> NextRow | None:
-        """The measurement that would narrow the machine's prices most."""
+        """The measurement that would narrow the machine's prices most; None without a machine file, or
+        where none would narrow them much."""
         return next_row(self.machine_rows.file) if self.machine_rows else None
 
 

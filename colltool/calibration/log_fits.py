@@ -70,7 +70,7 @@ def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
         if size != tier.endpoints:
             changed[tier.name] = size
             most = min(capabilities_of(tier).largest_size, tier.max_size or size)
-            possible = possible and size <= most
+            possible &= size <= most
             tiers[index] = tier.model_copy(update={"size": size})
     if changed and possible and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{name}.size={size}" for name, size in changed.items()]

@@ -231,13 +231,14 @@ class _AnswerLine(NamedTuple):
                 where=self.where,
                 fix="give low and high, or neither",
             )
-        if low_s is not None and high_s is not None and not low_s <= time_s <= high_s:
+        answer = Predicted(time_s, low_s, high_s)
+        if answer.covers(time_s) is False:
             raise ColltoolError(
                 "the time is not between low and high",
                 where=self.where,
                 fix="low is at most the time, high at least",
             )
-        return Predicted(time_s, low_s, high_s)
+        return answer
 
     def seconds(self, column: str) -> float | None:
         """The ``time``, ``low`` or ``high`` of the line. None where it is empty, or the file has no

@@ -46,7 +46,7 @@ EXACT = 1e-3  # difference of mean errors that counts as none
 WORTH = 1.1
 # A rate above the stated one by less than this is the noise of a fit.
 _ABOVE_LINE = 1.02
-# By noise an in-switch launch may seem this much shorter than its protocol's.
+# By noise an in-switch launch may seem as short as this share of its protocol's.
 _SHORTER = 0.9
 
 
@@ -79,6 +79,7 @@ class CollectiveFit(NamedTuple):
 
     @property
     def label(self) -> str:
+        """The algorithms in words: ``ring + tree``."""
         return " + ".join(self.algorithms)
 
 
@@ -175,13 +176,13 @@ def drop_protocols(fits: Sequence[CollectiveFit]) -> CollectiveFit:
             loadable.append(written)
     best = min(loadable, key=attrgetter("cv_mape"), default=fits[-1])
     limit = best.cv_mape * _MISLED + EXACT
-    kept = None
+    fewest = None
     for fit in loadable:
         if fit.cv_mape > limit:
             continue
-        if kept is None or _unexplained(fit) <= _EXPLAINED * _unexplained(kept) - EXACT:
-            kept = fit
-    return kept or fits[-1]
+        if fewest is None or _unexplained(fit) <= _EXPLAINED * _unexplained(fewest) - EXACT:
+            fewest = fit
+    return fewest or fits[-1]
 
 
 def _unexplained(fit: CollectiveFit) -> float:
@@ -236,21 +237,21 @@ def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
 def renamed(fit: CollectiveFit, names: tuple[str, ...], prior: Prior) -> CollectiveFit:
     """The fit with its protocols renamed; refitted where inner tiers list these names, since costs
     there change."""
-    found = fit._replace(names=names)
+    named = fit._replace(names=names)
     # offsets of one component only: costs are alike under all names
     if len(fit.sample.offset) == 1 or names == fit.names:
-        return found
+        return named
     sample = sample_of(fit.members, names, prior)
-    return found._replace(sample=sample, envelope=refitted(fit.envelope, sample))
+    return named._replace(sample=sample, envelope=refitted(fit.envelope, sample))
 
 
 def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     """The fit without the algorithms that win at no measured size."""
-    kept = np.unique(fit.envelope.algorithm)
-    if len(kept) == len(fit.algorithms):
+    winning = np.unique(fit.envelope.algorithm)
+    if len(winning) == len(fit.algorithms):
         return fit
-    members = tuple(member.of_algorithms(kept) for member in fit.members)
-    envelope = fit.envelope._replace(algorithm=np.searchsorted(kept, fit.envelope.algorithm))
+    members = tuple(member.of_algorithms(winning) for member in fit.members)
+    envelope = fit.envelope._replace(algorithm=np.searchsorted(winning, fit.envelope.algorithm))
     names = fit.names
     # The switch alone is left, which competes with nothing: what served no point goes, and the rest
     # are plain protocols.
@@ -259,7 +260,7 @@ def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
         names = placeholder_names(len(used))
     return fit._replace(
-        algorithms=at_places(fit.algorithms, kept),
+        algorithms=at_places(fit.algorithms, winning),
         names=names,
         members=members,
         sample=sample_of(members, names, prior),

@@ -33,6 +33,7 @@ class ExcludedSize(NamedTuple):
 
     @property
     def reason(self) -> str:
+        """The finding in words."""
         return self.finding.words
 
 

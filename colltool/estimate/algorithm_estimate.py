@@ -74,6 +74,7 @@ class PhaseCost(NamedTuple):
 
     @property
     def total_s(self) -> Number:
+        """Seconds of the phase by itself."""
         return self.alpha_s + self.bandwidth_s
 
     def __eq__(self, other: object) -> bool:
@@ -312,10 +313,12 @@ class AlgorithmEstimate:
 
     @property
     def algorithm(self) -> str:
+        """The algorithm, of a composition without its choices: ``hierarchical``."""
         return self.choice.base
 
     @property
     def title(self) -> str:
+        """The algorithm with its choices, by our names."""
         return titled(self.choice, self.variant)
 
     @property

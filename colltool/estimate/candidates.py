@@ -114,7 +114,8 @@ class Candidates:
             return self._named_with_masks(names, sizes)
         restriction = ""
         if self.runs:
-            schedules = self._named_with_masks(self._possible_runs, sizes)
+            possible = [spec for spec in self.runs if self._can_run(parse_choice(spec))]
+            schedules = self._named_with_masks(possible, sizes)
             restriction = f": the fabric's algorithms list only {', '.join(self.runs)}"
         else:
             schedules = [(cost_model, True) for cost_model in self._flat_schedules]
@@ -238,6 +239,7 @@ class Candidates:
         return schedules
 
     def _flat_cost(self, algorithm: Algorithm, under: UnderProtocol) -> CostModel:
+        """The schedule of an algorithm on the whole group under a protocol."""
         return cost_flat(algorithm, under.group, under.paths, self.readings, under.placed)
 
     @cached_property
@@ -260,11 +262,6 @@ class Candidates:
                 key = composition.definition.name, composition.phases
                 by_composition.setdefault(key, []).append(composition)
         return list(by_composition.values())
-
-    @property
-    def _possible_runs(self) -> list[str]:
-        """Those of :attr:`runs` that can run on this group."""
-        return [spec for spec in self.runs if self._can_run(parse_choice(spec))]
 
     def _can_run(self, choice: Choice) -> bool:
         """Whether the group runs a flat algorithm or a composition."""

@@ -252,7 +252,10 @@ class CostModel:
 
     @cached_property
     def _below(self) -> tuple[CostModel, CostModel]:
-        return (self, self) if self.below is None else self.below()
+        """The same schedule on wires alone, and on wires with contention."""
+        # asked only where there is one
+        assert self.below is not None
+        return self.below()
 
     def _below_at(self, size: Number) -> tuple[AlgorithmEstimate, AlgorithmEstimate]:
         """The prices on wires alone and on wires with contention."""
@@ -376,6 +379,7 @@ class CostModel:
         return reduce(largest, tier_s.values())
 
     def _phases(self, size: Number) -> tuple[PhaseCost, ...]:
+        """The phases of a price, in order of the parts."""
         return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
@@ -394,6 +398,7 @@ class CostModel:
 
 
 def _same_rates(cost: LinkCost, other: LinkCost) -> bool:
+    """Whether two runs have the same α and bandwidth, so that their counts add up."""
     return same(cost.alpha_s, other.alpha_s) and same(cost.effective_Bps, other.effective_Bps)
 
 

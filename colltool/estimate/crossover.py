@@ -151,6 +151,7 @@ def _compared(candidates: Candidates, names: Sequence[str]) -> list[list[CostMod
 
 
 def _can_run(candidates: Candidates, name: str) -> bool:
+    """Whether an algorithm has a schedule on the group."""
     try:
         return bool(candidates.named([name]))
     except ColltoolError:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -74,17 +75,18 @@ class Cut(NamedTuple):
     computes: bool = False
 
 
+@dataclass(frozen=True, eq=False)
 class CutBound:
     """The cut bound of a primitive on a placed group, computed on demand.
 
-    ``placed`` is the group before any protocol: the fastest one's wires count. ``tree_beta`` below
-    2 means that a rank drives proportionally more ports.
+    Args:
+        placed: the group before any protocol: the fastest one's wires count.
+        readings: ``tree_beta`` below 2 means that a rank drives proportionally more ports.
     """
 
-    def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> None:
-        self.placed = placed
-        self.primitive = primitive
-        self.readings = readings
+    placed: PlacedGroup
+    primitive: Primitive
+    readings: ModelOptions
 
     @cached_property
     def per_byte(self) -> Any:

@@ -123,6 +123,7 @@ class PlacedGroup:
 
     @cached_property
     def ranks(self) -> int:
+        """How many members the group has."""
         return self.placement.ranks
 
     @cached_property

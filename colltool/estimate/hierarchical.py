@@ -492,6 +492,7 @@ def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
 
 
 def _option_called(name: str, options: TierOptions) -> TierOption:
+    """The option of a tier by the name of its algorithm, which it must have."""
     return next(option for option in options if option.name == name)
 
 

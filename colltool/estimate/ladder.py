@@ -56,14 +56,16 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
 
 
 def _priced_rung(rung: RungDefinition, size: float, readings: ModelOptions) -> Rung:
-    def priced(ideal: bool, only: Sequence[str]) -> Price:
+    """A rung at a size in bytes; its gaps are still to be found."""
+
+    def price_of(only: Sequence[str], *, ideal: bool) -> Price:
         options = readings._replace(ideal=ideal)
         return price(rung.fabric, rung.primitive, size, rung.ranks, options, only)
 
     only = list(filter(None, [rung.algorithm]))
-    realistic = priced(False, only)
+    realistic = price_of(only, ideal=False)
     # both numbers are of one schedule, the fastest with contention
-    ideal = priced(True, only or [realistic.best.spec])
+    ideal = price_of(only or [realistic.best.spec], ideal=True)
     return Rung(
         rung.primitive,
         rung.fabric.name,

@@ -178,15 +178,16 @@ def price_of_pick(
     where the whole list is needed to know it."""
     if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
         return None
-    picked = picked_at(fabric, group, primitive, [size])
-    if not picked or not picked[0].spec:
+    picks = picked_at(fabric, group, primitive, [size])
+    if not picks or not picks[0].spec:
         return None
+    [pick] = picks
     try:
-        priced = price(fabric, primitive, size, group, readings, [picked[0].spec])
+        priced = price(fabric, primitive, size, group, readings, [pick.spec])
     except ColltoolError:
         # it cannot run with this fabric's numbers
         return None
-    if picked[0].simple and priced.best.protocol:
+    if pick.simple and priced.best.protocol:
         row = _under_simple(priced.best, candidates_for(fabric, group, primitive, readings))
         return replace(priced, results=(row,))
     return priced

@@ -466,7 +466,7 @@ def mean_energy(weighted: Sequence[tuple[float | None, float]]) -> float | None:
 
 def _shift_energy(far: int, paths: PathClasses) -> float | None:
     """J per bit if every rank sends to one ``far`` away: min(far, span) messages leave each
-    domain.
+    domain. None if no tier states any.
 
     One ahead, in nodes of 8 and leaves of 16: 7/8 of the messages stay in the node, 1/16 in the
     leaf, 1/16 go further.

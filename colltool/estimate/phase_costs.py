@@ -221,9 +221,9 @@ def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:
             measured.append(figure)
     if measured:
         return _reaching(cost_model, measured, library, nodes=placed.nodes, ranks=placed.ranks)
-    innermost = placed.spans[0]
-    has_nodes = innermost.kind.joins == "accelerators" and not placed.one_a_node
-    if cost_model.choice.tiers and has_nodes:
+    if cost_model.choice.tiers and placed.ranks_per_node > 1:
+        # what was measured inside a node is the composition's inner algorithm there
+        innermost = placed.spans[0]
         inner = parse_choice(cost_model.choice.tiers[0])
         measured = [figure for figure, choices in figures if inner in choices]
         if measured:

@@ -401,7 +401,7 @@ def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
 
 
 def count_within(fabric: Fabric, most: int, stride: int) -> int | None:
-    """The largest number of ranks up to ``most`` that fills whole domains."""
+    """The largest number of ranks up to ``most`` that fills whole domains; None if none does."""
     return _first_that_fits(fabric, range(min(most, fabric.ranks // stride), 1, -1), stride)
 
 

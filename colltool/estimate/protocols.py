@@ -127,6 +127,7 @@ class _FastestAtEachSize:
 
 
 def _equal_numbers(value: Any, other: Any) -> bool:
+    """Whether two values are equal and no arrays."""
     return not is_array(value) and not is_array(other) and bool(value == other)
 
 

@@ -282,11 +282,11 @@ class AlgorithmPair(NamedTuple):
     b_name: str = ""
 
     def named(self, title: str | None) -> str | None:
-        """The name of one of the two by its title."""
+        """The name of one of the two by its title; None for None."""
         return {self.a: self.a_name, self.b: self.b_name}.get(title or "")
 
     def spec(self, title: str | None) -> str | None:
-        """How to type one of the two, by its title."""
+        """How to type one of the two, by its title; None for None."""
         return {self.a: self.a_spec, self.b: self.b_spec}.get(title or "")
 
 

@@ -219,8 +219,8 @@ def _exchanged_shards(wired: LinkNetwork) -> StepLoad:
 
 
 def _energy_of_all(wired: LinkNetwork) -> float | None:
-    """Like :func:`_energy`, for a byte from every rank to every other: of 4 nodes of 8 ranks each
-    has 7 peers on the inner tier and 8 x 3 on the outer."""
+    """The energy, as :func:`_energy` has it, of a byte from every rank to every other: of 4 nodes of 8
+    ranks each has 7 peers on the inner tier and 8 x 3 on the outer."""
     if not wired.states_energy:
         return None
     energy = 0.0
@@ -347,7 +347,7 @@ def _load(wired: LinkNetwork, sent: Sends) -> StepLoad:
 
 
 def _energy(wired: LinkNetwork, sent: Sends) -> float | None:
-    """Σ over messages of bytes times J/bit of the tier they travel on."""
+    """Σ over messages of bytes times J/bit of the tier they travel on; None if no tier states any."""
     if not wired.states_energy:
         return None
     energy_of_tier = np.array([numbers.energy or 0.0 for numbers in wired.numbers])

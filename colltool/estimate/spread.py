@@ -132,6 +132,7 @@ class PriceSpread(NamedTuple):
 
     @property
     def sigma(self) -> float:
+        """The standard deviation of ln(measured / price)."""
         return sqrt(sum(value**2 for _, value in self.parts))
 
 

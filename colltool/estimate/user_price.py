@@ -164,7 +164,8 @@ def _with_interval(
 def _accuracy(
     price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions
 ) -> Accuracy | None:
-    """Accuracy of the first row; its ``p90`` is the larger side of the row's interval."""
+    """The accuracy of the first row, whose ``p90`` is the larger side of the row's interval. None of an
+    ideal price and of an array of sizes."""
     if not isinstance(price.bytes, float):
         return None
     row = price.best
