@@ -70,7 +70,9 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     counts = [group.ranks * group.stride for group in groups if group.ranks is not None]
     if len(fabric.tiers) == 1 or not counts:
         return AS_IT_IS
-    if any(group.shape for group in groups) or all(_runs(fabric, group) for group in groups):
+    if any(group.shape for group in groups):
+        return AS_IT_IS
+    if all(_runs(fabric, group) for group in groups):
         return AS_IT_IS
     stated = {key for key, _ in fabric.overrides} | set(varied)
     outermost = len(fabric.tiers) - 1
@@ -115,7 +117,9 @@ def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
 
 def _runs(fabric: Fabric, group: GroupSpec) -> bool:
     """Whether a fabric holds a group as it is."""
-    return group.ranks is None or fits(fabric, group.ranks, group.stride)
+    if group.ranks is None:
+        return True
+    return fits(fabric, group.ranks, group.stride)
 
 
 def _states_size(stated: set[str], tier: str, position: int) -> bool:

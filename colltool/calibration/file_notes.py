@@ -25,8 +25,8 @@ _WIDTH = 118
 # Sizes whose errors the file's head lists: in all, and per series at least.
 _MOST_LISTED = 300
 _FEWEST_LISTED = 3
-# The file is reported as worse than its fit if its error exceeds this factor of the fit's error on
-# unseen sizes, and this share.
+# The file is reported as worse than its fit if its error exceeds this many times the fit's error on
+# unseen sizes plus this share.
 _WORSE_FACTOR = 2.0
 _WORSE_SHARE = 0.03
 # A series of fewer sizes, or with a larger share of sizes left out, gets a caveat.
@@ -43,11 +43,13 @@ def notes_of(
     """The caveats of a calibration, each once.
 
     Args:
+        results: what the written file makes of each series.
+        fits: the fits that the file was written from, which name the protocols.
         line_Bps: the stated line rate, None without one.
         unused: number of series that span tiers which were not fitted.
     """
     findings = list(_series_findings(results))
-    findings += name_findings([(fit.member, fit.protocols) for fit in fits])
+    findings += name_findings([(series_fit.member, series_fit.protocols) for series_fit in fits])
     if line_Bps:
         findings += _line_findings(results, line_Bps)
     if unused:
@@ -84,11 +86,15 @@ def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding
         "confidence": fit.confidence,
     }
     yield FitFinding("chosen", chosen)
-    cure = fit_sentences()["second_rank_count"] if single_count else ""
+    # appended to the caveat: another rank count would tell
+    advice = fit_sentences()["second_rank_count"] if single_count else ""
     for field in ("alpha_s", "bandwidth_Bps", "launch_overhead_s"):
         names = ", ".join(protocol.name for protocol in fit.protocols if field in protocol.tied)
         if names:
-            yield FitFinding(f"tied_{field}", {"spoken": collective, "names": names, "cure": cure})
+            yield FitFinding(
+                f"tied_{field}", {"spoken": collective, "names": names, "cure": advice}
+            )
+    # mape is the error of the written file, cv_mape that of the fit behind it
     if fit.cv_mape is not None and fit.mape > _WORSE_FACTOR * fit.cv_mape + _WORSE_SHARE:
         errors = {"fit": percent(fit.cv_mape), "file": percent(fit.mape)}
         yield FitFinding("worse_file", {"title": title, **errors})
@@ -101,7 +107,8 @@ def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding
 
 
 def _line_findings(results: Sequence[FittedSeries], line_Bps: float) -> Iterator[FitFinding]:
-    """The protocols that exceed the stated line rate, bytes/s; their bandwidth is written."""
+    """The protocols that exceed the stated line rate, bytes/s. They have no eta_beta, and the file
+    states their bandwidth instead."""
     rates = {}
     for fit in results:
         for protocol in fit.protocols:
@@ -163,7 +170,8 @@ def _indented(width: int, lines: Sequence[str]) -> list[str]:
 
 
 def _evenly_chosen(texts: Sequence[str], most: int) -> tuple[Sequence[str], list[str]]:
-    """Up to ``most`` texts, evenly spread, and a line with the number of those left out."""
+    """Up to ``most`` texts (at least 2), evenly spread, and a line with the number of those left out;
+    no line where none are."""
     left_out = len(texts) - most
     if left_out <= 0:
         return texts, []

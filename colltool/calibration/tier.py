@@ -5,8 +5,8 @@ that may have run are fitted and one is chosen (``_fit_collective``); collective
 protocols where that predicts as well, and the protocols get their names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, islice
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -120,16 +120,18 @@ def fit_tier(
         _fit_collective(fabric, tier, of_primitive, algorithms)
         for of_primitive in by_primitive.values()
     ]
+    # of the first series, whose collective stands for all
     prior = _prior_of(fabric, tier, series[0])
     joint = joint_fit([algorithms_of.choice.fit for algorithms_of in chosen], prior)
-    # the joint fit's members are those of all collectives, in order
-    joint_errors: Iterator[NDArray[np.float64]] = iter(())
+    # the joint fit's members are those of all collectives, in order: each takes its own from the front
+    joint_errors: list[NDArray[np.float64]] = []
     if joint is not None:
         joint = with_protocol_names(joint, prior)
-        joint_errors = iter(joint.errors_by_member)
+        joint_errors = joint.errors_by_member
     # where a tier inside this one lists protocols, this tier's need names of their own
     inside = fabric.tiers[: fabric.tiers.index(tier)]
     prefix = f"{tier.name}-" if any(inner.protocols for inner in inside) else ""
+    # what a protocol gets whose bandwidth no size determines
     nominal_Bps = line_Bps or tier.bandwidth * tier.eta.beta
     collectives = []
     for choice, left_out in chosen:
@@ -137,7 +139,7 @@ def fit_tier(
         protocols = fitted_protocols(joint or fit, nominal_Bps, line_Bps, prefix)
         errors = fit.errors_by_member
         if joint is not None:
-            errors = list(islice(joint_errors, len(fit.members)))
+            errors = [joint_errors.pop(0) for _ in fit.members]
         fits = [
             SeriesFit(member, choice, protocols, member_errors, excluded)
             for member, member_errors, excluded in zip(fit.members, errors, left_out, strict=True)
@@ -266,11 +268,13 @@ def _fit_collective(
     for names in _sets_to_compare(collective, runnable, algorithms):
         if set(names) != set(ran):
             options.append(AlgorithmSet(names, collective.members(names, used)))
-    line_Bps = tier.bandwidth * tier.ports
-    choice = select_algorithms(options, prior, line_Bps, documented)
-    needed_Bps = above_line(choice.fit, line_Bps)
-    if needed_Bps and needed_Bps > _IMPOSSIBLE * line_Bps:
-        rates = f"{format_rate(needed_Bps)} from a port of {format_rate(line_Bps)}"
+    # of the fabric's ports together: what the hardware carries, whatever line rate the user states
+    # for the shares in the file
+    ports_Bps = tier.bandwidth * tier.ports
+    choice = select_algorithms(options, prior, ports_Bps, documented)
+    needed_Bps = above_line(choice.fit, ports_Bps)
+    if needed_Bps and needed_Bps > _IMPOSSIBLE * ports_Bps:
+        rates = f"{format_rate(needed_Bps)} from a port of {format_rate(ports_Bps)}"
         raise ColltoolError(
             f"{title}: these times need {rates}",
             where=where,
@@ -298,8 +302,8 @@ def _sets_to_compare(
 def _with_unlikely(
     members: Sequence[Member], names: Sequence[str], known: LibraryRuns
 ) -> list[Member]:
-    """Mark in each member what the library would not have run (``unlikely``). A size where the
-    library runs an algorithm that is not compared has no marks."""
+    """Mark in each member what the library would not have run (``unlikely``, (algorithms, points)). A
+    size where the library runs an algorithm that is not compared has no marks."""
     # ring and tree compared where it runs ring, tree and nvls: the ring is marked at the second size,
     # the tree at the first
     marked = []
@@ -346,6 +350,7 @@ def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> Colltoo
             try:
                 named_candidates(group, first.primitive, ModelOptions(), [name])
             except ColltoolError as error:
+                # a place says more than an argument
                 return ColltoolError(
                     f"{first.title}: {error.what}",
                     where=error.where,

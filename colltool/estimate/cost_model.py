@@ -10,6 +10,10 @@ such prices are worked out phase by phase, all others by one :class:`Curve`.
 
 Two curves are kept of a model: with each part's whole bandwidth, and with the share of it that the
 library is known to reach (:attr:`CostTerm.reached`). Their difference is the *shortfall*.
+
+A price has four layers: wires, contention (η), library and measured machine. A model is of the first
+three, its ``machine`` is the fourth; :attr:`CostModel.below` has those of wires alone and of wires with
+contention. ``Number`` is a float or an array of floats, of sizes or of fabrics.
 """
 
 from __future__ import annotations
@@ -50,8 +54,8 @@ from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.software_time import Curve, Pieces, SoftwareTime
 
 WHOLE_BANDWIDTH = 1.0
-"""The share of a bandwidth that a library reaches where no measurement says; compared by identity, as
-a measured share may be 1 as well."""
+"""The share of a bandwidth that a library reaches where no measurement says. It is compared by identity,
+as a measured share may be 1 as well, and is no None, since times are divided by it."""
 
 
 class CostTerm(NamedTuple):
@@ -141,8 +145,12 @@ class CostModel:
 
     Args:
         variant: readings of a composition other than its own, such as ``pipelined``.
-        phases: ``sequential`` sums all parts; ``pipelined`` sums α and takes the tier with the
-            largest bandwidth term.
+        parts: the terms, which :meth:`at` turns into the phases of a price.
+        overhead_s: the launch, seconds a call.
+        phases: how the parts follow each other: ``sequential`` sums all; ``pipelined`` sums α and
+            takes the tier with the largest bandwidth term.
+        status: whether anybody can run it, of :data:`colltool.algorithms.registry.STATUSES`.
+        shipped_by: the libraries that run it.
         composed: parts lie on several tiers.
         protocol: empty if the fabric lists none.
         not_selected_reason: why the user's library does not run it.
@@ -190,7 +198,11 @@ class CostModel:
         return self.library_name or self.title
 
     def at(self, size: Number) -> AlgorithmEstimate:
-        """The price at a size in bytes, or at each of an array."""
+        """The price at a size in bytes, or at each of an array.
+
+        What takes long and is seldom read is left to the estimate's ``late_`` fields, as functions
+        that :class:`AlgorithmEstimate` calls when a caller reads the number.
+        """
         # the fields are set at once: a frozen dataclass sets them one by one, which takes longer
         # than all the rest
         estimate = object.__new__(AlgorithmEstimate)
@@ -327,7 +339,7 @@ class CostModel:
         """Seconds at a size by wires, contention and library (layers 1 to 3), by the curve where
         that is exact. The machine's factor, alike for all schedules of a group, changes no order."""
         if self.readings.pipelining == "optimal":
-            # the cut into segments differs between sizes: no curve is exact
+            # segments are whole numbers, which differ between sizes: no curve is exact
             return self.at(size).modelled_s
         seconds = self.curve.at(size)
         if self.software_time is NO_SOFTWARE_TIME:

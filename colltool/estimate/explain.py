@@ -201,7 +201,8 @@ class NcclEstimateParts(NamedTuple):
 
     Args:
         algorithm, protocol: as the library calls them.
-        latency: (what, how often, seconds each); their sum times ``plateau`` is the latency.
+        latency: (what, how often, seconds each); their sum times ``plateau``, a factor at this
+            size, is the latency.
         bus_Bps: of all channels under the protocol.
         bandwidth_Bps: of the schedule, bytes of the call over time; at this size times
             ``correction``.

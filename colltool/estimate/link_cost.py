@@ -8,8 +8,20 @@ A *level* is a path class: all pairs of ranks that are equally far apart, such a
 *lane* is what a message pays in one class while others travel in other classes at the same time.
 *Flows* say how many messages leave a domain at once and share its uplinks.
 
-Any number may be an array, for many fabrics at once: :func:`~colltool.base.arrays.pick` and its
-neighbours then choose element by element.
+What is read of a group (:class:`~colltool.estimate.path_classes.PathClasses`) and of a class on it:
+
+    levels, used     all classes, nearest first; those up to the first that joins the whole group
+    top()            the last of ``used``
+    block(n)         the class in which every aligned block of n ranks lies
+    hops             (class, how many hops) of a ring through all ranks
+    views            peers by class, of a rank in a full domain and of one in the last
+    span             ranks in one domain of the class
+    thinned          the oversubscribed uplinks that its messages cross; ``share`` says what these leave
+    dedicated        every pair has a link of its own
+    crowd            load of a lattice's busiest link in an all-to-all
+
+Any number may be an array, for many fabrics at once. ``pick``, ``record_at`` and their neighbours
+(:mod:`colltool.base.arrays`) then choose element by element; of plain numbers they are min and max.
 """
 
 from __future__ import annotations
@@ -48,6 +60,8 @@ from colltool.estimate.path_classes import (
     tree_flows,
 )
 from colltool.estimate.wired import TierNumbers
+
+_CROSSES = attrgetter("crosses")  # of a LinkCost
 
 
 class LinkCost(NamedTuple):
@@ -92,10 +106,10 @@ class LinkCost(NamedTuple):
         """Seconds per byte of the term's payload."""
         return self.n_beta / self.effective_Bps
 
-    def by_sender(self, share: float) -> LinkCost:
-        """The same run where only a share of the ranks sends, so that a rank's mean energy is that
-        share of a sender's; a share above 1 if each sends n_β several times over."""
-        return self if self.energy is None else self._replace(energy=self.energy * share)
+    def with_energy_times(self, factor: float) -> LinkCost:
+        """The same run with so many times the energy: less than 1 where only a share of the ranks
+        sends what n_β counts, more where a rank sends it over several links at once."""
+        return self if self.energy is None else self._replace(energy=self.energy * factor)
 
     @classmethod
     def on(
@@ -157,11 +171,11 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
         case AllPeers() as route:
             return [_all_peers(route, terms, paths)]
         case Pair():
-            return [run_in(paths.top(), one_alone).by_sender(1 / paths.ranks)]
+            return [run_in(paths.top(), one_alone).with_energy_times(1 / paths.ranks)]
         case Servers():
             # The time is that of a server's port, or of a rank's where there are many servers; the
             # energy that of every rank, which sends M and takes M.
-            return [run_in(paths.top(), one_alone).by_sender(2 / terms.n_beta)]
+            return [run_in(paths.top(), one_alone).with_energy_times(2 / terms.n_beta)]
         case ShardExchange():
             # domains of different sizes have links, and were sent on above
             raise ColltoolError("shards are dealt out between domains of different sizes alone")
@@ -171,9 +185,6 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
             return [_switch(route, terms, paths)]
         case _:
             assert_never(terms.route)
-
-
-_CROSSES = attrgetter("crosses")
 
 
 def _within_class(
@@ -220,7 +231,7 @@ def _link_cost(
     eta_beta: float,
     share: float,
 ) -> LinkCost:
-    """Messages in one class; ``alpha_s`` is a message's, without η."""
+    """Messages in one class; ``alpha_s`` is a message's, without η, which is put on it here."""
     return LinkCost(
         tier=level.tier,
         level=level.name,
@@ -284,13 +295,14 @@ def _along_hops(
         nics = max(level.span for level in paths.levels if level.tier == inner)
     lanes: list[tuple[LinkCost, float]] = []
     for level, count in hops:
+        # for its α and bandwidth alone: the blend has the counts
         lane = _within_class(level, 0, n_beta=0, paths=paths, flows=at_most(nics))
         if level.tier != inner or (level.dedicated and readings.ports == "all"):
             lane = lane._replace(bandwidth_Bps=lane.bandwidth_Bps * nics)
         lanes.append((lane, count))
     walk = _blend(lanes, terms, worst=worst)
     # Over all links of a full mesh n_β is that of one link: the energy is that of a rank's N - 1.
-    return walk.by_sender(paths.ranks - 1) if route.via == "links" else walk
+    return walk.with_energy_times(paths.ranks - 1) if route.via == "links" else walk
 
 
 def _edge_level(paths: PathClasses, via: str) -> PathClass:
@@ -347,14 +359,18 @@ def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
             case "fanout":
                 # one in every block of 2·stride ranks sends
                 classes = paths.classes_between(stride, _class_of_round(stride, route, paths))
-                yield _slowest(classes, load, paths, one_alone).by_sender(1 / (2 * stride))
+                yield _slowest(classes, load, paths, one_alone).with_energy_times(1 / (2 * stride))
             case _:
                 assert_never(route.partner)
 
 
 def _class_of_round(stride: int, route: Rounds, paths: PathClasses) -> PathClass:
     """The class in which pairs of a round meet; folded pairs are twice as far apart, and shift the
-    blocks of all others: where blocks then straddle domains, the farthest class."""
+    blocks of all others.
+
+    Of 6 ranks 2 pairs are folded, and ranks 1, 3, 4 and 5 go on. At stride 1 the pairs (1, 3) and
+    (4, 5) lie in aligned blocks of 4; at stride 2 so do neither (1, 4) nor (3, 5): the farthest class.
+    """
     if route.folded % (2 * stride):
         return paths.top()
     return paths.block(4 * stride if route.folded else 2 * stride)
@@ -393,7 +409,7 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         return [_within_class(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
     # by tier and level: the runs of each view, and one run for every class of any view
-    views: list[dict[tuple[str, str], LinkCost]] = []
+    runs_of_views: list[dict[tuple[str, str], LinkCost]] = []
     classes: dict[tuple[str, str], LinkCost] = {}
     # seconds of bytes and of messages, view by view
     carried_s = []
@@ -404,17 +420,17 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         ]
         carried_s.append(sum(run.per_byte_s for run in runs))
         waited_s.append(sum(run.waited_s for run in runs))
-        views.append({(run.tier, run.level): run for run in runs})
-        for place, run in views[-1].items():
-            classes.setdefault(place, run)
+        runs_of_views.append({(run.tier, run.level): run for run in runs})
+        for class_of_run, run in runs_of_views[-1].items():
+            classes.setdefault(class_of_run, run)
     slowest = first_by(carried_s, most=True)
     farthest = first_by(waited_s, most=True)
     costs = []
-    for place, run in classes.items():
+    for class_of_run, run in classes.items():
         absent = run._replace(n_alpha=0, n_beta=0)
-        by_view = [view.get(place, absent) for view in views]
-        messages = values_at(farthest, [cost.n_alpha for cost in by_view])
-        carried = record_at(slowest, by_view)
+        candidates = [runs_of_view.get(class_of_run, absent) for runs_of_view in runs_of_views]
+        messages = values_at(farthest, [cost.n_alpha for cost in candidates])
+        carried = record_at(slowest, candidates)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))
     return costs

@@ -49,6 +49,7 @@ def _parts(
         return
     rules = rules_of(hardware.constants)
     chosen = pick(hardware, primitive, size)
+    # an algorithm without a price of ours here has no row
     spec = entry.row.spec if entry.row else entry.algorithm
     for way in estimates(hardware, primitive, size):
         if way.seconds is None or schedule_on(way.algorithm, primitive, hardware, placed) != spec:

@@ -1,8 +1,10 @@
 """A machine's factor exp(d), corrected so that no price falls as the message or the group grows
-(:mod:`colltool.machines.shape`).
+(:mod:`colltool.machines.shape`): :func:`ordered_factor`.
 
 The prices are those of the fabric as its file has it, so that no option of a request changes d. Arrays
-have the shape (lines, sizes): a line for each measured rank count, at :data:`SIZES`.
+have the shape (lines, sizes): a line for each measured rank count, at :data:`SIZES`. ``room_of`` says
+from prices how much d may change between neighbours of this grid, ``shaped`` finds the nearest d that
+keeps to it, and ``rank_lines`` makes lines of a factor of that.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Without the machine: its factor is what is being worked out.
 _LIBRARY = ModelOptions(numbers="library")
 
 
@@ -33,8 +36,9 @@ _LIBRARY = ModelOptions(numbers="library")
 def ordered_factor(
     same_fabric: SameFabric, primitive: Primitive, scope: str
 ) -> MachineFactor | None:
-    """The factor of a fabric's own machine, changed where prices would fall with it, and no more
-    than that takes. ``scope``: inside or across nodes. None where nothing was measured there."""
+    """The factor of a fabric's own machine, changed just as far as needed so that prices by it do not
+    fall as sizes or ranks grow. ``scope``: inside or across nodes. None where nothing was measured
+    there."""
     import numpy as np
 
     from colltool.machines.shape import room_of, shaped
@@ -68,7 +72,8 @@ def ordered_factor(
 
 def _log_prices(fabric: Fabric, primitive: Primitive, scope: str, ranks: int) -> dict[str, Floats]:
     """The natural logarithm of the seconds of each schedule that a library runs (of all, if it runs
-    none), at :data:`SIZES`, by spec. Empty where the fabric holds no such group."""
+    none, as then one of these is priced), at :data:`SIZES`, by spec. Empty where the fabric holds no
+    such group, or its ranks lie in another scope."""
     import numpy as np
 
     from colltool.estimate.price import price

@@ -28,7 +28,9 @@ def running_on(fabric: Fabric) -> Running | None:
 
 def library_of(fabric: Fabric) -> str:
     """The name of the fabric's library; empty if any may run."""
-    return "" if fabric.library_name == "all" else fabric.library_name
+    if fabric.library_name == "all":
+        return ""
+    return fabric.library_name
 
 
 def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:

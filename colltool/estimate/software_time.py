@@ -53,7 +53,7 @@ Knots = tuple[tuple[float, Any], ...]
 
 
 def ends(size: Number) -> tuple[float, float]:
-    """The least and the largest of the sizes."""
+    """The least and the largest of the sizes: of a float or of an array."""
     return (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
 
 
@@ -62,8 +62,8 @@ class SoftwareTime(NamedTuple):
 
     Args:
         knots: interpolated linearly, constant outside.
-        rise: seconds per sqrt(byte), times sqrt(M) clamped to ``smallest`` .. ``largest`` (the
-            sizes it was measured at).
+        rise: seconds per sqrt(byte): adds ``rise * sqrt(min(max(M, smallest), largest))``.
+        smallest, largest: the sizes at which the rise was measured, bytes.
         what: the library and its schedule, for notes.
         beyond: a note on the measured rank counts if the group's is outside them, else empty.
     """
@@ -110,7 +110,8 @@ class SoftwareTime(NamedTuple):
         return before + (after - before) * ((size - low) / (high - low))
 
     def pieces(self) -> Pieces:
-        """The curve from each size on at which its form changes."""
+        """The sizes at which the form of the curve changes, ascending from 0, each with the curve from
+        there on."""
         bounds = {size for size, _ in self.knots}
         if self.rise:
             bounds |= {self.smallest, self.largest}
