@@ -285,7 +285,7 @@ def _cells_of_rows(
     """A cell for each element, of the rows that a price would list there; ``ideal``: also with the
     winner without contention."""
     count = len(sizes)
-    # below, leader and runner_up are indices of rows, one for each element
+    # who leads each element, by index of the row: the library's pick, else the fastest
     ideal_winners = _ideal_winners(question, sizes) if ideal else None
     listed, picked_row = _with_picks(question, sizes, listed, picks)
     totals = _totals(listed, count)
@@ -297,11 +297,13 @@ def _cells_of_rows(
     same_name = name_of_row[:, None] == name_of_row[leader][None, :]
     totals_of_others = np.where(same_name, np.inf, totals)
     runner_up = first_least(list(totals_of_others))
+    runner_up_seconds = totals_of_others[runner_up, np.arange(count)].tolist()
+    # the numbers of the leaders, one for each element
     names = [entry.row.name for entry in listed]
     total_s = _of_leaders(listed, "total_s", leader)
     alpha_s = _of_leaders(listed, "alpha_s", leader)
-    busbw = _of_leaders(listed, "busbw_Bps", leader)
-    runner_up_seconds = totals_of_others[runner_up, np.arange(count)].tolist()
+    busbw_Bps = _of_leaders(listed, "busbw_Bps", leader)
+    # by row: software time where it was measured, and the protocol at each element
     software_s: dict[int, Floats] = {}
     protocols = []
     for number, (row, _) in enumerate(listed):
@@ -316,6 +318,7 @@ def _cells_of_rows(
     ):
         row = listed[leading].row
         runner_up_s = runner_up_seconds[element]
+        # infinite where no other schedule runs
         has_runner_up = isfinite(runner_up_s)
         cells.append(
             Cell(
@@ -326,7 +329,7 @@ def _cells_of_rows(
                 spec=row.spec,
                 protocol=str(protocols[leading][element]),
                 total_s=total_s[element],
-                busbw_Bps=busbw[element],
+                busbw_Bps=busbw_Bps[element],
                 alpha_share=alpha_s[element] / total_s[element],
                 runner_up=titles[behind] if has_runner_up else None,
                 runner_up_known_as=names[behind] if has_runner_up else "",

@@ -34,11 +34,18 @@ def calibrate_tier(
     algorithms: Sequence[str],
     line_Bps: float | None,
 ) -> list[SeriesFit]:
-    """Fit the tier ``name`` and write its protocols, algorithms and switch into ``data``, in place;
-    a fit for each series."""
+    """Fit the tier ``name`` and write its protocols, algorithms and switch into ``data``, in place.
+
+    Args:
+        algorithms: what the user says ran; empty to find it.
+        line_Bps: the stated line rate, None without one.
+
+    Returns:
+        A fit for each series.
+    """
     index = [tier["name"] for tier in data["tiers"]].index(name)
     tier_data = data["tiers"][index]
-    # an earlier calibration is replaced by this one
+    # an earlier calibration is replaced by this one: the tier is fitted without its protocols
     (tier_data.get("in_network") or {}).pop("protocols", None)
     tiers = list(data["tiers"])
     tiers[index] = dict(tier_data)
@@ -96,6 +103,7 @@ def _switch_data(
     update = switch_update(fit, steps, last.eta_beta or 1.0)
     if "protocols" in update:
         update["protocols"] = [last.name]
+    # its own η_β is written where the fit has one; those of other collectives stay
     switch = dict(data)
     switch.pop("eta_beta", None)
     switch_before = capabilities_of(tier_fit.tier).in_network
@@ -108,6 +116,7 @@ def _switch_data(
         update["eta_beta"] = {str(primitive): update["eta_beta"]} | other_eta_beta
     elif other_eta_beta:
         switch["eta_beta"] = other_eta_beta
+    # a source for all, or one by key: what was fitted has the logs as its source
     measured = source_of(collective.measured, fit.algorithms)
     source = switch.get("source") or {}
     if not isinstance(source, dict):

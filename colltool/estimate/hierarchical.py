@@ -228,16 +228,10 @@ class TierCompositions:
     def _on_bare(self, names: tuple[str, ...], readings: ModelOptions) -> CostModel:
         """The cost of the same choice before any protocol, without local copies."""
         origin = self.placed.origin or self.placed
-        order = self.order or "auto"
+        primitive = self.definition.primitive
+        # kept with the group, as all choices of the composition are asked for in turn
         composition = origin.once(
-            (
-                "bare composition",
-                self.definition.name,
-                self.definition.primitive,
-                self.phases,
-                order,
-                readings,
-            ),
+            ("bare composition", self.definition.name, primitive, self.phases, readings),
             lambda: _on_group(origin, self.definition, readings, self.phases),
         )
         # what runs under a protocol runs on the wires
@@ -249,11 +243,13 @@ class TierCompositions:
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
         """The cost of a choice of options, one a tier; streamed if a library that ships the choice
-        streams it."""
+        streams it. Without the layers below and the machine, and unless ``copies`` without local
+        copies."""
         placed = self.placed
         primitive = self.definition.primitive
         shipped = []
         for way, allowed in self._shipped_as.items():
+            # tier by tier its algorithm is one that the way may have there
             if all(map(contains, allowed, names)):
                 shipped.append(way)
         streamed = next((way for way in shipped if way.streams), None)
@@ -270,11 +266,12 @@ class TierCompositions:
         libraries = chain.from_iterable([way.by for way in shipped])
         shipped_by = tuple(dict.fromkeys(libraries)) if runs else ()
         choice = Choice(self.definition.name, names)
+        unusual_phases = "" if phases == usual_phases else phases
         return CostModel(
             primitive=primitive,
             ranks=placed.ranks,
             choice=choice,
-            variant=tuple(filter(None, ("" if phases == usual_phases else phases, self.order))),
+            variant=tuple(filter(None, (unusual_phases, self.order))),
             parts=(
                 *_terms(chosen, streamed=streamed is not None and phases == "pipelined"),
                 *(own_part(placed, primitive, self.definition.name) if copies else ()),
