@@ -226,15 +226,17 @@ class Candidates:
         for algorithm in every_algorithm:
             if algorithm.name in listed_names:
                 libraries.update(algorithm.shipped_by)
+        run_here = [
+            algorithm
+            for algorithm in every_algorithm
+            if not libraries
+            or algorithm.name in listed_names
+            or libraries.intersection(algorithm.shipped_by)
+        ]
         schedules = []
         for under in self._under_protocols:
-            for algorithm in every_algorithm:
-                runs_here = (
-                    not libraries
-                    or algorithm.name in listed_names
-                    or libraries.intersection(algorithm.shipped_by)
-                )
-                if runs_here and algorithm.why_not(under.group) is None:
+            for algorithm in run_here:
+                if algorithm.why_not(under.group) is None:
                     schedules.append(self._flat_cost(algorithm, under))
         return schedules
 

@@ -548,18 +548,19 @@ def hierarchical_candidates(
 
     ``as_listed``: if an inner tier lists what its library runs, its phases run only that.
     """
-    candidates: list[TierCompositions | None] = []
+    candidates: list[TierCompositions] = []
     for row in compositions(primitive) if len(placed.spans) > 1 else ():
         # the only one that is modelled between domains that differ in size
         if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
             continue
-        if readings.phases == "auto":
-            candidates.append(_on_group(placed, row, readings, row.phases, as_listed=as_listed))
-            continue
+        phases_tried: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
-            candidates.append(_on_group(placed, row, readings, "sequential", as_listed=as_listed))
-        candidates.append(_on_group(placed, row, readings, readings.phases, as_listed=as_listed))
-    return [composition for composition in candidates if composition is not None]
+            phases_tried = ["sequential", "pipelined"]
+        for phases in phases_tried:
+            composition = _on_group(placed, row, readings, phases, as_listed=as_listed)
+            if composition is not None:
+                candidates.append(composition)
+    return candidates
 
 
 def why_not_composed(placed: PlacedGroup) -> str:

@@ -209,22 +209,19 @@ def fill_tiers(fabric: Fabric, spec: GroupSpec) -> tuple[TierShare, ...]:
         return _fill_domains(fabric, ranks, stride)
     if stride_of_tier is None:
         raise _uneven_stride(fabric, spec.ranks or 2, stride)
-    most_ranks = fabric.ranks // stride
-    if ranks > most_ranks:
-        smaller_strides = [step for step in every_stride(fabric, ranks) if step < stride]
-        fix = f"take at most {spoken(most_ranks, stride)}"
-        if smaller_strides:
-            fix += f", or {spoken(ranks, max(smaller_strides))}"
-        raise ColltoolError(
-            f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}",
-            argument="stride",
-            fix=fix,
-        )
+    if ranks > fabric.ranks // stride:
+        raise _too_many(fabric, ranks, stride)
     shares = _shares(fabric, stride_of_tier, ranks, in_order=spec.in_order or stride > 1)
     if shares is None:
-        raise _does_not_fit(fabric, ranks, stride, most_ranks)
-    if boxes is None:
-        return shares
+        raise _does_not_fit(fabric, ranks, stride)
+    return shares if boxes is None else _with_boxes(fabric, spec, shares, boxes)
+
+
+def _with_boxes(
+    fabric: Fabric, spec: GroupSpec, shares: Sequence[TierShare], boxes: Boxes
+) -> tuple[TierShare, ...]:
+    """The shares with the slices that a shape asks for; refused where these hold another number of
+    ranks than was asked for as well."""
     sliced = []
     for share, box in zip(shares, boxes, strict=True):
         if box is not None and box.endpoints != share.members:
@@ -240,12 +237,26 @@ def fill_tiers(fabric: Fabric, spec: GroupSpec) -> tuple[TierShare, ...]:
     return tuple(sliced)
 
 
-def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most_ranks: int) -> ColltoolError:
+def _too_many(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+    """The error for a group with more ranks than the fabric has at its stride, with the largest
+    stride that they fit."""
+    smaller_strides = [step for step in every_stride(fabric, ranks) if step < stride]
+    fix = f"take at most {spoken(fabric.ranks // stride, stride)}"
+    if smaller_strides:
+        fix += f", or {spoken(ranks, max(smaller_strides))}"
+    return ColltoolError(
+        f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}",
+        argument="stride",
+        fix=fix,
+    )
+
+
+def _does_not_fit(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
     """The error for a group that leaves a domain half full, with the nearest sizes that do not."""
     innermost = fabric.tiers[0]
     nearest_counts = [
         count_within(fabric, ranks - 1, stride),
-        _first_that_fits(fabric, range(ranks + 1, most_ranks + 1), stride),
+        _first_that_fits(fabric, range(ranks + 1, fabric.ranks // stride + 1), stride),
     ]
     counts = " and ".join(str(count) for count in nearest_counts if count is not None)
     if ranks < innermost.endpoints and capabilities_of(innermost).first_are_disconnected(ranks):

@@ -5,9 +5,9 @@
 from the measured rows; the distance is a least one over rows, so that taking rows away, or moving
 away from them, never narrows an interval.
 
-:func:`spread_of` is the whole of it, :func:`spread_without_dials` and :func:`with_dials` its two steps,
-which :mod:`colltool.estimate.interval` takes one by one and makes an interval of. Distances in size and
-ranks are counted in doublings: sizes are log2 of bytes here.
+:func:`spread_without_dials` and then :func:`with_dials`, for numbers that the user changed, are what
+:mod:`colltool.estimate.interval` asks and makes an interval of. Distances in size and ranks are counted
+in doublings: sizes are log2 of bytes here.
 """
 
 from __future__ import annotations
@@ -167,10 +167,10 @@ def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) ->
     return {place: tuple(series) for place, series in series_by_place.items()}
 
 
-def spread_of(
+def spread_without_dials(
     request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index, posterior: float | None = None
 ) -> PriceSpread:
-    """The parts of sigma for a request.
+    """The parts of sigma for a request, as if the user had changed no number.
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
@@ -178,14 +178,6 @@ def spread_of(
     factor is the mean of a few clouds, and the spread of clouds, which stands alone where none was
     measured, falls by the root of their number.
     """
-    without_dials = spread_without_dials(request, sigmas, rows_by_place, posterior)
-    return with_dials(without_dials, request.place, request.moved, sigmas)
-
-
-def spread_without_dials(
-    request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index, posterior: float | None = None
-) -> PriceSpread:
-    """The parts of sigma for a request, as if the user had changed no number."""
     scope = request.place.scope
     log_size = log2(request.size)
     nearest = None if request.foreign else nearest_row(request, sigmas, rows_by_place)
