@@ -188,8 +188,8 @@ def with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
 
 
 def sizes_between(sizes: Sequence[float], points: int) -> list[float]:
-    """Return ``points`` sizes from the smallest to the largest, each larger by the same factor: of
-    1 and 100, three are 1, 10 and 100."""
+    """``points`` sizes from the smallest to the largest, each larger by the same factor: of 1 and 100,
+    three are 1, 10 and 100. A single size alone."""
     least, most = min(sizes), max(sizes)
     if least == most:
         return [least]
@@ -211,6 +211,7 @@ def _offers(
             if group.shape is None and not fits(fabric, ranks, group.stride):
                 missing.append(name)
                 too_many |= ranks * group.stride > fabric.ranks
+                # of several fabrics the last one's
                 noun = noun_of(fabric)
         if missing:
             nearest = counts_of_all(fabrics, group)

@@ -55,7 +55,7 @@ class CellParts(NamedTuple):
 
 EVERYTHING = CellParts()
 
-# The axes that every grid has, by index.
+# The axes that every grid has, by index: those of GRID_AXES.
 _FABRIC, _RANKS, _BYTES = range(3)
 
 
@@ -85,7 +85,9 @@ def price_grid(
     """Every cell of the grid, the last axis fastest.
 
     Args:
-        axes: fabric (a load each), ranks (a group each) and bytes, then what is varied.
+        axes: fabric, ranks and bytes, then what is varied.
+        loads: one for each value of the first axis.
+        groups: one for each value of the second.
     """
     grid: list[Cell | None] = [None] * prod(len(axis.values) for axis in axes)
     unchanged = UnchangedPrices()

@@ -74,7 +74,8 @@ def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     protocols = []
     for segment, points in enumerate(_points_by_segment(fit)[:segments]):
         rate_share = float(fastest / per_byte_s[segment])
-        protocols.append(_protocol(points, rate_share, last=segment == segments - 1))
+        is_last = segment == segments - 1
+        protocols.append(_protocol(points, rate_share, serves_largest=is_last))
     names = list(fit.names)
     for protocol, name in PROTOCOL_NAMES.items():
         # Of several segments of one protocol that of the largest sizes is the protocol, those of
@@ -166,34 +167,34 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
     return seconds
 
 
-def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, last: bool) -> str:
+def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, serves_largest: bool) -> str:
     """A segment's protocol by majority of its sizes, if its rate allows that. Empty if undecided.
 
     Args:
         rate_share: the segment's rate over the fastest segment's.
-        last: whether it serves the largest sizes, where the bandwidth decides between LL128 and
-            Simple.
+        serves_largest: whether it serves the largest sizes, where the bandwidth decides between
+            LL128 and Simple.
     """
     if not points:
         return ""
     largest = max(points, key=attrgetter("size"))
-    possible = _possible(largest.rate, rate_share)
+    possible = _possible_protocols(largest.rate, rate_share)
     votes: Counter[str] = Counter(map(attrgetter("protocol"), points))
-    if last and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
+    if serves_largest and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
         return largest.protocol
-    most, count = votes.most_common(1)[0]
-    if most in possible and count >= _MAJORITY * len(points):
-        return most
+    likeliest_by_size, count = votes.most_common(1)[0]
+    if likeliest_by_size in possible and count >= _MAJORITY * len(points):
+        return likeliest_by_size
     # the model may change its protocol too early or too late
     neighbours: Counter[str] = Counter()
     for point in points:
         neighbours.update(point.near & possible)
-    neighbours.pop(most, None)
+    neighbours.pop(likeliest_by_size, None)
     likeliest = min(neighbours, key=lambda name: (-neighbours[name], name), default="")
     return likeliest if neighbours[likeliest] >= _MAJORITY * len(points) else ""
 
 
-def _possible(rate: float | None, rate_share: float) -> set[str]:
+def _possible_protocols(rate: float | None, rate_share: float) -> set[str]:
     """The protocols that can have a rate, over LL's in NCCL's model; None and rates that tell
     nothing exclude none. ``rate_share``: the rate over the fastest segment's."""
     if rate is not None and rate < _TOO_SLOW_FOR_OTHERS:

@@ -56,6 +56,7 @@ def with_pick_cost(crossover: Crossover, fabric: Fabric, readings: ModelOptions)
     from numpy import array
 
     priced = price(fabric, crossover.primitive, array(sizes), group, readings)
+    # seconds at each size, by spec
     seconds_of: dict[str, Any] = {estimate.spec: estimate.total_s for estimate in priced.runnable}
     simple_seconds_of = _seconds_under_simple(fabric, crossover, readings, picked, sizes)
     # (times the fastest, size)
@@ -63,14 +64,11 @@ def with_pick_cost(crossover: Crossover, fabric: Fabric, readings: ModelOptions)
     for index, (size, pick) in enumerate(zip(sizes, picked, strict=True)):
         if pick.spec not in seconds_of:
             continue
-        pick_s = (
-            simple_seconds_of.get(pick.spec, seconds_of[pick.spec])
-            if pick.simple
-            else seconds_of[pick.spec]
-        )
-        factor = float(pick_s[index]) / min(
-            float(seconds[index]) for seconds in seconds_of.values()
-        )
+        pick_s = seconds_of[pick.spec]
+        if pick.simple:
+            pick_s = simple_seconds_of.get(pick.spec, pick_s)
+        fastest_s = min(float(seconds[index]) for seconds in seconds_of.values())
+        factor = float(pick_s[index]) / fastest_s
         if worst is None or factor > worst[0]:
             worst = factor, size
     if worst is None:

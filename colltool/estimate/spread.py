@@ -244,7 +244,8 @@ def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index)
         distance = Distance(collective_part, exchange_part, ranks_part, size_part, series, row_size)
         order = (distance.squared, line)
         if order < nearest_order:
-            nearest, nearest_order = distance, order
+            nearest = distance
+            nearest_order = order
     return nearest
 
 
@@ -297,7 +298,8 @@ def exchange(sigmas: SigmaTable, peers: int, log_size: float) -> float:
 def _up_to_a_gigabyte(sigmas: SigmaTable, name: str, log_size: float) -> float:
     """A part at a size: its square straight in the logarithm from 1 MiB to 1 GiB. Of 0.4 at 1 MiB
     and 0.2 at 1 GiB half way, at 32 MiB, sqrt(0.10) = 0.32."""
-    at_1MB, at_1GB = sigmas[f"{name}_1MB"], sigmas[f"{name}_1GB"]
+    at_1MB = sigmas[f"{name}_1MB"]
+    at_1GB = sigmas[f"{name}_1GB"]
     way = min(max((log_size - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
     return sqrt(at_1MB**2 + (at_1GB**2 - at_1MB**2) * way)
 

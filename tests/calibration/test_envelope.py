@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from colltool.calibration.envelope import (
     Sample,
-    _evaluated,
+    _evaluate_starts,
     _refined,
     _starts,
     evaluate,
@@ -19,7 +19,13 @@ from colltool.calibration.envelope import (
     relative_errors,
     relative_rows,
 )
-from colltool.calibration.least_squares import Array, Prior, _non_negative, robust_fit, solve
+from colltool.calibration.least_squares import (
+    Array,
+    Prior,
+    _non_negative_minimum,
+    robust_fit,
+    solve,
+)
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)
 LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)
@@ -113,7 +119,7 @@ def test_what_the_library_would_not_run_needs_a_better_fit() -> None:
     for unlikely in (0, 1):
         flags = np.zeros((2, len(one.seconds)), dtype=bool)
         flags[unlikely] = True
-        assert _evaluated(np.array([[LOW]]), twice._replace(unlikely=flags)).loss[
+        assert _evaluate_starts(np.array([[LOW]]), twice._replace(unlikely=flags)).loss[
             0
         ] == pytest.approx(0.03 if unlikely == 0 else 0.0, abs=1e-6)  # of equals the first is taken
 
@@ -170,7 +176,7 @@ numbers = st.floats(-1.0, 1.0)
 def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: list[float]) -> None:
     x, r = np.array(rows), np.array(right)
     gram = x.T @ x + 1e-3 * np.eye(4)
-    first, theta = _non_negative(np.stack([np.eye(4), gram]), np.stack([np.ones(4), r]))
+    first, theta = _non_negative_minimum(np.stack([np.eye(4), gram]), np.stack([np.ones(4), r]))
     assert (first == np.ones(4)).all()  # solved beside it, untouched
     slope = gram @ theta - r
     assert (theta >= 0).all()
