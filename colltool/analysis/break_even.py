@@ -65,7 +65,7 @@ def break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[Br
     for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         batch = directions[start : start + DIRECTIONS_AT_ONCE]
         both_ways += [
-            _first_other_winner(question, direction) for direction in _closed_in(question, batch)
+            _first_other_winner(question, direction) for direction in _close_in(question, batch)
         ]
     # of a number that changes the winner upwards and downwards the nearer one stays
     both_ways.sort(key=lambda change: abs(log(change.factor)))
@@ -75,7 +75,7 @@ def break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[Br
     return tuple(nearest.values())
 
 
-def _closed_in(question: WhatIf, directions: Sequence[Direction]) -> list[Direction]:
+def _close_in(question: WhatIf, directions: Sequence[Direction]) -> list[Direction]:
     """The directions in which the winner changes, closed in on their first change.
 
     All are priced together in each round. Where a closer look shows no change any more, it lies

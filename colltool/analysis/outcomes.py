@@ -128,11 +128,11 @@ class CompareLine(NamedTuple):
 
     def ratio_error(self, column: int) -> float:
         """What nine of ten measured ratios are within of ours, as a share."""
-        return _error_of(self.sigmas[column])
+        return _share_of_sigma(self.sigmas[column])
 
     def rival_error(self, column: int) -> float:
         """Error of the ratio to the fastest column, as :meth:`ratio_error`."""
-        return _error_of(self.rival_sigmas[column])
+        return _share_of_sigma(self.rival_sigmas[column])
 
     def ratio_interval(self, column: int) -> tuple[float, float] | None:
         """Where nine of ten measured ratios lie. None without a ratio, or where nothing is known of
@@ -226,7 +226,7 @@ class CompareLine(NamedTuple):
         return total is not None and self.missing[column] > LAUNCH_SHARE * total
 
 
-def _error_of(sigma: float) -> float:
+def _share_of_sigma(sigma: float) -> float:
     """What nine of ten ratios are within, a share: ``kappa`` standard deviations of their logarithm."""
     return exp(sigma_table()["kappa"] * sigma) - 1
 
@@ -267,7 +267,7 @@ def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, 
                 outcome,
                 from_bytes=lines_alike[0].bytes,
                 to_bytes=lines_alike[-1].bytes,
-                ratio=_farthest(ratios or [1.0]),
+                ratio=_farthest_ratio(ratios or [1.0]),
                 within=max(line.ratio_error(column) for line in lines_alike)
                 if within_error
                 else None,
@@ -296,12 +296,12 @@ def joined_range(parts: Sequence[OutcomeRange]) -> OutcomeRange:
         parts[0].outcome,
         from_bytes=min(part.from_bytes for part in parts),
         to_bytes=max(part.to_bytes for part in parts),
-        ratio=_farthest([part.ratio for part in parts]),
+        ratio=_farthest_ratio([part.ratio for part in parts]),
         within=max((part.within for part in parts if part.within is not None), default=None),
     )
 
 
-def _farthest(ratios: Sequence[float]) -> float:
+def _farthest_ratio(ratios: Sequence[float]) -> float:
     """The ratio farthest from 1 in either direction."""
     return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
 

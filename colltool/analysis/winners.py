@@ -137,7 +137,7 @@ def _class_of(
     lines: Sequence[CompareLine], names: Sequence[str], points: Sequence[int]
 ) -> SizeBand:
     """Some of the points as one class: a winner only where it wins at all of them."""
-    common = _common({lines[point].verdict() for point in points})
+    common = _common_verdict({lines[point].verdict() for point in points})
     return SizeBand(
         kind=common.kind,
         winner="" if common.column is None else names[common.column],
@@ -150,7 +150,7 @@ def _class_of(
     )
 
 
-def _common(verdicts: set[PointVerdict]) -> PointVerdict:
+def _common_verdict(verdicts: set[PointVerdict]) -> PointVerdict:
     """What holds at all of some points."""
     if len(verdicts) == 1:
         [verdict] = verdicts
@@ -185,7 +185,7 @@ def joined_verdicts(verdicts: Sequence[QuestionVerdict]) -> list[QuestionVerdict
     joined: list[QuestionVerdict] = []
     for verdict in verdicts:
         if joined and _say_the_same(joined[-1], verdict):
-            joined[-1] = _joined(joined[-1], verdict)
+            joined[-1] = _join(joined[-1], verdict)
         else:
             joined.append(verdict)
     return joined
@@ -200,7 +200,7 @@ def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
     if first.rest and other.rest and first.rest.kind != other.rest.kind:
         return False
     for claim, other_claim in zip(first.claims, other.claims, strict=True):
-        if _claimed(claim) != _claimed(other_claim):
+        if _claim_without_sizes(claim) != _claim_without_sizes(other_claim):
             return False
         starts = claim.from_bytes, other_claim.from_bytes
         ends = claim.to_bytes, other_claim.to_bytes
@@ -211,22 +211,22 @@ def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
     return True
 
 
-def _claimed(claim: SizeBand) -> tuple[object, ...]:
+def _claim_without_sizes(claim: SizeBand) -> tuple[object, ...]:
     """What a claim says, without its sizes."""
     slower = tuple(rival.column for rival in claim.rivals if rival.slower)
     return claim.kind, claim.winner, claim.first, claim.last, slower
 
 
-def _joined(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
+def _join(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
     """Two verdicts that say the same, as one for the rank counts of both."""
     return first._replace(
         ranks=first.ranks + other.ranks,
-        claims=tuple(map(_joined_class, first.claims, other.claims)),
-        rest=first.rest and other.rest and _joined_class(first.rest, other.rest),
+        claims=tuple(map(_join_classes, first.claims, other.claims)),
+        rest=first.rest and other.rest and _join_classes(first.rest, other.rest),
     )
 
 
-def _joined_class(first: SizeBand, other: SizeBand) -> SizeBand:
+def _join_classes(first: SizeBand, other: SizeBand) -> SizeBand:
     """The sizes that two classes of the same winner share, so that the claim holds for both."""
     others = {rival.column: rival for rival in other.rivals}
     rivals = []

@@ -132,9 +132,9 @@ def relative_errors(fit: Envelope, sample: Sample) -> Array:
 
 def fit_envelope(sample: Sample) -> Envelope:
     """The fit with the least loss from all starts."""
-    rough = _refined(sample, *_starts(sample), _FEW_ROUNDS)
+    rough = _refine(sample, *_starts(sample), _FEW_ROUNDS)
     best_starts = np.argsort(rough.loss, kind="stable")[:_BEST_STARTS]
-    refined = _refined(sample, rough.component[best_starts], rough.algorithm[best_starts], _ROUNDS)
+    refined = _refine(sample, rough.component[best_starts], rough.algorithm[best_starts], _ROUNDS)
     return refined.start(int(refined.loss.argmin()))
 
 
@@ -180,19 +180,17 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> tuple[int, ...]
     return tuple(order[allowed[:, order].argmax(axis=1)].tolist())
 
 
-def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Envelopes:
+def _refine(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Envelopes:
     """Every start refitted and reassigned until it converges, in batches."""
     starts_at_once = max(1, _POINTS_AT_ONCE // len(sample.seconds))
     parts = []
     for begin in range(0, len(component), starts_at_once):
         batch = slice(begin, begin + starts_at_once)
-        parts.append(_refined_together(sample, component[batch], algorithm[batch], rounds))
+        parts.append(_refine_batch(sample, component[batch], algorithm[batch], rounds))
     return _Envelopes(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _refined_together(
-    sample: Sample, component: Labels, algorithm: Labels, rounds: int
-) -> _Envelopes:
+def _refine_batch(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Envelopes:
     """The best envelope seen from each start of a batch, as refitting may cycle; ``component`` and
     ``algorithm`` are (starts, points)."""
     starts = len(component)
@@ -206,7 +204,7 @@ def _refined_together(
     # 0 to 3, where the second has converged, 0, 2 and 3.
     active = np.arange(starts)
     for _ in range(rounds):
-        theta = _refitted_lines(sample, component, algorithm, theta)
+        theta = _refit_lines(sample, component, algorithm, theta)
         fits = _evaluate_starts(theta, sample)
         _keep_better(best, fits, active)
         changed = ((fits.component != component) | (fits.algorithm != algorithm)).any(axis=1)
@@ -219,9 +217,7 @@ def _refined_together(
     return best
 
 
-def _refitted_lines(
-    sample: Sample, component: Labels, algorithm: Labels, last_theta: Array
-) -> Array:
+def _refit_lines(sample: Sample, component: Labels, algorithm: Labels, last_theta: Array) -> Array:
     """θ fitted to the points of each component, (starts, components, 4). A component with too few
     points keeps its last one."""
     # (starts, components, points): of components 0 0 1 of three points, T T F and F F T
@@ -246,7 +242,7 @@ def _keep_better(best: _Envelopes, fits: _Envelopes, active: Labels) -> None:
 
 def refitted(fit: Envelope, sample: Sample) -> Envelope:
     """A fit to a sample of other costs, with every point in its component and algorithm."""
-    theta = _refitted_lines(
+    theta = _refit_lines(
         sample, fit.component[None], fit.algorithm[None], last_theta=fit.theta[None]
     )
     return _evaluate_starts(theta, sample).start(0)

@@ -136,7 +136,7 @@ def _fit_with_protocols(
         bound_error = np.abs(relative_errors(fit, sample)).mean()
         if np.abs(relative_errors(free, sample)).mean() < bound_error - UNLIKELY:
             fit = free
-    fit = _ordered(fit, sample, count)
+    fit = _order_by_size(fit, sample, count)
     # no point runs under the last protocol (components from count on are the switch)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:
         return None
@@ -145,7 +145,7 @@ def _fit_with_protocols(
     )
 
 
-def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
+def _order_by_size(fit: Envelope, sample: Sample, count: int) -> Envelope:
     """The fit with its ``count`` protocols sorted by the sizes that they serve."""
     # protocols that serve 1 MB, 1 KB and 1 GB, and the switch: order 1 0 2 3, and a point of
     # component 0 is then one of component 1

@@ -118,14 +118,14 @@ def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
     # Which two ranks send is not known, only that no part holds both: they may have the fastest way.
     if primitive is P2P:
         return 1.0 / largest(*(side.Bps for side in cut.sides))
-    by_side = [_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
+    by_side = [_bytes_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
     # each part but the first is added to the sum, and then gets it
     if primitive is AR and cut.parts and not cut.computes:
         by_side.append(2 * (cut.parts - 1) / cut.total_Bps)
     return largest(*by_side)
 
 
-def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
+def _bytes_crossing(primitive: Primitive, inside: int, ranks: int) -> float:
     """Bytes, in units of M, that must leave or enter a side, whichever is more.
 
     All-to-all: each rank inside has M/N for each rank outside. All-gather: a side of m ranks has
@@ -153,20 +153,20 @@ def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> I
     wires = [_wires_of_members(placed, span, primitive) for span in placed.spans]
     for number, span in enumerate(placed.spans):
         # what a tier joins also leads out by its members' ports on all tiers further out
-        outward = _sum(wires[number:])
-        beyond_Bps = _sum(wires[number + 1 :]).most
+        outward = _sum_over_tiers(wires[number:])
+        beyond_Bps = _sum_over_tiers(wires[number + 1 :]).most
         computes = any(
             {"reduce", "multicast"} & outer.kind.operations for outer in placed.spans[number:]
         )
         rate = _rate(span, primitive)
-        yield _around_parts(placed, span, outward, computes=computes)
+        yield _cut_around_parts(placed, span, outward, computes=computes)
         if readings.placement == "packed":
-            yield from _leaves(placed, span, rate, beyond_Bps, computes=computes)
-        yield from _halves(span, rate, beyond_Bps)
-        yield from _routed(span, beyond_Bps)
+            yield from _cuts_around_leaves(placed, span, rate, beyond_Bps, computes=computes)
+        yield from _cuts_in_half(span, rate, beyond_Bps)
+        yield from _cuts_of_routes(span, beyond_Bps)
 
 
-def _around_parts(placed: PlacedGroup, span: Span, wires: PerMember, *, computes: bool) -> Cut:
+def _cut_around_parts(placed: PlacedGroup, span: Span, wires: PerMember, *, computes: bool) -> Cut:
     """The cut around each part that a tier joins: single ranks on the innermost tier, domains
     further out.
 
@@ -186,10 +186,10 @@ def _wires_of_members(placed: PlacedGroup, span: Span, primitive: Primitive) -> 
     rate = _rate(span, primitive)
     # domains of unlike sizes differ in the links inside them, which are those of the innermost tier
     unlike = placed.domains if span is placed.spans[0] else ()
-    return PerMember(*(rate * ports for ports in _ports(span, rate, unlike)))
+    return PerMember(*(rate * ports for ports in _ports_of_members(span, rate, unlike)))
 
 
-def _sum(tiers: Sequence[PerMember]) -> PerMember:
+def _sum_over_tiers(tiers: Sequence[PerMember]) -> PerMember:
     """What members have on several tiers together."""
     nothing = PerMember(0.0, 0.0, 0.0)
     return PerMember(*map(sum, zip(nothing, *tiers, strict=True)))
@@ -198,12 +198,12 @@ def _sum(tiers: Sequence[PerMember]) -> PerMember:
 def _rate(span: Span, primitive: Primitive) -> Rate:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
-    # the share of a wire that each protocol takes for data
+    # a file of the old form may give each protocol a bandwidth of its own, relative to the tier's
     lines = [protocol.line for protocol in tier.protocols_for(primitive).values()] or [1.0]
     return max(lines) * capabilities_of(tier).rate_Bps
 
 
-def _ports(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
+def _ports_of_members(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
     """Ports or links of the group's members on a tier; ``domains``: their sizes where unlike."""
     kind = span.kind
     match kind.joined_by:
@@ -253,7 +253,7 @@ def _axes(span: Span) -> list[Axis]:
     return [axis for axis in axes if axis.size > 1]
 
 
-def _leaves(
+def _cuts_around_leaves(
     placed: PlacedGroup, span: Span, rate: Rate, beyond_Bps: Rate, *, computes: bool
 ) -> Iterator[Cut]:
     """The cuts around the leaves of each Clos level: g endpoints share uplinks of g ports over s,
@@ -306,14 +306,14 @@ def _wire_cuts(span: Span) -> Iterator[CutSide]:
             yield cut
 
 
-def _routed(span: Span, beyond_Bps: Rate) -> Iterator[Cut]:
+def _cuts_of_routes(span: Span, beyond_Bps: Rate) -> Iterator[Cut]:
     """The cuts of a routed tier that its wires name, plus ports on tiers further out."""
     for cut in _wire_cuts(span):
         ranks = (cut.after - cut.first) * span.members_inside
         yield Cut((Side(ranks, cut.Bps * span.members_inside + ranks * beyond_Bps),))
 
 
-def _halves(span: Span, rate: Rate, beyond_Bps: Rate) -> Iterator[Cut]:
+def _cuts_in_half(span: Span, rate: Rate, beyond_Bps: Rate) -> Iterator[Cut]:
     """The cuts of a lattice in half across each axis: each line along the axis leads out once, or
     twice in a ring, plus ports on tiers further out.
 

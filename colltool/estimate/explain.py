@@ -60,7 +60,7 @@ def explain(
             runs there for none.
     """
     options = readings or ModelOptions()
-    everything = _everything()
+    everything = _every_algorithm()
     known = list(dict.fromkeys(row.name for row in everything))
     if parse_choice(name).base not in known:
         if fabric is not None and primitive is not None:
@@ -81,8 +81,10 @@ def explain(
             f"{base} is no algorithm for {primitive.label}", fix=f"it computes {computes}"
         )
     if fabric is None or size is None:
-        return Explanation(base, tuple(_words(row) for row in rows_explained))
-    entries = [_priced(row, name, fabric, size, group, options) for row in rows_explained]
+        return Explanation(base, tuple(_explanation(row) for row in rows_explained))
+    entries = [
+        _explanation_with_price(row, name, fabric, size, group, options) for row in rows_explained
+    ]
     if all(entry.row is None for entry in entries):
         raise ColltoolError(
             f"{name} cannot run here: {entries[0].reason}", fix="price lists what can"
@@ -111,7 +113,7 @@ def _cables(placed: PlacedGroup, readings: ModelOptions) -> Iterator[CableDelay]
                 yield CableDelay(span.tier.name, level.name, level.cable_m, cable_s(level.cable_m))
 
 
-def _priced(
+def _explanation_with_price(
     algorithm: AnyAlgorithm,
     name: str,
     fabric: Fabric,
@@ -128,15 +130,15 @@ def _priced(
             [name], [size]
         )
     except CannotRun as error:
-        return _words(algorithm, reason=error.reason)
+        return _explanation(algorithm, reason=error.reason)
     except ColltoolError as error:
-        return _words(algorithm, reason=localize(error.what))
+        return _explanation(algorithm, reason=localize(error.what))
     # of several with one title and protocol the first stays
     by_protocol = {
         (candidate.title, candidate.protocol): candidate for candidate in reversed(candidates)
     }
     cost_model = by_protocol[best.title, best.protocol]
-    words = _words(algorithm, best)._replace(
+    words = _explanation(algorithm, best)._replace(
         balance=cost_model.balance,
         shipped_by=best.shipped_by,
         segments=best_segments(cost_model, size),
@@ -152,7 +154,7 @@ def _priced(
     )
 
 
-def _words(
+def _explanation(
     algorithm: AnyAlgorithm, priced_row: AlgorithmEstimate | None = None, reason: str = ""
 ) -> AlgorithmExplanation:
     """An algorithm in words; ``priced_row`` is its price, ``reason`` why it has none.
@@ -312,7 +314,7 @@ class AlgorithmList(Result):
     rows: tuple[ListedAlgorithm, ...]
 
 
-def _everything() -> list[AnyAlgorithm]:
+def _every_algorithm() -> list[AnyAlgorithm]:
     """Every algorithm and composition, those on request last."""
     return [*usual_algorithms(), *every_composition(), *on_request()]
 
@@ -320,9 +322,9 @@ def _everything() -> list[AnyAlgorithm]:
 def list_algorithms(primitive: Primitive | None = None) -> AlgorithmList:
     """Every algorithm of a primitive, or of any, by name; those that libraries ship first."""
     by_name: dict[str, list[AlgorithmExplanation]] = {}
-    for row in _everything():
+    for row in _every_algorithm():
         if primitive in (None, row.primitive):
-            by_name.setdefault(row.name, []).append(_words(row))
+            by_name.setdefault(row.name, []).append(_explanation(row))
     rows = []
     for name, entries in by_name.items():
         first = entries[0]

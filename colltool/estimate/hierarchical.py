@@ -210,7 +210,7 @@ class TierCompositions:
         names = tuple([option.name for option in chosen])
         if names not in self.cost_by_names:
             cost_model = replace(
-                self._costed(names, chosen),
+                self._cost_of_choice(names, chosen),
                 below=partial(self._below, names),
                 machine=machine_factor(self.placed, self.definition.primitive, self.readings),
             )
@@ -232,14 +232,14 @@ class TierCompositions:
         # kept with the group, as all choices of the composition are asked for in turn
         composition = origin.once(
             ("bare composition", self.definition.name, primitive, self.phases, readings),
-            lambda: _on_group(origin, self.definition, readings, self.phases),
+            lambda: _composition_on_group(origin, self.definition, readings, self.phases),
         )
         # what runs under a protocol runs on the wires
         assert composition is not None
         chosen = map(_option_called, names, composition.options)
-        return composition._costed(names, tuple(chosen), copies=False)
+        return composition._cost_of_choice(names, tuple(chosen), copies=False)
 
-    def _costed(
+    def _cost_of_choice(
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
         """The cost of a choice of options, one a tier; streamed if a library that ships the choice
@@ -273,7 +273,7 @@ class TierCompositions:
             choice=choice,
             variant=tuple(filter(None, (unusual_phases, self.order))),
             parts=(
-                *_terms(chosen, streamed=streamed is not None and phases == "pipelined"),
+                *_terms_of_choice(chosen, streamed=streamed is not None and phases == "pipelined"),
                 *(own_part(placed, primitive, self.definition.name) if copies else ()),
             ),
             overhead_s=placed.overhead_s,
@@ -319,8 +319,8 @@ class TierCompositions:
         allowed_by_way = {}
         for way in self.definition.shipped_as:
             if way.lattices or not has_lattice:
-                allowed = [_allowed(way, options, way.inner) for options in inner]
-                allowed_by_way[way] = [*allowed, _allowed(way, outer, way.outer)]
+                allowed = [_names_allowed(way, options, way.inner) for options in inner]
+                allowed_by_way[way] = [*allowed, _names_allowed(way, outer, way.outer)]
         return allowed_by_way
 
     def _not_selected(self, shipped: Sequence[ShippedAs]) -> NotRun | None:
@@ -351,12 +351,12 @@ class TierCompositions:
         library runs the composition; for an array of sizes, all that are fastest somewhere, and
         where."""
         for tiers in self._ways:
-            yield from self._winning(tiers, size)
+            yield from self._fastest_of(tiers, size)
 
     def fastest_of_any_status(self, size: Number) -> list[AtSizes]:
         """Like :meth:`fastest_selectable`, but of any status, including references and hypothetical
         ones."""
-        return self._winning(self.options, size)
+        return self._fastest_of(self.options, size)
 
     @cached_property
     def _ways(self) -> list[tuple[TierOptions, ...]]:
@@ -368,7 +368,7 @@ class TierCompositions:
             if running is None or way.library != running.name or self._why_not_run(way, running):
                 continue
             tiers = []
-            for options in self._fitting(way, self.options):
+            for options in self._options_of_way(way, self.options):
                 tiers.append(tuple([option for option in options if selectable(option.status)]))
             # a tier without options leaves no choice
             if all(tiers):
@@ -377,9 +377,9 @@ class TierCompositions:
             return tiers_by_way
         # the best status that every tier can have is the worst of their best
         best_of_all = max(min(option.rank for option in options) for options in self.options)
-        return [tuple(_up_to(best_of_all, options) for options in self.options)]
+        return [tuple(_options_up_to(best_of_all, options) for options in self.options)]
 
-    def _fitting(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
+    def _options_of_way(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
         """The options that are part of a library's composition, tier by tier."""
         fitting = []
         for tier, allowed in zip(options, self._shipped_as[way], strict=True):
@@ -400,7 +400,7 @@ class TierCompositions:
         choices = [cost_model for cost_model, _ in self.fastest_selectable(size)]
         return min(choices, key=lambda cost_model: cost_model.seconds(size))
 
-    def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
+    def _fastest_of(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
         """The fastest choice of these options per tier at a size, or all that are at some size of an
         array. Sequential phases are minimised tier by tier; pipelined ones over all
         combinations."""
@@ -409,7 +409,7 @@ class TierCompositions:
             _check_combinations(options)
             choices = [self.cost_model(chosen) for chosen in product(*options)]
         else:
-            fastest = [_fastest(tier, size) for tier in options]
+            fastest = [_fastest_options(tier, size) for tier in options]
             choices = [self.cost_model(chosen) for chosen in product(*fastest)]
             choices += self._streaming(options)
         return winners(choices, lambda cost_model: cost_model.seconds(size))
@@ -424,7 +424,7 @@ class TierCompositions:
             choices: list[CostModel] = []
             for way in self._shipped_as:
                 if way.streams:
-                    choices += map(self.cost_model, product(*self._fitting(way, options)))
+                    choices += map(self.cost_model, product(*self._options_of_way(way, options)))
             self.streams[id(options)] = tuple(choices)
         return self.streams[id(options)]
 
@@ -478,12 +478,12 @@ class TierCompositions:
         return ""
 
 
-def _up_to(rank: int, options: TierOptions) -> TierOptions:
+def _options_up_to(rank: int, options: TierOptions) -> TierOptions:
     """The options of a status no worse than a rank."""
     return tuple([option for option in options if option.rank <= rank])
 
 
-def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
+def _fastest_options(options: TierOptions, size: Number) -> list[TierOption]:
     """The options of a tier that are the fastest at some size, each for the tier alone."""
     return [option for option, _ in winners(options, lambda option: option.on_tier.seconds(size))]
 
@@ -493,7 +493,7 @@ def _option_called(name: str, options: TierOptions) -> TierOption:
     return next(option for option in options if option.name == name)
 
 
-def _terms(chosen: TierOptions, *, streamed: bool) -> list[CostTerm]:
+def _terms_of_choice(chosen: TierOptions, *, streamed: bool) -> list[CostTerm]:
     """The cost terms of one option per tier, in the order of the phases."""
     parts: dict[int, tuple[CostTerm, ...]] = {}
     for option in chosen:
@@ -531,7 +531,7 @@ def _why_not_in_phase(algorithm: Algorithm, partner: Algorithm | None, group: Gr
     return partner.why_not(group)
 
 
-def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
+def _names_allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
     """The options of a tier that a library's composition may have: those it names, or all that the
     library ships."""
     if names:
@@ -557,7 +557,7 @@ def hierarchical_candidates(
         if readings.phases == "pipelined" and row.phases == "sequential":
             phases_tried = ["sequential", "pipelined"]
         for phases in phases_tried:
-            composition = _on_group(placed, row, readings, phases, as_listed=as_listed)
+            composition = _composition_on_group(placed, row, readings, phases, as_listed=as_listed)
             if composition is not None:
                 candidates.append(composition)
     return candidates
@@ -586,7 +586,7 @@ def _why_not_between_unlike(domains: Sequence[int]) -> str:
     )
 
 
-def _on_group(
+def _composition_on_group(
     placed: PlacedGroup,
     composition: Composition,
     readings: ModelOptions,
@@ -606,7 +606,7 @@ def _on_group(
     for tier, tier_options in enumerate(options_of_all):
         if as_listed:
             first_phase = next(step.phase for step in steps if step.phase.tier == tier)
-            listed = _runs(placed, composition.primitive, first_phase)
+            listed = _names_listed(placed, composition.primitive, first_phase)
             tier_options = tuple(
                 [option for option in tier_options if not listed or option.name in listed]
             )
@@ -662,7 +662,9 @@ def _placed_steps(
         )
 
 
-def _runs(placed: PlacedGroup, primitive: Primitive, phase: TierPhase) -> frozenset[str] | None:
+def _names_listed(
+    placed: PlacedGroup, primitive: Primitive, phase: TierPhase
+) -> frozenset[str] | None:
     """Names of the algorithms that the library runs in the phases of the tier of ``phase``; None:
     anything."""
     # the outermost tier's list is of whole calls

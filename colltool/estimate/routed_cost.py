@@ -93,12 +93,14 @@ def routed_link_costs(
     match route:
         case Ring():
             # each of the n_α steps sends the same share of n_β
-            step = _load(wired, _around(terms.n_beta / terms.n_alpha, wired, route, spread=spread))
-            load = _repeated(step, terms.n_alpha, worst=worst)
+            step = _load(
+                wired, _along_walks(terms.n_beta / terms.n_alpha, wired, route, spread=spread)
+            )
+            load = _repeat(step, terms.n_alpha, worst=worst)
         case Chain():
             # n_β is what each rank sends in all, n_α only how often α is waited for
-            step = _load(wired, _around(terms.n_beta, wired, route, spread=spread))
-            load = _repeated(step, 1, worst=worst)
+            step = _load(wired, _along_walks(terms.n_beta, wired, route, spread=spread))
+            load = _repeat(step, 1, worst=worst)
         case Trees():
             load = _trees(route, wired, spread=spread)
         case Rounds():
@@ -108,16 +110,16 @@ def routed_link_costs(
             )
         case Peers():
             # a message to each peer, n_α in all
-            load = _to_each(wired).times_size(terms.n_beta / terms.n_alpha)
+            load = _to_peers_in_turn(wired).times_size(terms.n_beta / terms.n_alpha)
         case AllPeers():
-            load = _to_all(wired).times_size(route.per_peer)
+            load = _to_peers_at_once(wired).times_size(route.per_peer)
             return [_with_posts(_cost(terms, load, wired), wired)]
         case ShardExchange():
             return [_with_posts(_cost(terms, _exchanged_shards(wired), wired), wired)]
         case Pair():
-            load = _farthest(terms.n_beta, wired)
+            load = _to_farthest_rank(terms.n_beta, wired)
         case Links(sends=()):
-            load = _over_links(terms, wired)
+            load = _between_neighbours(terms, wired)
         case Links():
             # (src, dst, size) of every message
             load = _load(wired, Sends(*map(np.array, zip(*route.sends, strict=True))))
@@ -130,7 +132,7 @@ def routed_link_costs(
     return [_cost(terms, load, wired)]
 
 
-def _ahead(ranks: int, apart: int) -> Sends:
+def _to_rank_ahead(ranks: int, apart: int) -> Sends:
     """A byte from every rank to the one so far ahead of it."""
     rank = np.arange(ranks)
     return Sends(rank, (rank + apart) % ranks, np.ones(ranks))
@@ -143,15 +145,15 @@ def _of_every_pair(ranks: int) -> tuple[Indices, Indices]:
 
 
 @lru_cache(maxsize=4)
-def _to_each(wired: LinkNetwork) -> StepLoad:
+def _to_peers_in_turn(wired: LinkNetwork) -> StepLoad:
     """A byte to every peer, one after the other: in step k to the rank k ahead."""
-    steps = (_ahead(wired.ranks, apart) for apart in range(1, wired.ranks))
+    steps = (_to_rank_ahead(wired.ranks, apart) for apart in range(1, wired.ranks))
     if wired.uneven:
-        return _unwaited(wired, steps)
+        return _without_waiting(wired, steps)
     return _in_sequence([_load(wired, sent) for sent in steps])
 
 
-def _unwaited(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
+def _without_waiting(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
     """Steps in which no rank waits for another pair, as between even domains: a rank is done when
     its own messages are.
 
@@ -179,7 +181,7 @@ def _unwaited(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
 
 
 @lru_cache(maxsize=4)
-def _to_all(wired: LinkNetwork) -> StepLoad:
+def _to_peers_at_once(wired: LinkNetwork) -> StepLoad:
     """A byte to every peer, all at once; where ranks are at switches summed by these, α of the
     last rank's longest way.
 
@@ -232,7 +234,7 @@ def _energy_of_all(wired: LinkNetwork) -> float | None:
     return energy
 
 
-def _around(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: bool) -> Sends:
+def _along_walks(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: bool) -> Sends:
     """Every rank to the next one, a chain but for the last; over rails R walks that leave each
     domain by a rank of their own.
 
@@ -300,7 +302,7 @@ def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Se
         yield terms._replace(n_alpha=1, n_beta=load), sent
 
 
-def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
+def _between_neighbours(terms: Terms, wired: LinkNetwork) -> StepLoad:
     """Messages between neighbours, as the formula counts them; α of the slowest link."""
     wires = wired.positions[0].wires
     numbers = wired.numbers[0]
@@ -312,7 +314,7 @@ def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     return StepLoad(alpha_s, alpha_s, per_byte_s, tier=0, energy=energy)
 
 
-def _farthest(size: float, wired: LinkNetwork) -> StepLoad:
+def _to_farthest_rank(size: float, wired: LinkNetwork) -> StepLoad:
     """One message from the first rank over the outermost tier: α of the longest way, bytes over the
     narrowest."""
     others = np.arange(1, wired.ranks)
@@ -354,7 +356,7 @@ def _energy(wired: LinkNetwork, sent: Sends) -> float | None:
     return float((energy_of_tier[wired.on(sent.src, sent.dst)] * sent.size).sum())
 
 
-def _repeated(step: StepLoad, count: float, *, worst: bool) -> StepLoad:
+def _repeat(step: StepLoad, count: float, *, worst: bool) -> StepLoad:
     """The same step ``count`` times, each at its mean latency or its longest."""
     return step.times_size(count).with_latency(step.longest_s if worst else step.mean_s)
 

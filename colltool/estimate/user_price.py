@@ -60,7 +60,7 @@ def with_accuracy(price: Price, fabric: Fabric, group: GroupSpec, readings: Mode
         return price
     runs = price.library.runs if price.library else None
     rows = [*price.results] if runs is None else [*price.results, runs]
-    # by id: the library's pick is one of the rows, and stays the same object
+    # by id: the library's pick may be one of the rows, and is the same object afterwards
     if isinstance(price.bytes, float) and not readings.ideal:
         before = _before(price.primitive, price.bytes, fabric, group, readings, price.asked)
         with_interval = {
