@@ -93,9 +93,8 @@ def routed_link_costs(
     match route:
         case Ring():
             # each of the n_α steps sends the same share of n_β
-            step = _load(
-                wired, _along_walks(terms.n_beta / terms.n_alpha, wired, route, spread=spread)
-            )
+            size = terms.n_beta / terms.n_alpha
+            step = _load(wired, _along_walks(size, wired, route, spread=spread))
             load = _repeat(step, terms.n_alpha, worst=worst)
         case Chain():
             # n_β is what each rank sends in all, n_α only how often α is waited for

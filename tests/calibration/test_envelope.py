@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from colltool.calibration.envelope import (
     Sample,
     _evaluate_starts,
-    _refined,
+    _refine,
     _starts,
     evaluate,
     fit_envelope,
@@ -209,9 +209,9 @@ def test_many_starts_are_each_refined_as_alone() -> None:
         seconds=one.seconds * np.exp(0.05 * np.random.default_rng(1).normal(size=len(one.seconds)))
     )
     component, algorithm = _starts(one)
-    together = _refined(one, component, algorithm, 12)
+    together = _refine(one, component, algorithm, 12)
     for at in range(len(component)):
-        alone = _refined(one, component[at : at + 1], algorithm[at : at + 1], 12)
+        alone = _refine(one, component[at : at + 1], algorithm[at : at + 1], 12)
         assert alone.loss[0] == pytest.approx(together.loss[at], rel=1e-9)
         assert alone.theta[0] == pytest.approx(together.theta[at], rel=1e-6)
         assert together.loss[at] == pytest.approx(
