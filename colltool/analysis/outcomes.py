@@ -198,7 +198,8 @@ class CompareLine(NamedTuple):
         if ratio is not None:
             outcome = outcome_of(ratio)
             distance = max(ratio, 1 / ratio) - 1
-            return LineOutcome(outcome, outcome != "same" and distance <= self.ratio_error(column))
+            within_error = outcome != "same" and distance <= self.ratio_error(column)
+            return LineOutcome(outcome, within_error)
         first_runs = self.cells[0].total_s is not None
         other_runs = self.cells[column].total_s is not None
         if first_runs and other_runs:
@@ -222,8 +223,8 @@ class CompareLine(NamedTuple):
 
     def is_bound(self, column: int) -> bool:
         """Whether a column's time is a lower bound: its missing launch is too long to neglect."""
-        total = self.cells[column].total_s
-        return total is not None and self.missing[column] > LAUNCH_SHARE * total
+        total_s = self.cells[column].total_s
+        return total_s is not None and self.missing[column] > LAUNCH_SHARE * total_s
 
 
 def _share_of_sigma(sigma: float) -> float:

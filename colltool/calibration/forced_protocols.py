@@ -60,10 +60,8 @@ def _protocol_row(fabric: Fabric, measured: SeriesRows) -> ProtocolRow | None:
     placed = place(fabric, measured.series.ranks)
     listed = placed.spans[-1].tier.protocols_for(primitive)
     # the tier's own name of the protocol, where it lists it: Simple, of several parts the first
-    name = forced.protocol
-    for listed_name in reversed(listed):
-        if protocol_of(listed_name) == forced.protocol:
-            name = listed_name
+    same_protocol = (name for name in listed if protocol_of(name) == forced.protocol)
+    name = next(same_protocol, forced.protocol)
     listed_numbers = listed.get(name)
     launch_s = _USUAL_LAUNCH_S
     if listed_numbers is not None and listed_numbers.launch_s is not None:

@@ -53,7 +53,7 @@ class ModelledPoint(NamedTuple):
 
     Args:
         protocol: the model's fastest one: ll, ll128 or simple.
-        near: its fastest ones at smaller and larger sizes, and here.
+        near: its fastest ones at this size, and at smaller and larger ones (:data:`_FLIP_TOLERANCE`).
         rate: LL's modelled time per byte over the fitted one; None where the model has no LL.
         size: bytes.
     """
@@ -80,8 +80,12 @@ def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     for protocol, name in PROTOCOL_NAMES.items():
         # Of several segments of one protocol that of the largest sizes is the protocol, those of
         # smaller sizes are parts of it.
-        same = [segment for segment, known in enumerate(protocols) if known == protocol]
-        for part, segment in zip(("", *SEGMENT_PREFIXES), reversed(same), strict=False):
+        segments_of_protocol = [
+            segment for segment, identified in enumerate(protocols) if identified == protocol
+        ]
+        for part, segment in zip(
+            ("", *SEGMENT_PREFIXES), reversed(segments_of_protocol), strict=False
+        ):
             names[segment] = part + name
     return renamed(fit, tuple(names), prior)
 
@@ -94,7 +98,7 @@ def name_findings(
         names = [protocol.name for protocol in protocols]
         collective = member.series.primitive.label
         unnamed = ", ".join(name for name in names if UNKNOWN_SEGMENT in name)
-        if unnamed and member.on:
+        if unnamed and member.hardware:
             yield FitFinding("undecided_protocol", {"spoken": collective, "names": unnamed})
         elif unnamed:
             yield FitFinding("unknown_protocols")
@@ -148,7 +152,7 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
 
     Sends follow a size threshold, not times: 0 for the protocol that is used, inf for the other.
     """
-    hardware = member.on
+    hardware = member.hardware
     series = member.series
     if hardware is None:
         return {}

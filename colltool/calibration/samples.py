@@ -34,7 +34,7 @@ class Member(NamedTuple):
     Args:
         used: a mask of the series' points.
         inner: the costs under each protocol of the inner tiers, by name.
-        on: the hardware that NCCL ran on; None for other libraries or where facts are missing.
+        hardware: what NCCL ran on; None for other libraries or where facts are missing.
         unlikely: (algorithms, points), what the library would not have run there; None if unknown.
     """
 
@@ -42,7 +42,7 @@ class Member(NamedTuple):
     used: NDArray[np.bool_]
     costs: tuple[AlgorithmCosts, ...]
     inner: Mapping[str, tuple[AlgorithmCosts, ...]]
-    on: Hardware | None
+    hardware: Hardware | None
     unlikely: NDArray[np.bool_] | None = None
 
     @property

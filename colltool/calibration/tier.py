@@ -178,7 +178,7 @@ class CollectiveSeries(NamedTuple):
                     used=points,
                     costs=self.costs(placed, names),
                     inner=self.inner_costs(placed, names),
-                    on=hardware,
+                    hardware=hardware,
                 )
             )
         return members

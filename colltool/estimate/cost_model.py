@@ -203,11 +203,11 @@ class CostModel:
         What takes long and is seldom read is left to the estimate's ``late_`` fields, as functions
         that :class:`AlgorithmEstimate` calls when a caller reads the number.
         """
-        # the fields are set at once: a frozen dataclass sets them one by one, which takes longer
-        # than all the rest
+        # The fields are set at once: a frozen dataclass sets them one by one, which takes longer
+        # than all the rest. Those left out, such as late_total, have the defaults of the class.
         estimate = object.__new__(AlgorithmEstimate)
         values = vars(estimate)
-        values.update(self._same_at_any_size)
+        values.update(self._fixed_fields)
         values["bytes"] = size
         values["late_phases"] = partial(self._phases, size)
         values["notes"] = tuple(map(localize, self.notes))
@@ -219,10 +219,10 @@ class CostModel:
         if software_time is not NO_SOFTWARE_TIME:
             values["late_software"] = partial(software_time.at, size)
             values["notes"] += software_time.notes(size)
-        values.update(self._counted_at(size))
+        values.update(self._fields_at(size))
         return estimate
 
-    def _counted_at(self, size: Number) -> dict[str, Any]:
+    def _fields_at(self, size: Number) -> dict[str, Any]:
         """The counts, steps and bytes of a price: fields of AlgorithmEstimate by name."""
         if self.readings.pipelining == "optimal":
             phases = self._phases(size)
@@ -232,15 +232,15 @@ class CostModel:
                 "late_n_alpha": n_alpha,
                 "late_n_beta": n_beta,
                 "late_steps": reduce(add, (phase.alpha_s for phase in phases)),
-            } | self._bytes_of([phase.bandwidth_s for phase in phases])
-        alpha_s, rates, (n_alpha, n_beta) = self._of_any_size
+            } | self._byte_fields([phase.bandwidth_s for phase in phases])
+        alpha_s, rates, (n_alpha, n_beta) = self._alphas_and_rates
         counted: dict[str, Any] = {
             "late_n_alpha": n_alpha,
             "late_n_beta": n_beta,
             "late_steps": alpha_s,
         }
         if isinstance(size, float):
-            return counted | self._bytes_of(
+            return counted | self._byte_fields(
                 [per_byte_s * _scaled(size, payload) for per_byte_s, payload in rates]
             )
         # one multiply-add for the whole array, and that only when a caller reads it
@@ -252,15 +252,15 @@ class CostModel:
             counted["late_shortfall"] = partial(_moved, shortfall, size)
         return counted
 
-    def _bytes_of(self, part_s: Sequence[Number]) -> dict[str, LateNumber]:
+    def _byte_fields(self, part_s: Sequence[Number]) -> dict[str, LateNumber]:
         """The fields of the bytes and of the shortfall, from the seconds of each part's bytes."""
-        moved_s = self._bandwidth(part_s)
+        moved_s = self._bytes_s(part_s)
         if not self._falls_short:
             return {"late_moved": moved_s}
         reached_s = [
             seconds / part.reached for seconds, part in zip(part_s, self.parts, strict=True)
         ]
-        return {"late_moved": moved_s, "late_shortfall": self._bandwidth(reached_s) - moved_s}
+        return {"late_moved": moved_s, "late_shortfall": self._bytes_s(reached_s) - moved_s}
 
     @cached_property
     def _below(self) -> tuple[CostModel, CostModel]:
@@ -275,8 +275,8 @@ class CostModel:
         return wires.at(size), contended.at(size)
 
     @cached_property
-    def _same_at_any_size(self) -> dict[str, Any]:
-        """The fields of an estimate that do not depend on the size."""
+    def _fixed_fields(self) -> dict[str, Any]:
+        """The fields of AlgorithmEstimate that do not depend on the size, by name."""
         return {
             "choice": self.choice,
             "variant": self.variant,
@@ -297,7 +297,7 @@ class CostModel:
         }
 
     @cached_property
-    def _of_any_size(
+    def _alphas_and_rates(
         self,
     ) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
         """Seconds of all α; seconds per byte and payload (in units of M) of each part; the counts
@@ -380,7 +380,7 @@ class CostModel:
             curves = [pick(curves, [curve.b for curve in curves], most=True)]
         return reduce(Curve.plus, curves, Curve(alphas_s, 0.0))
 
-    def _bandwidth(self, part_s: Sequence[Number]) -> Number:
+    def _bytes_s(self, part_s: Sequence[Number]) -> Number:
         """The time of the bytes from those of each part: their sum, or that of the busiest tier
         where phases stream."""
         if self.phases == "sequential":

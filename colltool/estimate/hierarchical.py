@@ -391,8 +391,9 @@ class TierCompositions:
         chosen = []
         for options in self.options:
             by_name = {option.name: option for option in options}
-            usual = next((name for name in self.definition.usual if name in by_name), "")
-            chosen.append(by_name.get(usual, options[0]))
+            usual = [by_name[name] for name in self.definition.usual if name in by_name]
+            # where none of them can run, whatever can
+            chosen.append((usual or options)[0])
         return self.cost_model(tuple(chosen))
 
     def fastest(self, size: float) -> CostModel:

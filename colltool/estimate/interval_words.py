@@ -47,7 +47,7 @@ def reason_words(
         if errors.own_rows:
             return PART_WORDS["machine"]
         if rows:
-            return f"{counted(rows, 'comparable measurement')}"
+            return counted(rows, "comparable measurement")
     if name == "base":
         return "measurements of such machines"
     if nearest is not None:

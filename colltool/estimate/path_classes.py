@@ -290,7 +290,6 @@ def _tier_levels(
     message_share = kind.message_share
     bandwidth_Bps = kind.rate_Bps * message_share
     dedicated = kind.joined_by == "pair_links"
-    planes = kind.planes
     levels: list[PathClass] = []
     boundaries: tuple[Boundary, ...] = ()
     thinned: tuple[Boundary, ...] = ()
@@ -318,7 +317,7 @@ def _tier_levels(
                 energy=None if tier.energy is None else tier.energy / nics,
                 cable_m=distance.cable_m,
                 post_s=tier.post or 0.0,
-                planes=planes,
+                planes=kind.planes,
             )
         )
     return tuple(levels)
