@@ -31,6 +31,10 @@ from colltool.estimate.software_time import Curve
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)
+ScheduleKey = tuple[str, str]
+"""Title and protocol of a schedule."""
+Takeover = tuple[float, ScheduleKey]
+"""A size in bytes, and what is fastest from there on."""
 _GRID = [10 ** (step / 12) for step in range(18 * 12 + 1)]
 """Sizes from 1 byte to 1 EB, twelve per decade."""
 _ROUNDING = 1 + 1e-9
@@ -269,33 +273,30 @@ def _winners_of(
     if it won anywhere.
     """
     leading = may_lead(contenders, names) or best_class(contenders)
-    known = {_key_of(cost): cost for cost in leading}
-    class_of_algorithm = {cost.choice.base: cost.rank_class for cost in leading}
+    known = {_key_of(cost_model): cost_model for cost_model in leading}
+    class_of_algorithm = {cost_model.choice.base: cost_model.rank_class for cost_model in leading}
     best_of_all = min(class_of_algorithm.values())
     if candidates.readings.pipelining == "optimal":
         return _winner_records(_sampled(known), known)
     compositions = candidates.free_compositions(names)
     # until no edge of an interval shows a choice that is new
     while True:
-        found = _winner_records(_envelope(known), known)
+        intervals = _winner_records(_envelope(known), known)
         new = {}
-        for composition, winner in product(compositions, found):
-            cost = composition.fastest(winner.from_bytes)
-            leads = cost.rank_class == class_of_algorithm.get(cost.choice.base, best_of_all)
-            if leads and _key_of(cost) not in known:
-                new[_key_of(cost)] = cost
+        for composition, winner in product(compositions, intervals):
+            cost_model = composition.fastest(winner.from_bytes)
+            leads = cost_model.rank_class == class_of_algorithm.get(
+                cost_model.choice.base, best_of_all
+            )
+            if leads and _key_of(cost_model) not in known:
+                new[_key_of(cost_model)] = cost_model
         if not new:
-            return found
+            return intervals
         known |= new
 
 
-ScheduleKey = tuple[str, str]
-"""Title and protocol of a schedule."""
-Takeover = tuple[float, ScheduleKey]
-"""A size in bytes, and what is fastest from there on."""
-
-
 def _key_of(cost_model: CostModel) -> ScheduleKey:
+    """What tells a schedule from all others here."""
     return cost_model.title, cost_model.protocol
 
 

@@ -44,6 +44,11 @@ from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
 from colltool.network.group import SEVERAL_TIERS, Group
 
+# The cost of a term that sends nothing, such as a local copy, or whose messages are still to be priced.
+_NO_MESSAGES = LinkCost(
+    "", "", n_alpha=0, n_beta=0, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=1.0, eta_beta=1.0
+)
+
 
 def parts_of(
     algorithm: Algorithm,
@@ -124,11 +129,6 @@ def _below(
     with route_cache(placed.fabric):
         wires = cost_flat(algorithm, group, flat_group(origin, ideal)[1], ideal)
         return wires, cost_flat(algorithm, group, flat_group(origin, readings)[1], readings)
-
-
-_NO_MESSAGES = LinkCost(
-    "", "", n_alpha=0, n_beta=0, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=1.0, eta_beta=1.0
-)
 
 
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:

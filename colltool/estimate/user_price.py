@@ -188,14 +188,14 @@ def with_one_port_leader(
     include all algorithms."""
     with_leaders = []
     for price in prices:
-        leader: str | tuple[str, ...] = _leads_on_one_port(price, fabric, group, readings)
+        leader: str | tuple[str, ...] = _titles_on_one_port(price, fabric, group, readings)
         if isinstance(price.bytes, float):
             leader = leader[0]
         with_leaders.append(replace(price, leads_on_one_port=leader))
     return tuple(with_leaders)
 
 
-def _leads_on_one_port(
+def _titles_on_one_port(
     price: Price, fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[str, ...]:
     """The title of the schedule that leads at each size; an empty one where the same leads, or where
@@ -224,8 +224,9 @@ def _leads_on_one_port(
     for size, (leader, leader_on_one_port) in enumerate(
         zip(leaders, _leading_rows(one_port), strict=True)
     ):
-        if leader in may_lose and rows_on_one_port[leader_on_one_port].spec != rows[leader].spec:
-            titles[size] = rows_on_one_port[leader_on_one_port].title
+        one_port_row = rows_on_one_port[leader_on_one_port]
+        if leader in may_lose and one_port_row.spec != rows[leader].spec:
+            titles[size] = one_port_row.title
     return tuple(titles)
 
 

@@ -38,9 +38,12 @@ class TierPosition:
     compare.
 
     Args:
+        tier: of a lattice the slice that the group takes.
+        endpoints: of the tier that have members of the group.
         members_inside: members of the group behind an endpoint.
         ranks_behind: ranks of any group behind it, which share its links.
         nics: ports of each sender.
+        occupancy: how the members sit on the endpoints.
     """
 
     tier: Tier
