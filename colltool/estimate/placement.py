@@ -186,6 +186,10 @@ class TierShare(NamedTuple):
     tier: Tier
 
 
+Boxes = tuple[Tier | None, ...]
+"""The slice of each tier that a shape asks for; None off lattices."""
+
+
 def fill_tiers(fabric: Fabric, spec: GroupSpec) -> tuple[TierShare, ...]:
     """Where the members of a group sit: a share of each of the fabric's tiers, innermost first.
 
@@ -457,10 +461,6 @@ def _uneven_stride(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
         argument="stride",
         fix=f"the nearest that {verb} {' and '.join(map(str, nearest_strides))}",
     )
-
-
-Boxes = tuple[Tier | None, ...]
-"""For each tier its slice as a lattice; None off lattices."""
 
 
 def _boxes(fabric: Fabric, spec: GroupSpec) -> Boxes:
