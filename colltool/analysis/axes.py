@@ -1,5 +1,5 @@
 """Axes of a grid as ``--vary`` takes them: ``ib.bandwidth=25GB/s:100GB/s:4``,
-``ideal=true,false``."""
+``ideal=true,false``. :func:`axes_of` reads all, :func:`axis_of` one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ MOST_VALUES = 10_000
 # Keys that are no axes of --vary, with the argument that sets their values.
 _SET_BY = {"fabric": "fabrics", "ranks": "ranks", "bytes": "sizes", "size": "sizes"}
 
+# 25GB/s:100GB/s:4 and 0.1us:10us:5log
 _RANGE = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+):(?P<count>\d+)(?P<log>log)?")
+# 25GB/s, -1, .5 us and 2e-6: a number, and its unit if it has one
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[^\d\s]\S*)?"
 )
@@ -48,13 +50,13 @@ def axes_of(typed: Sequence[str]) -> tuple[SweepAxis, ...]:
         ColltoolError: an axis that cannot be read, or two whose keys overlap, as ``ib`` and
             ``ib.bandwidth`` do.
     """
-    found: list[SweepAxis] = []
+    axes: list[SweepAxis] = []
     for text in typed:
         axis = axis_of(text)
-        if any(_overlap(axis.key, known.key) for known in found):
+        if any(_overlap(axis.key, known.key) for known in axes):
             raise _refused(text, f"{axis.key} is varied twice", "name each key once")
-        found.append(axis)
-    return tuple(found)
+        axes.append(axis)
+    return tuple(axes)
 
 
 def _overlap(key: str, other: str) -> bool:
@@ -83,19 +85,20 @@ def axis_of(text: str) -> SweepAxis:
             f"list its values in {argument_text(_SET_BY[key])}",
         )
     ranged = _RANGE.fullmatch(values)
-    found = _listed_values(text, values) if ranged is None else _range_values(text, ranged)
+    texts = _listed_values(text, values) if ranged is None else _range_values(text, ranged)
     if key in DECLARED:
-        return SweepAxis(key, tuple(_option_value(text, key, value) for value in found))
-    return SweepAxis(key, tuple(shape_as_list(value) for value in found))
+        return SweepAxis(key, tuple(_option_value(text, key, value) for value in texts))
+    return SweepAxis(key, tuple(shape_as_list(value) for value in texts))
 
 
 def _listed_values(text: str, values: str) -> list[str]:
-    found = [value.strip() for value in _COMMA.split(values)]
-    if not all(found):
+    """The values of V1,V2 in their order; ``text`` is the whole axis, for errors."""
+    listed = [value.strip() for value in _COMMA.split(values)]
+    if not all(listed):
         raise _refused(text, "an empty value", "separate values with one comma")
-    if len(set(found)) < len(found):
+    if len(set(listed)) < len(listed):
         raise _refused(text, "a value stands twice", "name each value once")
-    return found
+    return listed
 
 
 def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
@@ -140,17 +143,17 @@ def _range_values(text: str, ranged: re.Match[str]) -> list[str]:
 
 def _option_value(text: str, key: str, value: str) -> Any:
     """A value of a model option, checked."""
-    plain: Any = value
+    parsed: Any = value
     if KINDS[key] is bool:
-        plain = {"true": True, "false": False}.get(value.lower())
-        if plain is None:
+        parsed = {"true": True, "false": False}.get(value.lower())
+        if parsed is None:
             raise _refused(
                 text, f"{key} is true or false, got '{clipped(value)}'", f"write {key}=true,false"
             )
     elif value not in words(key):
         number = int if takes_count(key) else float
         try:
-            plain = number(value)
+            parsed = number(value)
         except ValueError:
             raise _refused(
                 text,
@@ -158,11 +161,11 @@ def _option_value(text: str, key: str, value: str) -> Any:
                 f"its values: {', '.join(words(key)) or 'numbers'}",
             ) from None
     try:
-        return getattr(checked(**{key: plain}), key)
+        return getattr(checked(**{key: parsed}), key)
     except ColltoolError as error:
         raise _refused(text, f"{key}: {error.what}", error.fix) from None
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:
-    """The error of an axis that cannot be read."""
+    """The error of an axis (``text``) that cannot be read."""
     return ColltoolError(what, where=argument_text("vary", [clipped(text)]), fix=fix)

@@ -3,6 +3,11 @@ sentences.
 
 Two times are comparable only if both contain the same terms: a launch overhead or contention that
 only one file states is no difference between the machines.
+
+:func:`common_layers` says by which layers of the model all fabrics can be priced; :func:`basis_of` what a
+price then includes, :func:`basis_differences` and :func:`group_differences` where these differ;
+:func:`software_differences` finds measured times that only some have. ``compare``, ``sweep`` and other
+analyses of several fabrics ask.
 """
 
 from __future__ import annotations
@@ -69,8 +74,13 @@ class PriceBasis(NamedTuple):
 
 
 class BasisDifference(NamedTuple):
-    """A difference in basis: each value with the columns that have it. Empty ``primitives`` or
-    ``ranks``: everywhere."""
+    """A difference in basis.
+
+    Args:
+        code: what differs: a field of :class:`PriceBasis`, ``layers`` or ``software_time``.
+        parts: each value with the names of the columns that have it.
+        primitives, ranks: where it differs; empty: everywhere.
+    """
 
     code: Code
     parts: tuple[tuple[Any, tuple[str, ...]], ...]
@@ -88,8 +98,10 @@ def layers_of(fabric: Fabric, primitives: Collection[Primitive]) -> Layer:
     contention (``datasheet``)."""
     if fabric.machine is not None:
         return "measured"
-    known = any(tier.protocols_for(primitive) for tier in fabric.tiers for primitive in primitives)
-    return "library" if known else "datasheet"
+    has_library = any(
+        tier.protocols_for(primitive) for tier in fabric.tiers for primitive in primitives
+    )
+    return "library" if has_library else "datasheet"
 
 
 def common_layers(
@@ -115,7 +127,11 @@ def common_layers(
         return common, ()
     parts = []
     for layer in LAYERS:
-        having = tuple(name for name, its in zip(names, layers, strict=True) if its == layer)
+        having = tuple(
+            name
+            for name, layer_of_fabric in zip(names, layers, strict=True)
+            if layer_of_fabric == layer
+        )
         if having:
             parts.append((layer, having))
     return common, (BasisDifference("layers", tuple(parts)),)
@@ -151,12 +167,12 @@ def _slice(tier: Tier) -> str:
     shape = shape_text(sizes_of(axes))
     if is_twisted(axes):
         return f"{shape} twisted"
-    # a ring of 2 is a line anyway
-    long = [axis for axis in axes if axis.size > 2]
-    open_ = [str(axis.size) for axis in long if not axis.wrap]
-    if not open_:
+    # an axis of 2 is both
+    rings_or_lines = [axis for axis in axes if axis.size > 2]
+    open_sizes = [str(axis.size) for axis in rings_or_lines if not axis.wrap]
+    if not open_sizes:
         return shape
-    along = "" if len(open_) == len(long) else f" along {', '.join(open_)}"
+    along = "" if len(open_sizes) == len(rings_or_lines) else f" along {', '.join(open_sizes)}"
     return f"{shape} (no wraparound{along})"
 
 
@@ -190,7 +206,7 @@ def basis_differences(
 
     Launches differ only if some column has none; slices only if several columns have one.
     """
-    found = []
+    differences = []
     for code in get_args(Code):
         if code not in PriceBasis._fields:
             continue
@@ -201,22 +217,22 @@ def basis_differences(
             continue
         if code == "slice" and len([shape for shape in parts if shape]) < 2:
             continue
-        values = tuple((value, tuple(having)) for value, having in parts.items())
-        found.append(BasisDifference(code, values))
-    return tuple(found)
+        with_columns = tuple((value, tuple(having)) for value, having in parts.items())
+        differences.append(BasisDifference(code, with_columns))
+    return tuple(differences)
 
 
 def joined(differences: Sequence[BasisDifference]) -> tuple[BasisDifference, ...]:
     """Equal differences as one, of all their primitives and rank counts."""
-    found: dict[tuple[Any, ...], BasisDifference] = {}
+    by_parts: dict[tuple[Any, ...], BasisDifference] = {}
     for difference in differences:
         key = (difference.code, difference.parts)
-        before = found.get(key, difference)
-        found[key] = difference._replace(
+        before = by_parts.get(key, difference)
+        by_parts[key] = difference._replace(
             primitives=tuple(dict.fromkeys((*before.primitives, *difference.primitives))),
             ranks=tuple(dict.fromkeys((*before.ranks, *difference.ranks))),
         )
-    return tuple(found.values())
+    return tuple(by_parts.values())
 
 
 def launch_missing(bases: Sequence[PriceBasis | None]) -> Iterator[float]:
@@ -270,10 +286,10 @@ class PointTimes(NamedTuple):
         lacking = tuple(time.name for time in self.times if time.software_s is None)
         if not having or not lacking:
             return ()
-        every = [
+        software_times = [
             LargestSoftwareTime(time.software_s or 0.0, time.total_s, self.bytes) for time in having
         ]
-        largest = max(every, key=attrgetter("share"))
+        largest = max(software_times, key=attrgetter("share"))
         return (largest, tuple(time.name for time in having)), (None, lacking)
 
 
@@ -287,6 +303,7 @@ def software_differences(points: Sequence[PointTimes]) -> Iterator[BasisDifferen
             alike.setdefault((point.primitive, names), []).append(point)
     for (primitive, _), same_columns in alike.items():
         parts = [point.software_parts for point in same_columns]
+        # the first of a point's parts has a LargestSoftwareTime as its value
         largest = max(parts, key=lambda of_point: of_point[0][0].share)
         ranks = tuple(dict.fromkeys(point.ranks for point in same_columns if point.ranks))
         yield BasisDifference("software_time", largest, (primitive,), ranks)
@@ -324,13 +341,14 @@ def basis_or_none(
         return None
 
 
-# Most collectives of a training step are 8 to 128 MB: the third size class.
+# Relative error of the collectives of a training step, most of which are of 8 to 128 MiB: the third size
+# class of :data:`colltool.estimate.accuracy.CLASSES`.
 _COLLECTIVES_ERROR = DATASHEET[2]
 
 
 def step_error(network_share: float, *, same_device: bool) -> float:
-    """Expected relative error of the ratio of two steps; on the same device the compute error
-    cancels."""
+    """The expected relative error of the ratio of two steps; on the same device the compute error
+    cancels. ``network_share``: of the step's time."""
     published = published_error("all")
     assert published is not None
     if not same_device:

@@ -1,4 +1,5 @@
-"""Command lines of nccl-tests and the OSU micro-benchmarks that measure one number of a fabric."""
+"""Command lines of nccl-tests and the OSU micro-benchmarks that measure one number of a fabric:
+:func:`experiment` for a number by its key, :func:`command_line` for a collective and sizes."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ def experiment(fabric: Fabric, primitive: Primitive, key: str, ranks: int) -> st
     position = names.index(parts[0]) if parts[0] in names else len(names) - 1
     if capabilities_of(fabric.tiers[position]).axes:
         return ""
-    small = parts[-1] in _LATENCIES
-    sizes = SMALL_SIZES if small else LARGE_SIZES
+    is_latency = parts[-1] in _LATENCIES
+    sizes = SMALL_SIZES if is_latency else LARGE_SIZES
     mpi = fabric.library_name == "mpi"
     inside = fabric.tiers[0].endpoints
     if position == 0:

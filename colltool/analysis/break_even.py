@@ -61,30 +61,32 @@ def break_evens(question: WhatIf, numbers: Sequence[ParameterRange]) -> tuple[Br
         for values in (number.value * factors, number.value / factors):
             within = np.clip(values, *number.limits)
             directions.append(Direction(number, within))
-    found: list[BreakEven] = []
+    both_ways: list[BreakEven] = []
     for start in with_progress(range(0, len(directions), DIRECTIONS_AT_ONCE)):
         batch = directions[start : start + DIRECTIONS_AT_ONCE]
-        found += [
-            _first_other_winner(question, direction) for direction in _closed_in(question, batch)
+        both_ways += [
+            _first_other_winner(question, direction) for direction in _close_in(question, batch)
         ]
-    # a number may change the winner both ways
-    found.sort(key=lambda change: abs(log(change.factor)))
+    # of a number that changes the winner upwards and downwards the nearer one stays
+    both_ways.sort(key=lambda change: abs(log(change.factor)))
     nearest: dict[str, BreakEven] = {}
-    for change in found:
+    for change in both_ways:
         nearest.setdefault(change.key, change)
     return tuple(nearest.values())
 
 
-def _closed_in(question: WhatIf, directions: Sequence[Direction]) -> list[Direction]:
+def _close_in(question: WhatIf, directions: Sequence[Direction]) -> list[Direction]:
     """The directions in which the winner changes, closed in on their first change.
 
     All are priced together in each round. Where a closer look shows no change any more, it lies
     within rounding, and the last values stay.
     """
-    left = list(directions)
+    directions_left = list(directions)
     for _ in range(ROUNDS):
         changing = []
-        for direction, names in zip(left, _winners(question, left), strict=True):
+        for direction, names in zip(
+            directions_left, _winners(question, directions_left), strict=True
+        ):
             # ring, ring, tree, ...: the change lies between the second value and the third
             changed = next((index for index, name in enumerate(names) if name != names[0]), None)
             if changed is None:
@@ -93,8 +95,8 @@ def _closed_in(question: WhatIf, directions: Sequence[Direction]) -> list[Direct
             direction.values = np.linspace(before, after, POINTS)
             direction.winner = names[0]
             changing.append(direction)
-        left = changing
-        if not left:
+        directions_left = changing
+        if not directions_left:
             break
     return [direction for direction in directions if direction.winner]
 
@@ -106,19 +108,19 @@ def _first_other_winner(question: WhatIf, direction: Direction) -> BreakEven:
     before = float(direction.values[0])
     after = float(direction.values[-1])
     least, most = number.limits
-    away = 1 if after > before else -1
+    sign = 1 if after > before else -1
     # the change itself, then 1e-15, 1e-14 ... beyond it
     for distance in (0.0, *(10.0**power for power in range(-15, -9))):
-        moved = after * (1 + away * distance)
-        tried = min(most, max(least, moved))
-        fabric = with_values(question.fabric, {number.place: tried})
+        moved = after * (1 + sign * distance)
+        value = min(most, max(least, moved))
+        fabric = with_values(question.fabric, {number.place: value})
         fastest = winner(fabric, question.request, question.group, question.size)
         if fastest.title != direction.winner:
             break
     return BreakEven(
         number.key,
-        tried,
-        factor=tried / number.value,
+        value,
+        factor=value / number.value,
         winner=fastest.title,
     )
 

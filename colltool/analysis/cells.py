@@ -1,8 +1,12 @@
 """Cells of a grid: the winner, the runner-up and what runs them, for arrays of sizes and numbers.
 
-A row is one schedule priced at all elements of the arrays at once. Its cell belongs to the row that
-the library picks, where its choice is known, else to the fastest; protocols of one algorithm are
-one row, under the fastest.
+An *element* is a point of the grid: one size, with one value of each number that is varied. A *row* is
+one schedule priced at all elements at once; protocols of one algorithm are one row, under the fastest.
+The cell of an element belongs to the row that the library picks there, where its choice is known, else
+to the fastest row.
+
+:func:`priced_cells` makes the cells for :mod:`colltool.analysis.grid`; :func:`leading_rows` and
+:func:`winner` are what other analyses ask.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ class Cell(NamedTuple):
     ``reason``, if nothing can be priced.
 
     Args:
+        at: a value on each axis of the grid.
+        algorithm: the winner's title.
         known_as: the library's name of the winner, ours where it has none; ``how`` it runs;
             ``runner_up_known_as`` likewise.
         alpha_share: latency's share of the total.
@@ -98,28 +104,22 @@ class PriceRequest(NamedTuple):
 
 
 class GridQuestion(NamedTuple):
-    """What is priced at many sizes and numbers."""
+    """What is priced at many sizes and numbers; the fabric may have arrays of the numbers."""
 
     fabric: Fabric
     group: GroupSpec
     request: PriceRequest
 
-    @property
-    def readings(self) -> ModelOptions:
-        return self.request.readings
-
-    @property
-    def primitive(self) -> Primitive:
-        return self.request.primitive
-
     def candidates(self) -> Candidates:
-        placed = place(on_layers(self.fabric, self.readings), self.group)
-        return Candidates(placed, self.primitive, self.readings)
+        """The schedules of the request on the group."""
+        primitive, readings, _ = self.request
+        placed = place(on_layers(self.fabric, readings), self.group)
+        return Candidates(placed, primitive, readings)
 
     def without_contention(self) -> GridQuestion:
-        return self._replace(
-            request=self.request._replace(readings=self.readings._replace(ideal=True))
-        )
+        """The same question of an ideal fabric."""
+        readings = self.request.readings._replace(ideal=True)
+        return self._replace(request=self.request._replace(readings=readings))
 
 
 class ListedRow(NamedTuple):
@@ -172,26 +172,27 @@ def priced_cells(
 
 
 def library_picks(question: GridQuestion, values: dict[Place, Floats], sizes: Floats) -> Picks:
-    """The library's choice at each element, as ``price`` has it. None where algorithms were named:
-    of these the fastest leads."""
+    """The library's choice at each element, as ``price`` has it; ``values``: those of the varied
+    numbers, an array each. All None where algorithms were named: of these the fastest leads."""
     fabric, group, request = question
-    found: Picks = [None] * len(sizes)
+    picks_found: Picks = [None] * len(sizes)
     if request.only or fabric.library_name not in MODELLED_LIBRARIES:
-        return found
+        return picks_found
     for combination, elements in _value_combinations(len(sizes), values):
         varied = with_values(fabric, combination)
         # a group that does not fit has its reason in the cell
         with suppress(ColltoolError):
             picked = picked_at(varied, group, request.primitive, sizes[elements].tolist()) or []
             for element, pick in zip(elements.tolist(), picked, strict=False):
-                found[element] = pick
-    return found
+                picks_found[element] = pick
+    return picks_found
 
 
 def _value_combinations(
     count: int, values: dict[Place, Floats]
 ) -> Iterator[tuple[dict[Place, float], Indices]]:
-    """Each different combination of values, and the elements that have it."""
+    """Each different combination of values, and the elements that have it; ``count``: of all
+    elements."""
     # Bandwidths 1, 2, 1 of three elements: 1 at elements 0 and 2, 2 at element 1. A column of zeros
     # makes one combination where nothing is varied.
     table = np.stack([np.zeros(count), *values.values()], axis=1)
@@ -210,11 +211,11 @@ def _listed_rows(question: GridQuestion, sizes: Floats) -> list[ListedRow]:
         costs.append(cost)
         listed_at[cost.title] = listed_at.get(cost.title, False) | mask
     leading = may_lead(costs, only) or best_class(costs)
-    found = []
+    rows = []
     for title, protocols in by_title(leading).items():
         row = best_protocol([cost.at(sizes) for cost in protocols])
-        found.append(ListedRow(row, listed_at[title]))
-    return found
+        rows.append(ListedRow(row, listed_at[title]))
+    return rows
 
 
 def _with_picks(
@@ -253,6 +254,7 @@ def _totals(listed: Sequence[ListedRow], count: int) -> Floats:
 
 
 def _broadcast(value: Any, count: int) -> Floats:
+    """A number, or one for each element, as an array of all elements."""
     return np.broadcast_to(value, (count,))
 
 
@@ -265,6 +267,7 @@ def _of_leaders(listed: Sequence[ListedRow], name: str, leader: Indices) -> list
 
 
 def _ideal_winners(question: GridQuestion, sizes: Floats) -> IdealWinners:
+    """Who would win without contention, and in what time."""
     listed = _listed_rows(question.without_contention(), sizes)
     leader = first_least(list(_totals(listed, len(sizes))))
     titles = [listed[number].row.title for number in leader.tolist()]
@@ -281,8 +284,10 @@ def _cells_of_rows(
     *,
     ideal: bool,
 ) -> list[Cell]:
-    """A cell for each element, of the rows that a price would list there."""
+    """A cell for each element, of the rows that a price would list there; ``ideal``: also with the
+    winner without contention."""
     count = len(sizes)
+    # who leads each element, by index of the row: the library's pick, else the fastest
     ideal_winners = _ideal_winners(question, sizes) if ideal else None
     listed, picked_row = _with_picks(question, sizes, listed, picks)
     totals = _totals(listed, count)
@@ -292,22 +297,24 @@ def _cells_of_rows(
     # the names ring, tree, ring, where the first row leads, only the tree is left.
     _, name_of_row = np.unique(titles, return_inverse=True)
     same_name = name_of_row[:, None] == name_of_row[leader][None, :]
-    others = np.where(same_name, np.inf, totals)
-    second = first_least(list(others))
+    totals_of_others = np.where(same_name, np.inf, totals)
+    runner_up = first_least(list(totals_of_others))
+    runner_up_seconds = totals_of_others[runner_up, np.arange(count)].tolist()
     names = [row.name for row, _ in listed]
     hows = [row.how for row, _ in listed]
     specs = [row.spec for row, _ in listed]
     selectable = [row.selectable for row, _ in listed]
+    # the numbers of the leaders, one for each element
     total_s = _of_leaders(listed, "total_s", leader)
     alpha_s = _of_leaders(listed, "alpha_s", leader)
-    busbw = _of_leaders(listed, "busbw_Bps", leader)
-    second_s = others[second, np.arange(count)].tolist()
+    busbw_Bps = _of_leaders(listed, "busbw_Bps", leader)
+    # by row: software time where it was measured, and the protocol at each element
     software_s: dict[int, Floats] = {}
     protocols = []
     for number, (row, _) in enumerate(listed):
         # one name, or the name at each element
-        same = isinstance(row.protocol, str)
-        protocols.append([row.protocol] * count if same else row.protocol.tolist())
+        is_one_name = isinstance(row.protocol, str)
+        protocols.append([row.protocol] * count if is_one_name else row.protocol.tolist())
         if row.software_time is not NO_SOFTWARE_TIME:
             software_s[number] = _broadcast(row.fitted_s, count)
 
@@ -316,46 +323,47 @@ def _cells_of_rows(
         """Where a row's software time was measured, if not at this payload in bytes."""
         return "; ".join(listed[number].row.software_time.notes(payload))
 
-    found = []
-    elements = zip(leader.tolist(), second.tolist(), sizes.tolist(), strict=True)
-    for n, (leading, behind, size) in enumerate(elements):
-        runner_up_s = second_s[n]
+    cells = []
+    elements = zip(leader.tolist(), runner_up.tolist(), sizes.tolist(), strict=True)
+    for element, (leading, behind, size) in enumerate(elements):
+        runner_up_s = runner_up_seconds[element]
+        # infinite where no other schedule runs
         has_runner_up = isfinite(runner_up_s)
-        extrapolated = where_measured(leading, float(listed[leading].row.bytes[n]))
+        extrapolated = where_measured(leading, float(listed[leading].row.bytes[element]))
         interval = accuracy = None
         if errors is not None:
             interval, accuracy = errors.error(
                 titles[leading],
                 size,
-                total_s[n],
+                total_s[element],
                 selectable=selectable[leading],
                 extrapolated=bool(extrapolated),
             )
-        found.append(
+        cells.append(
             Cell(
-                at=axis_values[n],
+                at=axis_values[element],
                 algorithm=titles[leading],
                 known_as=names[leading],
                 how=hows[leading],
                 spec=specs[leading],
-                protocol=str(protocols[leading][n]),
-                total_s=total_s[n],
-                busbw_Bps=busbw[n],
-                alpha_share=alpha_s[n] / total_s[n],
+                protocol=str(protocols[leading][element]),
+                total_s=total_s[element],
+                busbw_Bps=busbw_Bps[element],
+                alpha_share=alpha_s[element] / total_s[element],
                 runner_up=titles[behind] if has_runner_up else None,
                 runner_up_known_as=names[behind] if has_runner_up else "",
                 runner_up_s=runner_up_s if has_runner_up else None,
-                ideal=ideal_winners and ideal_winners.titles[n],
-                ideal_s=ideal_winners and ideal_winners.seconds[n],
+                ideal=ideal_winners and ideal_winners.titles[element],
+                ideal_s=ideal_winners and ideal_winners.seconds[element],
                 selectable=selectable[leading],
-                fitted_s=float(software_s[leading][n]) if leading in software_s else None,
+                fitted_s=float(software_s[leading][element]) if leading in software_s else None,
                 extrapolated=extrapolated,
                 accuracy=accuracy,
-                picked=int(picked_row[n]) >= 0,
+                picked=int(picked_row[element]) >= 0,
                 interval=interval,
             )
         )
-    return found
+    return cells
 
 
 class UnchangedPrices:
@@ -377,6 +385,7 @@ class UnchangedPrices:
 
 
 def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySchedule:
+    """Seconds of each schedule by size; those of the cell's winner as its pick runs."""
     try:
         listed = _listed_rows(question, sizes)
     except ColltoolError:
@@ -399,7 +408,8 @@ def _seconds_by_schedule(question: GridQuestion, sizes: Floats) -> SecondsBySche
 def point_times(
     primitive: Primitive, ranks: int, size: float, names: Sequence[str], columns: Sequence[Cell]
 ) -> PointTimes:
-    """Times of the columns that have a price, except those priced by measured protocols."""
+    """Times of the columns (``names``, with the cell of each) that have a price, except those priced
+    by measured protocols."""
     times = [
         ColumnTime(name, cell.total_s, cell.fitted_s)
         for name, cell in zip(names, columns, strict=True)

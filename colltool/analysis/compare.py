@@ -34,7 +34,7 @@ from colltool.analysis.outcomes import (
     same_ranges,
 )
 from colltool.analysis.ratio_errors import RatioErrors
-from colltool.analysis.same_reasons import why_same
+from colltool.analysis.same_reasons import reasons_for_same
 from colltool.analysis.winners import QuestionVerdict, joined_verdicts, verdict_of
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.result import Result, result, with_progress
@@ -118,8 +118,8 @@ def compare(
     """
     _check_count(requests, columns, groups, sizes)
     fabrics = [column.load(()) for column in with_progress(columns)]
-    several_sizes = len({fabric.ranks for fabric in fabrics}) > 1
-    ranks_chosen = several_sizes and groups[0].ranks is None
+    fabrics_differ_in_size = len({fabric.ranks for fabric in fabrics}) > 1
+    ranks_chosen = fabrics_differ_in_size and groups[0].ranks is None
     groups = [with_ranks(fabrics, group) for group in groups]
     names = [column.name for column in columns]
     primitives = {request.primitive for request in requests}
@@ -169,7 +169,7 @@ def _check_count(
 
 
 def with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
-    """Return a group of as many ranks as asked for, or else of the most that all fabrics can run.
+    """The group; if it names no ranks, with the most that all fabrics can run.
 
     Raises:
         ColltoolError: that would cut domains of different sizes: the difference might lie in these.
@@ -188,20 +188,20 @@ def with_ranks(fabrics: Sequence[Fabric], group: GroupSpec) -> GroupSpec:
 
 
 def sizes_between(sizes: Sequence[float], points: int) -> list[float]:
-    """Return ``points`` sizes from the smallest to the largest, each larger by the same factor: of
-    1 and 100, three are 1, 10 and 100."""
+    """``points`` sizes from the smallest to the largest, each larger by the same factor: of 1 and 100,
+    three are 1, 10 and 100. A single size alone."""
     least, most = min(sizes), max(sizes)
     if least == most:
         return [least]
     ratio = most / least
-    between = [least * ratio ** (at / (points - 1)) for at in range(1, points - 1)]
+    between = [least * ratio ** (step / (points - 1)) for step in range(1, points - 1)]
     return [least, *between, most]
 
 
 def _offers(
     fabrics: Sequence[Fabric], names: Sequence[str], groups: Sequence[GroupSpec]
 ) -> Iterator[RanksOffer]:
-    """For each count that a fabric does not hold, the nearest that all hold."""
+    """For each count of ranks that some fabric does not hold, the nearest counts that all hold."""
     for group in groups:
         ranks = group.ranks or 0
         missing = []
@@ -211,6 +211,7 @@ def _offers(
             if group.shape is None and not fits(fabric, ranks, group.stride):
                 missing.append(name)
                 too_many |= ranks * group.stride > fabric.ranks
+                # of several fabrics the last one's
                 noun = noun_of(fabric)
         if missing:
             nearest = counts_of_all(fabrics, group)
@@ -218,6 +219,7 @@ def _offers(
 
 
 def _with_machine(readings: ModelOptions, column: CompareColumn, fabric: Fabric) -> CompareColumn:
+    """The column, whose overrides also tell the machine and the assumptions that its prices use."""
     used = as_read(fabric, readings).overrides
     return column._replace(set=Applied(column.set, used.machine, used.assumed))
 
@@ -232,17 +234,18 @@ def _basis_differences(
     """The differences in what the prices of the columns include."""
     readings = requests[0].readings
     priced = [on_layers(fabric, readings) for fabric in fabrics]
-    found: list[BasisDifference] = []
+    differences: list[BasisDifference] = []
     for request in requests:
-        found += basis.group_differences(
+        differences += basis.group_differences(
             names, priced, request.primitive, groups, ideal=readings.ideal
         )
     software = tuple(basis.software_differences([line.point(names) for line in lines]))
-    return basis.joined(found) + software
+    return basis.joined(differences) + software
 
 
 class GroupsAlike(NamedTuple):
-    """Groups of ranks with the same outcomes at about the same sizes, and the ranges of each."""
+    """Groups of ranks with the same outcomes at about the same sizes, and the size ranges of each
+    group."""
 
     groups: list[GroupSpec]
     ranges: list[tuple[OutcomeRange, ...]]
@@ -266,21 +269,21 @@ class CompareTable:
         self.groups = groups
         self.sizes = sizes
         # One call prices the sizes of the table, and after them those in between: a price of many
-        # sizes costs little more than one.
+        # sizes costs little more than one. The lines of each group are in this order.
         between = sizes_between(sizes, POINTS)
-        self._at_sizes = self._lines(request, [*sizes, *between], WITH_INTERVALS)
+        self._lines_of_groups = self._lines(request, [*sizes, *between], WITH_INTERVALS)
 
     def lines(self) -> list[CompareLine]:
         """A line for each group and size of the table."""
-        found = []
-        for lines in self._at_sizes:
-            found += lines[: len(self.sizes)]
-        return found
+        lines_of_table = []
+        for lines in self._lines_of_groups:
+            lines_of_table += lines[: len(self.sizes)]
+        return lines_of_table
 
     def _lines(
         self, request: PriceRequest, sizes: Sequence[float], parts: CellParts
     ) -> list[list[CompareLine]]:
-        """The lines of each group, in order of size."""
+        """The lines of each group, in the order of the sizes."""
         axes = (
             SweepAxis("fabric", tuple(column.name for column in self.columns)),
             SweepAxis("ranks", tuple(group.ranks for group in self.groups)),
@@ -303,11 +306,18 @@ class CompareTable:
             ranks = int(group.ranks or 0)
             group_lines = []
             for index, size in enumerate(sizes, start=group_number * len(sizes)):
-                # the grid has one column's cells after the other's
-                row = tuple(cells[index::cells_per_column])
-                unknown = (0.0,) * len(row)
+                # the grid has one column's cells after the other's, of each group after group
+                cells_of_line = tuple(cells[index::cells_per_column])
+                # sigmas are 0 where nothing is known of the error
+                unknown = (0.0,) * len(cells_of_line)
                 line = CompareLine(
-                    request.primitive, ranks, size, row, missing, unknown, rival_sigmas=unknown
+                    request.primitive,
+                    ranks,
+                    size,
+                    cells_of_line,
+                    missing,
+                    unknown,
+                    rival_sigmas=unknown,
                 )
                 group_lines.append(line if ratios is None else ratios.of_line(line))
             lines.append(group_lines)
@@ -319,8 +329,9 @@ class CompareTable:
         for number, column in enumerate(self.columns[1:], start=1):
             for alike in self._groups_alike(number):
                 ranges = []
-                for same in zip(*alike.ranges, strict=True):
-                    joined = joined_range(same)
+                # the first range of every group, the second of every group ...
+                for of_groups in zip(*alike.ranges, strict=True):
+                    joined = joined_range(of_groups)
                     if joined.outcome == "same":
                         joined = self._with_why(joined, number, alike.groups)
                     ranges.append(joined)
@@ -328,41 +339,46 @@ class CompareTable:
                 yield ColumnDifference(column.name, self.request.primitive, ranks, tuple(ranges))
 
     def verdicts(self) -> Iterator[QuestionVerdict]:
-        """Who wins, for each group of ranks."""
+        """Who wins, for each group of ranks, by the sizes in between."""
         names = [column.name for column in self.columns]
-        for lines in self._at_sizes:
+        for lines in self._lines_of_groups:
             yield verdict_of(lines[len(self.sizes) :], names)
 
     def _groups_alike(self, column: int) -> list[GroupsAlike]:
         """Neighbouring groups of ranks whose ranges of a column are the same."""
-        found: list[GroupsAlike] = []
-        for group, lines in zip(self.groups, self._at_sizes, strict=True):
+        joined_groups: list[GroupsAlike] = []
+        for group, lines in zip(self.groups, self._lines_of_groups, strict=True):
             ranges = ranges_of(lines[len(self.sizes) :], column)
-            if not found or not same_ranges(found[-1].ranges[0], ranges):
-                found.append(GroupsAlike([], []))
-            found[-1].groups.append(group)
-            found[-1].ranges.append(ranges)
-        return found
+            if not joined_groups or not same_ranges(joined_groups[-1].ranges[0], ranges):
+                joined_groups.append(GroupsAlike([], []))
+            joined_groups[-1].groups.append(group)
+            joined_groups[-1].ranges.append(ranges)
+        return joined_groups
 
     def _with_why(
         self, equal: OutcomeRange, number: int, groups: Sequence[GroupSpec]
     ) -> OutcomeRange:
-        """A range of equal times with the reasons why the column's values do not move them."""
+        """A range of equal times with the reasons why the values of column ``number`` do not move
+        them."""
         set_on_first, set_here = dict(self.columns[0].set), dict(self.columns[number].set)
+        # of one file: the values that only this column sets; none between different files
         keys = []
         if self.columns[0].fabric == self.columns[number].fabric:
             keys = [key for key in set_here if set_on_first.get(key) != set_here[key]]
-        middle = sqrt(equal.from_bytes * equal.to_bytes)
+        middle_bytes = sqrt(equal.from_bytes * equal.to_bytes)
         moved = abs(equal.ratio - 1)
-        # The same reason for several groups is given once, for the largest.
-        found: dict[SameReason, SameReason] = {}
+        # The same reason for several groups is given once, for the largest: by the reason without
+        # its endpoints.
+        reasons: dict[SameReason, SameReason] = {}
         for group in groups:
-            for reason in why_same(self.fabrics[number], self.request, group, middle, keys, moved):
+            for reason in reasons_for_same(
+                self.fabrics[number], self.request, group, middle_bytes, keys, moved
+            ):
                 key = reason._replace(endpoints=0)
-                known = found.get(key)
-                if known is None or reason.endpoints > known.endpoints:
-                    found[key] = reason
-        return equal._replace(why=tuple(found.values()))
+                larger = reasons.get(key)
+                if larger is None or reason.endpoints > larger.endpoints:
+                    reasons[key] = reason
+        return equal._replace(why=tuple(reasons.values()))
 
     def one_port_winners(self) -> Iterator[OnePortWinner]:
         """The rows with another fastest column under ``ports="one"``.
@@ -380,4 +396,5 @@ class CompareTable:
 
 
 def _without_overrides(fabric: Fabric, _: Sequence[str]) -> Fabric:
+    """A loader of a fabric that is loaded already: a comparison varies nothing further."""
     return fabric

@@ -119,7 +119,7 @@ def contest(
     sampled = []
     for entry in entries:
         question = WhatIf(entry.fabric, request, group, size)
-        sampled.append(_sampled(entry, question, drawn_samples, seed))
+        sampled.append(_sample_side(entry, question, drawn_samples, seed))
     bases = [basis_of(entry.fabric, request.primitive, group, ideal=ideal) for entry in entries]
     missing_s = tuple(launch_missing(bases))
     differences = tuple(
@@ -138,7 +138,7 @@ def contest(
         ideal=ideal,
         sides=tuple(entry.side for entry in sampled),
         beats=tuple(
-            _against(sampled[0], other, (missing_s[0], lacking_s))
+            _compare_with_first(sampled[0], other, (missing_s[0], lacking_s))
             for other, lacking_s in zip(sampled[1:], missing_s[1:], strict=True)
         ),
         samples=drawn_samples,
@@ -155,7 +155,7 @@ class _SampledSide(NamedTuple):
     times: Floats
 
 
-def _sampled(entry: ContestEntry, question: WhatIf, samples: int, seed: int) -> _SampledSide:
+def _sample_side(entry: ContestEntry, question: WhatIf, samples: int, seed: int) -> _SampledSide:
     """The fastest schedule's seconds in each sample, and their spread."""
     best = winner(question.fabric, question.request, question.group, question.size)
     nominal = float(np.ravel(best.total_s)[0])
@@ -175,11 +175,13 @@ def _sampled(entry: ContestEntry, question: WhatIf, samples: int, seed: int) -> 
     return _SampledSide(side, times)
 
 
-def _against(first: _SampledSide, other: _SampledSide, missing_s: tuple[float, float]) -> Beats:
+def _compare_with_first(
+    first: _SampledSide, other: _SampledSide, missing_s: tuple[float, float]
+) -> Beats:
     """A side against the first one. ``missing_s``: the launch overhead that each of them lacks and
     another fabric states, 0 where it states its own."""
-    known = {number.key for number in first.side.numbers}
-    shared = tuple(number.key for number in other.side.numbers if number.key in known)
+    keys_of_first = {number.key for number in first.side.numbers}
+    shared = tuple(number.key for number in other.side.numbers if number.key in keys_of_first)
     ratios = other.times / first.times
     with_launch = (other.times + missing_s[1]) / (first.times + missing_s[0])
     faster = _share_faster(ratios)
@@ -194,18 +196,19 @@ def _against(first: _SampledSide, other: _SampledSide, missing_s: tuple[float, f
         other.side.name,
         shared,
         faster=faster,
-        same=float((~_differ(ratios)).mean()),
-        slower=float(((ratios > 1) & _differ(ratios)).mean()),
+        same=float((~_are_different(ratios)).mean()),
+        slower=float(((ratios > 1) & _are_different(ratios)).mean()),
         ratio_p5=low,
         ratio_p50=middle,
         ratio_p95=high,
     )
 
 
-def _differ(ratios: Floats) -> NDArray[np.bool_]:
-    """Where two times are not the same."""
+def _are_different(ratios: Floats) -> NDArray[np.bool_]:
+    """The samples in which two times are not the same, as a mask."""
     return np.abs(ratios - 1) > SAME
 
 
 def _share_faster(ratios: Floats) -> float:
-    return float(((ratios < 1) & _differ(ratios)).mean())
+    """The share of samples in which a side is faster than the first."""
+    return float(((ratios < 1) & _are_different(ratios)).mean())

@@ -54,16 +54,21 @@ class Diff(Result):
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> Diff:
     """Compare two documents as ``--format json`` writes them; ``rtol`` is a tolerance relative to
-    the old number."""
+    the old number.
+
+    Raises:
+        ColltoolError: a negative tolerance, what is no document of colltool, documents of different
+            commands, or a number that cannot be compared.
+    """
     if not (isfinite(rtol) and rtol >= 0):
         raise ColltoolError(
             f"the tolerance must be a number of at least 0, got {rtol}",
             argument="rtol",
             fix="write a share such as 1e-6, or 1%",
         )
-    for document, which in ((old, "old"), (new, "new")):
+    for document, argument in ((old, "old"), (new, "new")):
         if not str(document.get("schema", "")).startswith("colltool."):
-            raise ColltoolError("not a JSON document of colltool", argument=which, fix=WRITE_ONE)
+            raise ColltoolError("not a JSON document of colltool", argument=argument, fix=WRITE_ONE)
     if old["schema"] != new["schema"]:
         raise ColltoolError(
             f"documents of different commands: {old['schema']} and {new['schema']}",
@@ -75,6 +80,7 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
         identity = IDENTITY
         if len(old_fabrics) < 2 and len(new_fabrics) < 2:
             identity = tuple(key for key in IDENTITY if key != "fabric")
+        # prices of one size have their rows at the top as well
         single_size = "results" in old and "results" in new
         before = _without_repeated(_with_options(old, new), single_size=single_size)
         after = _without_repeated(_with_options(new, old), single_size=single_size)
@@ -101,11 +107,11 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any], rtol: float = 1e-6) -> 
 def _with_options(document: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
     """The document; a ladder, which leaves usual options out, with these written out if the other
     document states its own."""
-    theirs = other.get("model")
+    options_of_other = other.get("model")
     is_ladder = str(document["schema"]).startswith("colltool.ladder/")
-    if "model" in document or not isinstance(theirs, Mapping) or not is_ladder:
+    if "model" in document or not isinstance(options_of_other, Mapping) or not is_ladder:
         return document
-    return {**document, "model": {name: getattr(USUAL, name, None) for name in theirs}}
+    return {**document, "model": {name: getattr(USUAL, name, None) for name in options_of_other}}
 
 
 def _without_repeated(document: Mapping[str, Any], *, single_size: bool) -> Mapping[str, Any]:

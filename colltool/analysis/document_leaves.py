@@ -46,25 +46,31 @@ _SPEC = "spec"
 
 
 def leaves_by_path(
-    document: Mapping[str, Any], which: str, fabrics: list[str], identity: tuple[str, ...]
+    document: Mapping[str, Any], argument: str, fabrics: list[str], identity: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Every leaf by its path; if there is only one fabric, it is named once."""
+    """Every leaf by its path; if there is only one fabric, it is named once.
+
+    Args:
+        argument: of the command that has the document, for errors.
+        fabrics: those that the document names.
+        identity: the keys by which records are named; without ``fabric`` where there is only one.
+    """
     leaves = dict(_leaves(document, "", identity))
     for where, value in leaves.items():
-        bad = next(_not_finite(value), "")
-        if bad:
+        not_finite = next(_not_finite(value), "")
+        if not_finite:
             raise ColltoolError(
-                f"{where} is {bad}, which cannot be compared",
-                argument=which,
+                f"{where} is {not_finite}, which cannot be compared",
+                argument=argument,
                 fix="a price is finite: write the document again",
             )
     if "fabric" in identity:
         return leaves
-    found = {"fabric": fabrics[0]} if fabrics else {}
+    leaves_once = {"fabric": fabrics[0]} if fabrics else {}
     for where, value in leaves.items():
         if not where.endswith("].fabric"):
-            found[where] = value
-    return found
+            leaves_once[where] = value
+    return leaves_once
 
 
 def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -75,11 +81,11 @@ def _leaves(value: Any, where: str, identity: tuple[str, ...]) -> Iterator[tuple
             if key not in _IGNORED and not str(key).endswith(_SPEC) and not derived:
                 yield from _leaves(item, f"{where}.{key}" if where else str(key), identity)
     elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        seen: Counter[str] = Counter()
+        times_named: Counter[str] = Counter()
         for item in value:
             name = _name_of(item, identity)
-            seen[name] += 1
-            suffix = f" #{seen[name]}" if seen[name] > 1 else ""
+            times_named[name] += 1
+            suffix = f" #{times_named[name]}" if times_named[name] > 1 else ""
             yield from _leaves(item, f"{where}[{name}{suffix}]", identity)
     else:
         yield where, value
@@ -132,4 +138,5 @@ def _records(where: str) -> Iterator[str]:
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value of a document is a number: a flag, which Python takes for one, is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

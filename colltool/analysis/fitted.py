@@ -41,10 +41,12 @@ class Fitted(NamedTuple):
 
     @property
     def noun(self) -> str:
+        """What ``rack`` ranks are called: node or rack."""
         return node_noun(self.rack)
 
 
 AS_IT_IS = Fitted()
+"""No change."""
 
 
 def node_noun(ranks: int) -> str:
@@ -60,7 +62,8 @@ def noun_of(fabric: Fabric) -> str:
 
 
 def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = ()) -> Fitted:
-    """The change with which a fabric runs all groups, as far as one can.
+    """The change with which a fabric runs all groups; :data:`AS_IT_IS` where it needs none, or where
+    none would do.
 
     A size that the user stated, also as a key of ``varied``, stays.
     """
@@ -72,17 +75,17 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
     if all(_runs(fabric, group) for group in groups):
         return AS_IT_IS
     stated = {key for key, _ in fabric.overrides} | set(varied)
-    last = len(fabric.tiers) - 1
-    inner, outer = fabric.tiers[-2:]
-    if _states_size(stated, outer.name, last):
+    outermost = len(fabric.tiers) - 1
+    next_inner, outer = fabric.tiers[-2:]
+    if _states_size(stated, outer.name, outermost):
         return AS_IT_IS
     rack = fabric.ranks // outer.endpoints
     per_rack = rack
     # of nodes people take all
-    parted = rack >= _RACK and not fabric.domains
-    if _states_size(stated, inner.name, last - 1):
-        parted = False
-    if parted and all(group.stride == 1 for group in groups):
+    takes_parts = rack >= _RACK and not fabric.domains
+    if _states_size(stated, next_inner.name, outermost - 1):
+        takes_parts = False
+    if takes_parts and all(group.stride == 1 for group in groups):
         per_rack = per_rack_for(fabric, counts, inf) or rack
     nodes = max(ceil(count / per_rack) for count in counts)
     change = AS_IT_IS
@@ -102,7 +105,8 @@ def fitted(fabric: Fabric, groups: Sequence[GroupSpec], varied: Sequence[str] = 
 
 def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
     """The change that takes most of each rack, so that so many ranks fill the racks that there are.
-    None where whole racks hold them, or where they would take less than half of each."""
+    :data:`AS_IT_IS` where whole racks hold them, or where they would take less of each than
+    :data:`_LEAST_SHARE`."""
     change = fitted(fabric, [GroupSpec(ranks)])
     if change.nodes is not None or change.per_rack is None:
         return AS_IT_IS
@@ -112,12 +116,14 @@ def most_of_each_rack(fabric: Fabric, ranks: int) -> Fitted:
 
 
 def _runs(fabric: Fabric, group: GroupSpec) -> bool:
+    """Whether a fabric holds a group as it is."""
     if group.ranks is None:
         return True
     return fits(fabric, group.ranks, group.stride)
 
 
 def _states_size(stated: set[str], tier: str, position: int) -> bool:
+    """Whether a user's keys state the size of a tier, by its name or its position."""
     keys = {f"{tier}.size", f"{tier}.shape", f"tiers.{position}.size", f"tiers.{position}.shape"}
     return not keys.isdisjoint(stated)
 
@@ -128,8 +134,8 @@ def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | 
     # are 16 and 12, up to 12 8 and 12, up to 8 8 and 6, up to 6 none and 6: there is none.
     count = most
     while True:
-        each = [count_within(fabric, count, stride) or 0 for fabric in fabrics]
-        least = min(each, default=0)
+        most_of_each = [count_within(fabric, count, stride) or 0 for fabric in fabrics]
+        least = min(most_of_each, default=0)
         if least == count:
             return count
         if least <= 1:
@@ -139,23 +145,23 @@ def most_of_all(fabrics: Sequence[Fabric], most: int, stride: int = 1) -> int | 
 
 
 def counts_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> tuple[int, ...]:
-    """The nearest counts below and above a group's that all fabrics can run."""
+    """The nearest counts below and above a group's that all fabrics can run: two, one or none."""
     ranks = group.ranks or 0
     most = min(fabric.ranks for fabric in fabrics) // group.stride
-    found = [most_of_all(fabrics, min(ranks - 1, most), group.stride)]
+    counts = [most_of_all(fabrics, min(ranks - 1, most), group.stride)]
     above = range(ranks + 1, min(2 * ranks, most) + 1)
     for count in above:
         if all(fits(fabric, count, group.stride) for fabric in fabrics):
-            found.append(count)
+            counts.append(count)
             break
-    return tuple(count for count in found if count is not None)
+    return tuple(count for count in counts if count is not None)
 
 
 def ranks_of_all(fabrics: Sequence[Fabric], group: GroupSpec) -> int:
     """The ranks of a group that names none: the most that all fabrics can run, else all of the
     smallest."""
     smallest = min(fabrics, key=attrgetter("ranks"))
-    everyone = everybody(smallest, group._replace(stride=1))
+    all_ranks = everybody(smallest, group._replace(stride=1))
     if group.shape is not None:
-        return everyone
-    return most_of_all(fabrics, everyone // group.stride, group.stride) or everyone
+        return all_ranks
+    return most_of_all(fabrics, all_ranks // group.stride, group.stride) or all_ranks

@@ -1,5 +1,5 @@
 """What would make a price smaller: each tier's bandwidth doubled, its latencies halved, the launch
-halved (:data:`NEXT_GENERATION`), one at a time, with the same schedule."""
+halved (:data:`NEXT_GENERATION`), one at a time, with the same schedule. :func:`gains` is the entry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEXT_GENERATION = 2
 
 
 def gains(fabric: Fabric, priced: SchedulePrice) -> tuple[Gain, ...]:
-    """The changes that save time, the largest first. None for a user's own algorithm."""
+    """The changes that save time, the largest first. Empty for a user's own algorithm."""
     if priced.row.status == "own":
         return ()
     total_s = float(priced.row.total_s)
@@ -56,7 +56,7 @@ def _by_tier(fabric: Fabric, priced: SchedulePrice) -> Iterator[Gain]:
 
 
 def _halved_launch(fabric: Fabric, priced: SchedulePrice) -> Gain:
-    """Where the file states no launch, the library's is halved."""
+    """What half the launch would save, of the file or else of the library."""
     launch_s = float(priced.row.overhead_s) / NEXT_GENERATION
     setting = f"launch_overhead={launch_s * 1e6:.12g}us"
     quicker = with_values(fabric, {("launch_overhead",): launch_s})

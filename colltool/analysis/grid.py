@@ -5,6 +5,9 @@ An axis whose values only change numbers of a fabric is priced as an array, in o
 with the sizes. All other axes (fabrics, ranks, model options, values that change a fabric's shape)
 are loops: each point of theirs loads, places and prices anew. :mod:`colltool.analysis.cells` prices
 the arrays, :mod:`colltool.analysis.cell_intervals` adds how far off the prices are.
+
+:func:`price_grid` is the entry. An axis is known by its index here; ``at`` and ``fixed`` say at which
+position of its values a point is on each axis.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ class CellParts(NamedTuple):
 
 EVERYTHING = CellParts()
 
-# The axes that every grid has, by index.
+# The axes that every grid has, by index: those of GRID_AXES.
 _FABRIC, _RANKS, _BYTES = range(3)
 
 
@@ -82,9 +85,11 @@ def price_grid(
     """Every cell of the grid, the last axis fastest.
 
     Args:
-        axes: fabric (a load each), ranks (a group each) and bytes, then what is varied.
+        axes: fabric, ranks and bytes, then what is varied.
+        loads: one for each value of the first axis.
+        groups: one for each value of the second.
     """
-    found: list[Cell | None] = [None] * prod(len(axis.values) for axis in axes)
+    grid: list[Cell | None] = [None] * prod(len(axis.values) for axis in axes)
     unchanged = UnchangedPrices()
     requests = list(_varied_requests(request, axes))
     for fabric_at, load in enumerate(loads):
@@ -93,9 +98,9 @@ def price_grid(
                 fixed = {_FABRIC: fabric_at, _RANKS: group_at} | loaded.at | varied.at
                 question = GridQuestion(loaded.fabric, groups[group_at], varied.request)
                 cells = _array_cells(question, axes, loaded.numeric, fixed, parts, unchanged)
-                for at, cell in cells:
-                    found[at] = cell
-    return [cell for cell in found if cell is not None]
+                for grid_index, cell in cells:
+                    grid[grid_index] = cell
+    return [cell for cell in grid if cell is not None]
 
 
 def _varied_requests(request: PriceRequest, axes: Sequence[SweepAxis]) -> Iterator[VariedRequest]:
@@ -111,7 +116,7 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
     """One fabric for each combination of values that cannot be priced as arrays of numbers."""
     numeric: NumericAxes = {}
     loops: list[int] = []
-    loaded: list[Fabric] = []
+    variants_of_loop: list[Fabric] = []
 
     def loaded_with(overrides: Sequence[str]) -> Fabric:
         with rename_for_both(overrides="vary"):
@@ -121,6 +126,7 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
         if axis.is_option or axis.key in GRID_AXES:
             continue
         variants = [loaded_with([f"{axis.key}={value}"]) for value in with_progress(axis.values)]
+        # the numbers in which the variants differ, by place; None where they differ in more
         numbers = differences(variants) if len(variants) > 1 else None
         if numbers == {}:
             raise ColltoolError(
@@ -131,18 +137,22 @@ def _loaded_fabrics(load: FabricLoader, axes: Sequence[SweepAxis]) -> Iterator[L
         # Where messages are put on links, arrays of numbers are not priced: a load for each value.
         if numbers is None or variants[0].domains or routed(variants[0].tiers):
             loops.append(index)
-            loaded = variants
+            variants_of_loop = variants
         else:
             numeric[index] = numbers
     for chosen in with_progress(
         list(product(*(range(len(axes[index].values)) for index in loops)))
     ):
         at = dict(zip(loops, chosen, strict=True))
+        # of a single loop every fabric is loaded already
         if len(loops) == 1:
-            fabric = loaded[chosen[0]]
+            fabric = variants_of_loop[chosen[0]]
         else:
             fabric = loaded_with(
-                [f"{axes[i].key}={axes[i].values[step]}" for i, step in at.items()]
+                [
+                    f"{axes[axis_index].key}={axes[axis_index].values[step]}"
+                    for axis_index, step in at.items()
+                ]
             )
         yield LoadedFabric(fabric, at, numeric)
 

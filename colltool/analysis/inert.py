@@ -1,8 +1,8 @@
 """Overrides that do not change a price, each with the reason: what the user sets either acts or is
 listed here.
 
-Each override is put back alone to the file's value, and the same schedule is priced again; where
-the seconds stay the same, the phases of the price tell why.
+:func:`against_file` is the entry. Each override is put back alone to the file's value, and the same
+schedule is priced again; where the seconds stay the same, the phases of the price tell why.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class SchedulePrice(NamedTuple):
     def seconds_on(self, fabric: Fabric) -> float:
         """The same schedule's price on another fabric."""
         only = [self.row.spec]
-        found = price(fabric, self.primitive, self.size, self.group, self.readings, only)
-        return float(found.best.total_s)
+        priced = price(fabric, self.primitive, self.size, self.group, self.readings, only)
+        return float(priced.best.total_s)
 
 
 class AgainstFile(NamedTuple):
@@ -67,7 +67,7 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
     if filed is None or priced.row.status == "own":
         return AgainstFile()
     changes = _file_values(SameFabric(fabric), SameFabric(filed))
-    # the file may also have the value that was set
+    # by key, those whose values are numbers; empty of a key whose value is the file's own
     numbers = {key: changed for key, changed in changes.items() if _are_numbers(changed)}
     set_s = filed_s = None
     if numbers:
@@ -80,13 +80,14 @@ def against_file(fabric: Fabric, priced: SchedulePrice) -> AgainstFile:
         if purpose is not None:
             inert.append(Inert(key, purpose))
         elif key in numbers:
+            # seconds with this key alone put back
             alone_s = filed_s
             if alone_s is None or len(changes) > 1:
                 alone_s = priced.seconds_on(with_values(fabric, numbers[key]))
             if alone_s == set_s:
                 changed_place = next(iter(numbers[key]))
                 placed = place(fabric, priced.group)
-                reason = _why(changed_place, fabric, placed, priced.readings, priced.row)
+                reason = _reason(changed_place, fabric, placed, priced.readings, priced.row)
                 inert.append(Inert(key, reason))
     return AgainstFile(tuple(inert), filed_s)
 
@@ -101,12 +102,12 @@ def _file_values(set_on: SameFabric, filed: SameFabric) -> dict[str, dict[Place,
     changes: dict[str, dict[Place, Any]] = {}
     for key, _ in fabric.overrides:
         changes[key] = {}
-        for at, name in names.items():
-            below = name == key or name.startswith(f"{key}.")
-            if not below or at not in filed_values:
+        for place_in_fabric, name in names.items():
+            is_key_or_below = name == key or name.startswith(f"{key}.")
+            if not is_key_or_below or place_in_fabric not in filed_values:
                 continue
-            if filed_values[at] != set_values[at]:
-                changes[key][at] = filed_values[at]
+            if filed_values[place_in_fabric] != set_values[place_in_fabric]:
+                changes[key][place_in_fabric] = filed_values[place_in_fabric]
     return changes
 
 
@@ -123,20 +124,21 @@ def _other_purpose(key: str) -> str | None:
     return next((reason for part, reason in _FOR_OTHER_ANSWERS.items() if part in parts), None)
 
 
-def _why(
-    at: Place,
+def _reason(
+    place_in_fabric: Place,
     fabric: Fabric,
     placed: PlacedGroup,
     readings: ModelOptions,
     estimate: AlgorithmEstimate,
 ) -> str:
-    """Why a number at a place of the fabric does not change a price."""
-    if at[0] != "tiers":
+    """Why a number at a place of the fabric, such as ``("tiers", 1, "eta", "alpha")``, does not change
+    a price."""
+    if place_in_fabric[0] != "tiers":
         return (
             "ideal leaves launches out" if readings.ideal else f"{estimate.title} does not pay it"
         )
-    tier = fabric.tiers[int(at[1])]
-    field = [str(step) for step in at[2:]]
+    tier = fabric.tiers[int(place_in_fabric[1])]
+    field = [str(step) for step in place_in_fabric[2:]]
     if tier.name not in [span.tier.name for span in placed.spans]:
         spanned = ", ".join(span.tier.name for span in placed.spans)
         return f"nothing crosses {tier.name}: {placed.ranks} ranks lie on {spanned} alone"
@@ -144,7 +146,7 @@ def _why(
         return "ideal leaves contention out"
     phases = [phase for phase in estimate.phases if phase.tier == tier.name]
     if field[0] == "levels":
-        return _why_level(int(field[1]), field[2], tier, placed, estimate)
+        return _reason_of_level(int(field[1]), field[2], tier, placed, estimate)
     in_switch = bool(phases) and all(phase.algorithm == "in-network" for phase in phases)
     if field[0] == "in_network":
         return f"{estimate.title} computes nothing in the switches of {tier.name}"
@@ -156,10 +158,10 @@ def _why(
         )
     if field[0] == "post":
         return f"{estimate.title} posts one message at a time on {tier.name}"
-    return _why_hidden(tier, estimate)
+    return _reason_hidden(tier, estimate)
 
 
-def _why_level(
+def _reason_of_level(
     number: int, field: str, tier: Tier, placed: PlacedGroup, estimate: AlgorithmEstimate
 ) -> str:
     """Why a field of a tier's level, such as its oversubscription, does not change a price."""
@@ -177,7 +179,7 @@ def _why_level(
     return f"{estimate.title} waits for no message that meets at {name}"
 
 
-def _why_hidden(tier: Tier, estimate: AlgorithmEstimate) -> str:
+def _reason_hidden(tier: Tier, estimate: AlgorithmEstimate) -> str:
     """Why the bandwidth of a tier does not change a price: other bytes, of another tier or of an
     oversubscribed level, take longer meanwhile."""
     by_tier: dict[str, float] = defaultdict(float)

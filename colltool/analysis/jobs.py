@@ -1,5 +1,5 @@
-"""Training jobs compared: :func:`plans` puts one job on several fabrics, :func:`plan_spread` gives
-its step time under uncertain numbers."""
+"""Training jobs on fabrics: :func:`plans` puts one job on several and compares them,
+:func:`plan_on_fabric` on one, with how far off its collectives' prices are."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
-from statistics import quantiles
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from colltool.analysis.basis import BasisDifference, basis_differences, basis_of_fabric, step_error
 from colltool.base.errors import ColltoolError
@@ -22,24 +21,21 @@ from colltool.estimate.placement import GroupSpec
 from colltool.estimate.user_price import seconds_by_schedule
 from colltool.fabric.bill import Cost, cost_of
 from colltool.fabric.model import Fabric
-from colltool.fabric.ranges import ParameterRange
-from colltool.fabric.values import Place, with_values
 from colltool.training.adapted import fit_to_fabric
-from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.group_fit import job_slice
 from colltool.training.job import Job
 from colltool.training.plan import NO_EXTRAS, Plan, PlanExtras, PlannedCall, plan
 from colltool.training.sentences import sentence
-from colltool.training.step_time import step_time
-
-# Samples of a step time, which takes milliseconds, not microseconds like a price in an array.
-SAMPLES = 100
 
 
 @result
 class Plans(Result):
-    """One job on several fabrics, compared with the first; ``costs`` has None for a file without
-    prices, ``ground`` what the step times do not have in common."""
+    """One job on several fabrics, compared with the first. Methods take the number of a fabric.
+
+    Args:
+        plans: one a fabric, as are costs and titles.
+        costs: of the network; None for a file without prices.
+        ground: what the step times do not have in common.
+    """
 
     subject: ClassVar[str] = "plan_compare"
     plans: tuple[Plan, ...]
@@ -55,7 +51,9 @@ class Plans(Result):
     def cost_per_rate(self, at: int) -> float | None:
         """Network cost per step/s: the cost times the seconds of a step. None without prices."""
         cost = self.costs[at]
-        return None if cost is None or cost.total is None else cost.total * self.plans[at].step_s
+        if cost is None or cost.total is None:
+            return None
+        return cost.total * self.plans[at].step_s
 
     def ratio(self, at: int) -> float:
         """A fabric's step time over the first's."""
@@ -76,31 +74,31 @@ def plan_on_fabric(
     fabric: Fabric,
     ranks: int | None,
     readings: ModelOptions,
-    asked: PlanExtras = NO_EXTRAS,
+    extras: PlanExtras = NO_EXTRAS,
 ) -> Plan:
     """A job's step on a fabric, with the job adapted where the fabric requires it and the accuracy
-    of each collective's price."""
+    of each collective's price. ``ranks``: None where the user names no number."""
     fits = fit_to_fabric(job, fabric, ranks, readings)
-    found = plan(fits.job, fits.fabric, fits.ranks, readings, asked)
-    found = replace(
-        found, grounds=(*map(sentence, fits.changes), *found.grounds), searched=fits.searched
+    planned = plan(fits.job, fits.fabric, fits.ranks, readings, extras)
+    planned = replace(
+        planned, grounds=(*map(sentence, fits.changes), *planned.grounds), searched=fits.searched
     )
-    return with_accuracy(found, fits.fabric, readings)
+    return with_accuracy(planned, fits.fabric, readings)
 
 
-def with_accuracy(found: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:
+def with_accuracy(planned: Plan, fabric: Fabric, readings: ModelOptions) -> Plan:
     """A plan with the accuracy and the interval of each collective's price."""
     unchanged = before_dials(fabric)
     calls = []
-    for planned_call in found.collectives:
+    for planned_call in planned.collectives:
         # a group of several axes need not be one of the fabric's
         with suppress(ColltoolError):
-            planned_call = _with_accuracy(planned_call, fabric, unchanged, readings)
+            planned_call = _call_with_accuracy(planned_call, fabric, unchanged, readings)
         calls.append(planned_call)
-    return replace(found, collectives=tuple(calls))
+    return replace(planned, collectives=tuple(calls))
 
 
-def _with_accuracy(
+def _call_with_accuracy(
     planned_call: PlannedCall, fabric: Fabric, unchanged: Fabric | None, readings: ModelOptions
 ) -> PlannedCall:
     """A call with its accuracy and its interval; ``unchanged``: the fabric before its numbers were
@@ -131,39 +129,6 @@ def _with_accuracy(
     return planned_call._replace(accuracy=accuracy, interval=interval)
 
 
-class StepTornadoBar(NamedTuple):
-    """Step times with one number at either end of its range, all others as in the file."""
-
-    number: ParameterRange
-    low_s: float
-    high_s: float
-
-    @property
-    def span_s(self) -> float:
-        return abs(self.high_s - self.low_s)
-
-
-@result
-class PlanSpread(Result):
-    """A job's step time under uncertain numbers: each alone (``moved``, largest effect first), and
-    all at once."""
-
-    subject: ClassVar[str] = "plan_sensitivity"
-    job: Job
-    fabric: str
-    overrides: tuple[tuple[str, str], ...]
-    ranks: int
-    step_s: float
-    control_step_s: float
-    moved: tuple[StepTornadoBar, ...]
-    p5_s: float
-    p50_s: float
-    p95_s: float
-    samples: int
-    seed: int
-    assumed: bool
-
-
 def plans(
     job: Job,
     fabrics: Sequence[Fabric],
@@ -174,81 +139,27 @@ def plans(
     """Plan a job on several fabrics, with the same number of ranks; ``typed``: how the user named
     each."""
     count = ranks
+    # a job that states its data parallelism says how many ranks it has
     if count is None and not job.draft.layout.dp:
         count = min(fabric.ranks for fabric in fabrics)
     options = readings or ModelOptions()
-    found = [plan_on_fabric(job, fabric, count, options) for fabric in with_progress(fabrics)]
+    planned = [plan_on_fabric(job, fabric, count, options) for fabric in with_progress(fabrics)]
     titles = column_titles(fabrics, typed or [""] * len(fabrics))
     bases = [basis_of_fabric(fabric, ideal=options.ideal) for fabric in fabrics]
     return Plans(
-        tuple(found), tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles
+        tuple(planned), tuple(map(cost_of, fabrics)), basis_differences(titles, bases), titles
     )
 
 
 def column_titles(fabrics: Sequence[Fabric], typed: Sequence[str]) -> tuple[str, ...]:
-    """A title for each fabric: its name and the overrides that not all share. Equal titles are told
-    apart by what the user typed."""
+    """A title for each fabric: its name and the overrides that not all share, ``dgx-h100 with
+    ib.size=64``. Equal titles are told apart by what the user typed."""
     first, *others = fabrics
     common = [pair for pair in first.overrides if all(pair in other.overrides for other in others)]
-    names = []
+    titles = []
     for fabric in fabrics:
         unshared = [
             f"{key}={value}" for key, value in fabric.overrides if (key, value) not in common
         ]
-        names.append(f"{fabric.name} with {', '.join(unshared)}" if unshared else fabric.name)
-    return tuple(disambiguate(names, typed))
-
-
-def plan_spread(
-    job: Job,
-    fabric: Fabric,
-    ranks: int | None,
-    readings: ModelOptions | None,
-    numbers: Sequence[ParameterRange],
-    *,
-    samples: int = SAMPLES,
-    seed: int = 1,
-    assumed: bool = False,
-) -> PlanSpread:
-    """A job's step time under uncertain ``numbers``; ``assumed``: the ranges are defaults of
-    ours."""
-    from colltool.analysis.what_if import draws
-
-    fits = fit_to_fabric(job, fabric, ranks, readings)
-    job, fabric = fits.job, fits.fabric
-    found = plan(job, fabric, fits.ranks, readings)
-    setup = found.setup
-    plain = job.plain_calls(setup)
-
-    def step_s(values: dict[Place, float]) -> float:
-        """Seconds of the step with these values in place of the fabric's."""
-        part = job_slice(with_values(fabric, values), setup.layout.ranks)
-        return step_time(setup, CollectiveCostCache(part, readings), plain).step_s
-
-    moved = []
-    for number in numbers:
-        low_s = step_s({number.place: number.low})
-        high_s = step_s({number.place: number.high})
-        moved.append(StepTornadoBar(number, low_s, high_s))
-    drawn = draws(numbers, samples, seed)
-    steps = []
-    for sample in range(samples):
-        values = {place: float(place_draws[sample]) for place, place_draws in drawn.items()}
-        steps.append(step_s(values))
-    # the 5th, 10th, ... and 95th percentile
-    cuts = quantiles(steps, n=20, method="inclusive")
-    return PlanSpread(
-        job=job,
-        fabric=fabric.name,
-        overrides=fabric.overrides,
-        ranks=setup.layout.ranks,
-        step_s=found.step_s,
-        control_step_s=found.control_step_s,
-        moved=tuple(sorted(moved, key=lambda bar: -bar.span_s)),
-        p5_s=cuts[0],
-        p50_s=cuts[9],
-        p95_s=cuts[18],
-        samples=samples,
-        seed=seed,
-        assumed=assumed,
-    )
+        titles.append(f"{fabric.name} with {', '.join(unshared)}" if unshared else fabric.name)
+    return tuple(disambiguate(titles, typed))

@@ -32,7 +32,9 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
     name = os.fspath(path)
     text = read_text(path, "document", name)
     try:
-        content = json.loads(text, parse_constant=_float, parse_float=_float, parse_int=_int)
+        content = json.loads(
+            text, parse_constant=_checked_float, parse_float=_checked_float, parse_int=_checked_int
+        )
     except _NotComparable:
         raise _number_error(text, name) from None
     except json.JSONDecodeError as error:
@@ -53,21 +55,24 @@ class _NotComparable(Exception):
     """A number that no output contains; the JSON reader does not say where it is."""
 
 
-def _float(digits: str) -> float:
+def _checked_float(digits: str) -> float:
+    """A number of JSON text, or one of its constants such as NaN, which is refused."""
     number = float(digits)
     if not isfinite(number):
         raise _NotComparable
     return number
 
 
-def _int(digits: str) -> int:
+def _checked_int(digits: str) -> int:
+    """A whole number of JSON text that a float can hold."""
     if len(digits) > _MOST_DIGITS:
         raise _NotComparable
     return int(digits)
 
 
 def _check_characters(text: str, name: str) -> None:
-    """Refuse half of a surrogate pair, which JSON can write and no text can hold."""
+    r"""Refuse half of a surrogate pair (``"\ud83d"`` alone), which JSON can write and no text can
+    hold."""
     if "\\ud" not in text and "\\uD" not in text:
         return
     for match in _TOKEN.finditer(text):
@@ -75,8 +80,8 @@ def _check_characters(text: str, name: str) -> None:
             continue
         characters = json.loads(match[0], strict=False)
         if any("\ud800" <= char <= "\udfff" for char in characters):
-            what = "a text with half of a surrogate pair, which is no character"
-            raise _error(text, name, match.start(), what)
+            error_words = "a text with half of a surrogate pair, which is no character"
+            raise _error(text, name, match.start(), error_words)
 
 
 def _number_error(text: str, name: str) -> ColltoolError:
@@ -87,12 +92,12 @@ def _number_error(text: str, name: str) -> ColltoolError:
             continue
         if token in ("NaN", "Infinity", "-Infinity"):
             return _error(text, name, match.start(), f"{token} cannot be compared")
-        read = _int if token.lstrip("-").isdigit() else _float
+        parse = _checked_int if token.lstrip("-").isdigit() else _checked_float
         try:
-            read(token)
+            parse(token)
         except _NotComparable:
-            shown = token if len(token) <= 40 else "a number that"
-            return _error(text, name, match.start(), f"{shown} is too large to compare")
+            number_text = token if len(token) <= 40 else "a number that"
+            return _error(text, name, match.start(), f"{number_text} is too large to compare")
         except ValueError:
             continue
     return ColltoolError("holds a number that cannot be compared", where=name, fix=WRITE_ONE)

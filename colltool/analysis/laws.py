@@ -35,6 +35,7 @@ _CHECKS = 6
 """Sizes an octave, between those that pieces are made from, at which a law is checked."""
 
 Seconds = Callable[[int], float]
+"""The price of a size in bytes."""
 
 
 class LinePiece(NamedTuple):
@@ -45,6 +46,7 @@ class LinePiece(NamedTuple):
     b_s: float
 
     def seconds(self, size: float) -> float:
+        """The time of a size in bytes on the line."""
         return self.a_s + self.b_s * (size - self.from_bytes)
 
 
@@ -89,13 +91,13 @@ def usual_counts(fabric: Fabric) -> list[int]:
     everything = place(fabric).placement.ranks
     inside = min(fabric.tiers[0].endpoints, everything)
     # domains of 8, and 3 of them: 2, 4, 8, 16, 24
-    found = {inside, everything}
+    counts = {inside, everything}
     for start, end in ((2, inside), (inside, everything)):
         count = start
         while count < end:
-            found.add(count)
+            counts.add(count)
             count *= 2
-    return sorted(count for count in found if count > 1)
+    return sorted(count for count in counts if count > 1)
 
 
 def law_table(fabric: Fabric, primitives: Sequence[Primitive], counts: Sequence[int]) -> LawTable:
@@ -136,21 +138,21 @@ def _law(fabric: Fabric, primitive: Primitive, ranks: int) -> Law:
     placed = place(fabric, group)
     nodes = max(ranks // placed.spans[0].tier.endpoints, 1)
     readings = ModelOptions()
-    known: dict[int, float] = {}
+    asked: dict[int, float] = {}
 
     def seconds(size: int) -> float:
-        if size not in known:
-            found = price(fabric, primitive, float(size), group, readings)
-            picked = with_library_choice([found], fabric, readings, required=False)[0]
-            known[size] = float(picked.best.total_s)
-        return known[size]
+        if size not in asked:
+            priced = price(fabric, primitive, float(size), group, readings)
+            picked = with_library_choice([priced], fabric, readings, required=False)[0]
+            asked[size] = float(picked.best.total_s)
+        return asked[size]
 
-    pieces, worst = _checked_pieces(seconds, known)
+    pieces, worst = _checked_pieces(seconds, asked)
     return Law(primitive, ranks, nodes, pieces, worst)
 
 
 def _checked_pieces(
-    seconds: Seconds, known: dict[int, float]
+    seconds: Seconds, asked: dict[int, float]
 ) -> tuple[tuple[LinePiece, ...], float]:
     """Pieces that keep :data:`WITHIN` at sizes that they were not made from, and the worst distance
     there.
@@ -159,32 +161,34 @@ def _checked_pieces(
     """
     _sample(seconds, FROM_BYTES, TO_BYTES)
     while True:
-        pieces = _longest_pieces(known)
+        pieces = _longest_pieces(asked)
         missed = []
         worst = 0.0
         for size in _check_sizes():
-            off = _distance(_seconds_at(pieces, size), seconds(size))
-            worst = max(worst, off)
-            if off > WITHIN:
+            distance = _distance(_seconds_at(pieces, size), seconds(size))
+            worst = max(worst, distance)
+            if distance > WITHIN:
                 missed.append(size)
         if not missed:
             return pieces, worst
         for size in missed:
-            sizes = sorted(known)
-            at = sizes.index(size)
-            _sample(seconds, sizes[at - 1], size)
-            _sample(seconds, size, sizes[at + 1])
+            sizes = sorted(asked)
+            index = sizes.index(size)
+            _sample(seconds, sizes[index - 1], size)
+            _sample(seconds, size, sizes[index + 1])
 
 
 def _check_sizes() -> list[int]:
-    """Sizes of the check, off those of doublings."""
-    found = []
+    """Sizes at which laws are checked, in bytes, ascending: :data:`_CHECKS` an octave, off the sizes
+    from which pieces are made."""
+    sizes = []
     step = 2 ** (1 / _CHECKS)
+    # no step from a doubling: any exponent that is no simple fraction will do
     size = FROM_BYTES * step**0.37
     while size < TO_BYTES:
-        found.append(round(size))
+        sizes.append(round(size))
         size *= step
-    return sorted(set(found))
+    return sorted(set(sizes))
 
 
 def _sample(seconds: Seconds, low: int, high: int) -> None:
@@ -198,46 +202,49 @@ def _sample(seconds: Seconds, low: int, high: int) -> None:
         if not low < middle < high:
             continue
         line = _line_through(low, seconds(low), high, seconds(high))
-        near = [round(low**0.75 * high**0.25), middle, round(low**0.25 * high**0.75)]
-        off = max(_distance(line.seconds(size), seconds(size)) for size in near)
+        probes = [round(low**0.75 * high**0.25), middle, round(low**0.25 * high**0.75)]
+        distance = max(_distance(line.seconds(size), seconds(size)) for size in probes)
         # over a wide range three sizes say little of those between them
-        if off > _ASKED or high > 4 * low:
+        if distance > _ASKED or high > 4 * low:
             ahead += [(low, middle), (middle, high)]
 
 
 def _line_through(low: int, low_s: float, high: int, high_s: float) -> LinePiece:
+    """The line through the times of two sizes."""
     return LinePiece(low, low_s, (high_s - low_s) / (high - low))
 
 
-def _longest_pieces(known: dict[int, float]) -> tuple[LinePiece, ...]:
+def _longest_pieces(asked: dict[int, float]) -> tuple[LinePiece, ...]:
     """The longest straight lines through known prices that pass every other known price within
     :data:`_ASKED`."""
-    sizes = sorted(known)
+    sizes = sorted(asked)
     # prices of 10, 11, 12 and 20 us at 1, 2, 3 and 4 KB: a piece from 1 to 3 KB, one up to 4 KB
     pieces = []
     start = 0
     while start < len(sizes) - 1:
         end = start + 1
-        while end + 1 < len(sizes) and _passes(known, sizes, start, end + 1):
+        while end + 1 < len(sizes) and _passes(asked, sizes, start, end + 1):
             end += 1
         low, high = sizes[start], sizes[end]
-        pieces.append(_line_through(low, known[low], high, known[high]))
+        pieces.append(_line_through(low, asked[low], high, asked[high]))
         start = end
     return tuple(pieces)
 
 
-def _passes(known: dict[int, float], sizes: Sequence[int], start: int, end: int) -> bool:
+def _passes(asked: dict[int, float], sizes: Sequence[int], start: int, end: int) -> bool:
     """Whether the line between two of the sizes, given by index, passes the prices between them."""
     low, high = sizes[start], sizes[end]
-    line = _line_through(low, known[low], high, known[high])
+    line = _line_through(low, asked[low], high, asked[high])
     passed = sizes[start + 1 : end]
-    return all(_distance(line.seconds(size), known[size]) <= _ASKED for size in passed)
+    return all(_distance(line.seconds(size), asked[size]) <= _ASKED for size in passed)
 
 
 def _seconds_at(pieces: Sequence[LinePiece], size: float) -> float:
+    """The time of a size by the piece that it lies on."""
     piece = bisect_right(pieces, size, key=attrgetter("from_bytes")) - 1
     return pieces[max(piece, 0)].seconds(size)
 
 
-def _distance(found: float, expected: float) -> float:
-    return abs(found / expected - 1)
+def _distance(seconds: float, expected_s: float) -> float:
+    """The relative distance of a time from the expected one."""
+    return abs(seconds / expected_s - 1)

@@ -98,7 +98,8 @@ def machine_curves(fabric: Fabric) -> MachineCurves:
 
 def machine_groups(fabric: Fabric) -> list[MachineGroup]:
     """The groups that a shipped machine is shown on: 1, 2, 8, 32 and 128 nodes, as far as it has
-    them or can be given them. A machine of one tier is shown on so many ranks instead, and on all.
+    them or can be given them. A machine without nodes is shown on 8 ranks for each of these nodes
+    instead, and on all.
     """
     ranks_per_node = fabric.tiers[0].endpoints if _has_nodes(fabric) else _RANKS_OF_NODE
     by_ranks: dict[int, MachineGroup] = {}
@@ -121,13 +122,13 @@ def _group_of_nodes(fabric: Fabric, nodes: int, ranks_per_node: int) -> MachineG
     """A group of so many nodes, on the machine as it ships or grown to hold them. Where it cannot
     grow, the group has all its ranks; a group of a single rank is left out (None)."""
     typed = fabric.name
-    wanted = nodes * ranks_per_node
-    if wanted > fabric.ranks and _has_nodes(fabric) and len(fabric.tiers) == 2:
+    ranks_wanted = nodes * ranks_per_node
+    if ranks_wanted > fabric.ranks and _has_nodes(fabric) and len(fabric.tiers) == 2:
         grown = f"{typed}:nodes={nodes}"
         # an error: its switches have no ports for so many
         with suppress(ColltoolError):
             fabric, typed = load_fabric(grown), grown
-    ranks = count_within(fabric, wanted, stride=1)
+    ranks = count_within(fabric, ranks_wanted, stride=1)
     if ranks is None:
         return None
     fills_nodes = _has_nodes(fabric) and ranks % ranks_per_node == 0

@@ -4,6 +4,9 @@ size to which.
 A :class:`CompareLine` holds the prices of all columns at one point and judges them there;
 :func:`ranges_of` joins neighbouring sizes with one outcome. Two times are compared only if no
 launch overhead or software time that one of them lacks could change the outcome.
+
+Errors and intervals are of ratios: a *rival* ratio is over the fastest column's time, others are over the
+first's.
 """
 
 from __future__ import annotations
@@ -112,6 +115,8 @@ class CompareLine(NamedTuple):
         return None if fastest is None else self._ratio(fastest, column)
 
     def _ratio(self, base: int, column: int) -> float | None:
+        """A column's time over that of the column ``base``, both by number; None as for
+        :meth:`ratio`."""
         base_s, column_s = self.cells[base].total_s, self.cells[column].total_s
         if base_s is None or column_s is None:
             return None
@@ -122,12 +127,12 @@ class CompareLine(NamedTuple):
         return column_s / base_s
 
     def ratio_error(self, column: int) -> float:
-        """How far nine of ten measured ratios are from ours at most, as a share."""
-        return _error_of(self.sigmas[column])
+        """What nine of ten measured ratios are within of ours, as a share."""
+        return _share_of_sigma(self.sigmas[column])
 
     def rival_error(self, column: int) -> float:
         """Error of the ratio to the fastest column, as :meth:`ratio_error`."""
-        return _error_of(self.rival_sigmas[column])
+        return _share_of_sigma(self.rival_sigmas[column])
 
     def ratio_interval(self, column: int) -> tuple[float, float] | None:
         """Where nine of ten measured ratios lie. None without a ratio, or where nothing is known of
@@ -137,13 +142,14 @@ class CompareLine(NamedTuple):
         return self._interval(column, self.ratio(column), self.ratio_error(column))
 
     def rival_interval(self, column: int) -> tuple[float, float] | None:
-        """Interval of the ratio to the fastest column, as :meth:`ratio_interval`."""
+        """Interval of the ratio to the fastest column; None as for :meth:`ratio_interval`."""
         return self._interval(column, self.rival_ratio(column), self.rival_error(column))
 
     def _interval(
         self, column: int, ratio: float | None, error: float
     ) -> tuple[float, float] | None:
-        """A ratio of 2 with an error of 0.25 lies between 1.6 and 2.5."""
+        """The interval of a ratio: of 2 with an error of 0.25 between 1.6 and 2.5. None where the
+        column's own price has none."""
         if ratio is None or self.cells[column].interval is None:
             return None
         return ratio / (1 + error), ratio * (1 + error)
@@ -155,7 +161,7 @@ class CompareLine(NamedTuple):
         return ratio is not None and ratio > max(1 + SAME, 1 + self.rival_error(column))
 
     def verdict(self) -> PointVerdict:
-        """Who wins here."""
+        """Who wins here, by the kinds of :data:`VerdictKind`."""
         fastest = self.fastest()
         if fastest is None:
             return PointVerdict("none", None)
@@ -183,8 +189,8 @@ class CompareLine(NamedTuple):
 
     def winner(self) -> int | None:
         """The column that wins here; None where nobody surely does."""
-        here = self.verdict()
-        return here.column if here.kind == "winner" else None
+        point_verdict = self.verdict()
+        return point_verdict.column if point_verdict.kind == "winner" else None
 
     def outcome(self, column: int) -> LineOutcome:
         """How a column does against the first; where not both have a price, which can run it."""
@@ -192,7 +198,8 @@ class CompareLine(NamedTuple):
         if ratio is not None:
             outcome = outcome_of(ratio)
             distance = max(ratio, 1 / ratio) - 1
-            return LineOutcome(outcome, outcome != "same" and distance <= self.ratio_error(column))
+            within_error = outcome != "same" and distance <= self.ratio_error(column)
+            return LineOutcome(outcome, within_error)
         first_runs = self.cells[0].total_s is not None
         other_runs = self.cells[column].total_s is not None
         if first_runs and other_runs:
@@ -211,15 +218,16 @@ class CompareLine(NamedTuple):
         return min(seconds, key=seconds.__getitem__, default=None)
 
     def point(self, names: Sequence[str]) -> PointTimes:
+        """The times of the columns of these names, for the basis of the comparison."""
         return point_times(self.primitive, self.ranks, self.bytes, names, self.cells)
 
     def is_bound(self, column: int) -> bool:
         """Whether a column's time is a lower bound: its missing launch is too long to neglect."""
-        total = self.cells[column].total_s
-        return total is not None and self.missing[column] > LAUNCH_SHARE * total
+        total_s = self.cells[column].total_s
+        return total_s is not None and self.missing[column] > LAUNCH_SHARE * total_s
 
 
-def _error_of(sigma: float) -> float:
+def _share_of_sigma(sigma: float) -> float:
     """What nine of ten ratios are within, a share: ``kappa`` standard deviations of their logarithm."""
     return exp(sigma_table()["kappa"] * sigma) - 1
 
@@ -235,13 +243,13 @@ class ColumnDifference(NamedTuple):
 
 
 class OnePortWinner(NamedTuple):
-    """A row where another column wins if each rank drives only one port."""
+    """A row where another column is the fastest if each rank drives only one port."""
 
     primitive: Primitive
     ranks: int
     bytes: float
-    column: str
-    instead_of: str
+    column: str  # with one port
+    instead_of: str  # with all ports
 
 
 def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, ...]:
@@ -249,19 +257,21 @@ def ranges_of(lines: Sequence[CompareLine], column: int) -> tuple[OutcomeRange, 
     error is ``within`` it."""
     ranges = []
     for (outcome, within_error), group in groupby(lines, key=lambda line: line.outcome(column)):
-        alike = list(group)
+        lines_alike = list(group)
         ratios = []
-        for line in alike:
+        for line in lines_alike:
             ratio = line.ratio(column)
             if ratio is not None:
                 ratios.append(ratio)
         ranges.append(
             OutcomeRange(
                 outcome,
-                from_bytes=alike[0].bytes,
-                to_bytes=alike[-1].bytes,
-                ratio=_farthest(ratios or [1.0]),
-                within=max(line.ratio_error(column) for line in alike) if within_error else None,
+                from_bytes=lines_alike[0].bytes,
+                to_bytes=lines_alike[-1].bytes,
+                ratio=_farthest_ratio(ratios or [1.0]),
+                within=max(line.ratio_error(column) for line in lines_alike)
+                if within_error
+                else None,
             )
         )
     return tuple(ranges)
@@ -271,27 +281,28 @@ def same_ranges(some: Sequence[OutcomeRange], others: Sequence[OutcomeRange]) ->
     """Whether two lists of ranges have the same outcomes, at nearly the same sizes."""
     if len(some) != len(others):
         return False
-    for here, other in zip(some, others, strict=True):
-        if (here.outcome, here.within is None) != (other.outcome, other.within is None):
+    for range_here, other in zip(some, others, strict=True):
+        if (range_here.outcome, range_here.within is None) != (other.outcome, other.within is None):
             return False
-        ends = here.to_bytes, other.to_bytes
+        ends = range_here.to_bytes, other.to_bytes
         if max(ends) > NEAR * min(ends):
             return False
     return True
 
 
-def joined_range(same: Sequence[OutcomeRange]) -> OutcomeRange:
-    """Ranges of one outcome as one: the widest sizes, the farthest ratio."""
+def joined_range(parts: Sequence[OutcomeRange]) -> OutcomeRange:
+    """One outcome's ranges on several rank counts as one: the widest sizes, the farthest ratio and
+    the largest error."""
     return OutcomeRange(
-        same[0].outcome,
-        from_bytes=min(part.from_bytes for part in same),
-        to_bytes=max(part.to_bytes for part in same),
-        ratio=_farthest([part.ratio for part in same]),
-        within=max((part.within for part in same if part.within is not None), default=None),
+        parts[0].outcome,
+        from_bytes=min(part.from_bytes for part in parts),
+        to_bytes=max(part.to_bytes for part in parts),
+        ratio=_farthest_ratio([part.ratio for part in parts]),
+        within=max((part.within for part in parts if part.within is not None), default=None),
     )
 
 
-def _farthest(ratios: Sequence[float]) -> float:
+def _farthest_ratio(ratios: Sequence[float]) -> float:
     """The ratio farthest from 1 in either direction."""
     return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
 
@@ -320,7 +331,7 @@ def changed_winners(
 
 def launch_matters(seconds: tuple[float, float], missing: tuple[float, float]) -> bool:
     """Whether a launch missing from one of two times exceeds :data:`LAUNCH_SHARE` of it or would
-    change the outcome."""
+    change the outcome. ``missing``: what each of the two lacks, seconds."""
     first_missing, other_missing = missing
     if first_missing == other_missing:
         return False

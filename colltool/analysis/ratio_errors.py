@@ -38,7 +38,7 @@ class RatioErrors:
         self._fabrics = fabrics
         self._request = request
         self._group = group
-        # the same at every size
+        # by column numbers: the same at every size
         self._common_errors = cache(self._find_common_errors)
         self._model = cache(self._find_model)
 
@@ -54,19 +54,20 @@ class RatioErrors:
     def sigmas(self, row: Sequence[Cell], base: int) -> tuple[float, ...]:
         """Sigma of ln of each column's ratio to the column ``base``; 0 for that one, and where
         nothing is known."""
-        found = []
+        sigmas = []
         first = row[base].interval
-        for at, cell in enumerate(row):
+        for column, cell in enumerate(row):
             sigma = 0.0
-            if at != base and first is not None and cell.interval is not None:
-                common = self._common_errors(base, at)
+            if column != base and first is not None and cell.interval is not None:
+                common = self._common_errors(base, column)
                 sigma = ratio_sigma(
                     first, cell.interval, alike=common.device or common.file, one_file=common.file
                 )
-            found.append(sigma)
-        return tuple(found)
+            sigmas.append(sigma)
+        return tuple(sigmas)
 
     def _find_common_errors(self, base: int, column: int) -> CommonErrors:
+        """What two columns share."""
         first = self._model(base)
         other = self._model(column)
         same_device = bool(first.device) and first.device == other.device
@@ -76,6 +77,7 @@ class RatioErrors:
         )
 
     def _find_model(self, column: int) -> ErrorModel:
+        """The errors of a column's prices; of its device and tiers, which no size changes."""
         fabric = self._fabrics[column]
         return error_model(
             fabric,

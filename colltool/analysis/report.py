@@ -11,7 +11,7 @@ from colltool.fabric.library import Prices
 from colltool.fabric.model import Fabric
 from colltool.fabric.provenance import Provenance
 
-Found = TypeVar("Found", bound=Result)
+ResultType = TypeVar("ResultType", bound=Result)
 
 
 class Exhibit(NamedTuple):
@@ -69,16 +69,16 @@ class Report(Result):
     # one a fabric, None where neither the user nor its file gives any; empty where none has any
     prices: tuple[FabricPrices | None, ...] = ()
 
-    def results_of(self, kind: type[Found]) -> list[Found]:
+    def results_of(self, kind: type[ResultType]) -> list[ResultType]:
         """The results of a type, of all sections."""
-        found = []
+        results = []
         for section in self.sections:
             for exhibit in section.exhibits:
                 if isinstance(exhibit.result, kind):
-                    found.append(exhibit.result)
-        return found
+                    results.append(exhibit.result)
+        return results
 
-    def result_of(self, kind: type[Found]) -> Found | None:
+    def result_of(self, kind: type[ResultType]) -> ResultType | None:
         """The first result of a type; None without any."""
         return next(iter(self.results_of(kind)), None)
 

@@ -98,7 +98,9 @@ class Sensitivity(Result):
         flips: break-evens of the ``flips_sought`` most influential numbers.
         telling: numbers by their value of information; ``experiment`` is the command that measures
             the first.
+        numbers: what was varied, with its ranges.
         assumed: whether the ranges are defaults of ours.
+        library_leads: whether the user can run the nominal winner.
         held: where the winner's measured software time is extrapolated.
         how: what runs where, by title of ``rows``.
     """
@@ -150,6 +152,7 @@ def sensitivity(
     drawn = draws(numbers, drawn_samples, seed)
     best = winner(fabric, request, group, size)
     listed, totals = totals_of(question, drawn, best)
+    # of the nominal winner, in each sample
     regret = totals[list(listed).index(best.title)] / totals.min(axis=0) - 1
     telling = _value_of_information(numbers, drawn, totals)
     placement = place(fabric, group).placement
@@ -191,14 +194,15 @@ def sensitivity(
 def _spreads(
     question: WhatIf, listed: dict[str, AlgorithmEstimate], totals: Floats
 ) -> tuple[Spread, ...]:
-    """The spread of each schedule, the most frequent winner first."""
+    """The spread of each schedule, the most frequent winner first; ``totals`` are seconds, (schedules,
+    samples)."""
     named = question.only([estimate.spec for estimate in listed.values()])
     nominal_s = seconds_by_title(named.rows({}), 1)
     won = first_least(list(totals))
-    found = []
+    spreads = []
     for index, (title, row) in enumerate(listed.items()):
         quantiles = percentiles(totals[index])
-        found.append(
+        spreads.append(
             Spread(
                 title,
                 row.spec,
@@ -208,7 +212,7 @@ def _spreads(
                 name=row.name,
             )
         )
-    return tuple(sorted(found, key=lambda row: (-row.wins, row.p50_s)))
+    return tuple(sorted(spreads, key=lambda row: (-row.wins, row.p50_s)))
 
 
 def _tornado(
@@ -217,11 +221,11 @@ def _tornado(
     """The nominal winner's seconds at both ends of each number, the widest bar first."""
     # by title: one spec may match several
     seconds = seconds_by_title(question.at_both_ends(numbers), 2 * len(numbers))[nominal].tolist()
-    found = []
+    bars = []
     for index, number in enumerate(numbers):
         low_s, high_s = seconds[2 * index : 2 * index + 2]
-        found.append(TornadoBar(number.key, number.low, number.high, low_s, high_s))
-    return tuple(sorted(found, key=lambda bar: -abs(bar.high_s - bar.low_s)))
+        bars.append(TornadoBar(number.key, number.low, number.high, low_s, high_s))
+    return tuple(sorted(bars, key=lambda bar: -abs(bar.high_s - bar.low_s)))
 
 
 def _value_of_information(
@@ -236,8 +240,8 @@ def _value_of_information(
     # it, the tree would run there
     best_s, count = totals.mean(axis=1).min(), totals.shape[1]
     bin_sizes = [len(part) for part in np.array_split(np.arange(count), BINS)]
-    starts = [at for at in np.cumsum(bin_sizes)[:-1].tolist() if at < count]
-    found = []
+    starts = [border for border in np.cumsum(bin_sizes)[:-1].tolist() if border < count]
+    values_of_information = []
     for number in numbers:
         # A full sort is not needed: which draws fall into which bin is all that counts.
         order = np.argpartition(drawn[number.place], starts)
@@ -247,10 +251,10 @@ def _value_of_information(
         ]
         gain_s = best_s - sum(best_of_bins) / count
         if gain_s > ROUNDING * best_s:
-            found.append(
+            values_of_information.append(
                 ValueOfInformation(number.key, number.value, number.low, number.high, float(gain_s))
             )
-    return tuple(sorted(found, key=lambda value: -value.gain_s))
+    return tuple(sorted(values_of_information, key=lambda value: -value.gain_s))
 
 
 def _most_influential(

@@ -48,7 +48,7 @@ AxisSettings = tuple[tuple[str, Any], ...]
 
 
 class Pivot(NamedTuple):
-    """A table of two axes: what its cells show, and the axis for rows and for columns."""
+    """A table of two axes: what its cells show, and the keys of the axes for rows and columns."""
 
     value: Literal["busbw", "total", "algorithm"]
     rows: str
@@ -56,7 +56,7 @@ class Pivot(NamedTuple):
 
 
 class WinnerChange(NamedTuple):
-    """The winner changes between two neighbours on an axis."""
+    """The winner changes between two neighbours on an axis; ``before`` and ``after`` are titles."""
 
     axis: str
     at: AxisSettings  # the other axes' values
@@ -114,7 +114,7 @@ class Sweep(Result):
         """Changes of winner along axes with an order: fabrics and options of the model have
         none."""
         lengths = [len(axis.values) for axis in self.axes]
-        found = []
+        changes = []
         for index, axis in enumerate(self.axes):
             if axis.key == "fabric" or axis.is_option:
                 continue
@@ -124,27 +124,28 @@ class Sweep(Result):
             for start, cell in enumerate(self.cells):
                 if start // step % lengths[index] == lengths[index] - 1:
                     continue
-                other = self.cells[start + step]
-                if cell.algorithm and other.algorithm and cell.algorithm != other.algorithm:
+                neighbour = self.cells[start + step]
+                if cell.algorithm and neighbour.algorithm and cell.algorithm != neighbour.algorithm:
                     change = WinnerChange(
                         axis.key,
                         at=tuple(self._other_axes(index, cell)),
                         last=cell.at[index],
-                        first=other.at[index],
+                        first=neighbour.at[index],
                         before=cell.algorithm,
-                        after=other.algorithm,
+                        after=neighbour.algorithm,
                     )
-                    found.append(change)
-        return tuple(found)
+                    changes.append(change)
+        return tuple(changes)
 
     def _other_axes(self, index: int, cell: Cell) -> Iterator[tuple[str, Any]]:
         """The keys and values of a cell on all other axes that have several values."""
-        for other, (axis, value) in enumerate(zip(self.axes, cell.at, strict=True)):
-            if other != index and len(axis.values) > 1:
+        for number, (axis, value) in enumerate(zip(self.axes, cell.at, strict=True)):
+            if number != index and len(axis.values) > 1:
                 yield (axis.key, value)
 
     @property
     def priced(self) -> tuple[Cell, ...]:
+        """The cells that have a price."""
         return tuple(cell for cell in self.cells if cell.algorithm)
 
     @property
@@ -154,20 +155,23 @@ class Sweep(Result):
 
     @property
     def close(self) -> tuple[Cell, ...]:
+        """The cells whose runner-up may win."""
         return tuple(cell for cell in self.cells if is_close(cell))
 
 
 def fastest_name(cell: Cell) -> str | None:
-    """The library's name of the fastest algorithm, which is not always what the library picks."""
+    """The library's name of the fastest algorithm, which is not always what the library picks; None in
+    a cell without a price."""
     return cell.runner_up_known_as if _runner_up_leads(cell) else cell.known_as or None
 
 
 def fastest_s(cell: Cell) -> float | None:
-    """Seconds of the fastest algorithm."""
+    """Seconds of the fastest algorithm; None in a cell without a price."""
     return cell.runner_up_s if _runner_up_leads(cell) else cell.total_s
 
 
 def _runner_up_leads(cell: Cell) -> bool:
+    """Whether the runner-up is faster than the winner, which then is what the library picks."""
     if cell.runner_up_s is None or cell.total_s is None:
         return False
     return cell.runner_up_s < cell.total_s
@@ -204,7 +208,11 @@ def sweep(
     most: int = MOST_CELLS,
 ) -> Sweep:
     """The winner at every point of fabrics x ranks x sizes (bytes as in nccl-tests) x further axes,
-    at most ``most`` cells."""
+    at most ``most`` cells.
+
+    Raises:
+        ColltoolError: more cells, or none of them can be priced.
+    """
     fabrics = [fabric.load(()) for fabric in swept]
     first = fabrics[0]
     names = tuple(fabric.name for fabric in swept)
@@ -246,8 +254,8 @@ def _rank_counts(fabrics: Sequence[Fabric], groups: Sequence[GroupSpec]) -> tupl
     if any(group.ranks is not None or group.shape for group in groups):
         counts = []
         for group in groups:
-            everyone = group.ranks is None
-            counts.append(everybody(fabrics[0], group) if everyone else group.ranks)
+            is_everybody = group.ranks is None
+            counts.append(everybody(fabrics[0], group) if is_everybody else group.ranks)
         return tuple(counts)
     return (fabrics[0].ranks if len(fabrics) == 1 else "all",)
 
@@ -258,10 +266,10 @@ def _points(request: PriceRequest, names: Sequence[str], cells: Sequence[Cell]) 
         return []
     cells_per_fabric = len(cells) // len(names)
     points = []
-    for at, cell in enumerate(cells[:cells_per_fabric]):
+    for index, cell in enumerate(cells[:cells_per_fabric]):
         # in the order of GRID_AXES
         _, ranks, size, *_ = cell.at
-        of_fabrics = cells[at::cells_per_fabric]
+        of_fabrics = cells[index::cells_per_fabric]
         count = ranks if isinstance(ranks, int) else 0
         points.append(point_times(request.primitive, count, size, names, of_fabrics))
     return points
@@ -282,17 +290,17 @@ def pivot_tables(sweep: Sweep, pivot: Pivot) -> Iterator[PivotTable]:
     down, across = keys.index(pivot.rows), keys.index(pivot.cols)
     others = [index for index in range(len(keys)) if index not in (down, across)]
     for chosen in product(*(range(lengths[index]) for index in others)):
-        at = []
+        fixed = []
         start = 0
         for index, step in zip(others, chosen, strict=True):
-            at.append((keys[index], sweep.axes[index].values[step]))
+            fixed.append((keys[index], sweep.axes[index].values[step]))
             start += step * strides[index]
         table = []
         for row in range(lengths[down]):
             first = start + row * strides[down]
             columns = range(lengths[across])
             table.append([sweep.cells[first + column * strides[across]] for column in columns])
-        yield PivotTable(tuple(at), table)
+        yield PivotTable(tuple(fixed), table)
 
 
 def default_sides(axes: Sequence[SweepAxis], rows: str, cols: str) -> tuple[str, str]:
@@ -301,5 +309,5 @@ def default_sides(axes: Sequence[SweepAxis], rows: str, cols: str) -> tuple[str,
     several = [axis.key for axis in axes if len(axis.values) > 1 and axis.key not in (rows, cols)]
     if not cols:
         cols = "bytes" if "bytes" in several or not several else several[-1]
-    left = [axis.key for axis in axes if axis.key != cols]
-    return rows or next((key for key in several if key != cols), left[0]), cols
+    other_axes = [axis.key for axis in axes if axis.key != cols]
+    return rows or next((key for key in several if key != cols), other_axes[0]), cols

@@ -80,24 +80,24 @@ def draws(numbers: Sequence[ParameterRange], samples: int, seed: int) -> dict[Pl
     A number's draws depend only on the seed and its key, so they are the same whatever else is
     drawn.
     """
-    found: dict[Place, Floats] = {}
+    drawn: dict[Place, Floats] = {}
     for number in numbers:
         generator = np.random.default_rng([seed, *number.key.encode()])
         # 0 draws the low end, 1 the high one
         share = generator.random(samples)
         if number.even and number.low > 0:
             factor = number.high / number.low
-            found[number.place] = number.low * factor**share
+            drawn[number.place] = number.low * factor**share
         else:
-            found[number.place] = number.low + (number.high - number.low) * share
-    return found
+            drawn[number.place] = number.low + (number.high - number.low) * share
+    return drawn
 
 
 def totals_of(
     question: WhatIf, drawn: dict[Place, Floats], nominal: AlgorithmEstimate
 ) -> tuple[dict[str, AlgorithmEstimate], Floats]:
     """Every relevant schedule by title, the nominal winner first, and the seconds of each in every
-    sample.
+    sample, (schedules, samples).
 
     Which choices of a composition ever win is known only after all blocks; the rest are then filled
     in by name.
@@ -127,7 +127,7 @@ def seconds_by_title(rows: Sequence[AlgorithmEstimate], count: int) -> dict[str,
 
 
 class _DrawnBlock(NamedTuple):
-    """Some of the draws: the values of each number, so many of each."""
+    """Some of the draws: the values of each number, ``length`` of each."""
 
     values: dict[Place, Floats]
     length: int

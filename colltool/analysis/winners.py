@@ -4,6 +4,9 @@ A question is a collective and a rank count. At one size a column wins only if i
 every other by more than their ratio's own error; a :class:`QuestionVerdict` then says at which
 sizes that is so, in at most :data:`MOST_CLASSES` classes. What is claimed of a class holds at every
 priced size of it; whatever is left over has no winner.
+
+:func:`verdict_of` judges one question, :func:`joined_verdicts` joins those of neighbouring rank counts
+that say the same.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ class RivalRatio(NamedTuple):
 def _end(
     choose: Callable[[float, float], float], first: float | None, other: float | None
 ) -> float | None:
+    """The chosen end of two intervals, by ``min`` or ``max``; None where one is not known."""
     if first is None or other is None:
         return None
     return choose(first, other)
@@ -92,26 +96,27 @@ class QuestionVerdict(NamedTuple):
 def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVerdict:
     """The verdict on one question, from its lines in order of size."""
     # a wins at 1, 2 and 4 KB, nobody at 8 KB, b at 16 KB: a class of a from 1 to 4 KB, and the rest,
-    # since the band of b is narrow
+    # since the band of b is narrow. Runs and points are indices of lines.
     candidates: list[range] = []
+    # of few sizes a band need not be as wide
     narrow = min(NARROW, sqrt(lines[-1].bytes / lines[0].bytes))
     for verdict, run in _runs([line.verdict() for line in lines]):
-        lasts = lines[run[-1]].bytes >= narrow * lines[run[0]].bytes
-        if verdict.kind in _CLAIMED and lasts:
+        is_wide = lines[run[-1]].bytes >= narrow * lines[run[0]].bytes
+        if verdict.kind in _CLAIMED and is_wide:
             candidates.append(run)
     longest = sorted(candidates, key=len, reverse=True)[:MOST_CLASSES]
     claimed = sorted(longest, key=lambda run: run[0])
     claims = []
-    inside: set[int] = set()
+    claimed_points: set[int] = set()
     for run in claimed:
         claims.append(_class_of(lines, names, list(run)))
-        inside |= set(run)
-    left = [point for point in range(len(lines)) if point not in inside]
+        claimed_points |= set(run)
+    unclaimed = [point for point in range(len(lines)) if point not in claimed_points]
     return QuestionVerdict(
         lines[0].primitive,
         (lines[0].ranks,),
         tuple(claims),
-        rest=_class_of(lines, names, left) if left else None,
+        rest=_class_of(lines, names, unclaimed) if unclaimed else None,
         idle=tuple(
             name for name, cell in zip(names, lines[0].cells, strict=True) if not cell.total_s
         ),
@@ -120,10 +125,10 @@ def verdict_of(lines: Sequence[CompareLine], names: Sequence[str]) -> QuestionVe
 
 
 def _runs(verdicts: Sequence[PointVerdict]) -> Iterator[tuple[PointVerdict, range]]:
-    """Neighbouring points with one verdict."""
+    """The runs of neighbouring points with one verdict, as ranges of their indices."""
     start = 0
-    for verdict, same in groupby(verdicts):
-        end = start + len(list(same))
+    for verdict, points in groupby(verdicts):
+        end = start + len(list(points))
         yield verdict, range(start, end)
         start = end
 
@@ -132,7 +137,7 @@ def _class_of(
     lines: Sequence[CompareLine], names: Sequence[str], points: Sequence[int]
 ) -> SizeBand:
     """Some of the points as one class: a winner only where it wins at all of them."""
-    common = _common({lines[point].verdict() for point in points})
+    common = _common_verdict({lines[point].verdict() for point in points})
     return SizeBand(
         kind=common.kind,
         winner="" if common.column is None else names[common.column],
@@ -145,7 +150,7 @@ def _class_of(
     )
 
 
-def _common(verdicts: set[PointVerdict]) -> PointVerdict:
+def _common_verdict(verdicts: set[PointVerdict]) -> PointVerdict:
     """What holds at all of some points."""
     if len(verdicts) == 1:
         [verdict] = verdicts
@@ -159,30 +164,31 @@ def _common(verdicts: set[PointVerdict]) -> PointVerdict:
 def _rivals(
     lines: Sequence[CompareLine], names: Sequence[str], winner: int | None
 ) -> Iterator[RivalRatio]:
-    """How each other column compares over these sizes."""
+    """How each other column compares over these sizes, with the winner, or with the fastest where
+    nobody wins."""
     for column, name in enumerate(names):
-        found: RivalRatio | None = None
+        over_sizes: RivalRatio | None = None
         for line in lines:
             ratio = line.rival_ratio(column)
             if ratio is None or column == winner:
                 continue
             ends = line.rival_interval(column)
             low, high = ends or (None, None)
-            here = RivalRatio(name, ratio, ratio, low, high, line.surely_slower(column))
-            found = here if found is None else found.joined(here)
-        if found is not None:
-            yield found
+            at_size = RivalRatio(name, ratio, ratio, low, high, line.surely_slower(column))
+            over_sizes = at_size if over_sizes is None else over_sizes.joined(at_size)
+        if over_sizes is not None:
+            yield over_sizes
 
 
 def joined_verdicts(verdicts: Sequence[QuestionVerdict]) -> list[QuestionVerdict]:
     """Verdicts in order of their rank counts, neighbours that say the same joined."""
-    found: list[QuestionVerdict] = []
+    joined: list[QuestionVerdict] = []
     for verdict in verdicts:
-        if found and _say_the_same(found[-1], verdict):
-            found[-1] = _joined(found[-1], verdict)
+        if joined and _say_the_same(joined[-1], verdict):
+            joined[-1] = _join(joined[-1], verdict)
         else:
-            found.append(verdict)
-    return found
+            joined.append(verdict)
+    return joined
 
 
 def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
@@ -193,11 +199,11 @@ def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
         return False
     if first.rest and other.rest and first.rest.kind != other.rest.kind:
         return False
-    for claim, same in zip(first.claims, other.claims, strict=True):
-        if _claimed(claim) != _claimed(same):
+    for claim, other_claim in zip(first.claims, other.claims, strict=True):
+        if _claim_without_sizes(claim) != _claim_without_sizes(other_claim):
             return False
-        starts = claim.from_bytes, same.from_bytes
-        ends = claim.to_bytes, same.to_bytes
+        starts = claim.from_bytes, other_claim.from_bytes
+        ends = claim.to_bytes, other_claim.to_bytes
         if max(starts) > NEAR * min(starts) or max(ends) > NEAR * min(ends):
             return False
         if max(starts) > min(ends):
@@ -205,27 +211,28 @@ def _say_the_same(first: QuestionVerdict, other: QuestionVerdict) -> bool:
     return True
 
 
-def _claimed(claim: SizeBand) -> tuple[object, ...]:
+def _claim_without_sizes(claim: SizeBand) -> tuple[object, ...]:
     """What a claim says, without its sizes."""
     slower = tuple(rival.column for rival in claim.rivals if rival.slower)
     return claim.kind, claim.winner, claim.first, claim.last, slower
 
 
-def _joined(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
+def _join(first: QuestionVerdict, other: QuestionVerdict) -> QuestionVerdict:
+    """Two verdicts that say the same, as one for the rank counts of both."""
     return first._replace(
         ranks=first.ranks + other.ranks,
-        claims=tuple(map(_joined_class, first.claims, other.claims)),
-        rest=first.rest and other.rest and _joined_class(first.rest, other.rest),
+        claims=tuple(map(_join_classes, first.claims, other.claims)),
+        rest=first.rest and other.rest and _join_classes(first.rest, other.rest),
     )
 
 
-def _joined_class(first: SizeBand, other: SizeBand) -> SizeBand:
+def _join_classes(first: SizeBand, other: SizeBand) -> SizeBand:
     """The sizes that two classes of the same winner share, so that the claim holds for both."""
     others = {rival.column: rival for rival in other.rivals}
     rivals = []
     for rival in first.rivals:
-        same = others.get(rival.column)
-        rivals.append(rival if same is None else rival.joined(same))
+        other_rival = others.get(rival.column)
+        rivals.append(rival if other_rival is None else rival.joined(other_rival))
     return first._replace(
         from_bytes=max(first.from_bytes, other.from_bytes),
         to_bytes=min(first.to_bytes, other.to_bytes),

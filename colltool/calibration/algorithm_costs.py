@@ -33,10 +33,10 @@ _PROBE = "probe"
 
 
 class AlgorithmCosts(NamedTuple):
-    """``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own_share·M/copy``: the base is
-    what the other tiers take.
+    """``t = base_s + base_s_per_byte·M + n_alpha·α + n_beta·M/BW + own_share·M/copy``.
 
-    ``switched`` costs follow the switch's parameters, not the tier's.
+    α, BW and copy are the latency, bandwidth and copy rate of the tier that is fitted; the base is
+    what the other tiers take. ``switched`` costs follow the switch's parameters, not the tier's.
     """
 
     algorithm: str
@@ -59,11 +59,12 @@ def algorithm_costs(
     group.
 
     Args:
+        tier: name of the tier that is fitted.
         inner: the protocol of each other tier, by tier name; a tier without one keeps the fabric's
             numbers.
     """
-    others = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
-    slow = _FAR_BELOW * min(others, default=_NO_OTHER_BPS)
+    others_Bps = [span.tier.bandwidth for span in placed.spans if span.tier.name != tier]
+    slow_Bps = _FAR_BELOW * min(others_Bps, default=_NO_OTHER_BPS)
 
     def curve(alpha_s: float, bandwidth_Bps: float) -> Curve:
         """Price with these numbers of the tier, without launch overhead and local copy."""
@@ -80,34 +81,34 @@ def algorithm_costs(
     # tier: a is 14 us with α of 1 us, 28 us with 2 us, so that n_alpha is 14; halving BW adds
     # 1.75/BW to b, so that n_beta is 1.75.
     try:
-        near = curve(_PROBE_ALPHA_S, slow)
+        plain = curve(_PROBE_ALPHA_S, slow_Bps)
     except ColltoolError:
         return None
-    later = curve(2 * _PROBE_ALPHA_S, slow)
-    slower = curve(_PROBE_ALPHA_S, slow / 2)
-    n_alpha = (later.a - near.a) / _PROBE_ALPHA_S
-    n_beta = (slower.b - near.b) * slow
-    per_byte = near.b - n_beta / slow
+    doubled_alpha = curve(2 * _PROBE_ALPHA_S, slow_Bps)
+    halved_bandwidth = curve(_PROBE_ALPHA_S, slow_Bps / 2)
+    n_alpha = (doubled_alpha.a - plain.a) / _PROBE_ALPHA_S
+    n_beta = (halved_bandwidth.b - plain.b) * slow_Bps
+    base_s_per_byte = plain.b - n_beta / slow_Bps
     # below this share of the price it is rounding
-    if per_byte <= 1e-9 * near.b:
-        per_byte = 0.0
+    if base_s_per_byte <= 1e-9 * plain.b:
+        base_s_per_byte = 0.0
     # Where an inner tier's protocol states a copy rate, the local copy is a fixed part of the base,
     # and the tier under test has none to fit.
-    copied = local_share(primitive, placed.ranks)
+    own_share = local_share(primitive, placed.ranks)
     copy_Bps = None
     for name, protocol in inner.items():
         if name != tier:
             copy_Bps = protocol.copy_Bps or copy_Bps
     if copy_Bps:
-        per_byte += copied / copy_Bps
-        copied = 0.0
+        base_s_per_byte += own_share / copy_Bps
+        own_share = 0.0
     return AlgorithmCosts(
         algorithm,
         n_alpha,
         n_beta,
-        own_share=copied,
-        base_s=max(near.a - n_alpha * _PROBE_ALPHA_S, 0.0),
-        base_s_per_byte=per_byte,
+        own_share=own_share,
+        base_s=max(plain.a - n_alpha * _PROBE_ALPHA_S, 0.0),
+        base_s_per_byte=base_s_per_byte,
         switched=algorithm == IN_SWITCH,
     )
 

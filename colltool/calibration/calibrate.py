@@ -68,12 +68,14 @@ class Calibration(Result):
 
     @property
     def machine(self) -> MeasuredMachine | None:
-        """The machine of these rows, as ``machine=`` of :func:`colltool.price` takes it."""
+        """The machine of these rows, as ``machine=`` of :func:`colltool.price` takes it; None without
+        a machine file."""
         return self.machine_rows.machine if self.machine_rows else None
 
     @cached_property
     def next(self) -> NextRow | None:
-        """The measurement that would narrow the machine's prices most."""
+        """The measurement that would narrow the machine's prices most; None without a machine file, or
+        where none would narrow them much."""
         return next_row(self.machine_rows.file) if self.machine_rows else None
 
 
@@ -93,6 +95,10 @@ def calibrate(
     Args:
         data: the fabric's file as read, which stays as it is.
         name: of the calibrated fabric.
+
+    Raises:
+        ColltoolError: a line rate that no port has, logs without a usable series or of other hosts
+            than the fabric's, times that no curve fits.
     """
     line_Bps = request.line_Bps
     if line_Bps is not None and not MIN_BANDWIDTH_BPS <= line_Bps <= MAX_BANDWIDTH_BPS:
@@ -107,6 +113,7 @@ def calibrate(
     without_intervals(data)
     fabric = read_fabric(fabric_text(data), "fabric")
     check_even(fabric)
+    # schema /1, in which protocols are numbers of the tiers
     data = in_old_form(data, fabric)
     by_tier = _by_tier(fabric, measurements.series, request.tier)
     fits: list[SeriesFit] = []
@@ -168,10 +175,12 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
             argument="tier",
             fix=f"{nearest(only, names)} tiers: {', '.join(names)}".strip(),
         )
-    found: dict[str, list[Series]] = {name: [] for name in names}
+    series_by_tier: dict[str, list[Series]] = {name: [] for name in names}
     for measured in series:
-        found[check_fits(fabric, measured).spans[-1].tier.name].append(measured)
-    spanned = {name: listed for name, listed in found.items() if listed}
+        series_by_tier[check_fits(fabric, measured).spans[-1].tier.name].append(measured)
+    spanned = {
+        name: series_of_tier for name, series_of_tier in series_by_tier.items() if series_of_tier
+    }
     if only is None:
         return spanned
     if only not in spanned:
@@ -185,11 +194,15 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
 
 
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
-    """The fit of a series with the errors of the written file at each size."""
+    """The fit of a series with the errors of the written file at each size.
+
+    Raises:
+        ColltoolError: the file is off by more than :data:`_ABSURD` in the mean.
+    """
     series = fit.member.series
     rows = []
     errors = []
-    # sizes that the fit does not use are unseen ones
+    # cross-validated errors, and those of sizes that the fit does not use, which it has not seen either
     unseen = list(fit.errors)
     priced = price_series(fabric, series, ModelOptions()).best
     for point, is_used, best in zip(series.points, fit.member.used, priced, strict=True):
@@ -207,8 +220,8 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
             errors.append(row.relative_error)
         else:
             unseen.append(row.relative_error)
-    mean = mape(np.array(errors))
-    if mean > _ABSURD:
+    mean_error = mape(np.array(errors))
+    if mean_error > _ABSURD:
         raise ColltoolError(
             f"{series.title}: no alpha-beta curve fits these times, the best is off by more than"
             " 100%",
@@ -223,7 +236,7 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
         protocols=fit.protocols,
         residuals=tuple(rows),
         left_out=fit.left_out,
-        mape=mean,
+        mape=mean_error,
         worst=max(errors, key=abs, default=0.0),
         cv_mape=unseen_mape(np.array(unseen)),
     )

@@ -19,8 +19,8 @@ from colltool.calibration.least_squares import (
 
 # Draws of the bootstrap: enough for 95% intervals.
 DRAWS = 200
-# Weights drawn in one batch, to bound memory.
-_DRAWN_TOGETHER = 200_000
+# Weights, one a point and draw, that are drawn in one batch, to bound memory.
+_WEIGHTS_AT_ONCE = 200_000
 
 
 class Certainty(NamedTuple):
@@ -32,14 +32,15 @@ class Certainty(NamedTuple):
 
 
 def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
-    """Confidence intervals by Bayesian bootstrap, with the assignment of points held fixed."""
+    """Confidence intervals by Bayesian bootstrap (random weights of the points), with the assignment
+    of points to components held fixed; NaN with fewer than three points."""
     unknown = np.full((4, 2), np.nan)
-    mine = fit.component == component
-    if not mine.any():
+    of_component = fit.component == component
+    if not of_component.any():
         return Certainty(unknown, alpha_is_determined=False)
     all_x, all_y = relative_rows(sample, fit.algorithm, fit.component)
-    x = all_x[mine]
-    y = all_y[mine]
+    x = all_x[of_component]
+    y = all_y[of_component]
     theta = fit.theta[component]
     width_s = float(prior_width(theta, sample.prior))
     # Do the points constrain α more than the prior does, with the other parameters free? They do
@@ -47,19 +48,22 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     # large for a step to matter. Of a ring of 8 alone the column of steps is 14 times that of
     # launches: these explain it, and nothing of it is left for α.
     scale = np.abs(x).max(axis=0)
-    others = (x / np.where(scale > 0, scale, 1.0))[:, [LAUNCH, PER_BYTE, PER_OWN_BYTE]]
+    scaled = x / np.where(scale > 0, scale, 1.0)
+    others = scaled[:, [LAUNCH, PER_BYTE, PER_OWN_BYTE]]
     steps = x[:, ALPHA]
     explained = others @ np.linalg.lstsq(others, steps, rcond=1e-9)[0]
-    determined = bool(((steps - explained) ** 2).sum() > (NOISE / width_s) ** 2)
+    left_for_alpha = ((steps - explained) ** 2).sum()
+    determined = bool(left_for_alpha > (NOISE / width_s) ** 2)
     points = len(y)
     # a line passes through two points, which leaves no error to judge it by
     if points <= 2:
         return Certainty(unknown, determined)
+    # fixed, so that the same logs have the same intervals
     random = np.random.default_rng(0)
-    together = max(1, min(DRAWS, _DRAWN_TOGETHER // points))
+    draws_at_once = max(1, min(DRAWS, _WEIGHTS_AT_ONCE // points))
     draws = []
-    for begin in range(0, DRAWS, together):
-        weight = random.exponential(size=(min(together, DRAWS - begin), points))
+    for begin in range(0, DRAWS, draws_at_once):
+        weight = random.exponential(size=(min(draws_at_once, DRAWS - begin), points))
         draws.append(solve(x, y, weight, sample.prior, np.full(len(weight), width_s)))
     low, high = np.percentile(np.concatenate(draws), (2.5, 97.5), axis=0)
     # theta is robust, unlike the draws: it may lie outside their interval

@@ -34,15 +34,15 @@ _FEW_ROUNDS = 2
 _ROUNDS = 12
 _BEST_STARTS = 6
 # Relative error from which a point counts no more: points far off do not decide between fits.
-_CLIPPED = 0.5
+_MOST_ERROR = 0.5
 # Penalty, a relative error, for a point explained by an algorithm the library would not have run.
 UNLIKELY = 0.03
 # Points that determine a line.
-_AT_LEAST = 2
+_LEAST_POINTS = 2
 # Launch overhead of a component without points: it explains none.
 _NEVER_S = 1e6
 # Points refitted in one batch, over all starts: more would only take memory.
-_TOGETHER = 50_000
+_POINTS_AT_ONCE = 50_000
 
 
 class Sample(NamedTuple):
@@ -103,10 +103,10 @@ class _Envelopes(NamedTuple):
 
 def evaluate(theta: Array, sample: Sample) -> Envelope:
     """The envelope under parameters that are known, (components, 4)."""
-    return _evaluated(theta[None], sample).start(0)
+    return _evaluate_starts(theta[None], sample).start(0)
 
 
-def _evaluated(theta: Array, sample: Sample) -> _Envelopes:
+def _evaluate_starts(theta: Array, sample: Sample) -> _Envelopes:
     """The envelopes under several sets of parameters, (starts, components, 4)."""
     # every point takes the least of components x algorithms: of 2 x 3 the fifth is component 1
     # running algorithm 1, for 4 // 3 = 1 and 4 % 3 = 1
@@ -116,12 +116,13 @@ def _evaluated(theta: Array, sample: Sample) -> _Envelopes:
     times = np.einsum("anp,scp->scan", sample.x, theta) + sample.offset
     times[:, ~sample.allowed] = np.inf
     flat = times.reshape(starts, components * algorithms, points)
-    best = flat.argmin(axis=1)
-    fitted = np.take_along_axis(flat, best[:, None], axis=1)[:, 0]
-    loss = np.minimum(np.abs(fitted / sample.seconds - 1), _CLIPPED).mean(axis=1)
+    least = flat.argmin(axis=1)
+    # (starts, points): the number of the least among components x algorithms, and its time
+    fitted = np.take_along_axis(flat, least[:, None], axis=1)[:, 0]
+    loss = np.minimum(np.abs(fitted / sample.seconds - 1), _MOST_ERROR).mean(axis=1)
     if sample.unlikely is not None:
-        loss = loss + UNLIKELY * sample.unlikely[best % algorithms, np.arange(points)].mean(axis=1)
-    return _Envelopes(theta, best // algorithms, best % algorithms, fitted, loss)
+        loss = loss + UNLIKELY * sample.unlikely[least % algorithms, np.arange(points)].mean(axis=1)
+    return _Envelopes(theta, least // algorithms, least % algorithms, fitted, loss)
 
 
 def relative_errors(fit: Envelope, sample: Sample) -> Array:
@@ -131,9 +132,9 @@ def relative_errors(fit: Envelope, sample: Sample) -> Array:
 
 def fit_envelope(sample: Sample) -> Envelope:
     """The fit with the least loss from all starts."""
-    rough = _refined(sample, *_starts(sample), _FEW_ROUNDS)
-    best = np.argsort(rough.loss, kind="stable")[:_BEST_STARTS]
-    refined = _refined(sample, rough.component[best], rough.algorithm[best], _ROUNDS)
+    rough = _refine(sample, *_starts(sample), _FEW_ROUNDS)
+    best_starts = np.argsort(rough.loss, kind="stable")[:_BEST_STARTS]
+    refined = _refine(sample, rough.component[best_starts], rough.algorithm[best_starts], _ROUNDS)
     return refined.start(int(refined.loss.argmin()))
 
 
@@ -144,11 +145,11 @@ def _starts(sample: Sample) -> tuple[Labels, Labels]:
     # algorithms 0 0 1 1, 1 1 0 0, 0 0 0 0 ...
     components = len(sample.allowed)
     distinct = np.unique(sample.sizes)
-    # a range has at least two sizes
-    inner = distinct[_AT_LEAST : len(distinct) - _AT_LEAST + 1]
-    if len(inner):
-        inner = inner[np.unique(np.linspace(0, len(inner) - 1, _STARTS).astype(int))]
-    cuts = list(combinations(inner, components - 1)) or [()]
+    # a component begins at one of these: below and above it are at least two sizes
+    cut_sizes = distinct[_LEAST_POINTS : len(distinct) - _LEAST_POINTS + 1]
+    if len(cut_sizes):
+        cut_sizes = cut_sizes[np.unique(np.linspace(0, len(cut_sizes) - 1, _STARTS).astype(int))]
+    cuts = list(combinations(cut_sizes, components - 1)) or [()]
     mixes = sorted(_mixes(sample))
     component = []
     algorithm = []
@@ -179,19 +180,17 @@ def _first_allowed(allowed: NDArray[np.bool_], order: Labels) -> tuple[int, ...]
     return tuple(order[allowed[:, order].argmax(axis=1)].tolist())
 
 
-def _refined(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Envelopes:
+def _refine(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Envelopes:
     """Every start refitted and reassigned until it converges, in batches."""
-    together = max(1, _TOGETHER // len(sample.seconds))
+    starts_at_once = max(1, _POINTS_AT_ONCE // len(sample.seconds))
     parts = []
-    for begin in range(0, len(component), together):
-        batch = slice(begin, begin + together)
-        parts.append(_refined_together(sample, component[batch], algorithm[batch], rounds))
+    for begin in range(0, len(component), starts_at_once):
+        batch = slice(begin, begin + starts_at_once)
+        parts.append(_refine_batch(sample, component[batch], algorithm[batch], rounds))
     return _Envelopes(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _refined_together(
-    sample: Sample, component: Labels, algorithm: Labels, rounds: int
-) -> _Envelopes:
+def _refine_batch(sample: Sample, component: Labels, algorithm: Labels, rounds: int) -> _Envelopes:
     """The best envelope seen from each start of a batch, as refitting may cycle; ``component`` and
     ``algorithm`` are (starts, points)."""
     starts = len(component)
@@ -205,8 +204,8 @@ def _refined_together(
     # 0 to 3, where the second has converged, 0, 2 and 3.
     active = np.arange(starts)
     for _ in range(rounds):
-        theta = _refitted_lines(sample, component, algorithm, theta)
-        fits = _evaluated(theta, sample)
+        theta = _refit_lines(sample, component, algorithm, theta)
+        fits = _evaluate_starts(theta, sample)
         _keep_better(best, fits, active)
         changed = ((fits.component != component) | (fits.algorithm != algorithm)).any(axis=1)
         if not changed.any():
@@ -218,35 +217,35 @@ def _refined_together(
     return best
 
 
-def _refitted_lines(
-    sample: Sample, component: Labels, algorithm: Labels, last_theta: Array
-) -> Array:
+def _refit_lines(sample: Sample, component: Labels, algorithm: Labels, last_theta: Array) -> Array:
     """θ fitted to the points of each component, (starts, components, 4). A component with too few
     points keeps its last one."""
     # (starts, components, points): of components 0 0 1 of three points, T T F and F F T
-    mine = component[:, None, :] == np.arange(last_theta.shape[1])[:, None]
-    enough = mine.sum(axis=-1) >= _AT_LEAST
+    of_component = component[:, None, :] == np.arange(last_theta.shape[1])[:, None]
+    has_enough = of_component.sum(axis=-1) >= _LEAST_POINTS
     # rows depend on the start through its algorithms and offsets: where there is one of each, the
     # rows of one start are those of all
     if len(sample.x) == len(sample.offset) == 1:
         algorithm, component = algorithm[:1], component[:1]
     x, y = relative_rows(sample, algorithm, component)
-    return np.where(enough[:, :, None], robust_fit(x, y, mine, sample.prior), last_theta)
+    return np.where(
+        has_enough[:, :, None], robust_fit(x, y, of_component, sample.prior), last_theta
+    )
 
 
 def _keep_better(best: _Envelopes, fits: _Envelopes, active: Labels) -> None:
     """Overwrite the best fits, in their arrays, where those of the active starts lose less."""
     better = fits.loss < best.loss[active]
-    for kept, found in zip(best, fits, strict=True):
-        kept[active[better]] = found[better]
+    for best_part, new_part in zip(best, fits, strict=True):
+        best_part[active[better]] = new_part[better]
 
 
 def refitted(fit: Envelope, sample: Sample) -> Envelope:
     """A fit to a sample of other costs, with every point in its component and algorithm."""
-    theta = _refitted_lines(
+    theta = _refit_lines(
         sample, fit.component[None], fit.algorithm[None], last_theta=fit.theta[None]
     )
-    return _evaluated(theta, sample).start(0)
+    return _evaluate_starts(theta, sample).start(0)
 
 
 def relative_rows(sample: Sample, algorithm: Labels, component: Labels) -> tuple[Array, Array]:

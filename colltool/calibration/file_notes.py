@@ -25,8 +25,8 @@ _WIDTH = 118
 # Sizes whose errors the file's head lists: in all, and per series at least.
 _MOST_LISTED = 300
 _FEWEST_LISTED = 3
-# The file is reported as worse than its fit if its error exceeds this factor of the fit's error on
-# unseen sizes, and this share.
+# The file is reported as worse than its fit if its error exceeds this many times the fit's error on
+# unseen sizes plus this share.
 _WORSE_FACTOR = 2.0
 _WORSE_SHARE = 0.03
 # A series of fewer sizes, or with a larger share of sizes left out, gets a caveat.
@@ -43,11 +43,13 @@ def notes_of(
     """The caveats of a calibration, each once.
 
     Args:
+        results: what the written file makes of each series.
+        fits: the fits that the file was written from, which name the protocols.
         line_Bps: the stated line rate, None without one.
         unused: number of series that span tiers which were not fitted.
     """
     findings = list(_series_findings(results))
-    findings += name_findings([(fit.member, fit.protocols) for fit in fits])
+    findings += name_findings([(series_fit.member, series_fit.protocols) for series_fit in fits])
     if line_Bps:
         findings += _line_findings(results, line_Bps)
     if unused:
@@ -56,7 +58,7 @@ def notes_of(
 
 
 def _series_findings(results: Sequence[FittedSeries]) -> Iterator[FitFinding]:
-    """Caveats of each series, and of all together."""
+    """Caveats of each series, and of all together: rank counts, sizes, collectives and libraries."""
     ranks = defaultdict(set)
     sizes = []
     for fit in results:
@@ -67,9 +69,9 @@ def _series_findings(results: Sequence[FittedSeries]) -> Iterator[FitFinding]:
     yield FitFinding(
         "extrapolated", {"first": size_text(min(sizes)), "last": size_text(max(sizes))}
     )
-    others = ", ".join(primitive.label for primitive in Primitive if primitive not in ranks)
-    if others:
-        yield FitFinding("not_measured", {"others": others})
+    not_measured = ", ".join(primitive.label for primitive in Primitive if primitive not in ranks)
+    if not_measured:
+        yield FitFinding("not_measured", {"others": not_measured})
     if not all(fit.series.library for fit in results):
         yield FitFinding("no_library")
 
@@ -77,18 +79,22 @@ def _series_findings(results: Sequence[FittedSeries]) -> Iterator[FitFinding]:
 def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding]:
     """Caveats of one series; ``single_count``: its collective was measured on one rank count."""
     title = fit.series.title
-    spoken = fit.series.primitive.label
+    collective = fit.series.primitive.label
     chosen = {
-        "spoken": spoken,
+        "spoken": collective,
         "algorithms": " + ".join(fit.algorithms),
         "confidence": fit.confidence,
     }
     yield FitFinding("chosen", chosen)
-    cure = fit_sentences()["second_rank_count"] if single_count else ""
+    # appended to the caveat: another rank count would tell
+    advice = fit_sentences()["second_rank_count"] if single_count else ""
     for field in ("alpha_s", "bandwidth_Bps", "launch_overhead_s"):
         names = ", ".join(protocol.name for protocol in fit.protocols if field in protocol.tied)
         if names:
-            yield FitFinding(f"tied_{field}", {"spoken": spoken, "names": names, "cure": cure})
+            yield FitFinding(
+                f"tied_{field}", {"spoken": collective, "names": names, "cure": advice}
+            )
+    # mape is the error of the written file, cv_mape that of the fit behind it
     if fit.cv_mape is not None and fit.mape > _WORSE_FACTOR * fit.cv_mape + _WORSE_SHARE:
         errors = {"fit": percent(fit.cv_mape), "file": percent(fit.mape)}
         yield FitFinding("worse_file", {"title": title, **errors})
@@ -101,7 +107,8 @@ def _one_series(fit: FittedSeries, *, single_count: bool) -> Iterator[FitFinding
 
 
 def _line_findings(results: Sequence[FittedSeries], line_Bps: float) -> Iterator[FitFinding]:
-    """The protocols that exceed the stated line rate, bytes/s; their bandwidth is written."""
+    """The protocols that exceed the stated line rate, bytes/s. They have no eta_beta, and the file
+    states their bandwidth instead."""
     rates = {}
     for fit in results:
         for protocol in fit.protocols:
@@ -118,40 +125,53 @@ def head_comments(results: Sequence[FittedSeries], notes: Sequence[str]) -> list
         "Written by colltool calibrate. Fitted - measured, in percent of the measured time, by"
         " size:"
     ]
+    # sizes of a series
     most = max(_FEWEST_LISTED, _MOST_LISTED // max(len(results), 1))
     for fit in results:
-        error = f"mean {percent(fit.mape)}, worst {percent(fit.worst, sign='+')}"
-        if fit.cv_mape is not None:
-            error += f", on unseen sizes {percent(fit.cv_mape)}"
-        lines += ["", f"{fit.series.title}: {error}"]
-        cells = []
-        for residual in fit.residuals:
-            if residual.used:
-                size = size_text(residual.bytes).replace(" ", "")
-                cells.append(f"{size} {100 * residual.relative_error:+.1f}")
-        some, rest = _evenly_chosen(cells, most)
-        lines += _indented(2, [*wrap(", ".join(some), _WIDTH - 4), *rest])
+        lines += _error_lines(fit, most)
         if fit.left_out:
-            times = {row.bytes: format_time(row.measured_s) for row in fit.residuals}
-            outliers = [
-                f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}"
-                for left in fit.left_out
-            ]
-            some, rest = _evenly_chosen(outliers, most)
             lines.append("  off the curve, not in the fit:")
-            lines += _indented(4, [*some, *rest])
+            lines += _outlier_lines(fit, most)
     lines.append("")
     for note in notes:
+        # the file's writer puts "# " before each line
         lines += wrap(note, _WIDTH - 2)
     return lines
 
 
+def _error_lines(fit: FittedSeries, most: int) -> list[str]:
+    """The errors of a series: in all, and of up to ``most`` sizes that were fitted."""
+    error = f"mean {percent(fit.mape)}, worst {percent(fit.worst, sign='+')}"
+    if fit.cv_mape is not None:
+        error += f", on unseen sizes {percent(fit.cv_mape)}"
+    cells = []
+    for residual in fit.residuals:
+        if residual.used:
+            size = size_text(residual.bytes).replace(" ", "")
+            cells.append(f"{size} {100 * residual.relative_error:+.1f}")
+    some, line_of_rest = _evenly_chosen(cells, most)
+    sizes = _indented(2, [*wrap(", ".join(some), _WIDTH - 4), *line_of_rest])
+    return ["", f"{fit.series.title}: {error}", *sizes]
+
+
+def _outlier_lines(fit: FittedSeries, most: int) -> list[str]:
+    """The sizes that were left out of a fit, up to ``most``, and why."""
+    times = {row.bytes: format_time(row.measured_s) for row in fit.residuals}
+    outliers = [
+        f"{size_text(left.bytes)} ({times[left.bytes]}): {left.reason}" for left in fit.left_out
+    ]
+    some, line_of_rest = _evenly_chosen(outliers, most)
+    return _indented(4, [*some, *line_of_rest])
+
+
 def _indented(width: int, lines: Sequence[str]) -> list[str]:
+    """The lines with so many spaces before each."""
     return [" " * width + line for line in lines]
 
 
 def _evenly_chosen(texts: Sequence[str], most: int) -> tuple[Sequence[str], list[str]]:
-    """Up to ``most`` texts, evenly spread, and a line with the number of those left out."""
+    """Up to ``most`` texts (at least 2), evenly spread, and a line with the number of those left out;
+    no line where none are."""
     left_out = len(texts) - most
     if left_out <= 0:
         return texts, []

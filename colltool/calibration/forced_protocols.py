@@ -1,5 +1,5 @@
 """Numbers of the one algorithm and protocol that a log forces: launch, time of a step, and share of
-the wire.
+the wire. :func:`protocol_rows` makes rows of a machine file of them.
 
 Measured times of one protocol lie on a line, t = A + B·M. The price of the same schedule is a line
 too, affine in the step's time and in 1/share: the numbers are those under which both lines agree.
@@ -40,12 +40,12 @@ class SeriesLine(NamedTuple):
 def protocol_rows(fabric: Fabric, series: Sequence[SeriesRows]) -> tuple[ProtocolRow, ...]:
     """The numbers of each series whose log forces an algorithm and a protocol, and whose sizes
     allow a line. Of several series of one kind the last one counts."""
-    found: dict[tuple[str, ...], ProtocolRow] = {}
+    rows_by_kind: dict[tuple[str, ...], ProtocolRow] = {}
     for measured in series:
         row = _protocol_row(fabric, measured)
         if row is not None:
-            found[str(row.primitive), row.scope, row.algorithm, row.protocol] = row
-    return tuple(found.values())
+            rows_by_kind[str(row.primitive), row.scope, row.algorithm, row.protocol] = row
+    return tuple(rows_by_kind.values())
 
 
 def _protocol_row(fabric: Fabric, measured: SeriesRows) -> ProtocolRow | None:
@@ -59,14 +59,13 @@ def _protocol_row(fabric: Fabric, measured: SeriesRows) -> ProtocolRow | None:
     primitive = measured.series.primitive
     placed = place(fabric, measured.series.ranks)
     listed = placed.spans[-1].tier.protocols_for(primitive)
-    name = forced.protocol
-    for listed_name in reversed(listed):
-        if protocol_of(listed_name) == forced.protocol:
-            name = listed_name
-    known = listed.get(name)
+    # the tier's own name of the protocol, where it lists it: Simple, of several parts the first
+    same_protocol = (name for name in listed if protocol_of(name) == forced.protocol)
+    name = next(same_protocol, forced.protocol)
+    listed_numbers = listed.get(name)
     launch_s = _USUAL_LAUNCH_S
-    if known is not None and known.launch_s is not None:
-        launch_s = known.launch_s
+    if listed_numbers is not None and listed_numbers.launch_s is not None:
+        launch_s = listed_numbers.launch_s
     numbers = _numbers(placed, measured, name, launch_s)
     if numbers is None:
         return None

@@ -53,7 +53,7 @@ class ModelledPoint(NamedTuple):
 
     Args:
         protocol: the model's fastest one: ll, ll128 or simple.
-        near: its fastest ones at smaller and larger sizes, and here.
+        near: its fastest ones at this size, and at smaller and larger ones (:data:`_FLIP_TOLERANCE`).
         rate: LL's modelled time per byte over the fitted one; None where the model has no LL.
         size: bytes.
     """
@@ -74,13 +74,18 @@ def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     protocols = []
     for segment, points in enumerate(_points_by_segment(fit)[:segments]):
         rate_share = float(fastest / per_byte_s[segment])
-        protocols.append(_protocol(points, rate_share, last=segment == segments - 1))
+        is_last = segment == segments - 1
+        protocols.append(_protocol(points, rate_share, serves_largest=is_last))
     names = list(fit.names)
     for protocol, name in PROTOCOL_NAMES.items():
         # Of several segments of one protocol that of the largest sizes is the protocol, those of
         # smaller sizes are parts of it.
-        same = [segment for segment, known in enumerate(protocols) if known == protocol]
-        for part, segment in zip(("", *SEGMENT_PREFIXES), reversed(same), strict=False):
+        segments_of_protocol = [
+            segment for segment, identified in enumerate(protocols) if identified == protocol
+        ]
+        for part, segment in zip(
+            ("", *SEGMENT_PREFIXES), reversed(segments_of_protocol), strict=False
+        ):
             names[segment] = part + name
     return renamed(fit, tuple(names), prior)
 
@@ -91,23 +96,23 @@ def name_findings(
     """What the names of fitted protocols say, by series."""
     for member, protocols in fits:
         names = [protocol.name for protocol in protocols]
-        spoken = member.series.primitive.label
+        collective = member.series.primitive.label
         unnamed = ", ".join(name for name in names if UNKNOWN_SEGMENT in name)
-        if unnamed and member.on:
-            yield FitFinding("undecided_protocol", {"spoken": spoken, "names": unnamed})
+        if unnamed and member.hardware:
+            yield FitFinding("undecided_protocol", {"spoken": collective, "names": unnamed})
         elif unnamed:
             yield FitFinding("unknown_protocols")
         for name in names:
             if name.startswith(SEGMENT_PREFIXES):
                 whole = name.partition("-")[2]
-                fields = {"spoken": spoken, "name": name, "whole": whole}
+                fields = {"spoken": collective, "name": name, "whole": whole}
                 yield FitFinding("part_of_protocol", fields)
 
 
 def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:
     """The points of each component, for which NCCL's model has a protocol, members in order."""
     theta = fit.envelope.theta
-    found: list[list[ModelledPoint]] = [[] for _ in theta]
+    by_segment: list[list[ModelledPoint]] = [[] for _ in theta]
     index = 0
     for member in fit.members:
         for _ in range(member.used.sum()):
@@ -120,9 +125,9 @@ def _points_by_segment(fit: CollectiveFit) -> list[list[ModelledPoint]]:
             per_byte_s = max(float(moving_s / size), _LEAST_PER_BYTE_S)
             point = _modelled_point(member, member.costs[algorithm].algorithm, size, per_byte_s)
             if point is not None:
-                found[segment].append(point)
+                by_segment[segment].append(point)
             index += 1
-    return found
+    return by_segment
 
 
 def _modelled_point(
@@ -132,14 +137,14 @@ def _modelled_point(
     times = _modelled_times(member, spec, size)
     if not times:
         return None
-    near = set()
+    protocols_near = set()
     for around in (size / _FLIP_TOLERANCE, size, size * _FLIP_TOLERANCE):
         modelled = _modelled_times(member, spec, around)
-        near.add(min(modelled, key=modelled.__getitem__))
+        protocols_near.add(min(modelled, key=modelled.__getitem__))
     rate = None
     if 0.0 < times.get("ll", inf) < inf:
         rate = (_modelled_times(member, spec, 2 * size)["ll"] - times["ll"]) / size / per_byte_s
-    return ModelledPoint(min(times, key=times.__getitem__), near, rate, size)
+    return ModelledPoint(min(times, key=times.__getitem__), protocols_near, rate, size)
 
 
 def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
@@ -147,7 +152,7 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
 
     Sends follow a size threshold, not times: 0 for the protocol that is used, inf for the other.
     """
-    hardware = member.on
+    hardware = member.hardware
     series = member.series
     if hardware is None:
         return {}
@@ -156,44 +161,44 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
         if message > P2P_LL_MOST:
             return {"ll": inf, "simple": 0.0}
         return {"ll": 0.0, "simple": inf}
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     if series.primitive not in hardware.constants.algorithms:
-        return found
+        return seconds
     nccl_algorithms = algorithms_of(spec, series.primitive)
     for estimate in estimates(hardware, series.primitive, max(size, 1.0)):
         if estimate.algorithm in nccl_algorithms and estimate.seconds is not None:
-            found[estimate.protocol] = float(estimate.seconds)
-    return found
+            seconds[estimate.protocol] = float(estimate.seconds)
+    return seconds
 
 
-def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, last: bool) -> str:
+def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, serves_largest: bool) -> str:
     """A segment's protocol by majority of its sizes, if its rate allows that. Empty if undecided.
 
     Args:
         rate_share: the segment's rate over the fastest segment's.
-        last: whether it serves the largest sizes, where the bandwidth decides between LL128 and
-            Simple.
+        serves_largest: whether it serves the largest sizes, where the bandwidth decides between
+            LL128 and Simple.
     """
     if not points:
         return ""
     largest = max(points, key=attrgetter("size"))
-    possible = _possible(largest.rate, rate_share)
+    possible = _possible_protocols(largest.rate, rate_share)
     votes: Counter[str] = Counter(map(attrgetter("protocol"), points))
-    if last and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
+    if serves_largest and len(votes) > 1 and "ll" not in votes and largest.protocol in possible:
         return largest.protocol
-    most, count = votes.most_common(1)[0]
-    if most in possible and count >= _MAJORITY * len(points):
-        return most
+    likeliest_by_size, count = votes.most_common(1)[0]
+    if likeliest_by_size in possible and count >= _MAJORITY * len(points):
+        return likeliest_by_size
     # the model may change its protocol too early or too late
-    near: Counter[str] = Counter()
+    neighbours: Counter[str] = Counter()
     for point in points:
-        near.update(point.near & possible)
-    near.pop(most, None)
-    likeliest = min(near, key=lambda name: (-near[name], name), default="")
-    return likeliest if near[likeliest] >= _MAJORITY * len(points) else ""
+        neighbours.update(point.near & possible)
+    neighbours.pop(likeliest_by_size, None)
+    likeliest = min(neighbours, key=lambda name: (-neighbours[name], name), default="")
+    return likeliest if neighbours[likeliest] >= _MAJORITY * len(points) else ""
 
 
-def _possible(rate: float | None, rate_share: float) -> set[str]:
+def _possible_protocols(rate: float | None, rate_share: float) -> set[str]:
     """The protocols that can have a rate, over LL's in NCCL's model; None and rates that tell
     nothing exclude none. ``rate_share``: the rate over the fastest segment's."""
     if rate is not None and rate < _TOO_SLOW_FOR_OTHERS:

@@ -30,6 +30,8 @@ LOOSE = 4.0
 _LEAST_SPREAD = 0.003
 # Rounds of reweighting.
 _PASSES = 3
+# The standard deviation of normal residuals over the median of their absolute values.
+_SIGMA_OF_MEDIAN = 1.4826
 # The last two parameters are solved as (1/BW - 1/copy, 1/copy), both at least 0: (.., u, v) gives
 # (.., u + v, v).
 _MIXED = np.eye(PARAMETERS) + np.diag((0.0, 0.0, 1.0), 1)
@@ -56,30 +58,31 @@ class Prior(NamedTuple):
         return 1.0 if self.launch_s is None else LOOSE
 
 
-def robust_fit(x: Array, y: Array, member: NDArray[np.bool_], prior: Prior) -> Array:
+def robust_fit(x: Array, y: Array, is_in_set: NDArray[np.bool_], prior: Prior) -> Array:
     """θ of every set of rows, (..., sets, 4), by iteratively reweighted least squares (Huber
     weights).
 
     Args:
         x, y: rows, (..., rows, 4) and (..., rows).
-        member: which rows each set has, (..., sets, rows), at least two.
+        is_in_set: which rows each set has, (..., sets, rows), at least two.
     """
-    weight = member.astype(float)
-    theta = np.zeros((*member.shape[:-1], PARAMETERS))
+    weight = is_in_set.astype(float)
+    theta = np.zeros((*is_in_set.shape[:-1], PARAMETERS))
     mixed = x @ _MIXED
     products = _products(mixed, y)
-    scale = _largest(np.abs(mixed), member)
-    count = np.maximum(member.sum(axis=-1, keepdims=True), 1)
+    scale = _largest(np.abs(mixed), is_in_set)
+    count = np.maximum(is_in_set.sum(axis=-1, keepdims=True), 1)
     for _ in range(_PASSES):
-        theta = _solved(products, scale, weight, prior, prior_width(theta, prior))
+        theta = _solve_normal_equations(products, scale, weight, prior, prior_width(theta, prior))
         residual = np.abs(theta @ np.swapaxes(x, -1, -2) - y[..., None, :])
-        ordered = np.sort(np.where(member, residual, np.inf), axis=-1)
-        # the median of each set's absolute residuals, as a standard deviation: of normal ones the
-        # median is 1 / 1.4826 of it
-        low = np.take_along_axis(ordered, (count - 1) // 2, axis=-1)
-        high = np.take_along_axis(ordered, count // 2, axis=-1)
-        spread = np.maximum(1.4826 * (low + high) / 2, _LEAST_SPREAD)
-        weight = member * np.minimum(1.0, HUBER * spread / np.maximum(residual, 1e-12))
+        ordered = np.sort(np.where(is_in_set, residual, np.inf), axis=-1)
+        # the median of each set's absolute residuals, the mean of the two in the middle, as a standard
+        # deviation; rows outside the set are sorted to the end
+        lower_middle = np.take_along_axis(ordered, (count - 1) // 2, axis=-1)
+        upper_middle = np.take_along_axis(ordered, count // 2, axis=-1)
+        spread = np.maximum(_SIGMA_OF_MEDIAN * (lower_middle + upper_middle) / 2, _LEAST_SPREAD)
+        # Huber's: 1 up to so many spreads, falling as 1/residual beyond
+        weight = is_in_set * np.minimum(1.0, HUBER * spread / np.maximum(residual, 1e-12))
     return theta
 
 
@@ -97,7 +100,7 @@ def solve(x: Array, y: Array, weight: Array, prior: Prior, width_s: Array) -> Ar
     """
     mixed = x @ _MIXED
     scale = _largest(np.abs(mixed), weight > 0)
-    return _solved(_products(mixed, y), scale, weight, prior, width_s)
+    return _solve_normal_equations(_products(mixed, y), scale, weight, prior, width_s)
 
 
 def _products(mixed: Array, y: Array) -> Array:
@@ -109,13 +112,17 @@ def _products(mixed: Array, y: Array) -> Array:
     return np.concatenate([gram_terms, target_terms], axis=-1)
 
 
-def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array) -> Array:
+def _solve_normal_equations(
+    products: Array, scale: Array, weight: Array, prior: Prior, width_s: Array
+) -> Array:
     """θ from the rows' terms of the normal equations, with columns scaled by their largest
     value: seconds and seconds per byte lie too far apart to be solved together."""
     sums = weight @ products
+    # (..., sets, 4, 4) and (..., sets, 4): the matrix and the right side
     gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
     right = sums[..., _PLACES.max() + 1 :] / scale
-    # a view, so that gram itself is changed
+    # A little of the largest entry is added to the diagonal, so that no system is singular. The
+    # diagonal is a view: gram itself is changed.
     diagonal = np.einsum("...ii->...i", gram)
     diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
     # each prior is one more row, of a width in units of the noise
@@ -128,7 +135,7 @@ def _solved(products: Array, scale: Array, weight: Array, prior: Prior, width_s:
         strength = (NOISE / (width * scale[..., column])) ** 2
         gram[..., column, column] += strength
         right[..., column] += strength * expected_s * scale[..., column]
-    return np.asarray((_non_negative(gram, right) / scale) @ _MIXED.T)
+    return np.asarray((_non_negative_minimum(gram, right) / scale) @ _MIXED.T)
 
 
 def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
@@ -137,25 +144,26 @@ def _largest(values: Array, used: NDArray[np.bool_]) -> Array:
     return np.where(largest > 0, largest, 1.0)
 
 
-def _non_negative(gram: Array, right: Array) -> Array:
-    """Exact minimum of θ'Gθ/2 - r'θ over θ >= 0: the best feasible one of all active sets."""
-    theta = _solved_each(gram, right)
+def _non_negative_minimum(gram: Array, right: Array) -> Array:
+    """The exact minimum of θ'Gθ/2 - r'θ over θ >= 0, where G is ``gram`` (..., 4, 4) and r ``right``:
+    the best feasible one of all choices of parameters that are not 0."""
+    theta = _solve_each(gram, right)
     negative = (theta < 0).any(axis=-1)
     if negative.any():
         targets = right[negative][:, None]
         active = _ACTIVE_SETS[:, :, None]
         # rows and columns of a parameter outside the active set are those of "it is 0"
-        kept = gram[negative][:, None] * active * _ACTIVE_SETS[:, None, :]
-        left_out = np.eye(PARAMETERS) * (1 - active)
-        parts = _solved_each(kept + left_out, targets * _ACTIVE_SETS)
-        feasible = (parts >= 0).all(axis=-1)
+        of_active = gram[negative][:, None] * active * _ACTIVE_SETS[:, None, :]
+        of_others = np.eye(PARAMETERS) * (1 - active)
+        candidates = _solve_each(of_active + of_others, targets * _ACTIVE_SETS)
+        feasible = (candidates >= 0).all(axis=-1)
         # at a stationary point the objective is -r'θ/2
-        objective = -(targets * parts).sum(axis=-1)
+        objective = -(targets * candidates).sum(axis=-1)
         best = np.where(feasible, objective, np.inf).argmin(axis=-1)
-        theta[negative] = parts[np.arange(len(parts)), best]
+        theta[negative] = candidates[np.arange(len(candidates)), best]
     return np.asarray(theta)
 
 
-def _solved_each(matrices: Array, right: Array) -> Array:
+def _solve_each(matrices: Array, right: Array) -> Array:
     """The solution of each of a stack of linear systems."""
     return np.asarray(np.linalg.solve(matrices, right[..., None])[..., 0])

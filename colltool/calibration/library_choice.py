@@ -82,9 +82,11 @@ def nccl_on(fabric: Fabric, placed: Sequence[PlacedGroup], library: str) -> tupl
         return ()
 
 
-def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> LibraryRuns | None:
-    """What ran by the library's own rules; None where they are unknown. ``on``: the hardware of
-    each series as NCCL's model sees it, empty where unknown."""
+def library_runs_of(
+    series: Sequence[Series], hardware_of_series: Sequence[Hardware]
+) -> LibraryRuns | None:
+    """What ran by the library's own rules; None where they are unknown. ``hardware_of_series``: as
+    NCCL's model sees it, empty where unknown."""
     primitive = series[0].primitive
     if log_library(series[0].library) is LogLibrary.MPI:
         rule = packaged_toml(CANDIDATES)["mpich"].get(primitive)
@@ -94,17 +96,17 @@ def library_runs_of(series: Sequence[Series], on: Sequence[Hardware]) -> Library
         mpich = DocumentedChoice("MPICH's rules pick", _MPICH_WORTH)
         return LibraryRuns(mpich, tuple(_mpich_runs(measured, rule) for measured in series))
     # NCCL's facts are missing, or it has no such collective
-    if not on or primitive not in on[0].constants.algorithms:
+    if not hardware_of_series or primitive not in hardware_of_series[0].constants.algorithms:
         return None
     runs = []
-    for hardware, measured in zip(on, series, strict=True):
+    for hardware, measured in zip(hardware_of_series, series, strict=True):
         sizes = [max(size, 1.0) for size in sizes_of(measured)]
         chosen = picks(hardware, primitive, sizes)
         runs.append(tuple(spec_of(pick.algorithm, primitive, hardware) for pick in chosen))
-    nccl = DocumentedChoice(f"NCCL {on[0].version}'s own model picks", _NCCL_WORTH)
-    found = LibraryRuns(nccl, tuple(runs))
+    nccl = DocumentedChoice(f"NCCL {hardware_of_series[0].version}'s own model picks", _NCCL_WORTH)
+    library_runs = LibraryRuns(nccl, tuple(runs))
     # an empty name: NCCL ran what is not a schedule here
-    return found if all(found.algorithms) else None
+    return library_runs if all(library_runs.algorithms) else None
 
 
 def _mpich_runs(series: Series, rule: dict[str, Any]) -> tuple[str, ...]:

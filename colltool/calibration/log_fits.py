@@ -61,7 +61,7 @@ def _other_hosts(fabric: Fabric, series: Series) -> str:
 
 def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
     """What to type so that the series fits: sizes of tiers, as options; where no sizes do, which
-    fabric to use."""
+    fabric to use. ``nearest``: a fix that is already known, put first."""
     tiers = list(fabric.tiers)
     changed = {}
     possible = True
@@ -69,9 +69,8 @@ def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
         tier = tiers[index]
         if size != tier.endpoints:
             changed[tier.name] = size
-            possible = possible and size <= min(
-                capabilities_of(tier).largest_size, tier.max_size or size
-            )
+            most = min(capabilities_of(tier).largest_size, tier.max_size or size)
+            possible &= size <= most
             tiers[index] = tier.model_copy(update={"size": size})
     if changed and possible and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{name}.size={size}" for name, size in changed.items()]
@@ -81,9 +80,9 @@ def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
             shell=f"type {typed}, or take another fabric with -f",
             python=f"load it with {written}, or take another",
         )
-    near = f"{nearest}; or " if nearest else ""
+    nearest_that_fits = f"{nearest}; or " if nearest else ""
     return (
-        f"{near}use a fabric with the tiers and sizes of the machine that ran"
+        f"{nearest_that_fits}use a fabric with the tiers and sizes of the machine that ran"
         f" this{either(shell=', with -f', python='')}"
     )
 

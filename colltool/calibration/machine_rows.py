@@ -1,8 +1,9 @@
 """The machine file of measured series: a row for each measured time, as its ratio to the price of
 wires, contention and library.
 
-One row per series will do; three, at about 4 KB, 8 MB and 1 GB, take two fifths off the error of
-all other sizes. What ran is what the user names, else what the log forces, else the library's pick.
+:func:`machine_rows` is the entry. One row per series will do; three, at about 4 KB, 8 MB and 1 GB, take
+two fifths off the error of all other sizes. What ran is what the user names, else what the log forces,
+else the library's pick.
 """
 
 from __future__ import annotations
@@ -39,13 +40,18 @@ from colltool.machines.machine_file import (
 # Wires, contention and library: the prices that a machine's rows are compared with.
 LIBRARY = ModelOptions(numbers="library")
 
-# Names of tuner files by NCCL_ALGO's spelling in lower case.
+# Names of tuner files by NCCL_ALGO's spelling in lower case: collnet_direct by collnetdirect.
 _TUNER_NAMES = {name.replace("_", ""): name for name in ALGORITHMS}
 
 
 class Forced(NamedTuple):
-    """What NCCL's environment in a log forces at every size; empty where it leaves a choice.
-    ``spec``: our schedule of NCCL's algorithm."""
+    """What NCCL's environment in a log forces at every size, or what the user says ran; empty where
+    there is a choice.
+
+    Args:
+        algorithm, protocol: as NCCL's tuner files spell them.
+        spec: our schedule of NCCL's algorithm.
+    """
 
     algorithm: str = ""
     protocol: str = ""
@@ -121,12 +127,13 @@ def machine_rows(
 
 
 def check_any(measurements: Measurements, what: str) -> None:
-    """Refuse logs without a series, with the reasons why records were skipped."""
+    """Refuse logs without a series, in the words of ``what`` with the reasons why records were
+    skipped."""
     if measurements.series:
         return
-    why = "; ".join(f"{skipped.reason} ({skipped.where})" for skipped in measurements.skipped)
-    if why:
-        what += f": {why}"
+    reasons = "; ".join(f"{skipped.reason} ({skipped.where})" for skipped in measurements.skipped)
+    if reasons:
+        what += f": {reasons}"
     raise ColltoolError(what, fix="measure again, and give the whole output of the benchmark")
 
 
@@ -195,16 +202,16 @@ def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> 
     """The seconds that wires, contention and library take for what ran."""
     only = [forced.spec] if forced.spec else []
     try:
-        found = price(fabric, series.primitive, float(point.bytes), series.ranks, LIBRARY, only)
+        priced = price(fabric, series.primitive, float(point.bytes), series.ranks, LIBRARY, only)
     except ColltoolError as error:
         raise ColltoolError(
             f"{series.title}: {error.what}", where=point.where, fix=error.fix
         ) from error
     if forced.protocol:
-        for row in found.results:
+        for row in priced.results:
             if str(row.protocol).lower() == forced.protocol:
                 return float(row.total_s)
     # what the library picks, not what the model finds fastest
     if not forced.spec and fabric.library_name == "nccl":
-        (found,) = with_library_choice([found], fabric, LIBRARY, required=False)
-    return float(found.best.total_s)
+        (priced,) = with_library_choice([priced], fabric, LIBRARY, required=False)
+    return float(priced.best.total_s)

@@ -3,7 +3,7 @@ command to run.
 
 A row lowers the uncertainty of prices, sigma of ln(measured / priced), by what the Gaussian process
 of :mod:`colltool.machines.smoother` says, whatever its time turns out to be: each possible row is
-tried.
+tried. :func:`next_row` is the entry.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class NextRow(NamedTuple):
 
     @property
     def gain(self) -> float:
+        """What it takes off the mean sigma."""
         return self.sigma - self.sigma_after
 
     @property
@@ -84,8 +85,8 @@ def _best_in(file: MachineFile, scope: str) -> NextRow:
     sigma = _mean_sigma(file, scope, rows, primitives, rank_counts)
     proposals = []
     for primitive, ranks, size in product(primitives, rank_counts, SIZES):
-        more = [*rows, _observation(primitive, scope, ranks, size)]
-        sigma_after = _mean_sigma(file, scope, more, primitives, rank_counts)
+        with_proposal = [*rows, _observation(primitive, scope, ranks, size)]
+        sigma_after = _mean_sigma(file, scope, with_proposal, primitives, rank_counts)
         proposals.append(NextRow(primitive, scope, ranks, size, sigma, sigma_after))
     return min(proposals, key=attrgetter("sigma_after"))
 
@@ -93,7 +94,8 @@ def _best_in(file: MachineFile, scope: str) -> NextRow:
 def _observation(
     primitive: Primitive, scope: str, ranks: int, size: float, log_ratio: float = 0.0
 ) -> Observation:
-    """A row as the smoother takes it; of one that was not made only the place counts."""
+    """A row as the smoother takes it; of one that was not made only the place counts, and its ratio
+    is left at 0."""
     return Observation(str(primitive), scope, ranks, size, log_ratio, "own")
 
 
@@ -112,8 +114,8 @@ def _mean_sigma(
     least_sigma = np.array(_least_sigma("inside" if scope == INSIDE else "across"))
     total = 0.0
     for primitive in primitives:
-        asked = Observation(str(primitive), scope, ranks=1, size=1.0, r=0.0, source="")
-        sigma = posterior(smoother, rows, asked, rank_counts, SIZES).sigma
+        place = Observation(str(primitive), scope, ranks=1, size=1.0, r=0.0, source="")
+        sigma = posterior(smoother, rows, place, rank_counts, SIZES).sigma
         total += float(np.maximum(sigma, least_sigma).mean())
     return total / len(primitives)
 

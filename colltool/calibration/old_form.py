@@ -1,5 +1,5 @@
 """Writes a fabric's data in the form of schema /1, which a calibrated file has: there, what a
-library adds is written as numbers of the tiers."""
+library adds is written as numbers of the tiers. :func:`in_old_form` is the entry."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def in_old_form(data: dict[str, Any], fabric: Fabric) -> dict[str, Any]:
     """The data of a loaded fabric in schema /1, with the protocols, algorithms and shares of its
     library written out."""
     tiers = list(map(_tier_data, data["tiers"], fabric.tiers))
-    found = data | {"schema": "colltool.fabric/1", "tiers": tiers}
+    old = data | {"schema": "colltool.fabric/1", "tiers": tiers}
     facts = fabric.library_facts
     if facts is not None and not facts.reached and fabric.efficiencies:
         library = data["library"]
         if not isinstance(library, dict):
             library = {"name": library}
-        found["library"] = library | {"reached": list(map(_reached_data, fabric.efficiencies))}
-    return found
+        old["library"] = library | {"reached": list(map(_reached_data, fabric.efficiencies))}
+    return old
 
 
 def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
@@ -53,53 +53,53 @@ def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
     # protocols that the file lists replace the library's
     if numbers is None or tier.protocols:
         return data
-    found = data | {"protocols": [_protocol_data(protocol, tier) for protocol in numbers.protocols]}
+    old = data | {"protocols": [_protocol_data(protocol, tier) for protocol in numbers.protocols]}
     if numbers.runs:
-        found["algorithms"] = {}
+        old["algorithms"] = {}
         for primitive, names in numbers.runs.items():
-            found["algorithms"][str(primitive)] = list(names)
+            old["algorithms"][str(primitive)] = list(names)
     switch = data.get("in_network")
     if switch is not None and numbers.switch is not None:
-        found["in_network"] = switch | _switch_data(numbers.switch, tier)
-    return found
+        old["in_network"] = switch | _switch_data(numbers.switch, tier)
+    return old
 
 
 def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
     """A protocol in numbers that replace the tier's, in SI units: the inverse of reading schema
     /1."""
-    found: dict[str, Any] = {"name": row.name}
+    old: dict[str, Any] = {"name": row.name}
     if row.launch_s is not None:
-        found["launch_overhead"] = row.launch_s
+        old["launch_overhead"] = row.launch_s
     # no file may have a smaller latency
-    found["alpha"] = max(
+    old["alpha"] = max(
         tier.eta.alpha * capabilities_of(tier).nearest_alpha_s + row.step_s, MIN_ALPHA_S
     )
     # of the tier's bandwidth: a file's eta is at most 1
     bandwidth_share = tier.eta.beta * row.share * row.line
     if bandwidth_share > 1:
-        found["bandwidth"] = tier.bandwidth * bandwidth_share
-    found["eta"] = {"alpha": 1.0, "beta": _rounded(min(bandwidth_share, 1.0))}
+        old["bandwidth"] = tier.bandwidth * bandwidth_share
+    old["eta"] = {"alpha": 1.0, "beta": _rounded(min(bandwidth_share, 1.0))}
     if row.copy_Bps is not None:
-        found["local_copy"] = row.copy_Bps
+        old["local_copy"] = row.copy_Bps
     if row.primitives is not None:
-        found["primitives"] = list(map(str, row.primitives))
-    return found
+        old["primitives"] = list(map(str, row.primitives))
+    return old
 
 
 def _protocol_data(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
     """A protocol as a file lists it, numbers as text with units."""
-    found = old_numbers(row, tier)
+    old = old_numbers(row, tier)
     for key, text in _TEXTS.items():
-        if key in found:
-            found[key] = text(found[key])
+        if key in old:
+            old[key] = text(old[key])
     if row.measured is not None:
-        found["measured"] = {
+        old["measured"] = {
             "smallest": format_size(row.measured.smallest),
             "largest": format_size(row.measured.largest),
         }
         if row.measured.ranks:
-            found["measured"]["ranks"] = list(row.measured.ranks)
-    return found
+            old["measured"]["ranks"] = list(row.measured.ranks)
+    return old
 
 
 def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
@@ -107,14 +107,14 @@ def _switch_data(numbers: SwitchNumbers, tier: Tier) -> dict[str, Any]:
     spec = tier.switches
     assert spec is not None  # the tier's data have it
     under = switch_under(spec, numbers, tier)
-    found: dict[str, Any] = {"alpha_switch": time_text(under.alpha_switch)}
+    old: dict[str, Any] = {"alpha_switch": time_text(under.alpha_switch)}
     if under.switch_eta_beta:
-        found["eta_beta"] = {}
+        old["eta_beta"] = {}
         for primitive, share in under.switch_eta_beta.items():
-            found["eta_beta"][str(primitive)] = _rounded(share)
+            old["eta_beta"][str(primitive)] = _rounded(share)
     if numbers.protocols is not None:
-        found["protocols"] = list(numbers.protocols)
-    return found
+        old["protocols"] = list(numbers.protocols)
+    return old
 
 
 def _rounded(share: float) -> float:
@@ -125,23 +125,23 @@ def _rounded(share: float) -> float:
 def _reached_data(figure: Efficiency) -> dict[str, Any]:
     """A library's measured efficiency: the share of the wires that algorithms reach, by node count
     where it differs, and their software time."""
-    found: dict[str, Any] = {
+    old: dict[str, Any] = {
         "algorithm": list(figure.algorithms),
         "primitives": list(map(str, figure.primitives)),
     }
     if figure.protocols is not None:
-        found["protocols"] = list(figure.protocols)
+        old["protocols"] = list(figure.protocols)
     if not isinstance(figure.share, float):
-        found["share"] = [{"nodes": part.nodes, "share": part.share} for part in figure.share]
+        old["share"] = [{"nodes": part.nodes, "share": part.share} for part in figure.share]
     elif figure.share != 1.0:
-        found["share"] = figure.share
+        old["share"] = figure.share
     if figure.software:
-        found["software"] = []
+        old["software"] = []
         for measured in figure.software:
             row = {
                 "ranks": measured.ranks,
                 "size": format_size(measured.size),
                 "time": time_text(measured.time),
             }
-            found["software"].append(row)
-    return found
+            old["software"].append(row)
+    return old

@@ -21,17 +21,17 @@ def other_devices(fabric: Fabric, devices: Sequence[str]) -> dict[str, str]:
     own = _generation(fabric)
     if not own:
         return {}
-    found = {}
+    bundled = {}
     for device in devices:
         nearest = bundled_for(device)
         if nearest is None:
             continue
-        other = _generation(load_fabric(nearest.fabric))
-        if other == own:
+        generation = _generation(load_fabric(nearest.fabric))
+        if generation == own:
             return {}
-        if other:
-            found[device] = nearest.fabric
-    return found
+        if generation:
+            bundled[device] = nearest.fabric
+    return bundled
 
 
 def _generation(fabric: Fabric) -> str:
@@ -40,6 +40,7 @@ def _generation(fabric: Fabric) -> str:
 
 
 def _gpu(fabric: Fabric) -> str:
+    """The generation of GPUs that a fabric's library names; else empty."""
     facts = fabric.library_facts
     return (facts and facts.gpu) or ""
 
@@ -50,11 +51,11 @@ def check_hardware(fabric: Fabric, devices: Sequence[str]) -> None:
     other = other_devices(fabric, devices)
     if not other:
         return
-    named = argument_text("fabric", next(iter(other.values())))
+    fabric_option = argument_text("fabric", next(iter(other.values())))
     raise ColltoolError(
         f"the logs are of {', '.join(other)}, {fabric.name} is a machine of {device_of(fabric)}",
         argument="fabric",
-        fix=f"fit the machine that ran this: {named}, or a file of your own",
+        fix=f"fit the machine that ran this: {fabric_option}, or a file of your own",
     )
 
 

@@ -1,5 +1,5 @@
 """Predictors that need no file: colltool's own prices as they ship, and plainer models next to
-it."""
+it. :data:`PREDICTORS` has them by name; each answers a published row or, with None, does not."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from colltool.estimate.results import Price
 from colltool.fabric.load import load_fabric
 
 Predictor = Callable[[PublishedRow], Predicted | None]
+"""What a predictor answers for a row; None if nothing."""
 
 
 def _price(row: PublishedRow, readings: ModelOptions) -> Price:
     """The price of a row, with what the library picks first."""
     fabric = as_read(load_fabric(row.source.machine), readings)
     group = GroupSpec(row.ranks)
-    found = price(fabric, parse_primitive(row.collective), float(row.bytes), group, readings)
-    return with_library_choice([found], fabric, readings, required=False)[0]
+    priced = price(fabric, parse_primitive(row.collective), float(row.bytes), group, readings)
+    return with_library_choice([priced], fabric, readings, required=False)[0]
 
 
-def _own(row: PublishedRow) -> Predicted:
+def _colltool(row: PublishedRow) -> Predicted:
+    """colltool's price and interval, as the table of rows has them."""
     return Predicted(row.price_s, row.low_s, row.high_s)
 
 
@@ -47,11 +49,11 @@ def _fastest(readings: ModelOptions, row: PublishedRow) -> Predicted:
 
 
 PREDICTORS: dict[str, Predictor] = {
-    "colltool": _own,
+    "colltool": _colltool,
     "nccl": _nccl,
     # without a measured number
     "datasheet": partial(_fastest, ModelOptions(numbers="datasheet")),
     # latency and bandwidth of the links alone
     "alpha-beta": partial(_fastest, ModelOptions(ideal=True)),
 }
-"""By the name that the command line takes."""
+"""Predictors by the name that the command line takes."""

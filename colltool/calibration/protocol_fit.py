@@ -5,6 +5,16 @@ judged by cross-validated error.
 :func:`joint_fit` tries one set of protocols for several collectives. The fits themselves are those
 of :mod:`colltool.calibration.envelope`, of the sizes that
 :mod:`colltool.calibration.usable_points` leaves.
+
+What a fit consists of there:
+
+    component   a protocol, those of small sizes first, and after them the switch where it competes
+    theta       (components, 4): launch overhead, α, seconds per byte, seconds per byte of the own share
+    x           (algorithms, points, 4): how often each of the four counts at a point
+    offset      seconds that theta does not change; of one component where protocols do not differ
+    unlikely    (algorithms, points): what the library would not have run, which a fit pays a penalty for
+
+Errors are relative, fitted/measured - 1.
 """
 
 from collections.abc import Sequence
@@ -37,17 +47,18 @@ from colltool.calibration.samples import (
 from colltool.calibration.usable_points import ENOUGH_POINTS
 
 _FOLDS = 5
-# Factors by which a further protocol may raise the error of unseen sizes, and must lower that of
-# the sizes seen; rules of thumb of ours, and errors that differ by EXACT are equal.
-_MISLED = 1.25
-_EXPLAINED = 0.8
-EXACT = 1e-3  # difference of mean errors that counts as none
+# The factor by which a further protocol may raise the error of unseen sizes: a rule of thumb of ours.
+_MOST_RISE_UNSEEN = 1.25
+# The factor to which it must lower the error of the sizes seen: likewise.
+_LEAST_FALL_SEEN = 0.8
+# Difference of mean errors that counts as none.
+EXACT = 1e-3
 # The factor on the error of unseen sizes by which a less likely choice must win.
 WORTH = 1.1
 # A rate above the stated one by less than this is the noise of a fit.
 _ABOVE_LINE = 1.02
-# By noise an in-switch launch may seem this much shorter than its protocol's.
-_SHORTER = 0.9
+# By noise an in-switch launch may seem as short as this share of its protocol's.
+_LEAST_SWITCH_LAUNCH = 0.9
 
 
 class CollectiveFit(NamedTuple):
@@ -55,8 +66,12 @@ class CollectiveFit(NamedTuple):
 
     Args:
         members: the measured series.
+        algorithms: what may have run; empty in a joint fit, whose members have different ones.
         names: those of the protocols, small sizes first.
-        errors: cross-validated relative errors of the used points, members in order.
+        sample: the members' points, as the fit takes them.
+        envelope: the fit.
+        errors: cross-validated relative errors of the used points, members in order; NaN of points
+            that could not be left out.
     """
 
     members: tuple[Member, ...]
@@ -79,11 +94,12 @@ class CollectiveFit(NamedTuple):
 
     @property
     def label(self) -> str:
+        """The algorithms in words: ``ring + tree``."""
         return " + ".join(self.algorithms)
 
 
 def mape(errors: NDArray[np.float64]) -> float:
-    """Mean absolute relative error; 0 without points."""
+    """Mean absolute relative error, without those that are NaN; 0 without any."""
     known = errors[~np.isnan(errors)]
     return float(np.abs(known).mean()) if len(known) else 0.0
 
@@ -113,13 +129,15 @@ def _fit_with_protocols(
     names = placeholder_names(count)
     sample = sample_of(members, names, prior)
     fit = fit_envelope(sample)
-    # by the library's own choices, unless a free one fits much better
+    # By the library's own choices, unless a free fit is much better. The sample, and with it
+    # cross-validation, stays that of the library's choices.
     if sample.unlikely is not None:
         free = fit_envelope(sample._replace(unlikely=None))
         bound_error = np.abs(relative_errors(fit, sample)).mean()
         if np.abs(relative_errors(free, sample)).mean() < bound_error - UNLIKELY:
             fit = free
-    fit = _ordered(fit, sample, count)
+    fit = _order_by_size(fit, sample, count)
+    # no point runs under the last protocol (components from count on are the switch)
     if count > 1 and fit.component[fit.component < count].max(initial=-1) < count - 1:
         return None
     return CollectiveFit(
@@ -127,7 +145,7 @@ def _fit_with_protocols(
     )
 
 
-def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
+def _order_by_size(fit: Envelope, sample: Sample, count: int) -> Envelope:
     """The fit with its ``count`` protocols sorted by the sizes that they serve."""
     # protocols that serve 1 MB, 1 KB and 1 GB, and the switch: order 1 0 2 3, and a point of
     # component 0 is then one of component 1
@@ -140,6 +158,7 @@ def _ordered(fit: Envelope, sample: Sample, count: int) -> Envelope:
     order = np.arange(len(fit.theta))
     order[:count] = np.argsort(mean_size[:count], kind="stable")
     ordered = fit._replace(theta=fit.theta[order], component=np.argsort(order)[fit.component])
+    # all components have one offset, or were in order already
     if len(sample.offset) == 1 or (np.diff(order) > 0).all():
         return ordered
     # offsets stay with the names, so other costs apply now
@@ -166,7 +185,8 @@ def drop_protocols(fits: Sequence[CollectiveFit]) -> CollectiveFit:
     """The fit with as few protocols as suffice, among fits with one, two and so on.
 
     A further protocol must explain a good part of the remaining error and must not raise the error
-    of unseen sizes by much; by a little it may, because a fold's fit has fewer points.
+    of unseen sizes by much; by a little it may, because a fold's fit has fewer points. Where a file
+    can express none of the fits, the last one comes back as it is.
     """
     loadable = []
     for fit in fits:
@@ -174,14 +194,14 @@ def drop_protocols(fits: Sequence[CollectiveFit]) -> CollectiveFit:
         if written is not None:
             loadable.append(written)
     best = min(loadable, key=attrgetter("cv_mape"), default=fits[-1])
-    limit = best.cv_mape * _MISLED + EXACT
-    kept = None
+    limit = best.cv_mape * _MOST_RISE_UNSEEN + EXACT
+    fewest = None
     for fit in loadable:
         if fit.cv_mape > limit:
             continue
-        if kept is None or _unexplained(fit) <= _EXPLAINED * _unexplained(kept) - EXACT:
-            kept = fit
-    return kept or fits[-1]
+        if fewest is None or _unexplained(fit) <= _LEAST_FALL_SEEN * _unexplained(fewest) - EXACT:
+            fewest = fit
+    return fewest or fits[-1]
 
 
 def _unexplained(fit: CollectiveFit) -> float:
@@ -206,8 +226,9 @@ def as_written(fit: CollectiveFit) -> CollectiveFit | None:
         return None
     switch = theta[protocols]
     last = theta[protocols - 1]
-    slower = switch[PER_BYTE] >= last[PER_BYTE] > 0
-    if slower and switch[LAUNCH] >= last[LAUNCH] * _SHORTER:
+    # where sizes determine the last protocol's bandwidth at all
+    is_slower = switch[PER_BYTE] >= last[PER_BYTE] > 0
+    if is_slower and switch[LAUNCH] >= last[LAUNCH] * _LEAST_SWITCH_LAUNCH:
         return fit
     # it needs one of its own
     if protocols == MOST_PROTOCOLS:
@@ -236,21 +257,21 @@ def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
 def renamed(fit: CollectiveFit, names: tuple[str, ...], prior: Prior) -> CollectiveFit:
     """The fit with its protocols renamed; refitted where inner tiers list these names, since costs
     there change."""
-    found = fit._replace(names=names)
+    named = fit._replace(names=names)
     # offsets of one component only: costs are alike under all names
     if len(fit.sample.offset) == 1 or names == fit.names:
-        return found
+        return named
     sample = sample_of(fit.members, names, prior)
-    return found._replace(sample=sample, envelope=refitted(fit.envelope, sample))
+    return named._replace(sample=sample, envelope=refitted(fit.envelope, sample))
 
 
 def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     """The fit without the algorithms that win at no measured size."""
-    kept = np.unique(fit.envelope.algorithm)
-    if len(kept) == len(fit.algorithms):
+    winning = np.unique(fit.envelope.algorithm)
+    if len(winning) == len(fit.algorithms):
         return fit
-    members = tuple(member.of_algorithms(kept) for member in fit.members)
-    envelope = fit.envelope._replace(algorithm=np.searchsorted(kept, fit.envelope.algorithm))
+    members = tuple(member.of_algorithms(winning) for member in fit.members)
+    envelope = fit.envelope._replace(algorithm=np.searchsorted(winning, fit.envelope.algorithm))
     names = fit.names
     # The switch alone is left, which competes with nothing: what served no point goes, and the rest
     # are plain protocols.
@@ -259,7 +280,7 @@ def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
         envelope = envelope._replace(theta=envelope.theta[used], component=component)
         names = placeholder_names(len(used))
     return fit._replace(
-        algorithms=at_places(fit.algorithms, kept),
+        algorithms=at_places(fit.algorithms, winning),
         names=names,
         members=members,
         sample=sample_of(members, names, prior),
@@ -268,8 +289,8 @@ def without_losing(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
 
 
 def joint_fit(fits: Sequence[CollectiveFit], prior: Prior) -> CollectiveFit | None:
-    """One set of protocols for several collectives. None where separate ones predict clearly
-    better."""
+    """One set of protocols for several collectives, with the members of all ``fits`` in order. None
+    where separate ones predict clearly better, for a single collective, and with a switch."""
     members: list[Member] = []
     for fit in fits:
         members += fit.members

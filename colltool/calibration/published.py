@@ -48,6 +48,7 @@ class PublishedRow(NamedTuple):
 
 
 def _table(name: str) -> Iterator[dict[str, str]]:
+    """The lines of a file beside this one, by column."""
     with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 
@@ -55,22 +56,23 @@ def _table(name: str) -> Iterator[dict[str, str]]:
 @cache
 def published_sources() -> dict[str, PublishedSource]:
     """The sources by name."""
-    return {told["source"]: PublishedSource(**told) for told in _table("published_sources.csv")}
+    return {row["source"]: PublishedSource(**row) for row in _table("published_sources.csv")}
 
 
 @cache
 def published_rows() -> tuple[PublishedRow, ...]:
     """All rows, in the order of the file."""
     sources = published_sources()
-    found = []
+    rows = []
     for series in _table("published.csv"):
+        # each a number for every size of the series, separated by spaces
         columns = [
             series[column].split()
             for column in ("bytes", "time_us", "price_us", "low_us", "high_us")
         ]
-        for size, *micro in zip(*columns, strict=True):
-            time_s, price_s, low_s, high_s = (float(value) / 1e6 for value in micro)
-            found.append(
+        for size, *times_us in zip(*columns, strict=True):
+            time_s, price_s, low_s, high_s = (float(value) / 1e6 for value in times_us)
+            rows.append(
                 PublishedRow(
                     source=sources[series["source"]],
                     nodes=int(series["nodes"]),
@@ -84,4 +86,4 @@ def published_rows() -> tuple[PublishedRow, ...]:
                     unseen=series["unseen"] == "yes",
                 )
             )
-    return tuple(found)
+    return tuple(rows)

@@ -10,8 +10,13 @@ from colltool.logs.series import Series
 
 
 class Residual(NamedTuple):
-    """A measured size against the fit; ``relative_error`` is fitted/measured - 1, ``used`` is False
-    for sizes left out."""
+    """A measured size against the price by the written file.
+
+    Args:
+        relative_error: fitted/measured - 1.
+        algorithm, protocol: the fastest by the file, whose time ``fitted_s`` is.
+        used: False for sizes that the fit left out.
+    """
 
     bytes: float
     measured_s: float
@@ -28,7 +33,8 @@ class FittedSeries(NamedTuple):
     Args:
         reasons: why ``algorithms`` were chosen from ``candidates``, and how clearly they won.
         mape, worst: mean absolute and largest (signed) relative error over the sizes used.
-        cv_mape: the mean error on unseen sizes, cross-validated; None with only two sizes.
+        cv_mape: the mean error on unseen sizes, cross-validated; None where no size could be left
+            out.
     """
 
     series: Series
@@ -44,4 +50,5 @@ class FittedSeries(NamedTuple):
 
     @property
     def confidence(self) -> str:
+        """The reasons in words."""
         return "; ".join(reason.words for reason in self.reasons)

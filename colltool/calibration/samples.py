@@ -34,7 +34,7 @@ class Member(NamedTuple):
     Args:
         used: a mask of the series' points.
         inner: the costs under each protocol of the inner tiers, by name.
-        on: the hardware that NCCL ran on; None for other libraries or where facts are missing.
+        hardware: what NCCL ran on; None for other libraries or where facts are missing.
         unlikely: (algorithms, points), what the library would not have run there; None if unknown.
     """
 
@@ -42,15 +42,17 @@ class Member(NamedTuple):
     used: NDArray[np.bool_]
     costs: tuple[AlgorithmCosts, ...]
     inner: Mapping[str, tuple[AlgorithmCosts, ...]]
-    on: Hardware | None
+    hardware: Hardware | None
     unlikely: NDArray[np.bool_] | None = None
 
     @property
     def sizes(self) -> Array:
+        """The sizes of all points of the series, bytes."""
         return np.array(sizes_of(self.series))
 
     @property
     def seconds(self) -> Array:
+        """The measured times of all points."""
         return np.array([point.seconds for point in self.series.points])
 
     @property
@@ -96,13 +98,16 @@ def component_names(members: Sequence[Member], names: Sequence[str]) -> list[str
 
 
 def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> Sample:
-    """The used points of all members under protocols of these names."""
+    """The used points of all members under protocols of these names. Members have the same
+    algorithms, or as many of them in a joint fit."""
     components = component_names(members, names)
+    # protocols run what is not in the switch, or all if all is; the switch has a component of its own
     allowed = np.tile(~members[0].switched | members[0].switched.all(), (len(components), 1))
     if SWITCH in components:
         allowed[-1] = members[0].switched
     # costs are the same under all components where no inner tier lists several protocols
     differ = any(len(member.inner) > 1 for member in members)
+    # member by member, with the shapes of Sample
     seconds = []
     sizes = []
     x = []
@@ -119,11 +124,12 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
             [(1.0, cost.n_alpha, cost.n_beta, cost.own_share) for cost in member.costs]
         )
         x.append(terms[:, None] * np.stack([ones, ones, size, size], axis=1))
-        offset = []
+        offset_by_component = []
+        # seconds of the other tiers, (algorithms, points) for each component
         for costs in _costs_by_component(member, components) if differ else [member.costs]:
             base = np.array([(cost.base_s, cost.base_s_per_byte) for cost in costs])
-            offset.append(base[:, :1] + base[:, 1:] * size)
-        offsets.append(np.stack(offset))
+            offset_by_component.append(base[:, :1] + base[:, 1:] * size)
+        offsets.append(np.stack(offset_by_component))
         if member.unlikely is not None:
             unlikely.append(member.unlikely[:, member.used])
     return Sample(
@@ -162,9 +168,9 @@ def name_inside(name: str, place: int, count: int, inner: Sequence[str]) -> str:
     if name in inner and not name.startswith(UNKNOWN_SEGMENT):
         return name
     # a part of a protocol runs under the whole one inside
-    whole = PROTOCOL_NAMES.get(protocol_of(name))
-    if whole is not None and whole in inner:
-        return whole
+    whole_protocol = PROTOCOL_NAMES.get(protocol_of(name))
+    if whole_protocol is not None and whole_protocol in inner:
+        return whole_protocol
     # in order: over two inner protocols, three of this tier run under 0, 0 and 1
     last = len(inner) - 1
     return inner[last * place // (count - 1) if count > 1 else last]

@@ -1,6 +1,6 @@
 """Predictors held to published measurements: errors by size, scope, vendor, machine and collective.
 
-:func:`score` is the entry. Each predictor answers the rows it can (:func:`_judged`), and each group
+:func:`score` is the entry. Each predictor answers the rows it can (:func:`_answers_of`), and each group
 of rows gets a line of its errors (:func:`_score_row`). ``colltool_ratio`` and the like are of
 colltool's own price for a row, beside the predictor's.
 """
@@ -23,6 +23,7 @@ from colltool.calibration.published import PublishedRow, published_rows, publish
 from colltool.estimate.accuracy import CLASSES, size_class
 
 OWN = "colltool"
+"""The predictor that is colltool itself."""
 By = Literal["all", "size", "scope", "vendor", "collective", "machine"]
 # The unit that a predictor's times are in, by the factor that they are off when read as
 # microseconds.
@@ -44,6 +45,7 @@ class Judged(NamedTuple):
 
     @property
     def error(self) -> float:
+        """|predicted / measured - 1|."""
         return abs(self.ratio - 1)
 
     @property
@@ -130,8 +132,8 @@ def score(predictions: Sequence[AnyPath]) -> Score:
     """Score files of predictions and predictors by name."""
     predictors: list[ScoredPredictor] = []
     judged: dict[str, list[Judged]] = {}
-    for given in predictions:
-        path = os.fsdecode(given)
+    for file_or_name in predictions:
+        path = os.fsdecode(file_or_name)
         name = path if path in PREDICTORS else Path(path).stem
         if name in judged:
             raise ColltoolError(
@@ -139,7 +141,7 @@ def score(predictions: Sequence[AnyPath]) -> Score:
                 argument="predictions",
                 fix="name files of different tools differently",
             )
-        judged[name], scored = _judged(name, path)
+        judged[name], scored = _answers_of(name, path)
         predictors.append(scored)
     rows: list[ScoreRow] = []
     for by, group in _groups():
@@ -155,33 +157,34 @@ def score(predictions: Sequence[AnyPath]) -> Score:
     )
 
 
-def _judged(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
-    """The rows that a predictor answers: one of ours by name, or a file of predictions by path."""
+def _answers_of(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
+    """The rows that a predictor answers, and how many these are; ``path``: the name of one of ours,
+    or a file of predictions."""
     published = published_rows()
     file = None
     answer = PREDICTORS.get(path)
     if answer is None:
         file = read_predictions(path)
         answer = file.answer
-    found = []
+    answers = []
     for measured in with_progress(published):
         # what a price was fitted to says nothing of its error
         if name == OWN and not measured.unseen:
             continue
         predicted = answer(measured)
         if predicted is not None:
-            found.append(Judged(measured, predicted))
-    missing = len(published) - len(found)
-    scored = ScoredPredictor(name, len(found), missing, _unit(found))
+            answers.append(Judged(measured, predicted))
+    missing = len(published) - len(answers)
+    scored = ScoredPredictor(name, len(answers), missing, _unit(answers))
     if file is not None:
         scored = scored._replace(unknown=tuple(file.unknown.items()), unasked=file.unasked)
-    return found, scored
+    return answers, scored
 
 
 def machine_score(machine: str) -> list[ScoreRow]:
     """colltool's errors on rows of a shipped machine that its numbers have not seen: of all, and by
     size, scope and collective. Empty where it has no such rows."""
-    judged, _ = _judged(OWN, OWN)
+    judged, _ = _answers_of(OWN, OWN)
     on_machine = [entry for entry in judged if entry.row.fabric == machine]
     rows: list[ScoreRow] = []
     for by, group in _groups():
@@ -190,10 +193,10 @@ def machine_score(machine: str) -> list[ScoreRow]:
     return rows
 
 
-def _unit(found: Sequence[Judged]) -> str:
+def _unit(answers: Sequence[Judged]) -> str:
     """The unit that times are likely in, where the median is a factor of a thousand off; else
-    nothing."""
-    middle = median(entry.ratio for entry in found)
+    empty."""
+    middle = median(entry.ratio for entry in answers)
     for factor, unit in _UNITS.items():
         if factor / _UNIT_WITHIN <= middle <= factor * _UNIT_WITHIN:
             return unit
@@ -228,6 +231,7 @@ def _groups() -> Iterator[tuple[By, str]]:
 
 
 def _rows_of_group(judged: dict[str, list[Judged]], by: By, group: str) -> Iterator[ScoreRow]:
+    """A line for each predictor that answers any row of a group."""
     for predictor, answers in judged.items():
         answers_here = [entry for entry in answers if _group_of(entry.row, by) == group]
         if answers_here:

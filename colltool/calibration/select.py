@@ -71,31 +71,35 @@ class Selection:
     @cached_property
     def loadable(self) -> list[CollectiveFit]:
         """The fits that a fabric file can express, at least one."""
-        found = [fit for fit in self.fits if as_written(fit)]
-        if not found:
+        fits = [fit for fit in self.fits if as_written(fit)]
+        if not fits:
             raise ColltoolError(
                 f"these times do not fit a switch as well as protocols: {self.fits[0].label} cannot"
                 " both have run",
                 argument="algorithms",
                 fix=either(shell="name one of them, or auto", python="name one of them, or none"),
             )
-        return found
+        return fits
 
     @cached_property
     def best_error(self) -> float:
+        """The least error on unseen sizes, relative, of fits that a file can express."""
         return min(map(_error, self.loadable))
 
     @cached_property
     def within_line_rate(self) -> list[CollectiveFit]:
+        """The fits among these that need no more than the port's stated rate."""
         return [fit for fit in self.loadable if above_line(fit, self.line_Bps) is None]
 
     @property
     def best_error_within(self) -> float:
+        """The least error within the stated rate; of all, where no fit is within it."""
         return min(map(_error, self.within_line_rate), default=self.best_error)
 
     @cached_property
     def possible(self) -> list[CollectiveFit]:
-        """Fits within the port's stated rate; all if none within it predicts nearly as well."""
+        """The fits to choose from: those within the port's stated rate; all if none within it
+        predicts nearly as well."""
         within = self.within_line_rate
         if within and self.best_error_within <= _CLEAR * self.best_error + EXACT:
             return within
@@ -136,20 +140,21 @@ class Selection:
         return min(others, key=_error, default=None)
 
     def _documented_reasons(self, chosen: CollectiveFit, source: str) -> list[FitFinding]:
-        found = [FitFinding("documented", {"source": source})]
+        """Why the documented fit was chosen, and whether another predicts as well."""
+        reasons = [FitFinding("documented", {"source": source})]
         rival = self.runner_up(self.fits[0])
         if (
             rival
             and rival.cv_mape <= chosen.cv_mape * WORTH
             and set(rival.algorithms) != set(chosen.algorithms)
         ):
-            found.append(_against("indistinguishable", chosen, rival))
-        return found
+            reasons.append(_against("indistinguishable", chosen, rival))
+        return reasons
 
     def _error_reasons(self, chosen: CollectiveFit) -> list[FitFinding]:
         """What the errors say of the chosen fit: how clearly it wins, and which fits need an
         impossible rate."""
-        found = []
+        reasons = []
         rival = self.runner_up(chosen)
         if rival:
             ratio = rival.cv_mape / max(chosen.cv_mape, 1e-12)
@@ -158,22 +163,23 @@ class Selection:
                 code = "clear"
             elif ratio >= WORTH:
                 code = "probable"
-            found.append(_against(code, chosen, rival))
+            reasons.append(_against(code, chosen, rival))
         # a set that was excluded for its rate; else the chosen fit itself may need too much
         for fit in _without(self.loadable, self.possible) or [chosen]:
-            needed = above_line(fit, self.line_Bps)
-            if needed:
-                rates = {"needed": format_rate(needed), "line": format_rate(self.line_Bps)}
-                found.append(FitFinding("above_line", {"rival": fit.label, **rates}))
+            needed_Bps = above_line(fit, self.line_Bps)
+            if needed_Bps:
+                rates = {"needed": format_rate(needed_Bps), "line": format_rate(self.line_Bps)}
+                reasons.append(FitFinding("above_line", {"rival": fit.label, **rates}))
                 break
-        found = found or [FitFinding("alone")]
+        reasons = reasons or [FitFinding("alone")]
         if self.documented:
             fields = {"source": self.documented.source, "rival": self.fits[0].label}
-            found.append(FitFinding("undocumented", fields))
-        return found
+            reasons.append(FitFinding("undocumented", fields))
+        return reasons
 
 
 def _error(fit: CollectiveFit) -> float:
+    """The error by which fits are compared, on unseen sizes."""
     return fit.cv_mape
 
 
@@ -203,7 +209,8 @@ def _without(
 
 
 def _against(code: str, chosen: CollectiveFit, rival: CollectiveFit) -> FitFinding:
-    """A finding about a choice and its rival, with the errors of both."""
+    """A finding about a choice and its rival, with the errors of both. Codes are those of
+    ``sentences.toml``."""
     percents = {"chosen": percent(chosen.cv_mape), "rival": percent(rival.cv_mape)}
     errors = FitFinding("unseen_errors", percents)
     if code != "indistinguishable" and unseen_mape(chosen.errors) is None:

@@ -17,6 +17,7 @@ class FitFinding(NamedTuple):
 
     @property
     def words(self) -> str:
+        """The sentence, filled in."""
         return fit_sentences()[self.code].format_map(self.fields)
 
 

@@ -25,7 +25,7 @@ from colltool.fabric.capabilities import cable_s
 from colltool.libraries.nccl.rules import UNKNOWN_SEGMENT
 from colltool.logs.series import Series
 
-# A bandwidth is undetermined if its interval reaches this many times itself, and the fabric's
+# A bandwidth is undetermined if its interval reaches both this many times itself and the fabric's
 # value.
 _VAGUE = 5
 # A copy rate is visible where copies take this share of the wires' time per byte.
@@ -74,12 +74,12 @@ def fitted_protocols(
     if least_per_byte > 0:
         nominal_Bps = max(nominal_Bps, 1 / least_per_byte)
     nominal_Bps = min(nominal_Bps, MAX_BANDWIDTH_BPS)
-    found = []
+    protocols = []
     for index, name in enumerate(fit.names):
         if name.startswith(UNKNOWN_SEGMENT):
             name = prefix + name
-        found.append(_protocol(fit, index, name, nominal_Bps, line_Bps))
-    return tuple(found)
+        protocols.append(_protocol(fit, index, name, nominal_Bps, line_Bps))
+    return tuple(protocols)
 
 
 def _protocol(
@@ -122,19 +122,20 @@ def _protocol(
 
 
 def _intervals(ci95: Any, hidden: set[str]) -> dict[str, tuple[float, float]]:
-    """95% intervals of the fields that are not hidden. None where there are too few sizes."""
-    found: dict[str, tuple[float, float]] = {}
+    """95% intervals of the fields that are not hidden, from those of θ, shape (4, 2). Empty where
+    there are too few sizes, which have NaN."""
+    intervals: dict[str, tuple[float, float]] = {}
     if np.isnan(ci95).any():
-        return found
+        return intervals
     for field, (low, high) in zip(_FIELDS, ci95.tolist(), strict=True):
         if field in hidden:
             continue
         if field.endswith("_s"):
-            found[field] = (low, high)
+            intervals[field] = (low, high)
         elif low > 0:
             # theta has seconds per byte
-            found[field] = (1 / high, 1 / low)
-    return found
+            intervals[field] = (1 / high, 1 / low)
+    return intervals
 
 
 def protocol_entries(
@@ -255,14 +256,15 @@ def _add_cable(part: dict[str, Any], key: str, length: str | None, passes: int =
 
 
 def source_of(series: Sequence[Series], algorithms: Sequence[str]) -> str:
-    """What was measured, in how many sizes, from which logs."""
+    """The source of fitted numbers in words: what was measured, as which algorithms, in how many
+    sizes, from which logs."""
     logs: dict[str, None] = {}
     for measured in series:
         logs.update(dict.fromkeys(printable(basename(file)) for file in measured.files))
-    spoken = "; ".join(dict.fromkeys(measured.primitive.label for measured in series))
+    collectives = "; ".join(dict.fromkeys(measured.primitive.label for measured in series))
     ranks = ", ".join(map(str, ranks_of(series)))
     points = sum(len(measured.points) for measured in series)
-    text = f"colltool calibrate: {spoken} on {ranks} ranks"
+    text = f"colltool calibrate: {collectives} on {ranks} ranks"
     if algorithms:
         text += f", as {' + '.join(algorithms)}"
     text += f", {points} sizes"

@@ -28,8 +28,13 @@ IN_SWITCH = "in-network"
 
 
 class Quote(NamedTuple):
-    """What one algorithm takes at one size under its fastest protocol; ``spec`` is its name as an
-    option."""
+    """What one algorithm takes at one size under its fastest protocol.
+
+    Args:
+        algorithm: its title.
+        bound: the largest part of its time: ``latency``, ``bandwidth``, ``overhead``, ``software``.
+        spec: its name as an option.
+    """
 
     algorithm: str
     protocol: str
@@ -46,8 +51,8 @@ class Priced(NamedTuple):
 
     def nearest(self, index: int, seconds: float) -> Quote:
         """The quote at a size that is nearest to a measured time, by ratio."""
-        found = [quotes[index] for quotes in self.by_title.values()]
-        return min(found, key=lambda quote: abs(log(quote.seconds / seconds)))
+        quotes_of_size = [quotes[index] for quotes in self.by_title.values()]
+        return min(quotes_of_size, key=lambda quote: abs(log(quote.seconds / seconds)))
 
 
 def sizes_of(series: Series) -> list[float]:
@@ -58,7 +63,13 @@ def sizes_of(series: Series) -> list[float]:
 def price_series(
     fabric: Fabric, series: Series, readings: ModelOptions, only: Sequence[str] = ()
 ) -> Priced:
-    """Quotes of the algorithms ``only``, or of all that the library may have run."""
+    """Quotes of the algorithms ``only``, or of all that the library may have run, at each of the
+    series' sizes.
+
+    Raises:
+        ColltoolError: nothing that the library ships runs on the fabric, or ``only`` names nothing
+            that computes this collective.
+    """
     import numpy as np
 
     primitive = series.primitive
@@ -67,9 +78,9 @@ def price_series(
     if not names and not library_runs(placed, primitive):
         names = _library_candidates(placed, series, readings)
         if not names:
-            who = series.library or "a library"
+            library = series.library or "a library"
             raise ColltoolError(
-                f"{series.title}: nothing that {who} ships for {primitive.label} runs on"
+                f"{series.title}: nothing that {library} ships for {primitive.label} runs on"
                 f" {fabric.name}",
                 where=series.points[0].where,
                 fix=f"name what ran with {argument_text('algorithms')};"
@@ -108,8 +119,9 @@ def applicable_names(series: Series, only: Sequence[str]) -> list[str]:
     applicable = []
     for algorithm in only:
         base = parse_choice(algorithm).base
-        by_library = base not in all_names and nccl_algorithm(algorithm)
-        if base not in known and (by_library or specs_called(algorithm, primitive, composed)):
+        nccl_name = base not in all_names and nccl_algorithm(algorithm)
+        # a library's or a document's name, which a price reads itself
+        if base not in known and (nccl_name or specs_called(algorithm, primitive, composed)):
             applicable.append(algorithm)
             continue
         if base not in all_names:

@@ -1,12 +1,12 @@
 """Fit one tier to the series that end on it, collective by collective.
 
-For each collective (:class:`CollectiveSeries`) the sets of algorithms that may have run are fitted
-and one is chosen; collectives then share one set of protocols where that predicts as well, and the
-protocols get their names.
+:func:`fit_tier` is the entry. For each collective (:class:`CollectiveSeries`) the sets of algorithms
+that may have run are fitted and one is chosen (``_fit_collective``); collectives then share one set of
+protocols where that predicts as well, and the protocols get their names.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, islice
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +69,13 @@ class ChosenAlgorithms(NamedTuple):
 
 
 class FittedCollective(NamedTuple):
-    """One collective's fit under the names of its protocols."""
+    """One collective's fit under the names of its protocols.
+
+    Args:
+        fit: of this collective alone.
+        protocols: of this fit, or those that all collectives share.
+        series: a fit for each measured series.
+    """
 
     fit: CollectiveFit
     protocols: tuple[FittedProtocol, ...]
@@ -77,6 +83,7 @@ class FittedCollective(NamedTuple):
 
     @property
     def measured(self) -> list[Series]:
+        """The series that were measured."""
         return [member.series for member in self.fit.members]
 
     @property
@@ -109,17 +116,22 @@ def fit_tier(
     by_primitive: dict[Primitive, list[Series]] = {}
     for measured in series:
         by_primitive.setdefault(measured.primitive, []).append(measured)
-    chosen = [_fit_collective(fabric, tier, same, algorithms) for same in by_primitive.values()]
+    chosen = [
+        _fit_collective(fabric, tier, of_primitive, algorithms)
+        for of_primitive in by_primitive.values()
+    ]
+    # of the first series, whose collective stands for all
     prior = _prior_of(fabric, tier, series[0])
-    joint = joint_fit([found.choice.fit for found in chosen], prior)
-    # the joint fit's members are those of all collectives, in order
-    joint_errors: Iterator[NDArray[np.float64]] = iter(())
+    joint = joint_fit([algorithms_of.choice.fit for algorithms_of in chosen], prior)
+    # the joint fit's members are those of all collectives, in order: each takes its own from the front
+    joint_errors: list[NDArray[np.float64]] = []
     if joint is not None:
         joint = with_protocol_names(joint, prior)
-        joint_errors = iter(joint.errors_by_member)
+        joint_errors = joint.errors_by_member
     # where a tier inside this one lists protocols, this tier's need names of their own
     inside = fabric.tiers[: fabric.tiers.index(tier)]
     prefix = f"{tier.name}-" if any(inner.protocols for inner in inside) else ""
+    # what a protocol gets whose bandwidth no size determines
     nominal_Bps = line_Bps or tier.bandwidth * tier.eta.beta
     collectives = []
     for choice, left_out in chosen:
@@ -127,23 +139,27 @@ def fit_tier(
         protocols = fitted_protocols(joint or fit, nominal_Bps, line_Bps, prefix)
         errors = fit.errors_by_member
         if joint is not None:
-            errors = list(islice(joint_errors, len(fit.members)))
+            errors = [joint_errors.pop(0) for _ in fit.members]
         fits = [
-            SeriesFit(member, choice, protocols, own_errors, excluded)
-            for member, own_errors, excluded in zip(fit.members, errors, left_out, strict=True)
+            SeriesFit(member, choice, protocols, member_errors, excluded)
+            for member, member_errors, excluded in zip(fit.members, errors, left_out, strict=True)
         ]
         collectives.append(FittedCollective(fit, protocols, fits))
     return TierFit(tier, fabric, collectives, shared=joint is not None)
 
 
 class CollectiveSeries(NamedTuple):
-    """The series of one collective with their groups; ``on`` is the hardware that NCCL ran on, for
-    each series, empty where unknown."""
+    """The series of one collective on the tier that is fitted, with their groups.
+
+    Args:
+        placed: the group of each series.
+        hardware: what NCCL ran on, for each series; empty where unknown.
+    """
 
     tier: Tier
     series: Sequence[Series]
     placed: Sequence[PlacedGroup]
-    on: Sequence[Hardware]
+    hardware: Sequence[Hardware]
 
     @property
     def primitive(self) -> Primitive:
@@ -151,21 +167,21 @@ class CollectiveSeries(NamedTuple):
 
     def members(self, names: Sequence[str], used: Sequence[NDArray[np.bool_]]) -> list[Member]:
         """Each series with the costs of these algorithms; ``used``: a mask of its points."""
-        hardware: Sequence[Hardware | None] = self.on or [None] * len(self.series)
-        found = []
-        for series, placed, points, on in zip(
-            self.series, self.placed, used, hardware, strict=True
+        hardware_of_series: Sequence[Hardware | None] = self.hardware or [None] * len(self.series)
+        members = []
+        for series, placed, points, hardware in zip(
+            self.series, self.placed, used, hardware_of_series, strict=True
         ):
-            found.append(
+            members.append(
                 Member(
                     series,
                     used=points,
                     costs=self.costs(placed, names),
                     inner=self.inner_costs(placed, names),
-                    on=on,
+                    hardware=hardware,
                 )
             )
-        return found
+        return members
 
     def costs(
         self,
@@ -173,44 +189,45 @@ class CollectiveSeries(NamedTuple):
         names: Sequence[str],
         inner: Mapping[str, ProtocolNumbers] | None = None,
     ) -> tuple[AlgorithmCosts, ...]:
-        """Costs of the algorithms that can run. ``inner`` names the protocols of the other tiers;
-        by default their last ones, which are for large messages."""
+        """Costs of the algorithms that can run. ``inner`` has the protocol of each other tier, by
+        tier; by default their last ones, which are for large messages."""
         if inner is None:
             inner = {
                 name: next(reversed(listed.values()))
                 for name, listed in self.protocols_inside(placed).items()
             }
-        found = []
+        costs_of = []
         for name in names:
             cost = algorithm_costs(placed, self.tier.name, self.primitive, name, inner)
             if cost is not None:
-                found.append(cost)
-        return tuple(found)
+                costs_of.append(cost)
+        return tuple(costs_of)
 
     def protocols_inside(self, placed: PlacedGroup) -> dict[str, dict[str, ProtocolNumbers]]:
         """The protocols of the other tiers that list any, by tier."""
-        found = {}
+        by_tier = {}
         for span in placed.spans:
-            listed = span.tier.protocols_for(self.primitive)
-            if listed and span.tier.name != self.tier.name:
-                found[span.tier.name] = listed
-        return found
+            protocols = span.tier.protocols_for(self.primitive)
+            if protocols and span.tier.name != self.tier.name:
+                by_tier[span.tier.name] = protocols
+        return by_tier
 
     def inner_costs(
         self, placed: PlacedGroup, names: Sequence[str]
     ) -> dict[str, tuple[AlgorithmCosts, ...]]:
-        """Costs under each protocol that all other tiers list, by protocol name."""
+        """Costs under each protocol that all other tiers list and all algorithms can run under, by
+        protocol name."""
         inside = self.protocols_inside(placed)
-        common: dict[str, dict[str, ProtocolNumbers]] = {}
-        for tier, listed in inside.items():
-            for protocol, numbers in listed.items():
-                common.setdefault(protocol, {})[tier] = numbers
-        found = {}
-        for protocol, inner in common.items():
-            under = self.costs(placed, names, inner)
-            if len(inner) == len(inside) and len(under) == len(names):
-                found[protocol] = under
-        return found
+        numbers_by_protocol: dict[str, dict[str, ProtocolNumbers]] = {}
+        for tier, protocols in inside.items():
+            for protocol, numbers in protocols.items():
+                numbers_by_protocol.setdefault(protocol, {})[tier] = numbers
+        under_protocol = {}
+        for protocol, inner in numbers_by_protocol.items():
+            costs = self.costs(placed, names, inner)
+            if len(inner) == len(inside) and len(costs) == len(names):
+                under_protocol[protocol] = costs
+        return under_protocol
 
 
 def _fit_collective(
@@ -228,36 +245,38 @@ def _fit_collective(
     placed = [check_fits(fabric, measured) for measured in series]
     all_points = [np.ones(len(measured.points), dtype=bool) for measured in series]
     collective = CollectiveSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
-    known = None if algorithms else library_runs_of(series, collective.on)
+    known = None if algorithms else library_runs_of(series, collective.hardware)
     runnable = _runnable(collective, algorithms, known)
     prior = _prior_of(fabric, tier, series[0])
-    # which sizes lie on a curve does not depend on the algorithm
+    # which sizes lie on a curve does not depend on the algorithm: the first one tells
     used = []
     left_out = []
     for member in collective.members(runnable[:1], all_points):
         points, excluded = usable_points(member, prior)
         used.append(points)
         left_out.append(excluded)
-    # the set that the library documents, then all others
+    # the set that the library documents (``ran``), then all others
     documented = None
     options = []
-    picked: tuple[str, ...] = ()
+    ran: tuple[str, ...] = ()
     if known:
-        picked = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
-    if known and picked:
+        ran = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
+    if known and ran:
         documented = known.documented
-        members = _with_unlikely(collective.members(picked, used), picked, known)
-        options.append(AlgorithmSet(picked, members))
+        members = _with_unlikely(collective.members(ran, used), ran, known)
+        options.append(AlgorithmSet(ran, members))
     for names in _sets_to_compare(collective, runnable, algorithms):
-        if set(names) != set(picked):
+        if set(names) != set(ran):
             options.append(AlgorithmSet(names, collective.members(names, used)))
-    line_Bps = tier.bandwidth * tier.ports
-    choice = select_algorithms(options, prior, line_Bps, documented)
-    needed = above_line(choice.fit, line_Bps)
-    if needed and needed > _IMPOSSIBLE * line_Bps:
-        need = f"{format_rate(needed)} from a port of {format_rate(line_Bps)}"
+    # of the fabric's ports together: what the hardware carries, whatever line rate the user states
+    # for the shares in the file
+    ports_Bps = tier.bandwidth * tier.ports
+    choice = select_algorithms(options, prior, ports_Bps, documented)
+    needed_Bps = above_line(choice.fit, ports_Bps)
+    if needed_Bps and needed_Bps > _IMPOSSIBLE * ports_Bps:
+        rates = f"{format_rate(needed_Bps)} from a port of {format_rate(ports_Bps)}"
         raise ColltoolError(
-            f"{title}: these times need {need}",
+            f"{title}: these times need {rates}",
             where=where,
             fix="check the unit of the times, the ranks and the fabric",
         )
@@ -271,28 +290,28 @@ def _sets_to_compare(
     alone and in pairs."""
     if algorithms:
         return [runnable]
-    found: list[tuple[str, ...]] = [(name,) for name in runnable]
+    sets: list[tuple[str, ...]] = [(name,) for name in runnable]
     # on one rank count and tier two algorithms cannot be told from one with a further protocol
     can_be_told = len(ranks_of(collective.series)) > 1 or len(collective.placed[0].spans) > 1
     # those of all-to-all differ in latency alone, so that one of them is always faster
     if can_be_told and collective.primitive is not A2A:
-        found += combinations(runnable, 2)
-    return found
+        sets += combinations(runnable, 2)
+    return sets
 
 
 def _with_unlikely(
     members: Sequence[Member], names: Sequence[str], known: LibraryRuns
 ) -> list[Member]:
-    """Mark in each member what the library would not have run (``unlikely``). A size where the
-    library runs an algorithm that is not compared has no marks."""
+    """Mark in each member what the library would not have run (``unlikely``, (algorithms, points)). A
+    size where the library runs an algorithm that is not compared has no marks."""
     # ring and tree compared where it runs ring, tree and nvls: the ring is marked at the second size,
     # the tree at the first
-    found = []
+    marked = []
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array(calls)
-        others = ran != np.array(names)[:, None]
-        found.append(member._replace(unlikely=np.isin(ran, names) & others))
-    return found
+        ran_another = ran != np.array(names)[:, None]
+        marked.append(member._replace(unlikely=np.isin(ran, names) & ran_another))
+    return marked
 
 
 def _runnable(
@@ -331,6 +350,7 @@ def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> Colltoo
             try:
                 named_candidates(group, first.primitive, ModelOptions(), [name])
             except ColltoolError as error:
+                # a place says more than an argument
                 return ColltoolError(
                     f"{first.title}: {error.what}",
                     where=error.where,
@@ -346,7 +366,8 @@ def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> Colltoo
 
 
 def _prior_of(fabric: Fabric, tier: Tier, series: Series) -> Prior:
-    """The fabric's α and launch overhead, with what its library adds, as the prior of a fit."""
+    """The fabric's α and launch overhead, with what its library adds, as the prior of a fit. The
+    series tells the library that ran."""
     alpha_s = capabilities_of(tier).classes[0].alpha_s * tier.eta.alpha
     launch_s = fabric.launch_overhead or None
     known = tier.protocols_for(series.primitive)

@@ -33,6 +33,7 @@ class ExcludedSize(NamedTuple):
 
     @property
     def reason(self) -> str:
+        """The finding in words."""
         return self.finding.words
 
 
@@ -59,20 +60,20 @@ def usable_points(
     used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
     names = placeholder_names(most_protocols(int(used.sum())))
     all_points = sample_of([member], names, prior)
+    # ratio and used: one for each point
     for _ in range(_OUTLIER_ROUNDS):
         fit = fit_envelope(sample_of([member._replace(used=used)], names, prior))
         ratio = seconds / evaluate(fit.theta, all_points).fitted
-        kept = ratio <= 1 + _FAR_OFF
-        if (kept == used).all() or kept.sum() < 2:
+        within = ratio <= 1 + _FAR_OFF
+        if (within == used).all() or within.sum() < 2:
             break
-        used = kept
+        used = within
     excluded: list[ExcludedSize] = []
     for is_used, group in groupby(range(len(points)), key=lambda place: bool(used[place])):
         run = list(group)
         if not is_used:
             finding = _off_the_curve(sizes[run], float(ratio[run].max()))
-            for place in run:
-                excluded.append(ExcludedSize(points[place].bytes, finding))
+            excluded += [ExcludedSize(points[place].bytes, finding) for place in run]
     return used, tuple(excluded)
 
 

@@ -25,7 +25,8 @@ from colltool.commands.shell import command_line
 from colltool.estimate.assumptions import ModelOptions, checked
 
 if TYPE_CHECKING:
-    from colltool.analysis.jobs import Plans, PlanSpread
+    from colltool.analysis.jobs import Plans
+    from colltool.analysis.step_spread import PlanSpread
     from colltool.commands.reading import AnyFabric, AnyPath
     from colltool.definitions.overrides import Overrides
     from colltool.diagnosis.plan_traces import TracePlan
@@ -251,7 +252,7 @@ def plan_sensitivity(
         samples, seed: how many draws of all numbers at once, and their seed.
         job, fabric, ranks, library, machine, readings, **parts: as :func:`plan`.
     """
-    from colltool.analysis.jobs import plan_spread
+    from colltool.analysis.step_spread import plan_spread
     from colltool.commands.reading import count_if, count_of, vary_of
     from colltool.fabric.ranges import ranges_of
 

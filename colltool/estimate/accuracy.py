@@ -1,7 +1,8 @@
 """How far off prices are: ``accuracy.csv``, the errors on measured rows that no fit had seen.
 
-``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire, collective and size class.
-Where a group of rows is small the next wider one is taken, and its error grows.
+``tests/benchmarks/bench_accuracy.py`` makes the table: by device, wire (``inside`` a node or
+``across`` nodes), collective and size class. :func:`accuracy_of` reads it for a price. Where a group of
+rows is small the next wider one is taken, and its error grows.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ SMALLEST = (1.0, 64 * 2**10 + 1.0, 8 * 2**20 + 1.0, 128.0 * 2**20)
 """The least bytes of each class."""
 # the most bytes of each class but the last
 _ENDS = (64 * 2**10, 8 * 2**20, 128 * 2**20 - 1)
+# each class in a sentence
 _IN_WORDS = ("up to 64 KiB", "64 KiB to 8 MiB", "8 to 128 MiB", "from 128 MiB on")
 ENOUGH = 4
 """Fewest measured rows whose median is taken."""
@@ -42,7 +44,14 @@ FROM_DATASHEET = "datasheet"
 
 
 class MeasuredError(NamedTuple):
-    """Errors of one kind of price. ``size`` is an index of :data:`CLASSES`."""
+    """Errors of one kind of price, a row of the table.
+
+    Args:
+        wire: ``inside`` or ``across``.
+        size: an index of :data:`CLASSES`.
+        rows, sources: how many measured rows, of how many publications.
+        median, p90: of |price / measured - 1|.
+    """
 
     device: str
     wire: str
@@ -63,10 +72,10 @@ def size_class(size: float) -> int:
 def table() -> tuple[MeasuredError, ...]:
     """The rows of ``accuracy.csv``."""
     path = Path(__file__).parent / "accuracy.csv"
-    found = []
+    errors = []
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            found.append(
+            errors.append(
                 MeasuredError(
                     device=row["device"],
                     wire=row["wire"],
@@ -78,13 +87,14 @@ def table() -> tuple[MeasuredError, ...]:
                     p90=float(row["p90"]),
                 )
             )
-    return tuple(found)
+    return tuple(errors)
 
 
 class ComparableRows(NamedTuple):
     """Rows of the table that are comparable with a price; ``like`` says in words what they are.
 
-    ``same_device``: they are of the device that is priced.
+    ``same_device``: they are of the device that is priced. Median and p90 are means of the rows'
+    own, weighted by how much was measured; there must be any.
     """
 
     group: Sequence[MeasuredError]
@@ -93,6 +103,7 @@ class ComparableRows(NamedTuple):
 
     @property
     def rows(self) -> int:
+        """How many measured rows stand behind the group."""
         return sum(row.rows for row in self.group)
 
     @property
@@ -119,12 +130,13 @@ def accuracy_of(
     """
     if readings.ideal:
         return None
-    placed, at = place(fabric, group), size_class(size)
+    placed = place(fabric, group)
+    class_number = size_class(size)
     fitted = any(span.tier.protocols_for(primitive) for span in placed.spans)
     if readings.numbers == "datasheet" or not fitted:
-        return Accuracy(DATASHEET[at], p90=None, rows=0, like=FROM_DATASHEET)
+        return Accuracy(DATASHEET[class_number], p90=None, rows=0, like=FROM_DATASHEET)
     wire = "across" if len(placed.spans) > 1 else "inside"
-    for comparable in _from_near_to_far(fabric.device or "", wire, str(primitive), at):
+    for comparable in _from_near_to_far(fabric.device or "", wire, str(primitive), class_number):
         if comparable.rows < ENOUGH:
             continue
         other_machine = bool(fabric.measured_on) and wire == "across"
@@ -135,7 +147,7 @@ def accuracy_of(
         if extrapolated:
             return Accuracy(comparable.median * WIDER, comparable.p90 * WIDER, rows=0, like=NO_ROW)
         return Accuracy(comparable.median, comparable.p90, comparable.rows, comparable.like)
-    return Accuracy(DATASHEET[at], p90=None, rows=0, like=NO_ROW)
+    return Accuracy(DATASHEET[class_number], p90=None, rows=0, like=NO_ROW)
 
 
 def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
@@ -146,17 +158,23 @@ def unmeasured(size: float, readings: ModelOptions) -> Accuracy | None:
     return Accuracy(DATASHEET[size_class(size)], p90=None, rows=0, like=NO_ROW)
 
 
-def _from_near_to_far(device: str, wire: str, collective: str, at: int) -> Iterator[ComparableRows]:
-    """Rows comparable with a price, the nearest first: from its own device and collective to any."""
-    here = [row for row in table() if (row.wire, row.size) == (wire, at) and row.device != ALL]
+def _from_near_to_far(
+    device: str, wire: str, collective: str, class_number: int
+) -> Iterator[ComparableRows]:
+    """Rows comparable with a price, the nearest first: of its own device and collective, its device,
+    its collective, any. Some of these may be empty."""
+    any_device = [
+        row for row in table() if (row.wire, row.size) == (wire, class_number) and row.device != ALL
+    ]
     where = "inside a node" if wire == "inside" else "across nodes"
     collective_words = collective.replace("_", "-")
-    size = _IN_WORDS[at]
+    size = _IN_WORDS[class_number]
     for same_device, group, name in (
-        (True, [row for row in here if row.device == device], device),
-        (False, here, "any device"),
+        (True, [row for row in any_device if row.device == device], device),
+        (False, any_device, "any device"),
     ):
-        comparable = [row for row in group if row.collective == collective]
-        yield ComparableRows(comparable, f"{name} {where}, {collective_words}, {size}", same_device)
-        what = "any collective, " if same_device else ""
-        yield ComparableRows(group, f"{name} {where}, {what}{size}", same_device)
+        of_collective = [row for row in group if row.collective == collective]
+        like = f"{name} {where}, {collective_words}, {size}"
+        yield ComparableRows(of_collective, like, same_device)
+        collectives = "any collective, " if same_device else ""
+        yield ComparableRows(group, f"{name} {where}, {collectives}{size}", same_device)

@@ -2,6 +2,8 @@
 
 Numbers are arrays if the sizes were an array. Those that a table of many sizes seldom reads are worked
 out when they are read: fields ``late_`` hold the number, or the function that works it out.
+:meth:`colltool.estimate.cost_model.CostModel.at` makes estimates; :data:`LATE` pairs their fields with
+the properties that callers read.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 
 NO_SOFTWARE_TIME = SoftwareTime()
+"""Sentinel of schedules without measured times (compared by identity)."""
 
 
 def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
@@ -34,15 +37,22 @@ def titled(choice: Choice, variant: tuple[str, ...] = ()) -> str:
 
 
 def _choices(choice: Choice, variant: tuple[str, ...]) -> str:
+    """What a composition runs on its tiers: ``ring / ring, pipelined``."""
     return ", ".join((" / ".join(choice.tiers), *variant))
 
 
 class PhaseCost(NamedTuple):
     """One phase of a schedule on one distance class.
 
-    ``n_beta`` counts in units of ``bytes``, the payload that reaches the phase. ``alpha_s`` and
-    ``bandwidth_s`` include η.
-    ``energy_J`` is for all ranks of the collective; None where the tiers state no energy per bit.
+    Args:
+        tier, level: where its messages meet: the tier, and the distance class on it.
+        ranks: that take part in the phase.
+        bytes: the payload that reaches the phase, in which ``n_beta`` counts.
+        alpha_s, bandwidth_s: seconds of all messages and of all bytes, η included.
+        bandwidth_Bps: without η and share.
+        share: what oversubscription leaves of the bandwidth.
+        label: tells phases of one algorithm apart; empty for a single one.
+        energy_J: for all ranks of the collective; None where the tiers state no energy per bit.
     """
 
     tier: str
@@ -64,6 +74,7 @@ class PhaseCost(NamedTuple):
 
     @property
     def total_s(self) -> Number:
+        """Seconds of the phase by itself."""
         return self.alpha_s + self.bandwidth_s
 
     def __eq__(self, other: object) -> bool:
@@ -71,10 +82,12 @@ class PhaseCost(NamedTuple):
 
 
 class SlowRank(NamedTuple):
-    """The same schedule with one rank at a ``share`` of its bandwidth; if ``total_s`` is None,
-    ``reason`` says why.
+    """The same schedule with one rank at a ``share`` of its bandwidth.
 
-    ``rank``: the one whose slowness costs most, None if all cost the same.
+    Args:
+        total_s: seconds of the whole call; None if they are not known, and ``reason`` says why.
+        slowdown: ``total_s`` over the price without the slow rank.
+        rank: the one whose slowness costs most, None if all cost the same.
     """
 
     share: float
@@ -105,10 +118,13 @@ LATE = {
 class Layers(NamedTuple):
     """What each layer of the model adds to a price, seconds; their sum is the price.
 
-    ``wires_s``: n_α·α + n_β·M/(BW·share). ``contention_s``: η. ``library_s``: launch, time a step,
-    share of the wire, copies.
-    ``machine_s``: what a measured machine does beyond these. Each is the same way and protocol with
-    one layer more, minus the one before.
+    Each is the same schedule and protocol with one layer more, minus the one before.
+
+    Args:
+        wires_s: n_α·α + n_β·M/(BW·share).
+        contention_s: η.
+        library_s: launch, time a step, share of the wire, copies.
+        machine_s: what a measured machine does beyond these.
     """
 
     wires_s: Number
@@ -191,10 +207,9 @@ class AlgorithmEstimate:
         return all(same(getattr(self, name), getattr(other, name)) for name in names)
 
     def __getstate__(self) -> dict[str, Any]:
-        """State with the phases and the layers below worked out: the functions that do so cannot
-        travel between processes."""
+        """State with phases, layers below and the machine's factor worked out: the functions that do
+        so cannot travel between processes."""
         below = None if self.late_below is None else Constant(self.below)
-        # so does the factor: it reads the machine through a closure
         return self.__dict__ | {
             "late_phases": Constant(self.phases),
             "late_below": below,
@@ -205,6 +220,7 @@ class AlgorithmEstimate:
 
     @cached_property
     def phases(self) -> tuple[PhaseCost, ...]:
+        """The phases in their order, under the protocol."""
         return self.late_phases()
 
     @cached_property
@@ -297,10 +313,12 @@ class AlgorithmEstimate:
 
     @property
     def algorithm(self) -> str:
+        """The algorithm, of a composition without its choices: ``hierarchical``."""
         return self.choice.base
 
     @property
     def title(self) -> str:
+        """The algorithm with its choices, by our names."""
         return titled(self.choice, self.variant)
 
     @property
@@ -379,6 +397,7 @@ class AlgorithmEstimate:
 
     @property
     def algbw_Bps(self) -> Number:
+        """The size over the total, as nccl-tests has it."""
         return self.bytes / self.total_s
 
     @property
@@ -390,10 +409,9 @@ class AlgorithmEstimate:
     def streams(self) -> bool:
         """Whether phases of a single-size price overlap, so that only the busiest tier's bandwidth
         counts."""
+        one_after_the_other_s = float(sum(phase.bandwidth_s for phase in self.phases))
         # more than by the rounding of sums
-        return float(sum(phase.bandwidth_s for phase in self.phases)) > float(self.moved_s) * (
-            1 + 1e-9
-        )
+        return one_after_the_other_s > float(self.moved_s) * (1 + 1e-9)
 
     @property
     def bound(self) -> str:
@@ -417,7 +435,8 @@ class AlgorithmEstimate:
         )
 
 
-# how a number is made, and what is added to a row afterwards, is no part of a price
+# Fields that __eq__ leaves out: how a number is made, and what is added to a row afterwards, is no
+# part of a price. Of the former it compares the numbers, the properties of LATE.
 _NOT_COMPARED = frozenset(
     {*LATE, "late_phases", "late_below", "cut_bound", "software_time", "interval", "no_interval"}
 )
@@ -432,10 +451,12 @@ def _value_of(value: LateNumber | None) -> Number | None: ...
 
 
 def _value_of(value: LateNumber | None) -> Number | None:
+    """The number of a ``late_`` field, worked out now if it has not been."""
     return value() if callable(value) else value
 
 
 def bound_by(alpha_s: float, bandwidth_s: float, overhead_s: float, software_s: float = 0.0) -> str:
+    """The name of the largest of these parts, of equals the first."""
     parts = {
         "latency": alpha_s,
         "bandwidth": bandwidth_s,

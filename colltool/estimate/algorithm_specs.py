@@ -27,7 +27,7 @@ _WHY_NCCL_HAS_NONE = {
 
 
 class CannotRun(ColltoolError):
-    """An algorithm that is known, and that this group cannot run."""
+    """An algorithm that is known, and that this group cannot run; ``reason`` says why."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.reason = reason
@@ -52,11 +52,11 @@ def spec_of(
     """
     choice = parse_choice(name)
     composed = composition_names(primitive)
-    ours = choice.base in composed or row_of(primitive, name)
+    is_ours = choice.base in composed or row_of(primitive, name)
     # the algorithms of its tiers may still have other names
-    if ours and not choice.tiers:
+    if is_ours and not choice.tiers:
         return name
-    if not ours:
+    if not is_ours:
         spec = spec_of_library_name(placed, primitive, name)
         if spec:
             return spec

@@ -2,7 +2,8 @@
 help text.
 
 The declarations drive function arguments and their checks, command-line options, the JSON echo and
-the notes under a table.
+the notes under a table. :class:`ModelOptions` has the options, each annotated with its
+:class:`Assumption`; :func:`checked` makes one of what a user gives.
 """
 
 from functools import cache
@@ -19,8 +20,13 @@ MOST_SEGMENTS = 10**9
 
 
 class Assumption(NamedTuple):
-    """How an option is declared: its line in ``--help``, the bounds of a number, and whether JSON
-    repeats it."""
+    """How an option is declared.
+
+    Args:
+        help: its line in ``--help``.
+        least, most: bounds of a number, where the option takes any.
+        echoed: whether JSON repeats it: ``given``: only if it is not at its default.
+    """
 
     help: str
     least: float = 0.0
@@ -116,6 +122,7 @@ class ModelOptions(NamedTuple):
         return self._replace(phases=usual) if self.phases == "auto" else self
 
     def echo(self) -> dict[str, Any]:
+        """The options that JSON repeats, with their values."""
         unusual = self.unlike(USUAL)
         return {
             assumption: getattr(self, assumption)
@@ -132,17 +139,18 @@ class ModelOptions(NamedTuple):
 
     def unlike(self, usual: "ModelOptions") -> dict[str, Any]:
         """The options whose values differ from ``usual``, except those never echoed."""
-        found = {}
+        differing = {}
         for assumption, declared in DECLARED.items():
             value = getattr(self, assumption)
             if declared.echoed != "never" and value != getattr(usual, assumption):
-                found[assumption] = value
-        return found
+                differing[assumption] = value
+        return differing
 
 
 # The name until 0.19, kept for one more version.
 Readings = ModelOptions
 USUAL = ModelOptions()
+# an annotation is Annotated[kind, Assumption(...)]
 DECLARED: dict[str, Assumption] = {
     argument: get_args(kind)[1] for argument, kind in ModelOptions.__annotations__.items()
 }
@@ -155,6 +163,7 @@ KINDS: dict[str, Any] = {
 def words(name: str) -> tuple[str, ...]:
     """The words that an option may take; empty for numbers and flags."""
     kind = KINDS[name]
+    # Literal[...] itself, or a part of a union such as Literal[...] | int
     literal = next((part for part in (kind, *get_args(kind)) if get_origin(part) is Literal), None)
     return get_args(literal)
 
@@ -166,7 +175,12 @@ def takes_count(name: str) -> bool:
 
 
 def checked(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptions:
-    """Validated options (the defaults if None), with single ones replaced by ``parts``."""
+    """Validated options (the defaults if None), with single ones replaced by ``parts``.
+
+    Raises:
+        ColltoolError: an unknown option, a value that an option cannot take, or ``numbers`` beside
+            ``ideal``.
+    """
     if readings is None and not parts:
         return USUAL
     readings = USUAL if readings is None else readings
@@ -178,19 +192,20 @@ def checked(readings: ModelOptions | None = None, /, **parts: Any) -> ModelOptio
         )
     for part in parts:
         if part not in DECLARED:
-            raise _unknown(part)
+            raise _unknown_option(part)
     values = readings._asdict() | parts
-    found = ModelOptions(**{name: _checked(name, value) for name, value in values.items()})
-    if found.ideal and parts.get("numbers") is not None:
+    options = ModelOptions(**{name: _checked(name, value) for name, value in values.items()})
+    if options.ideal and parts.get("numbers") is not None:
         raise ColltoolError(
-            f"ideal is wires alone, and numbers={found.numbers} more than these",
+            f"ideal is wires alone, and numbers={options.numbers} more than these",
             argument="numbers",
-            fix=f"leave out one: {argument_text('ideal', True)} or {argument_text('numbers', found.numbers)}",
+            fix=f"leave out one: {argument_text('ideal', True)} or {argument_text('numbers', options.numbers)}",
         )
-    return found
+    return options
 
 
-def _unknown(name: str) -> ColltoolError:
+def _unknown_option(name: str) -> ColltoolError:
+    """The error for a name that is no option."""
     hint = nearest(name, list(DECLARED))
     if name in _TWINS:
         hint = f"did you mean '{_TWINS[name]}'?"
@@ -231,14 +246,14 @@ def _refusal(name: str, value: Any) -> ColltoolError:
     kind = KINDS[name]
     least = DECLARED[name].least
     most = DECLARED[name].most
-    shown = f"'{clipped(value)}'" if isinstance(value, str) else _short(value)
+    text = f"'{clipped(value)}'" if isinstance(value, str) else _value_text(value)
     if kind is bool:
         return ColltoolError(
-            f"expected True or False, got {shown}", argument=name, fix="True leaves contention out"
+            f"expected True or False, got {text}", argument=name, fix="True leaves contention out"
         )
     if kind is float:
         return ColltoolError(
-            f"must lie between {least:g} and {most:g}, got {shown}",
+            f"must lie between {least:g} and {most:g}, got {text}",
             argument=name,
             fix="2 is a single port; 1 needs two ports",
         )
@@ -247,10 +262,11 @@ def _refusal(name: str, value: Any) -> ColltoolError:
     fix = f"{hint} one of {known}".strip()
     if takes_count(name):
         fix = f"{known}, or a number of segments from {least:g} to {most:,.0f}"
-    return ColltoolError(f"{shown} is not known", argument=name, fix=fix)
+    return ColltoolError(f"{text} is not known", argument=name, fix=fix)
 
 
-def _short(value: Any) -> str:
+def _value_text(value: Any) -> str:
+    """A value in an error, cut where it is long: numbers as they are, else the name of the type."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**15:
         return "a number of more than 15 digits"
     if isinstance(value, bool | int | float | complex | type(None)):

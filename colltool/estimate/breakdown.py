@@ -27,25 +27,25 @@ def breakdown(
     """The phases of the fastest schedule, or of a named one; ``hierarchical`` alone means its
     fastest composition here."""
     options = readings or ModelOptions()
-    everything = price(fabric, primitive, size, group, options)
-    listed = candidates_for(fabric, group, primitive, options)
-    chosen = everything.best
+    price_of_all = price(fabric, primitive, size, group, options)
+    candidates = candidates_for(fabric, group, primitive, options)
+    chosen = price_of_all.best
     if name is not None:
-        chosen = rows_at(listed, listed.named([name], [size]), size)[0]
+        chosen = rows_at(candidates, candidates.named([name], [size]), size)[0]
     baselines = []
-    for estimate in everything.results:
+    for estimate in price_of_all.results:
         algorithm = row_of(primitive, estimate.algorithm)
         if estimate.title != chosen.title and algorithm is not None and algorithm.baseline:
             baselines.append(estimate)
     return Breakdown(
-        replace(everything, results=(chosen,)), tuple(baselines), _segments(listed, chosen)
+        replace(price_of_all, results=(chosen,)), tuple(baselines), _segments(candidates, chosen)
     )
 
 
-def _segments(listed: Candidates, estimate: AlgorithmEstimate) -> tuple[BestSegments, ...]:
+def _segments(candidates: Candidates, estimate: AlgorithmEstimate) -> tuple[BestSegments, ...]:
     """The best cut of what a row pipelines."""
     size = float(estimate.bytes)
-    for schedule in listed.named([estimate.spec], [size]):
+    for schedule in candidates.named([estimate.spec], [size]):
         if (schedule.title, schedule.protocol) == (estimate.title, estimate.protocol):
             return best_segments(schedule, size)
     return ()

@@ -72,19 +72,18 @@ class Candidates:
     placed: PlacedGroup
     primitive: Primitive
     readings: ModelOptions
+    # cache of _schedules_of
     _flat_by_choice: dict[Choice, list[AtSizes]] = field(default_factory=dict, init=False)
 
     @cached_property
-    def overrides(self) -> tuple[tuple[str, str], ...]:
-        return self.placed.fabric.overrides
-
-    @cached_property
     def library(self) -> Running | None:
+        """The library that runs on the fabric; None if any may run."""
         return running_on(self.placed.fabric)
 
     @cached_property
     def runs(self) -> tuple[str, ...]:
-        """What the outermost tier lists as run by the library on this group; empty: anything."""
+        """The specs that the outermost tier lists as run by the library; empty: it runs
+        anything."""
         return library_runs(self.placed, self.primitive)
 
     def every_schedule(self, sizes: Sequence[Number]) -> list[CostModel]:
@@ -96,7 +95,12 @@ class Candidates:
         return [cost_model for cost_model, _ in self.with_masks((), sizes)]
 
     def named(self, names: Iterable[str], sizes: Sequence[Number] = ()) -> list[CostModel]:
-        """Exactly these algorithms; a composition without choices as in :meth:`every_schedule`."""
+        """Exactly these algorithms, under every protocol; a composition named without its
+        algorithms per tier as in :meth:`every_schedule`.
+
+        Raises:
+            CannotRun: a named algorithm does not run on this group.
+        """
         return [cost_model for cost_model, _ in self._named_with_masks(names, sizes)]
 
     def with_masks(self, names: Sequence[str], sizes: Sequence[Number]) -> list[AtSizes]:
@@ -110,17 +114,18 @@ class Candidates:
             return self._named_with_masks(names, sizes)
         restriction = ""
         if self.runs:
-            found = self._named_with_masks(self._possible_runs, sizes)
+            possible = [spec for spec in self.runs if self._can_run(parse_choice(spec))]
+            schedules = self._named_with_masks(possible, sizes)
             restriction = f": the fabric's algorithms list only {', '.join(self.runs)}"
         else:
-            found = [(cost_model, True) for cost_model in self._flat_schedules]
+            schedules = [(cost_model, True) for cost_model in self._flat_schedules]
             for by_protocol in self._compositions_as_listed:
-                found += _fastest_choices(by_protocol, sizes)
-        if not found:
+                schedules += _fastest_choices(by_protocol, sizes)
+        if not schedules:
             raise ColltoolError(
                 f"no algorithm for {self.primitive.label} runs on {self.placed.fabric.name}{restriction}"
             )
-        return found
+        return schedules
 
     def specs(self, names: Iterable[str]) -> list[str]:
         """The algorithms of any names, as ``--algorithm`` takes them: ours, the library's own
@@ -130,15 +135,15 @@ class Candidates:
     def _named_with_masks(self, names: Iterable[str], sizes: Sequence[Number]) -> list[AtSizes]:
         """The schedules of these names, of which those that the fabric lists as run are selectable,
         whatever its library is known to run."""
-        found: list[AtSizes] = []
+        schedules: list[AtSizes] = []
         for spec in self.specs(names):
             for cost_model, mask in self._schedules_of(parse_choice(spec), sizes):
                 choice = cost_model.choice
                 listed_as_run = choice.spec in self.runs or choice.base in self.runs
                 if cost_model.not_selected_reason and listed_as_run:
                     cost_model = replace(cost_model, not_selected_reason=None)
-                found.append((cost_model, mask))
-        return found
+                schedules.append((cost_model, mask))
+        return schedules
 
     def free_compositions(self, names: Collection[str] = ()) -> list[TierCompositions]:
         """The compositions whose algorithms per tier are free to choose: those named, or run by the
@@ -147,41 +152,46 @@ class Candidates:
         if not free_names:
             return list(chain.from_iterable(self._compositions_as_listed))
         # a name with choices, such as hierarchical:ring/tree, equals no composition's name
-        every = chain.from_iterable(self._compositions)
-        return [composition for composition in every if composition.definition.name in free_names]
+        compositions = chain.from_iterable(self._compositions)
+        return [
+            composition for composition in compositions if composition.definition.name in free_names
+        ]
 
     def infeasible(self, priced: Collection[str]) -> tuple[Infeasible, ...]:
         """Every algorithm and composition not ``priced``, with the reason, in registry order."""
+        # the names of tiers that list algorithms, innermost first: the outermost of them decides
         listing_tiers = [
             span.tier.name for span in self.placed.spans if span.tier.runs(self.primitive)
         ]
         not_listed = ""
         if listing_tiers:
-            anyway = localize(f"{argument_text('algorithms')} prices it anyway")
+            priced_anyway = localize(f"{argument_text('algorithms')} prices it anyway")
             not_listed = (
                 f"not among the algorithms that {listing_tiers[-1]} lists for"
-                f" {self.primitive.label}; {anyway}"
+                f" {self.primitive.label}; {priced_anyway}"
             )
-        found = []
+        infeasible = []
         for algorithm, why_not in self._reasons_not_to_run.items():
             reason = why_not or not_listed
             if reason and algorithm not in priced:
-                found.append(Infeasible(algorithm, localize(reason)))
-        return tuple(found)
+                infeasible.append(Infeasible(algorithm, localize(reason)))
+        return tuple(infeasible)
 
     @cached_property
     def _reasons_not_to_run(self) -> dict[str, str | None]:
-        """Why each algorithm and composition cannot run; None where it can."""
+        """Why each algorithm and composition cannot run; None where it can. A composition has a
+        reason even where it was composed: :meth:`infeasible` leaves out what was priced."""
         reasons = {row.name: self._why_not(row) for row in algorithms(self.primitive)}
         bases_run = {parse_choice(spec).base for spec in self.runs}
         for name in composition_names(self.primitive):
-            # over several tiers only a composition that is asked for has failed to compose
+            # over several tiers, where a list leaves it out, that it is not listed is the reason
             tried = len(self.placed.spans) == 1 or not self.runs or name in bases_run
             reasons[name] = why_not_composed(self.placed) if tried else None
         return reasons
 
     @cached_property
     def _under_protocols(self) -> list[UnderProtocol]:
+        """The group under each of its protocols; one without a protocol where tiers list none."""
         return [
             UnderProtocol(under, *flat_group(under, self.readings))
             for under in under_protocols(self.placed, self.primitive)
@@ -208,27 +218,30 @@ class Candidates:
         Algorithms that an inner tier lists tell which libraries run here, those that ship them: an
         algorithm that only other libraries ship is left out.
         """
-        known = algorithms(self.primitive)
+        every_algorithm = algorithms(self.primitive)
         listed_names: set[str] = set()
         for span in self.placed.spans:
             listed_names.update(span.tier.runs(self.primitive))
         libraries: set[str] = set()
-        for algorithm in known:
+        for algorithm in every_algorithm:
             if algorithm.name in listed_names:
                 libraries.update(algorithm.shipped_by)
-        flat = []
+        run_here = [
+            algorithm
+            for algorithm in every_algorithm
+            if not libraries
+            or algorithm.name in listed_names
+            or libraries.intersection(algorithm.shipped_by)
+        ]
+        schedules = []
         for under in self._under_protocols:
-            for algorithm in known:
-                runs_here = (
-                    not libraries
-                    or algorithm.name in listed_names
-                    or libraries.intersection(algorithm.shipped_by)
-                )
-                if runs_here and algorithm.why_not(under.group) is None:
-                    flat.append(self._flat_cost(algorithm, under))
-        return flat
+            for algorithm in run_here:
+                if algorithm.why_not(under.group) is None:
+                    schedules.append(self._flat_cost(algorithm, under))
+        return schedules
 
     def _flat_cost(self, algorithm: Algorithm, under: UnderProtocol) -> CostModel:
+        """The schedule of an algorithm on the whole group under a protocol."""
         return cost_flat(algorithm, under.group, under.paths, self.readings, under.placed)
 
     @cached_property
@@ -242,57 +255,54 @@ class Candidates:
         return self._by_protocol(as_listed=False)
 
     def _by_protocol(self, *, as_listed: bool) -> list[CompositionByProtocol]:
-        found: dict[tuple[str, str], CompositionByProtocol] = {}
+        """Every composition, once sequential and once pipelined where both are candidates."""
+        by_composition: dict[tuple[str, str], CompositionByProtocol] = {}
         for under in self._under_protocols:
             for composition in hierarchical_candidates(
                 under.placed, self.primitive, self.readings, as_listed=as_listed
             ):
                 key = composition.definition.name, composition.phases
-                found.setdefault(key, []).append(composition)
-        return list(found.values())
-
-    @property
-    def _possible_runs(self) -> list[str]:
-        """Those of the library's algorithms that can run on this group."""
-        return [spec for spec in self.runs if self._can_run(parse_choice(spec))]
+                by_composition.setdefault(key, []).append(composition)
+        return list(by_composition.values())
 
     def _can_run(self, choice: Choice) -> bool:
+        """Whether the group runs a flat algorithm or a composition."""
         algorithm = row_of(self.primitive, choice.base)
         # only rows with counts, such as a number of servers, take choices
         if algorithm is not None and (algorithm.counts or not choice.tiers):
             return self._why_not(algorithm) is None
-        every = chain.from_iterable(self._compositions)
-        return any(_offers(composition, choice) for composition in every)
+        compositions = chain.from_iterable(self._compositions)
+        return any(_offers(composition, choice) for composition in compositions)
 
     def _schedules_of(self, choice: Choice, sizes: Sequence[Number]) -> list[AtSizes]:
         """The schedules of a choice, each with the sizes at which it is shown; raises CannotRun
         where there is none."""
         if choice in self._flat_by_choice:
             return self._flat_by_choice[choice]
-        found: list[AtSizes] = []
+        schedules: list[AtSizes] = []
         composed = composition_names(self.primitive)
         if choice.base in composed:
             for by_protocol in self._compositions:
                 if by_protocol[0].definition.name != choice.base:
                     continue
                 if choice.tiers:
-                    with_tiers = _with_tiers(by_protocol, choice.tiers)
-                    found += [(cost_model, True) for cost_model in with_tiers]
+                    cost_models = _under_each_protocol(by_protocol, choice.tiers)
+                    schedules += [(cost_model, True) for cost_model in cost_models]
                 else:
-                    found += _fastest_choices(by_protocol, sizes)
-            if not found:
+                    schedules += _fastest_choices(by_protocol, sizes)
+            if not schedules:
                 raise CannotRun(choice.base, why_not_composed(self.placed))
-            return found
+            return schedules
         algorithm = find(self.primitive, choice.base, composed)
         for under in self._under_protocols:
             group = algorithm.on(under.group, choice)
             if algorithm.why_not(group) is None:
-                found.append((self._flat_cost(algorithm, under._replace(group=group)), True))
-        if not found:
+                schedules.append((self._flat_cost(algorithm, under._replace(group=group)), True))
+        if not schedules:
             raise CannotRun(choice.base, self._why_not(algorithm) or "")
         # flat schedules are the same at any size, unlike the fastest choices of a composition
-        self._flat_by_choice[choice] = found
-        return found
+        self._flat_by_choice[choice] = schedules
+        return schedules
 
 
 def on_layers(fabric: Fabric, readings: ModelOptions) -> Fabric:
@@ -306,7 +316,8 @@ def on_layers(fabric: Fabric, readings: ModelOptions) -> Fabric:
 def candidates_for(
     fabric: Fabric, group: AnyGroup, primitive: Primitive, readings: ModelOptions
 ) -> Candidates:
-    """Return the schedules of a primitive on a group of a fabric, worked out once."""
+    """Return the schedules of a primitive on a group of a fabric, kept with the placed group, so
+    that a second price finds them."""
     placed = place(on_layers(fabric, readings), group)
     return placed.once(
         ("candidates", primitive, readings), lambda: Candidates(placed, primitive, readings)
@@ -316,7 +327,7 @@ def candidates_for(
 def named_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: ModelOptions, names: Sequence[str]
 ) -> list[CostModel]:
-    """The schedules of :meth:`Candidates.named`, on a group already placed."""
+    """The schedules of :meth:`Candidates.named`, on a group already placed; not kept."""
     return Candidates(placed, primitive, readings).named(names)
 
 
@@ -329,7 +340,7 @@ def choice_on(
 
 
 def by_title(candidates: Iterable[CostModel]) -> dict[str, list[CostModel]]:
-    """Each schedule under all of its protocols, by what it is called in tables."""
+    """Each schedule under all of its protocols, by its title, which tables show."""
     grouped: dict[str, list[CostModel]] = {}
     for cost_model in candidates:
         grouped.setdefault(cost_model.title, []).append(cost_model)
@@ -341,6 +352,7 @@ def _offers(composition: TierCompositions, choice: Choice) -> bool:
     if composition.definition.name != choice.base:
         return False
     if len(choice.tiers) != len(composition.options):
+        # a composition named without its algorithms is free to choose them
         return not choice.tiers
     known = {row.name for row in usual_algorithms()}
     for algorithm, options in zip(choice.tiers, composition.options, strict=True):
@@ -355,17 +367,17 @@ def _fastest_choices(by_protocol: CompositionByProtocol, sizes: Sequence[Number]
 
     Each under every protocol, and in every way in which the user's library runs it.
     """
-    found: list[AtSizes] = []
+    candidates: list[AtSizes] = []
     for composition in by_protocol:
         for size in sizes:
-            found += composition.fastest_selectable(size)
+            candidates += composition.fastest_selectable(size)
     for composition in by_protocol:
         for size in sizes:
-            found += composition.fastest_of_any_status(size)
-    found += [(composition.usual(), True) for composition in by_protocol]
-    # a choice that several found is shown wherever any of them is
+            candidates += composition.fastest_of_any_status(size)
+    candidates += [(composition.usual(), True) for composition in by_protocol]
+    # a choice that is the fastest in several respects is shown wherever it is in any
     distinct: dict[Choice, AtSizes] = {}
-    for cost_model, mask in found:
+    for cost_model, mask in candidates:
         if cost_model.choice in distinct:
             mask = mask | distinct[cost_model.choice][1]
         distinct[cost_model.choice] = (cost_model, mask)
@@ -373,21 +385,23 @@ def _fastest_choices(by_protocol: CompositionByProtocol, sizes: Sequence[Number]
         return list(distinct.values())
     under_each: list[AtSizes] = []
     for choice, (_, mask) in distinct.items():
-        with_tiers = _with_tiers(by_protocol, choice.tiers)
-        under_each += [(cost_model, mask) for cost_model in with_tiers]
+        cost_models = _under_each_protocol(by_protocol, choice.tiers)
+        under_each += [(cost_model, mask) for cost_model in cost_models]
     return under_each
 
 
-def _with_tiers(by_protocol: CompositionByProtocol, tiers: Sequence[str]) -> list[CostModel]:
+def _under_each_protocol(
+    by_protocol: CompositionByProtocol, algorithms_by_tier: Sequence[str]
+) -> list[CostModel]:
     """A composition with these algorithms under each protocol that can run them; the error of the
     first protocol where none can."""
-    found = []
-    refused = []
+    runnable = []
+    errors = []
     for composition in by_protocol:
         try:
-            found.append(composition.named(tiers))
+            runnable.append(composition.named(algorithms_by_tier))
         except ColltoolError as error:
-            refused.append(error)
-    if not found:
-        raise refused[0]
-    return found
+            errors.append(error)
+    if not runnable:
+        raise errors[0]
+    return runnable

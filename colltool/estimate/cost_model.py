@@ -3,6 +3,17 @@ exact crossovers.
 
 A :class:`CostModel` is made of :class:`CostTerm`, one for each run of messages that pay the same α and
 bandwidth. :meth:`CostModel.at` prices a size with all phases, :meth:`CostModel.seconds` the time alone.
+
+Whatever has more than one segment count to choose from (``pipelining`` of
+:class:`~colltool.estimate.assumptions.ModelOptions` is ``optimal``) differs in form from size to size:
+such prices are worked out phase by phase, all others by one :class:`Curve`.
+
+Two curves are kept of a model: with each part's whole bandwidth, and with the share of it that the
+library is known to reach (:attr:`CostTerm.reached`). Their difference is the *shortfall*.
+
+A price has four layers: wires, contention (η), library and measured machine. A model is of the first
+three, its ``machine`` is the fourth; :attr:`CostModel.below` has those of wires alone and of wires with
+contention. ``Number`` is a float or an array of floats, of sizes or of fabrics.
 """
 
 from __future__ import annotations
@@ -42,16 +53,24 @@ from colltool.estimate.cut_bound import CutBound
 from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.software_time import Curve, Pieces, SoftwareTime
 
-ALL_OF_IT = 1.0
-"""Sentinel for the default share of a bandwidth (compared by identity)."""
+WHOLE_BANDWIDTH = 1.0
+"""The share of a bandwidth that a library reaches where no measurement says. It is compared by identity,
+as a measured share may be 1 as well, and is no None, since times are divided by it."""
 
 
 class CostTerm(NamedTuple):
-    """A link cost with what it belongs to; ``payload`` in units of the collective's M, ``route``
-    None if nothing is sent.
+    """A link cost with what it belongs to.
 
-    ``fill``: F of a pipeline, None if not pipelined. ``reached``: share of the bandwidth that the
-    library is known to reach.
+    Args:
+        primitive, algorithm: of the phase that the messages are part of.
+        ranks: that take part in the phase.
+        payload: bytes that reach the phase, in units of the collective's M.
+        fill: F, the segments that pass the busiest port while a pipeline fills; None if its
+            messages are not cut into segments.
+        label: tells several terms of one algorithm apart; empty for a single one.
+        route: None if nothing is sent, as by a local copy.
+        reached: share of the bandwidth that the library is known to reach, in (0, 1]; an array for
+            an array of fabrics.
     """
 
     primitive: Primitive
@@ -62,7 +81,7 @@ class CostTerm(NamedTuple):
     fill: float | None = None
     label: str = ""
     route: Route | None = None
-    reached: Any = ALL_OF_IT
+    reached: Any = WHOLE_BANDWIDTH
 
     @property
     def pipeline(self) -> Pipeline | None:
@@ -80,7 +99,8 @@ class CostTerm(NamedTuple):
         return pipeline.counted(payload, cost.alpha_s, cost.effective_Bps, readings.pipelining)
 
     def phase(self, size: Number, readings: ModelOptions, ranks: int) -> PhaseCost:
-        """The term as a phase of the price, at a size or at many."""
+        """The term as a phase of a collective of ``ranks``, at a size or at many, without
+        :attr:`reached`."""
         cost = self.cost
         payload = _scaled(size, self.payload)
         n_alpha, n_beta = self.counts(payload, readings)
@@ -105,18 +125,18 @@ class CostTerm(NamedTuple):
         )
 
     def curve(self, readings: ModelOptions) -> Curve:
-        """Seconds over M; with optimal pipelining (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the
-        minimum of t(P) over P > 0."""
+        """Seconds over M, without :attr:`reached`; with optimal pipelining
+        (L-1)·α + b·M/BW + 2·sqrt((F-1)·α·b·M/BW), the minimum of t(P) over P > 0."""
         cost = self.cost
         pipeline = self.pipeline
-        slope = cost.n_beta * self.payload / cost.effective_Bps
+        per_byte_s = cost.n_beta * self.payload / cost.effective_Bps
         if pipeline is None or readings.pipelining == "asymptotic":
-            return Curve(cost.n_alpha * cost.alpha_s, slope)
+            return Curve(cost.n_alpha * cost.alpha_s, per_byte_s)
         if readings.pipelining == "optimal":
-            filling = 2 * ((pipeline.fill - 1) * cost.alpha_s * slope) ** 0.5
-            return Curve((cost.n_alpha - 1) * cost.alpha_s, slope, filling)
+            per_sqrt_byte_s = 2 * ((pipeline.fill - 1) * cost.alpha_s * per_byte_s) ** 0.5
+            return Curve((cost.n_alpha - 1) * cost.alpha_s, per_byte_s, per_sqrt_byte_s)
         n_alpha, n_beta = map(float, pipeline.counts(readings.pipelining))
-        return Curve(n_alpha * cost.alpha_s, slope * n_beta / cost.n_beta)
+        return Curve(n_alpha * cost.alpha_s, per_byte_s * n_beta / cost.n_beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +145,12 @@ class CostModel:
 
     Args:
         variant: readings of a composition other than its own, such as ``pipelined``.
-        phases: ``sequential`` sums all parts; ``pipelined`` sums α and takes the tier with the
-            largest bandwidth term.
+        parts: the terms, which :meth:`at` turns into the phases of a price.
+        overhead_s: the launch, seconds a call.
+        phases: how the parts follow each other: ``sequential`` sums all; ``pipelined`` sums α and
+            takes the tier with the largest bandwidth term.
+        status: whether anybody can run it, of :data:`colltool.algorithms.registry.STATUSES`.
+        shipped_by: the libraries that run it.
         composed: parts lie on several tiers.
         protocol: empty if the fabric lists none.
         not_selected_reason: why the user's library does not run it.
@@ -160,10 +184,12 @@ class CostModel:
 
     @property
     def rank_class(self) -> int:
+        """0 if the user can run it; larger for what others run or nobody does."""
         return rank_class(self.status, self.not_selected_reason)
 
     @cached_property
     def title(self) -> str:
+        """Our name, with the choices of a composition: ``hierarchical (ring / ring)``."""
         return titled(self.choice, self.variant)
 
     @property
@@ -172,11 +198,16 @@ class CostModel:
         return self.library_name or self.title
 
     def at(self, size: Number) -> AlgorithmEstimate:
-        """The price at a size in bytes, or at each of an array."""
-        # a frozen dataclass sets its fields one by one: longer than the rest
-        made = object.__new__(AlgorithmEstimate)
-        values = vars(made)
-        values.update(self._same_at_any_size)
+        """The price at a size in bytes, or at each of an array.
+
+        What takes long and is seldom read is left to the estimate's ``late_`` fields, as functions
+        that :class:`AlgorithmEstimate` calls when a caller reads the number.
+        """
+        # The fields are set at once: a frozen dataclass sets them one by one, which takes longer
+        # than all the rest. Those left out, such as late_total, have the defaults of the class.
+        estimate = object.__new__(AlgorithmEstimate)
+        values = vars(estimate)
+        values.update(self._fixed_fields)
         values["bytes"] = size
         values["late_phases"] = partial(self._phases, size)
         values["notes"] = tuple(map(localize, self.notes))
@@ -184,15 +215,15 @@ class CostModel:
             values["late_below"] = partial(self._below_at, size)
         if self.machine is not None:
             values["late_factor"] = partial(self.machine, size)
-        term = self.software_time
-        if term is not NO_SOFTWARE_TIME:
-            values["late_software"] = partial(term.at, size)
-            values["notes"] += term.notes(size)
-        values.update(self._counted_at(size))
-        return made
+        software_time = self.software_time
+        if software_time is not NO_SOFTWARE_TIME:
+            values["late_software"] = partial(software_time.at, size)
+            values["notes"] += software_time.notes(size)
+        values.update(self._fields_at(size))
+        return estimate
 
-    def _counted_at(self, size: Number) -> dict[str, Any]:
-        """The fields of a price that depend on the size and on how it is cut into segments."""
+    def _fields_at(self, size: Number) -> dict[str, Any]:
+        """The counts, steps and bytes of a price: fields of AlgorithmEstimate by name."""
         if self.readings.pipelining == "optimal":
             phases = self._phases(size)
             n_alpha, n_beta = self._counts(size)
@@ -201,43 +232,51 @@ class CostModel:
                 "late_n_alpha": n_alpha,
                 "late_n_beta": n_beta,
                 "late_steps": reduce(add, (phase.alpha_s for phase in phases)),
-            } | self._bytes_of([phase.bandwidth_s for phase in phases])
-        alpha_s, rates, (n_alpha, n_beta) = self._of_any_size
-        same: dict[str, Any] = {
+            } | self._byte_fields([phase.bandwidth_s for phase in phases])
+        alpha_s, rates, (n_alpha, n_beta) = self._alphas_and_rates
+        counted: dict[str, Any] = {
             "late_n_alpha": n_alpha,
             "late_n_beta": n_beta,
             "late_steps": alpha_s,
         }
         if isinstance(size, float):
-            return same | self._bytes_of([rate * _scaled(size, share) for rate, share in rates])
+            return counted | self._byte_fields(
+                [per_byte_s * _scaled(size, payload) for per_byte_s, payload in rates]
+            )
         # one multiply-add for the whole array, and that only when a caller reads it
-        line = self._line
-        slowed = self._slowed
-        same |= {"late_steps": line.a, "late_moved": partial(_moved, line, size)}
-        if line is not slowed:
-            rest = Curve(0.0, slowed.b - line.b, slowed.c - line.c)
-            same["late_shortfall"] = partial(_moved, rest, size)
-        return same
+        whole = self._whole_curve
+        reached = self._reached_curve
+        counted |= {"late_steps": whole.a, "late_moved": partial(_moved, whole, size)}
+        if whole is not reached:
+            shortfall = Curve(0.0, reached.b - whole.b, reached.c - whole.c)
+            counted["late_shortfall"] = partial(_moved, shortfall, size)
+        return counted
 
-    def _bytes_of(self, took: Sequence[Number]) -> dict[str, LateNumber]:
-        """Seconds of the bytes, from those of each part, and of what the library does not reach."""
-        moved = self._bandwidth(took)
+    def _byte_fields(self, part_s: Sequence[Number]) -> dict[str, LateNumber]:
+        """The fields of the bytes and of the shortfall, from the seconds of each part's bytes."""
+        moved_s = self._bytes_s(part_s)
         if not self._falls_short:
-            return {"late_moved": moved}
-        slowed = [took_s / part.reached for took_s, part in zip(took, self.parts, strict=True)]
-        return {"late_moved": moved, "late_shortfall": self._bandwidth(slowed) - moved}
+            return {"late_moved": moved_s}
+        reached_s = [
+            seconds / part.reached for seconds, part in zip(part_s, self.parts, strict=True)
+        ]
+        return {"late_moved": moved_s, "late_shortfall": self._bytes_s(reached_s) - moved_s}
 
     @cached_property
     def _below(self) -> tuple[CostModel, CostModel]:
-        return (self, self) if self.below is None else self.below()
+        """The same schedule on wires alone, and on wires with contention."""
+        # asked only where there is one
+        assert self.below is not None
+        return self.below()
 
     def _below_at(self, size: Number) -> tuple[AlgorithmEstimate, AlgorithmEstimate]:
+        """The prices on wires alone and on wires with contention."""
         wires, contended = self._below
         return wires.at(size), contended.at(size)
 
     @cached_property
-    def _same_at_any_size(self) -> dict[str, Any]:
-        """The fields of an estimate that do not depend on the size."""
+    def _fixed_fields(self) -> dict[str, Any]:
+        """The fields of AlgorithmEstimate that do not depend on the size, by name."""
         return {
             "choice": self.choice,
             "variant": self.variant,
@@ -258,31 +297,36 @@ class CostModel:
         }
 
     @cached_property
-    def _of_any_size(
+    def _alphas_and_rates(
         self,
     ) -> tuple[Number, list[tuple[Number, float]], tuple[Number | None, Number | None]]:
-        """α, seconds per byte and payload of each term, and the counts; not for optimal
-        pipelining."""
-        alphas: list[Number] = []
+        """Seconds of all α; seconds per byte and payload (in units of M) of each part; the counts
+        (n_α, n_β). Not for optimal pipelining, where all of these depend on the size."""
+        alphas_s: list[Number] = []
         rates: list[tuple[Number, float]] = []
+        # any size has the same counts
         for part in self.parts:
             n_alpha, n_beta = part.counts(0.0, self.readings)
-            alphas.append(n_alpha * part.cost.alpha_s)
+            alphas_s.append(n_alpha * part.cost.alpha_s)
             rates.append((n_beta / part.cost.effective_Bps, part.payload))
-        return reduce(add, alphas), rates, self._counts(0.0)
+        return reduce(add, alphas_s), rates, self._counts(0.0)
 
     @cached_property
     def curve(self) -> Curve:
-        """The price over M, without :attr:`software_time`."""
-        line = self._slowed
-        return Curve(self.overhead_s + line.a, line.b, line.c)
+        """The price over M, launch included, without :attr:`software_time` and the machine's
+        factor."""
+        reached = self._reached_curve
+        return Curve(self.overhead_s + reached.a, reached.b, reached.c)
 
     @cached_property
     def pieces(self) -> Pieces:
+        """The price over M with :attr:`software_time`, a curve from each size on at which its form
+        changes."""
         return tuple((start, self.curve.plus(term)) for start, term in self.software_time.pieces())
 
     @property
     def measured(self) -> bool:
+        """Whether the library's measured efficiency or times are part of the price."""
         return self._falls_short or self.software_time is not NO_SOFTWARE_TIME
 
     @property
@@ -292,78 +336,91 @@ class CostModel:
         return self.pieces[0][1].balance if len(self.pieces) == 1 else None
 
     def seconds(self, size: Number) -> Any:
-        """Layers 1 to 3, by the curve where that is exact; a machine's factor is alike for all ways
-        of a group."""
+        """Seconds at a size by wires, contention and library (layers 1 to 3), by the curve where
+        that is exact. The machine's factor, alike for all schedules of a group, changes no order."""
         if self.readings.pipelining == "optimal":
-            # the cut into segments differs between sizes: no curve is exact
+            # segments are whole numbers, which differ between sizes: no curve is exact
             return self.at(size).modelled_s
-        took = self.curve.at(size)
+        seconds = self.curve.at(size)
         if self.software_time is NO_SOFTWARE_TIME:
-            return took
-        return took + self.software_time.at(size)
+            return seconds
+        return seconds + self.software_time.at(size)
 
     @cached_property
     def _falls_short(self) -> bool:
-        return any(part.reached is not ALL_OF_IT for part in self.parts)
+        """Whether a measurement says what share of a part's bandwidth the library reaches."""
+        return any(part.reached is not WHOLE_BANDWIDTH for part in self.parts)
 
     @cached_property
-    def _line(self) -> Curve:
-        return self._lined(slowed=False)
+    def _whole_curve(self) -> Curve:
+        """Seconds over M at each part's whole bandwidth, without launch and software time."""
+        return self._summed_curve([WHOLE_BANDWIDTH for _ in self.parts])
 
     @cached_property
-    def _slowed(self) -> Curve:
-        return self._lined(slowed=True) if self._falls_short else self._line
+    def _reached_curve(self) -> Curve:
+        """The same at the share of each part's bandwidth that the library reaches; the same object
+        where it reaches all."""
+        if not self._falls_short:
+            return self._whole_curve
+        return self._summed_curve([part.reached for part in self.parts])
 
-    def _lined(self, *, slowed: bool) -> Curve:
-        """The time over size as one curve; ``slowed``: with each part's share of its bandwidth."""
-        a = 0.0
-        by_tier: dict[str, Curve] = {}
-        for part in self.parts:
-            piece = part.curve(self.readings)
-            share = part.reached if slowed else ALL_OF_IT
-            a += piece.a
-            moved = Curve(0.0, piece.b / share, piece.c / share)
-            by_tier[part.cost.tier] = by_tier.get(part.cost.tier, Curve(0.0, 0.0)).plus(moved)
-        slopes = list(by_tier.values())
+    def _summed_curve(self, shares: Sequence[Any]) -> Curve:
+        """The time of all parts over M as one curve, each with a share of its bandwidth."""
+        alphas_s = 0.0
+        bytes_of_tier: dict[str, Curve] = {}
+        for part, share in zip(self.parts, shares, strict=True):
+            curve = part.curve(self.readings)
+            alphas_s += curve.a
+            moved = Curve(0.0, curve.b / share, curve.c / share)
+            tier = part.cost.tier
+            bytes_of_tier[tier] = bytes_of_tier.get(tier, Curve(0.0, 0.0)).plus(moved)
+        curves = list(bytes_of_tier.values())
         if self.phases == "pipelined":
             # streamed phases overlap: only the bytes of the busiest tier count
-            slopes = [pick(slopes, [curve.b for curve in slopes], most=True)]
-        return reduce(Curve.plus, slopes, Curve(a, 0.0))
+            curves = [pick(curves, [curve.b for curve in curves], most=True)]
+        return reduce(Curve.plus, curves, Curve(alphas_s, 0.0))
 
-    def _bandwidth(self, took: Sequence[Number]) -> Number:
+    def _bytes_s(self, part_s: Sequence[Number]) -> Number:
+        """The time of the bytes from those of each part: their sum, or that of the busiest tier
+        where phases stream."""
         if self.phases == "sequential":
-            return reduce(add, took)
-        tiers: dict[str, Number] = defaultdict(float)
-        for seconds, part in zip(took, self.parts, strict=True):
-            tiers[part.cost.tier] += seconds
-        return reduce(largest, tiers.values())
+            return reduce(add, part_s)
+        tier_s: dict[str, Number] = defaultdict(float)
+        for seconds, part in zip(part_s, self.parts, strict=True):
+            tier_s[part.cost.tier] += seconds
+        return reduce(largest, tier_s.values())
 
     def _phases(self, size: Number) -> tuple[PhaseCost, ...]:
+        """The phases of a price, in order of the parts."""
         return tuple(part.phase(size, self.readings, self.ranks) for part in self.parts)
 
     def _counts(self, size: Number) -> tuple[Number | None, Number | None]:
-        """Total (n_α, n_β), or None if parts differ in α or bandwidth."""
+        """Total (n_α, n_β), the latter in units of M; (None, None) if parts lie on several tiers or
+        differ in α or bandwidth."""
         sent = [part for part in self.parts if part.route is not None]
         if self.composed or not all(_same_rates(part.cost, sent[0].cost) for part in sent):
             return None, None
-        alphas: list[Number] = []
-        betas: list[Number] = []
+        n_alphas: list[Number] = []
+        n_betas: list[Number] = []
         for part in sent:
             n_alpha, n_beta = part.counts(_scaled(size, part.payload), self.readings)
-            alphas.append(n_alpha)
-            betas.append(_scaled(n_beta, part.payload))
-        return reduce(add, alphas), reduce(add, betas)
+            n_alphas.append(n_alpha)
+            n_betas.append(_scaled(n_beta, part.payload))
+        return reduce(add, n_alphas), reduce(add, n_betas)
 
 
 def _same_rates(cost: LinkCost, other: LinkCost) -> bool:
+    """Whether two runs have the same α and bandwidth, so that their counts add up."""
     return same(cost.alpha_s, other.alpha_s) and same(cost.effective_Bps, other.effective_Bps)
 
 
-def _moved(line: Curve, size: Number) -> Number:
-    if anywhere(line.c != 0):
-        return line.b * size + line.c * size**0.5
-    return line.b * size
+def _moved(curve: Curve, size: Number) -> Number:
+    """What a curve's bytes take, without its constant term."""
+    if anywhere(curve.c != 0):
+        return curve.b * size + curve.c * size**0.5
+    return curve.b * size
 
 
 def _scaled(number: Number, factor: float) -> Number:
+    """A number times a factor; arrays are not copied for a factor of 1."""
     return number if factor == 1 else number * factor

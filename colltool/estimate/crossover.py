@@ -2,15 +2,18 @@
 confirmed by pricing.
 
 Prices are ``a + b·M + c·sqrt(M)``, so two are equal where a quadratic in sqrt(M) vanishes:
-:func:`positive_roots`. :func:`winners` finds the fastest schedule at each size by the lower envelope
-of all curves. With optimal segments there is no closed form, and both sample a grid of sizes.
+:func:`positive_roots`. With optimal segments there is no closed form, and a grid of sizes is sampled.
+
+    crossover         the command: pairs of algorithms, and the winner at each size
+    winners           the fastest schedule at each size, from the lower envelope of all curves
+    lower_envelope    which of any curves is lowest from which size on
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain, pairwise, product
-from math import inf, sqrt
+from math import copysign, inf, sqrt
 from typing import TypeVar
 
 from colltool.algorithms.registry import APPROXIMATIONS, algorithms
@@ -28,8 +31,14 @@ from colltool.estimate.software_time import Curve
 from colltool.fabric.model import Fabric
 
 Key = TypeVar("Key", bound=Hashable)
+ScheduleKey = tuple[str, str]
+"""Title and protocol of a schedule."""
+Takeover = tuple[float, ScheduleKey]
+"""A size in bytes, and what is fastest from there on."""
 _GRID = [10 ** (step / 12) for step in range(18 * 12 + 1)]
 """Sizes from 1 byte to 1 EB, twelve per decade."""
+_ROUNDING = 1 + 1e-9
+"""Ratio of two sizes up to which they are one border."""
 
 
 def crossover(
@@ -43,26 +52,31 @@ def crossover(
     pairs if fewer than two run.
 
     The winner at each size is one of ``names``, or of all that the user can run.
+
+    Raises:
+        ColltoolError: fewer than two of ``names`` can be compared, or their phases stream with
+            optimal segments.
     """
     options = readings or ModelOptions()
-    listed = candidates_for(fabric, group, primitive, options)
-    names = listed.specs(names)
-    compared = _compared(listed, names)
-    running = listed.library
-    contenders = _contenders(listed, names)
+    candidates = candidates_for(fabric, group, primitive, options)
+    names = candidates.specs(names)
+    compared = _compared(candidates, names)
+    running = candidates.library
+    contenders = _contenders(candidates, names)
+    # bytes at which latency and bandwidth take as long, by title
     balance = {}
-    for candidates in compared:
+    for by_protocol in compared:
         # each protocol has a balance of its own
-        if len(candidates) == 1 and candidates[0].balance is not None:
-            balance[candidates[0].title] = candidates[0].balance
+        if len(by_protocol) == 1 and by_protocol[0].balance is not None:
+            balance[by_protocol[0].title] = by_protocol[0].balance
     return Crossover(
         fabric=fabric.name,
         primitive=primitive,
-        group=listed.placed.placement,
+        group=candidates.placed.placement,
         mode=mode(options),
         model=model(options, primitive),
         pairs=tuple(_pair(compared[0], other, options) for other in compared[1:]),
-        winners=tuple(_winners_of(listed, contenders, names)),
+        winners=tuple(_winners_of(candidates, contenders, names)),
         balance=balance,
         overrides=fabric.overrides,
         library=running.name if running else "",
@@ -77,61 +91,73 @@ def _unevenly_measured(compared: Sequence[Sequence[CostModel]]) -> bool:
     """Whether only some schedules include the library's measured times, and the library does not
     run them all."""
     measured = 0
-    selected = True
-    for candidates in compared:
-        measured += any(cost_model.measured for cost_model in candidates)
-        selected = selected and not any(cost_model.not_selected_reason for cost_model in candidates)
-    return not selected and 0 < measured < len(compared)
+    all_selected = True
+    for by_protocol in compared:
+        measured += any(cost_model.measured for cost_model in by_protocol)
+        all_selected &= not any(cost_model.not_selected_reason for cost_model in by_protocol)
+    return not all_selected and 0 < measured < len(compared)
 
 
 def positive_roots(first: Curve, second: Curve) -> list[float]:
-    """Every M > 0 (bytes, ascending) at which two curves are equal. Empty if they coincide."""
+    """Every M > 0 (bytes, ascending) at which two curves are equal. Empty if they coincide.
+
+    With x = sqrt(M) these are the roots of b·x² + c·x + a.
+    """
     a = first.a - second.a
     b = first.b - second.b
     c = first.c - second.c
     if b == 0:
         roots = [] if c == 0 else [-a / c]
     elif c == 0:
+        # M itself, without the rounding of a square root
         return [-a / b] if -a / b > 0 else []
     else:
-        inner = c * c - 4 * a * b
-        if inner < 0:
+        discriminant = c * c - 4 * a * b
+        if discriminant < 0:
             return []
-        # the form of the root that does not cancel
-        half = -(c + (sqrt(inner) if c >= 0 else -sqrt(inner))) / 2
+        # both terms of the sum have one sign, so that no digits cancel; the roots are its quotients
+        # with b and with a
+        half = -(c + copysign(sqrt(discriminant), c)) / 2
         roots = sorted({half / b, a / half if half else 0.0})
     return [root * root for root in roots if root > 0]
 
 
-def _compared(listed: Candidates, names: Sequence[str]) -> list[list[CostModel]]:
-    """The schedules to compare, each under all of its protocols. Empty if fewer than two run."""
+def _compared(candidates: Candidates, names: Sequence[str]) -> list[list[CostModel]]:
+    """The schedules to compare, each under all of its protocols; the first is compared with each of
+    the others.
+
+    Without ``names`` those that the fabric lists or the usual ones, empty if fewer than two run.
+    """
     if not names:
-        usual = listed.runs or [row.name for row in algorithms(listed.primitive) if row.usual]
-        names = [algorithm for algorithm in usual if _can_run(listed, algorithm)]
+        usual = candidates.runs or [
+            row.name for row in algorithms(candidates.primitive) if row.usual
+        ]
+        names = [algorithm for algorithm in usual if _can_run(candidates, algorithm)]
         if len(names) < 2:
             # no pairs: the winner at each size is still an answer
             return []
-    found = by_title(listed.named(dict.fromkeys(names)))
-    if len(found) < 2:
+    compared = by_title(candidates.named(dict.fromkeys(names)))
+    if len(compared) < 2:
         raise ColltoolError(
             "a crossover needs two algorithms",
             argument="algorithms",
             fix=f"name two: {argument_text('algorithms', ['ring', 'tree'])}",
         )
-    every = chain.from_iterable(found.values())
-    streamed = any(cost_model.phases == "pipelined" for cost_model in every)
-    if streamed and listed.readings.pipelining == "optimal":
+    schedules = chain.from_iterable(compared.values())
+    streams = any(cost_model.phases == "pipelined" for cost_model in schedules)
+    if streams and candidates.readings.pipelining == "optimal":
         raise ColltoolError(
             "streamed phases with optimal segments have no closed form",
             argument="pipelining",
             fix=f"take {argument_text('phases', 'sequential')} or {argument_text('pipelining', 'asymptotic')}",
         )
-    return list(found.values())
+    return list(compared.values())
 
 
-def _can_run(listed: Candidates, name: str) -> bool:
+def _can_run(candidates: Candidates, name: str) -> bool:
+    """Whether an algorithm has a schedule on the group."""
     try:
-        return bool(listed.named([name]))
+        return bool(candidates.named([name]))
     except ColltoolError:
         return False
 
@@ -151,10 +177,11 @@ def _pair(
     # of optimal segments the closed form only says where to look
     if readings.pipelining == "optimal":
         roots = _changes(faster, roots)
+    # one of the two is the faster all the way from one of these sizes to the next
     probes = [1.0, *(root for root in roots if 1 < root < MAX_SIZE), MAX_SIZE]
-    leads = [faster(sqrt(low * high)) for low, high in pairwise(probes)]
+    fastest_between = [faster(sqrt(low * high)) for low, high in pairwise(probes)]
     crossings = []
-    for root, below, above in zip(probes[1:-1], leads, leads[1:], strict=False):
+    for root, below, above in zip(probes[1:-1], fastest_between, fastest_between[1:], strict=False):
         if below != above:
             crossings.append(Crossing(root, below, above))
     textbook = APPROXIMATIONS.get((left.primitive, left.choice.base, right.choice.base))
@@ -167,7 +194,7 @@ def _pair(
         a=left.title,
         b=right.title,
         crossings=tuple(crossings),
-        dominates=None if crossings else leads[0],
+        dominates=None if crossings else fastest_between[0],
         approximations=approximations,
         a_spec=left.choice.spec,
         b_spec=right.choice.spec,
@@ -179,62 +206,66 @@ def _pair(
 def _equal_at(first: Sequence[CostModel], second: Sequence[CostModel]) -> list[float]:
     """Sizes in bytes at which a curve of the first may equal a curve of the second, ascending."""
     roots: set[float] = set()
-    for left, right in product(_lines(first), _lines(second)):
+    for left, right in product(_curves(first), _curves(second)):
         roots.update(positive_roots(left, right))
     return sorted(roots)
 
 
-def _lines(candidates: Sequence[CostModel]) -> list[Curve]:
-    pieces = chain.from_iterable(cost_model.pieces for cost_model in candidates)
+def _curves(by_protocol: Sequence[CostModel]) -> list[Curve]:
+    """The curves of a schedule: of each protocol, and of each piece of measured times."""
+    pieces = chain.from_iterable(cost_model.pieces for cost_model in by_protocol)
     return [curve for _, curve in pieces]
 
 
 def _changes(faster: Callable[[float], str], roots: Sequence[float]) -> list[float]:
-    """Sizes at which the faster one changes, found by bisection near the roots and on the grid."""
+    """Sizes in bytes at which the faster one changes, found by bisection between points close to
+    the roots and those of the grid."""
     sizes = set(_GRID)
     for root in roots:
-        sizes.update(near for near in (root * 0.99, root * 1.01) if 1 < near < MAX_SIZE)
-    found = []
+        sizes.update(probe for probe in (root * 0.99, root * 1.01) if 1 < probe < MAX_SIZE)
+    changes = []
     for low, high in pairwise(sorted(sizes)):
-        below = faster(low)
-        if faster(high) != below:
-            found.append(_bisected(low, high, faster, below))
-    return found
+        title_below = faster(low)
+        if faster(high) != title_below:
+            changes.append(_bisected(low, high, faster, title_below))
+    return changes
 
 
-def _bisected(low: float, high: float, fastest: Callable[[float], object], below: object) -> float:
+def _bisected(
+    low: float, high: float, fastest: Callable[[float], object], fastest_below: object
+) -> float:
     """The size between two at which the fastest is no longer ``below``, to 12 digits."""
     while high / low > 1 + 1e-12:
         middle = sqrt(low * high)
         # no number lies between the two any more
         if not low < middle < high:
             break
-        if fastest(middle) == below:
+        if fastest(middle) == fastest_below:
             low = middle
         else:
             high = middle
     return high
 
 
-def winners(listed: Candidates, names: Sequence[str] = ()) -> list[Winner]:
+def winners(candidates: Candidates, names: Sequence[str] = ()) -> list[Winner]:
     """The winner at each size among what the user can run (or, if nothing, the best other class),
     or among ``names``."""
-    return _winners_of(listed, _contenders(listed, names), names)
+    return _winners_of(candidates, _contenders(candidates, names), names)
 
 
-def _contenders(listed: Candidates, names: Sequence[str]) -> list[CostModel]:
+def _contenders(candidates: Candidates, names: Sequence[str]) -> list[CostModel]:
     """The schedules that may win: those that are the fastest at one of the sizes looked at."""
     probes = [1.0, MAX_SIZE]
     # optimal segments have no curve whose ends say what is in between
-    if listed.readings.pipelining == "optimal":
+    if candidates.readings.pipelining == "optimal":
         probes = _GRID
     if names:
-        return listed.named(names, probes)
-    return listed.every_schedule(probes)
+        return candidates.named(names, probes)
+    return candidates.every_schedule(probes)
 
 
 def _winners_of(
-    listed: Candidates, contenders: Sequence[CostModel], names: Sequence[str]
+    candidates: Candidates, contenders: Sequence[CostModel], names: Sequence[str]
 ) -> list[Winner]:
     """The fastest schedule of each interval of sizes.
 
@@ -242,42 +273,42 @@ def _winners_of(
     if it won anywhere.
     """
     leading = may_lead(contenders, names) or best_class(contenders)
-    known = {_way(cost): cost for cost in leading}
-    best = {cost.choice.base: cost.rank_class for cost in leading}
-    usual = min(best.values())
-    if listed.readings.pipelining == "optimal":
-        return _as_winners(_sampled(known), known)
-    compositions = listed.free_compositions(names)
+    known = {_key_of(cost_model): cost_model for cost_model in leading}
+    class_of_algorithm = {cost_model.choice.base: cost_model.rank_class for cost_model in leading}
+    best_of_all = min(class_of_algorithm.values())
+    if candidates.readings.pipelining == "optimal":
+        return _winner_records(_sampled(known), known)
+    compositions = candidates.free_compositions(names)
+    # until no edge of an interval shows a choice that is new
     while True:
-        found = _as_winners(_envelope(known), known)
+        intervals = _winner_records(_envelope(known), known)
         new = {}
-        for composition, winner in product(compositions, found):
-            cost = composition.fastest(winner.from_bytes)
-            leads = cost.rank_class == best.get(cost.choice.base, usual)
-            if leads and _way(cost) not in known:
-                new[_way(cost)] = cost
+        for composition, winner in product(compositions, intervals):
+            cost_model = composition.fastest(winner.from_bytes)
+            leads = cost_model.rank_class == class_of_algorithm.get(
+                cost_model.choice.base, best_of_all
+            )
+            if leads and _key_of(cost_model) not in known:
+                new[_key_of(cost_model)] = cost_model
         if not new:
-            return found
+            return intervals
         known |= new
 
 
-Way = tuple[str, str]
-"""Title and protocol of a schedule."""
-Cut = tuple[float, Way]
-"""A size in bytes, and what is fastest from there on."""
-
-
-def _way(cost_model: CostModel) -> Way:
+def _key_of(cost_model: CostModel) -> ScheduleKey:
+    """What tells a schedule from all others here."""
     return cost_model.title, cost_model.protocol
 
 
-def _as_winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Winner]:
-    """Cuts as ranges of sizes, each with its winner; the last has no end."""
-    found = []
-    ends: list[float | None] = [start for start, _ in cuts[1:]]
-    for (start, key), end in zip(cuts, [*ends, None], strict=True):
+def _winner_records(
+    takeovers: Sequence[Takeover], known: Mapping[ScheduleKey, CostModel]
+) -> list[Winner]:
+    """The winner of each range of sizes, from one takeover to the next; the last has no end."""
+    records = []
+    ends: list[float | None] = [start for start, _ in takeovers[1:]]
+    for (start, key), end in zip(takeovers, [*ends, None], strict=True):
         cost_model = known[key]
-        found.append(
+        records.append(
             Winner(
                 start,
                 end,
@@ -287,63 +318,68 @@ def _as_winners(cuts: Sequence[Cut], known: Mapping[Way, CostModel]) -> list[Win
                 name=cost_model.name,
             )
         )
-    return found
+    return records
 
 
-def _sampled(known: Mapping[Way, CostModel]) -> list[Cut]:
+def _sampled(known: Mapping[ScheduleKey, CostModel]) -> list[Takeover]:
     """The fastest from each size on, on a grid refined by bisection."""
 
-    def fastest(size: float) -> Way:
+    def fastest(size: float) -> ScheduleKey:
         return min(known, key=lambda key: known[key].seconds(size))
 
-    cuts = [(1.0, fastest(1.0))]
+    fastest_below = fastest(1.0)
+    takeovers = [(1.0, fastest_below)]
     for low, high in pairwise(_GRID):
-        if fastest(high) != cuts[-1][1]:
-            cuts.append((_bisected(low, high, fastest, cuts[-1][1]), fastest(high)))
-    return cuts
+        key = fastest(high)
+        if key != fastest_below:
+            takeovers.append((_bisected(low, high, fastest, fastest_below), key))
+            fastest_below = key
+    return takeovers
 
 
-def _envelope(known: Mapping[Way, CostModel]) -> list[Cut]:
+def _envelope(known: Mapping[ScheduleKey, CostModel]) -> list[Takeover]:
     """The lower envelope from 1 byte on, piece by piece, with neighbouring intervals of one winner
     joined."""
     pieces = chain.from_iterable(cost_model.pieces for cost_model in known.values())
     starts = sorted({max(1.0, start) for start, _ in pieces})
-    cuts: list[Cut] = []
+    takeovers: list[Takeover] = []
     for start, end in pairwise([*starts, MAX_SIZE]):
         curves = {key: _curve_at(cost_model, start) for key, cost_model in known.items()}
-        for cut in lower_envelope(curves, start, end):
-            if not cuts or cut[1] != cuts[-1][1]:
-                cuts.append(cut)
-    return cuts
+        for size, key in lower_envelope(curves, start, end):
+            if not takeovers or key != takeovers[-1][1]:
+                takeovers.append((size, key))
+    return takeovers
 
 
 def _curve_at(cost_model: CostModel, size: float) -> Curve:
+    """The piece of a price's curve that a size lies on; the first piece starts at 0."""
     return next(curve for start, curve in reversed(cost_model.pieces) if start <= size)
 
 
 def lower_envelope(
     curves: Mapping[Key, Curve], start: float, end: float = MAX_SIZE
 ) -> list[tuple[float, Key]]:
-    """Which curve is lowest from which size up to ``end``, bytes; ties go to the flatter one, then
-    to the first."""
+    """Which curve is lowest from which size on, from ``start`` up to ``end`` (bytes), in ascending
+    order; ties go to the flatter one, then to the first."""
     current = min(curves, key=lambda key: (curves[key].at(start), curves[key].slope(start)))
-    found = [(start, current)]
+    borders = [(start, current)]
     while True:
-        here = curves[current]
+        lowest = curves[current]
         # just past the last border rounding may find that border again
-        past = found[-1][0] * (1 + 1e-9)
-        roots = []
+        beyond_border = borders[-1][0] * _ROUNDING
+        crossings = []
         for key, curve in curves.items():
-            if key == current or (curve.b >= here.b and curve.c >= here.c):
+            # what grows as fast in both terms never comes out below
+            if key == current or (curve.b >= lowest.b and curve.c >= lowest.c):
                 continue
-            for root in positive_roots(here, curve):
+            for root in positive_roots(lowest, curve):
                 # where another is flatter it comes out below
-                if root > past and curve.slope(root) < here.slope(root):
-                    roots.append((root, key))
-        at = min((root for root, _ in roots), default=inf)
-        if at >= end:
-            return found
-        # the same point but for rounding
-        together = [key for root, key in roots if root <= at * (1 + 1e-9)]
-        current = min(together, key=lambda key: curves[key].slope(at))
-        found.append((at, current))
+                if root > beyond_border and curve.slope(root) < lowest.slope(root):
+                    crossings.append((root, key))
+        border = min((root for root, _ in crossings), default=inf)
+        if border >= end:
+            return borders
+        # several curves may cross at one point, but for rounding
+        at_border = [key for root, key in crossings if root <= border * _ROUNDING]
+        current = min(at_border, key=lambda key: curves[key].slope(border))
+        borders.append((border, current))

@@ -9,6 +9,9 @@ A member has the ports or links of one endpoint on each tier that the group span
 forward messages. Active sibling groups keep their share of common uplinks. If placement is unknown,
 no leaf is cut off.
 
+:func:`cut_bound_of` is the entry; :func:`cuts` lists the partitions of a group, and ``_seconds`` says how
+long one takes at least.
+
 Source: aggregating an element over P domains takes P - 1 messages between them, and distributing it
 P - 1 more (P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69, 2009); all else counts what a
 side has and what it must learn.
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -44,8 +48,8 @@ class Side(NamedTuple):
 
 
 class PerMember(NamedTuple):
-    """Ports of the group's members, or their bytes/s: of the poorest member, of the richest, and
-    on average."""
+    """Ports of the group's members, or their bytes/s: of the member with the fewest, of that with
+    the most, and on average."""
 
     fewest: Any
     most: Any
@@ -71,35 +75,38 @@ class Cut(NamedTuple):
     computes: bool = False
 
 
+@dataclass(frozen=True, eq=False)
 class CutBound:
     """The cut bound of a primitive on a placed group, computed on demand.
 
-    ``placed`` is the group before any protocol: the fastest one's wires count. ``tree_beta`` below
-    2 means that a rank drives proportionally more ports.
+    Args:
+        placed: the group before any protocol: the fastest one's wires count.
+        readings: ``tree_beta`` below 2 means that a rank drives proportionally more ports.
     """
 
-    def __init__(self, placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> None:
-        self.placed = placed
-        self.primitive = primitive
-        self.readings = readings
+    placed: PlacedGroup
+    primitive: Primitive
+    readings: ModelOptions
 
     @cached_property
     def per_byte(self) -> Any:
         """Seconds per byte of M."""
-        found = []
+        by_cut = []
         for cut in cuts(self.placed, self.primitive, self.readings):
             # a pair may lie inside a side that is no part of a whole partition
             if cut.parts or self.primitive is not P2P:
-                found.append(_seconds(self.primitive, cut, self.placed.ranks))
+                by_cut.append(_seconds(self.primitive, cut, self.placed.ranks))
         # the cuts count the ports that tree_beta = 2 stands for; half of it is twice the ports
-        return largest(*found) * self.readings.tree_beta / 2
+        return largest(*by_cut) * self.readings.tree_beta / 2
 
     def seconds(self, size: Number) -> Number:
-        found: Number = self.per_byte * size
-        return found
+        """The bound at a size of M bytes."""
+        seconds: Number = self.per_byte * size
+        return seconds
 
 
 def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> CutBound:
+    """The cut bound of a group, kept with it."""
     # the wires are the same under any protocol
     origin = placed.origin or placed
     key = ("cut bound", primitive, readings.placement, readings.tree_beta)
@@ -107,17 +114,18 @@ def cut_bound_of(placed: PlacedGroup, primitive: Primitive, readings: ModelOptio
 
 
 def _seconds(primitive: Primitive, cut: Cut, ranks: int) -> Any:
+    """Seconds per byte of M in which the bytes that must cross a cut can do so."""
     # Which two ranks send is not known, only that no part holds both: they may have the fastest way.
     if primitive is P2P:
         return 1.0 / largest(*(side.Bps for side in cut.sides))
-    by_side = [_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
+    by_side = [_bytes_crossing(primitive, side.ranks, ranks) / side.Bps for side in cut.sides]
     # each part but the first is added to the sum, and then gets it
     if primitive is AR and cut.parts and not cut.computes:
         by_side.append(2 * (cut.parts - 1) / cut.total_Bps)
     return largest(*by_side)
 
 
-def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
+def _bytes_crossing(primitive: Primitive, inside: int, ranks: int) -> float:
     """Bytes, in units of M, that must leave or enter a side, whichever is more.
 
     All-to-all: each rank inside has M/N for each rank outside. All-gather: a side of m ranks has
@@ -131,6 +139,7 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
             return inside * outside / ranks
         case Primitive.ALL_GATHER | Primitive.REDUCE_SCATTER:
             return max(inside, outside) / ranks
+        # _seconds has answered for a pair
         case Primitive.ALL_REDUCE | Primitive.BROADCAST | Primitive.REDUCE | Primitive.P2P:
             return 1.0
         case _:
@@ -140,23 +149,24 @@ def _crossing(primitive: Primitive, inside: int, ranks: int) -> float:
 def cuts(placed: PlacedGroup, primitive: Primitive, readings: ModelOptions) -> Iterator[Cut]:
     """The cuts around what each tier joins, through its leaves and across its lattice, from the
     inside out."""
+    # of each tier, innermost first
     wires = [_wires_of_members(placed, span, primitive) for span in placed.spans]
     for number, span in enumerate(placed.spans):
         # what a tier joins also leads out by its members' ports on all tiers further out
-        outward = _sum(wires[number:])
-        beyond_Bps = _sum(wires[number + 1 :]).most
+        outward = _sum_over_tiers(wires[number:])
+        beyond_Bps = _sum_over_tiers(wires[number + 1 :]).most
         computes = any(
             {"reduce", "multicast"} & outer.kind.operations for outer in placed.spans[number:]
         )
         rate = _rate(span, primitive)
-        yield _around_parts(placed, span, outward, computes=computes)
+        yield _cut_around_parts(placed, span, outward, computes=computes)
         if readings.placement == "packed":
-            yield from _leaves(placed, span, rate, beyond_Bps, computes=computes)
-        yield from _halves(span, rate, beyond_Bps)
-        yield from _routed(span, beyond_Bps)
+            yield from _cuts_around_leaves(placed, span, rate, beyond_Bps, computes=computes)
+        yield from _cuts_in_half(span, rate, beyond_Bps)
+        yield from _cuts_of_routes(span, beyond_Bps)
 
 
-def _around_parts(placed: PlacedGroup, span: Span, wires: PerMember, *, computes: bool) -> Cut:
+def _cut_around_parts(placed: PlacedGroup, span: Span, wires: PerMember, *, computes: bool) -> Cut:
     """The cut around each part that a tier joins: single ranks on the innermost tier, domains
     further out.
 
@@ -176,10 +186,10 @@ def _wires_of_members(placed: PlacedGroup, span: Span, primitive: Primitive) -> 
     rate = _rate(span, primitive)
     # domains of unlike sizes differ in the links inside them, which are those of the innermost tier
     unlike = placed.domains if span is placed.spans[0] else ()
-    return PerMember(*(rate * ports for ports in _ports(span, rate, unlike)))
+    return PerMember(*(rate * ports for ports in _ports_of_members(span, rate, unlike)))
 
 
-def _sum(tiers: Sequence[PerMember]) -> PerMember:
+def _sum_over_tiers(tiers: Sequence[PerMember]) -> PerMember:
     """What members have on several tiers together."""
     nothing = PerMember(0.0, 0.0, 0.0)
     return PerMember(*map(sum, zip(nothing, *tiers, strict=True)))
@@ -188,11 +198,12 @@ def _sum(tiers: Sequence[PerMember]) -> PerMember:
 def _rate(span: Span, primitive: Primitive) -> Rate:
     """Bytes/s of an endpoint's parallel ports or one link, under the fastest protocol."""
     tier = span.tier
+    # a file of the old form may give each protocol a bandwidth of its own, relative to the tier's
     lines = [protocol.line for protocol in tier.protocols_for(primitive).values()] or [1.0]
     return max(lines) * capabilities_of(tier).rate_Bps
 
 
-def _ports(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
+def _ports_of_members(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
     """Ports or links of the group's members on a tier; ``domains``: their sizes where unlike."""
     kind = span.kind
     match kind.joined_by:
@@ -202,10 +213,11 @@ def _ports(span: Span, rate: Rate, domains: Sequence[int] = ()) -> PerMember:
             return _links_to_peers(domains or (span.endpoints,))
         case "routes":
             wires = span.position.wires
-            alone = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
-            if not alone or (wires is not None and wires.has_ports):
+            # links of single endpoints; those of ports of switches are one each
+            links = [cut.Bps / rate for cut in _wire_cuts(span) if cut.after - cut.first == 1]
+            if not links or (wires is not None and wires.has_ports):
                 return ONE_EACH
-            return PerMember(min(alone), max(alone), sum(alone) / len(alone))
+            return PerMember(min(links), max(links), sum(links) / len(links))
         case "neighbour_links":
             return _links_to_neighbours(_axes(span))
         case _:
@@ -241,7 +253,7 @@ def _axes(span: Span) -> list[Axis]:
     return [axis for axis in axes if axis.size > 1]
 
 
-def _leaves(
+def _cuts_around_leaves(
     placed: PlacedGroup, span: Span, rate: Rate, beyond_Bps: Rate, *, computes: bool
 ) -> Iterator[Cut]:
     """The cuts around the leaves of each Clos level: g endpoints share uplinks of g ports over s,
@@ -267,6 +279,7 @@ def _leaves(
             side = Side(ranks, least(ranks * rate, uplinks_Bps) + ranks * beyond_Bps)
             sides.append(side)
             out_Bps += count * side.Bps
+        # an inner tier has one such partition in each of its domains
         copies = 1 if placed.domains else placed.ranks // (span.endpoints * span.members_inside)
         yield Cut(tuple(sides), copies * sum(leaves.values()), copies * out_Bps, computes)
 
@@ -277,10 +290,10 @@ def _ranks_of_leaves(placed: PlacedGroup, span: Span, endpoints: int) -> dict[in
     if placed.domains:
         firsts = range(0, len(placed.domains), endpoints)
         return Counter(sum(placed.domains[first : first + endpoints]) for first in firsts)
-    full, rest = divmod(span.endpoints, endpoints)
-    leaves = {endpoints * span.members_inside: full}
-    if rest:
-        leaves[rest * span.members_inside] = 1
+    full_leaves, endpoints_left = divmod(span.endpoints, endpoints)
+    leaves = {endpoints * span.members_inside: full_leaves}
+    if endpoints_left:
+        leaves[endpoints_left * span.members_inside] = 1
     return leaves
 
 
@@ -293,14 +306,14 @@ def _wire_cuts(span: Span) -> Iterator[CutSide]:
             yield cut
 
 
-def _routed(span: Span, beyond_Bps: Rate) -> Iterator[Cut]:
+def _cuts_of_routes(span: Span, beyond_Bps: Rate) -> Iterator[Cut]:
     """The cuts of a routed tier that its wires name, plus ports on tiers further out."""
     for cut in _wire_cuts(span):
         ranks = (cut.after - cut.first) * span.members_inside
         yield Cut((Side(ranks, cut.Bps * span.members_inside + ranks * beyond_Bps),))
 
 
-def _halves(span: Span, rate: Rate, beyond_Bps: Rate) -> Iterator[Cut]:
+def _cuts_in_half(span: Span, rate: Rate, beyond_Bps: Rate) -> Iterator[Cut]:
     """The cuts of a lattice in half across each axis: each line along the axis leads out once, or
     twice in a ring, plus ports on tiers further out.
 

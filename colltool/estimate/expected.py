@@ -40,8 +40,8 @@ NCCL_OF_TODAY = (2, 26)
 """From here on NCCL's times hardly differ by version."""
 # How many times as long NCCL 2.23 took as 2.27.3 and 2.29.2 did on 2 and 8 H100, up to 64 KiB and
 # from 128 MiB on: all-gather and reduce-scatter of ai-dynamo/aiconfigurator, medians.
-_OLD_SMALL = 1.20
-_OLD_LARGE = 1.03
+_OLD_NCCL_UP_TO_64KiB = 1.20
+_OLD_NCCL_FROM_128MiB = 1.03
 # Sizes, log2 of bytes.
 _64KiB = 16.0
 _8MiB = 23.0
@@ -72,6 +72,7 @@ class ExpectedSize(NamedTuple):
 
     @property
     def expected_s(self) -> float:
+        """The price, seconds."""
         return float(self.row.total_s)
 
     @property
@@ -81,16 +82,18 @@ class ExpectedSize(NamedTuple):
 
     @property
     def floor_busbw_Bps(self) -> float:
-        """What a gate may ask."""
+        """The bus bandwidth that a gate may ask."""
         return self.busbw_Bps * self.expected_s / self.slowest_s
 
     @property
     def floor_share(self) -> float:
-        """What a gate may ask, relative to what is expected."""
+        """The bus bandwidth that a gate may ask, relative to what is expected."""
         return self.expected_s / self.slowest_s
 
     @property
     def interval(self) -> Interval:
+        """The interval of the price."""
+        # expected() gives every row one
         assert self.row.interval is not None
         return self.row.interval
 
@@ -173,15 +176,14 @@ class Expected(Result):
 
     @property
     def passed(self) -> bool:
+        """Whether no measured size falls short."""
         return not self.short
 
     @property
     def largest(self) -> tuple[ExpectedSize, ...]:
         """Each test at its largest size, in the order of the tests."""
-        last: dict[Primitive, ExpectedSize] = {}
-        for size in self.sizes:
-            last[size.primitive] = size
-        return tuple(last.values())
+        # of sizes of one primitive the last stays
+        return tuple({size.primitive: size for size in self.sizes}.values())
 
 
 def test_name(primitive: Primitive) -> str:
@@ -190,7 +192,7 @@ def test_name(primitive: Primitive) -> str:
 
 
 def check_share(share: float) -> float:
-    """The share of machines that a gate lets pass, checked."""
+    """The share of machines that a gate lets pass; refused outside LEAST_SHARE to MOST_SHARE."""
     if LEAST_SHARE <= share <= MOST_SHARE:
         return share
     what = (
@@ -208,7 +210,8 @@ def expected(
     readings: ModelOptions,
     share: float,
 ) -> list[ExpectedSize]:
-    """What is expected of a group at each size, in bytes as nccl-tests counts them.
+    """What is expected of a group at each size, in bytes as nccl-tests counts them; ``share``: of
+    healthy machines that keep what a gate asks.
 
     Raises:
         ColltoolError: an ideal price, which no measurement is compared with.
@@ -221,16 +224,17 @@ def expected(
     prices = price_list(fabric, primitive, sizes, group, readings).prices
     picked = with_library_choice(prices, fabric, readings, required=False, lead=True)
     placed = place(fabric, group)
-    across = is_network(fabric, placed.spans[-1].tier)
-    found = []
+    over_network = is_network(fabric, placed.spans[-1].tier)
+    expected_sizes = []
     for price in picked:
         row = row_with_accuracy(price.best, primitive, fabric, price.group.spec, readings)
+        # only an ideal price has none
         assert row.interval is not None
         size = float(price.bytes)
-        reach = gate_reach(size) if across else 1.0
+        reach = gate_reach(size) if over_network else 1.0
         slowest_s = row.interval.slowest_s(float(row.total_s), share, reach)
         slowest_s *= _age_factor(version, size)
-        found.append(
+        expected_sizes.append(
             ExpectedSize(
                 primitive=primitive,
                 test=test_name(primitive),
@@ -240,11 +244,12 @@ def expected(
                 slowest_s=slowest_s,
             )
         )
-    return found
+    return expected_sizes
 
 
 def gate_reach(size: float) -> float:
-    """How much of the quantile of sigma a gate across nodes goes to, at a size in bytes."""
+    """The share of the quantile of sigma that a gate across nodes goes to, at a size in bytes: 1 up to
+    8 MiB, less from there to 128 MiB."""
     return 1 + (_REACH_ACROSS - 1) * _between(size, _8MiB, _128MiB)
 
 
@@ -258,21 +263,24 @@ def nccl_version(fabric: Fabric) -> str:
 
 
 def _with_known_picks(fabric: Fabric, version: str) -> Fabric:
-    """The fabric with a version whose picks are known, the nearest: without, the fastest schedule
-    would be expected of it."""
+    """The fabric with the nearest version of NCCL whose picks are known: without a pick the fastest
+    schedule would be expected of it, which NCCL may not run. ``version``: empty for other
+    libraries."""
     if not version or known_version(version):
         return fabric
     return under_library(fabric, "nccl", nearest_version(version))
 
 
 def _age_factor(version: str, size: float) -> float:
-    """How many times as long a gate allows an old NCCL to take."""
+    """How many times as long a gate allows an old NCCL to take; 1 for others."""
     number = re.match(r"(\d{1,3})\.(\d{1,3})", version)
     if number is None or (int(number[1]), int(number[2])) >= NCCL_OF_TODAY:
         return 1.0
-    return _OLD_SMALL + (_OLD_LARGE - _OLD_SMALL) * _between(size, _64KiB, _128MiB)
+    change = _OLD_NCCL_FROM_128MiB - _OLD_NCCL_UP_TO_64KiB
+    return _OLD_NCCL_UP_TO_64KiB + change * _between(size, _64KiB, _128MiB)
 
 
 def _between(size: float, first: float, last: float) -> float:
-    """0 up to one size, 1 from another on; both as log2 of bytes."""
+    """0 up to one size, 1 from another on, straight in the logarithm between; ``first`` and ``last``
+    as log2 of bytes."""
     return min(max((log2(size) - first) / (last - first), 0.0), 1.0)

@@ -1,5 +1,10 @@
 """``explain``: an algorithm in words, from its docstring and registry row, with a fabric's numbers
-filled in."""
+filled in.
+
+:func:`explain` makes an :class:`Explanation` of one name, :func:`list_algorithms` an
+:class:`AlgorithmList` of all; their records stand between the two.
+:mod:`colltool.estimate.nccl_estimates` adds NCCL's own estimates to an explanation.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +54,13 @@ def explain(
     ``size`` are given.
 
     ``name`` is as ``--algorithm`` takes it; the price is of exactly this choice.
+
+    Raises:
+        ColltoolError: nothing is called so, it does not compute the primitive, or with a fabric it
+            runs there for none.
     """
     options = readings or ModelOptions()
-    everything = _everything()
+    everything = _every_algorithm()
     known = list(dict.fromkeys(row.name for row in everything))
     if parse_choice(name).base not in known:
         if fabric is not None and primitive is not None:
@@ -65,23 +74,25 @@ def explain(
         raise ColltoolError(
             f"no algorithm '{clipped(name)}'", fix=f"{hint} known: {', '.join(known)}".strip()
         )
-    chosen = [row for row in rows if primitive in (None, row.primitive)]
-    if primitive is not None and not chosen:
+    rows_explained = [row for row in rows if primitive in (None, row.primitive)]
+    if primitive is not None and not rows_explained:
         computes = ", ".join(row.primitive.label for row in rows)
         raise ColltoolError(
             f"{base} is no algorithm for {primitive.label}", fix=f"it computes {computes}"
         )
     if fabric is None or size is None:
-        return Explanation(base, tuple(_words(row) for row in chosen))
-    priced = [_priced(row, name, fabric, size, group, options) for row in chosen]
-    if all(entry.row is None for entry in priced):
+        return Explanation(base, tuple(_explanation(row) for row in rows_explained))
+    entries = [
+        _explanation_with_price(row, name, fabric, size, group, options) for row in rows_explained
+    ]
+    if all(entry.row is None for entry in entries):
         raise ColltoolError(
-            f"{name} cannot run here: {priced[0].reason}", fix="price lists what can"
+            f"{name} cannot run here: {entries[0].reason}", fix="price lists what can"
         )
     placed = place(fabric, group)
     return Explanation(
         algorithm=base,
-        entries=tuple(priced),
+        entries=tuple(entries),
         fabric=fabric.name,
         group=placed.placement,
         bytes=size,
@@ -102,7 +113,7 @@ def _cables(placed: PlacedGroup, readings: ModelOptions) -> Iterator[CableDelay]
                 yield CableDelay(span.tier.name, level.name, level.cable_m, cable_s(level.cable_m))
 
 
-def _priced(
+def _explanation_with_price(
     algorithm: AnyAlgorithm,
     name: str,
     fabric: Fabric,
@@ -115,21 +126,27 @@ def _priced(
     price(fabric, algorithm.primitive, size, group, readings)
     try:
         best = price(fabric, algorithm.primitive, size, group, readings, [name]).best
-        listed = candidates_for(fabric, group, algorithm.primitive, readings).named([name], [size])
+        candidates = candidates_for(fabric, group, algorithm.primitive, readings).named(
+            [name], [size]
+        )
     except CannotRun as error:
-        return _words(algorithm, reason=error.reason)
+        return _explanation(algorithm, reason=error.reason)
     except ColltoolError as error:
-        return _words(algorithm, reason=localize(error.what))
-    # the first of equals stays
-    by_protocol = {(each.title, each.protocol): each for each in reversed(listed)}
-    run = by_protocol[best.title, best.protocol]
-    words = _words(algorithm, best)._replace(
-        balance=run.balance, shipped_by=best.shipped_by, segments=best_segments(run, size)
+        return _explanation(algorithm, reason=localize(error.what))
+    # of several with one title and protocol the first stays
+    by_protocol = {
+        (candidate.title, candidate.protocol): candidate for candidate in reversed(candidates)
+    }
+    cost_model = by_protocol[best.title, best.protocol]
+    words = _explanation(algorithm, best)._replace(
+        balance=cost_model.balance,
+        shipped_by=best.shipped_by,
+        segments=best_segments(cost_model, size),
     )
-    # the phases of a composition differ
+    # status, notes and partners differ between the phases of a composition
     if isinstance(algorithm, Composition):
         return words
-    group_seen = algorithm.on(flat_group(place(fabric, group), readings)[0], run.choice)
+    group_seen = algorithm.on(flat_group(place(fabric, group), readings)[0], cost_model.choice)
     return words._replace(
         status=algorithm.status_on(group_seen),
         note=localize("; ".join(algorithm.notes_on(group_seen))),
@@ -137,10 +154,14 @@ def _priced(
     )
 
 
-def _words(
-    algorithm: AnyAlgorithm, found: AlgorithmEstimate | None = None, reason: str = ""
+def _explanation(
+    algorithm: AnyAlgorithm, priced_row: AlgorithmEstimate | None = None, reason: str = ""
 ) -> AlgorithmExplanation:
-    """An algorithm in words; ``found`` is its price, ``reason`` why it has none."""
+    """An algorithm in words; ``priced_row`` is its price, ``reason`` why it has none.
+
+    The words are the first paragraph of its docstring (``title``) and the others (``text``), without
+    examples.
+    """
     source = algorithm.steps if isinstance(algorithm, Composition) else algorithm.formula
     paragraphs = cleandoc(source.__doc__ or NO_WORDS).split("\n\n")
     title, *text = (part.replace("\n", " ") for part in paragraphs if not part.startswith(">>>"))
@@ -154,7 +175,7 @@ def _words(
         runs_on=needs(SEVERAL_TIERS),
         shipped_by=algorithm.shipped_by,
         source=algorithm.source,
-        row=found,
+        row=priced_row,
         reason=reason,
     )
     if isinstance(algorithm, Composition):
@@ -182,7 +203,8 @@ class NcclEstimateParts(NamedTuple):
 
     Args:
         algorithm, protocol: as the library calls them.
-        latency: (what, how often, seconds each); their sum times ``plateau`` is the latency.
+        latency: (what, how often, seconds each); their sum times ``plateau``, a factor at this
+            size, is the latency.
         bus_Bps: of all channels under the protocol.
         bandwidth_Bps: of the schedule, bytes of the call over time; at this size times
             ``correction``.
@@ -212,8 +234,15 @@ class CableDelay(NamedTuple):
 class AlgorithmExplanation(NamedTuple):
     """An algorithm for one primitive, priced if there is a fabric.
 
-    ``balance`` is n*, bytes; ``partners``: the most others that a rank exchanges with, None for a
-    composition. ``segments``: the best cut of what it pipelines.
+    Args:
+        size_means: what M is for the primitive.
+        runs_on: the topologies that it needs, in words; ``requires``: what else a group must be.
+        note: what is to be said of it on the group, else in general.
+        row: its price; None without, and where there is a fabric ``reason`` says why.
+        estimates: NCCL's own, protocol by protocol.
+        balance: n*, bytes.
+        partners: the most others that a rank exchanges with, None for a composition.
+        segments: the best cut of what it pipelines.
     """
 
     algorithm: str
@@ -241,7 +270,11 @@ class AlgorithmExplanation(NamedTuple):
 class Explanation(Result):
     """Every use of one algorithm name.
 
-    ``cables``: those that contribute to α on the group's paths.
+    Args:
+        entries: one for each primitive.
+        bytes: M; 0 without a fabric.
+        library: whose estimates the entries have, with its version; empty without.
+        cables: those that contribute to α on the group's paths.
     """
 
     subject: ClassVar[str] = "explain"
@@ -281,17 +314,17 @@ class AlgorithmList(Result):
     rows: tuple[ListedAlgorithm, ...]
 
 
-def _everything() -> list[AnyAlgorithm]:
+def _every_algorithm() -> list[AnyAlgorithm]:
     """Every algorithm and composition, those on request last."""
     return [*usual_algorithms(), *every_composition(), *on_request()]
 
 
 def list_algorithms(primitive: Primitive | None = None) -> AlgorithmList:
-    """Every algorithm of a primitive, or of any."""
+    """Every algorithm of a primitive, or of any, by name; those that libraries ship first."""
     by_name: dict[str, list[AlgorithmExplanation]] = {}
-    for row in _everything():
+    for row in _every_algorithm():
         if primitive in (None, row.primitive):
-            by_name.setdefault(row.name, []).append(_words(row))
+            by_name.setdefault(row.name, []).append(_explanation(row))
     rows = []
     for name, entries in by_name.items():
         first = entries[0]
@@ -308,5 +341,6 @@ def list_algorithms(primitive: Primitive | None = None) -> AlgorithmList:
                 tuple(shipped_by),
             )
         )
+    # False sorts before True
     rows.sort(key=lambda row: (not row.shipped_by, row.status != "shipped"))
     return AlgorithmList(tuple(rows))

@@ -3,6 +3,9 @@
 :func:`place` makes a :class:`PlacedGroup` of :class:`Span`, one for each tier on which the group has
 more than one endpoint. :func:`tier_group` and :func:`flat_group` turn these into what formulas read:
 a :class:`~colltool.network.group.Group` and its path classes, for one tier or for all at once.
+
+A *member* is a rank of the group; *siblings* are the other groups among whose ranks it is interleaved,
+which do the same at the same time unless the group is ``alone``.
 """
 
 from __future__ import annotations
@@ -68,6 +71,7 @@ class Span:
 
     @cached_property
     def position(self) -> TierPosition:
+        """How the group sits on the tier, as link models and path classes read it."""
         return TierPosition(
             self.tier,
             self.endpoints,
@@ -107,18 +111,19 @@ class PlacedGroup:
     )
 
     def __getstate__(self) -> dict[str, Any]:
-        """State without what was worked out, which the other process works out again."""
+        """What another process receives: all but the cache, which it fills again."""
         return self.__dict__ | {"worked_out": {}}
 
     def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value of a key, made at its first use on this group."""
         if key not in self.worked_out:
             self.worked_out[key] = make()
-        found: Value = self.worked_out[key]
-        return found
+        value: Value = self.worked_out[key]
+        return value
 
     @cached_property
     def ranks(self) -> int:
+        """How many members the group has."""
         return self.placement.ranks
 
     @cached_property
@@ -159,18 +164,18 @@ def place(
     a spec with the rest. ``alone``: the ranks in between are idle."""
     spec = group if isinstance(group, GroupSpec) else GroupSpec(group, stride, alone)
     if type(spec.stride) is int and type(spec.ranks) in (int, type(None)):
-        return _placed_once(SameFabric(fabric), spec)
+        return _cached_placement(SameFabric(fabric), spec)
     # Other types are refused in words; True is one of them, but as a key of the cache it equals 1.
-    return _placed(fabric, spec)
+    return _placed_on_tiers(fabric, spec)
 
 
 # cached, as every price on a fabric places its group anew
 @lru_cache(maxsize=64)
-def _placed_once(where: SameFabric, spec: GroupSpec) -> PlacedGroup:
-    return _placed(where.fabric, spec)
+def _cached_placement(same_fabric: SameFabric, spec: GroupSpec) -> PlacedGroup:
+    return _placed_on_tiers(same_fabric.fabric, spec)
 
 
-def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
+def _placed_on_tiers(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
     """Where a group sits: the tiers that it spans, with how its members sit on each."""
     fabric = fabric.with_mpi_post()
     spans: list[Span] = []
@@ -180,17 +185,17 @@ def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
     # behind an endpoint of the tier: ranks of the fabric, and those that are members
     ranks_behind = 1
     members_inside = 1
-    for tier, part in zip(fabric.tiers, fill_tiers(fabric, spec), strict=True):
-        if part.members > 1:
-            spans.append(_span(tier, part, spec, ranks_behind, members_inside))
-        # part.tier: the slice of a lattice that the group takes, else the tier
-        axes = capabilities_of(part.tier).part(part.members, part.stride) or ()
+    for tier, share in zip(fabric.tiers, fill_tiers(fabric, spec), strict=True):
+        if share.members > 1:
+            spans.append(_span(tier, share, spec, ranks_behind, members_inside))
+        # share.tier: the slice of a lattice that the group takes, else the tier
+        axes = capabilities_of(share.tier).part(share.members, share.stride) or ()
         if axes:
             slices.append((tier.name, sizes_of(axes)))
         open_axes += opened(capabilities_of(tier).axes, axes)
-        per_domain.append(part.members)
+        per_domain.append(share.members)
         ranks_behind *= tier.endpoints
-        members_inside *= part.members
+        members_inside *= share.members
     domains = tuple(first_domains(fabric, fabric.ranks if spec.ranks is None else spec.ranks))
     ranks = sum(domains)
     if len(set(domains)) < 2:
@@ -211,7 +216,7 @@ def _placed(fabric: Fabric, spec: GroupSpec) -> PlacedGroup:
 
 
 def _span(
-    tier: Tier, part: TierShare, spec: GroupSpec, ranks_behind: int, members_inside: int
+    tier: Tier, share: TierShare, spec: GroupSpec, ranks_behind: int, members_inside: int
 ) -> Span:
     """A group's part of a tier.
 
@@ -236,9 +241,9 @@ def _span(
         groups_at_once = ceil_div(members_inside, rails)
     else:
         # with the siblings behind the same endpoints and behind those in between
-        groups_at_once = ceil_div(ranks_behind, rails) * part.stride
-    occupancy = Occupancy(part.stride, siblings, spec.alone)
-    return Span(part.tier, part.members, members_inside, occupancy, groups_at_once, ranks_behind)
+        groups_at_once = ceil_div(ranks_behind, rails) * share.stride
+    occupancy = Occupancy(share.stride, siblings, spec.alone)
+    return Span(share.tier, share.members, members_inside, occupancy, groups_at_once, ranks_behind)
 
 
 def by_links(placed: PlacedGroup) -> bool:
@@ -251,10 +256,10 @@ def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
     """Refuse a group by links, where many values of a number are priced at once."""
     placed = place(fabric, group)
     if by_links(placed):
-        why = "its domains differ in size" if placed.domains else "a tier is routed link by link"
+        reason = "its domains differ in size" if placed.domains else "a tier is routed link by link"
         values = argument_text("vary", [f"{fabric.tiers[-1].name}.bandwidth=50GB/s,100GB/s"])
         raise ColltoolError(
-            f"{fabric.name} has no spread of prices: {why}",
+            f"{fabric.name} has no spread of prices: {reason}",
             argument="fabric",
             fix=f"a sweep prices value by value: {values}",
         )
@@ -263,8 +268,11 @@ def check_by_class(fabric: Fabric, group: AnyGroup) -> None:
 def tier_group(
     span: Span, readings: ModelOptions, *, scale_out: bool, leaders: bool = False
 ) -> GroupView:
-    """The group of one phase on one tier. With ``leaders``, one rank of each endpoint takes part,
-    over the NICs of all its members."""
+    """The group of one phase on one tier: its ranks are the endpoints, each a rank or a domain.
+
+    ``scale_out``: the tier joins nodes, whatever it is; ``leaders``: one rank of each endpoint takes
+    part, over the NICs of all its members.
+    """
     key = (readings, scale_out, leaders)
     if key in span.views:
         return span.views[key]
@@ -313,6 +321,7 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
     outer = placed.spans[-1]
     axes = outer.kind.part(outer.endpoints, outer.occupancy.stride) or ()
     positions = [span.position for span in placed.spans]
+    # what is too long to follow link by link is refused by these
     if placed.domains:
         links = placed.ranks
         pairs = placed.ranks**2
@@ -337,6 +346,7 @@ def _flat_group(placed: PlacedGroup, readings: ModelOptions) -> GroupView:
 
 
 def _topology_over_tiers(placed: PlacedGroup) -> Topology:
+    """The topology of a flat group over several tiers, which decides what runs on it."""
     tiers = [span.tier for span in placed.spans]
     if placed.domains:
         return "uneven_tiers"

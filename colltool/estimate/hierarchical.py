@@ -5,6 +5,10 @@ A composition runs phases on the tiers in turn, such as a reduce-scatter inside,
 and an all-gather inside. :func:`hierarchical_candidates` makes a :class:`TierCompositions` of each;
 it holds the :class:`TierOption` of every tier and combines one of each into a schedule
 (:meth:`TierCompositions.cost_model`).
+
+Words: an *option* is an algorithm that can run all phases of one tier; a *choice* has one option per
+tier, innermost first; a *way* is a library's own composition (:class:`ShippedAs`), with the options
+that it may have on each tier.
 """
 
 from __future__ import annotations
@@ -64,30 +68,40 @@ _IN_CALLS = "no library runs it as one call: each phase is a call of its own"
 
 
 class PlacedStep(NamedTuple):
-    """A phase on its tier."""
+    """A phase on its tier.
+
+    Args:
+        number: its place in the order of the phases, from 0.
+        group, paths: of the phase: the endpoints of its tier.
+        paths_alone: the same for a call of the tier's own, with bandwidths that switches have for
+            whole collectives.
+    """
 
     number: int
     phase: TierPhase
     group: Group
     paths: PathClasses
-    # of a call of the tier's own, with bandwidths that hold for whole collectives
     paths_alone: PathClasses
 
 
 @dataclass(frozen=True, eq=False)
 class TierOption:
     """An algorithm for one tier. Its cost is computed on demand: of the many that can run, most calls
-    take one."""
+    take one.
+
+    Args:
+        algorithm: its form for the first phase of the tier.
+        phases: its form for each phase of the tier, such as a reduce-scatter and its mirror.
+        placed: the whole group.
+    """
 
     algorithm: Algorithm
-    # its own form of each phase of the tier, such as a reduce-scatter and its mirror
     phases: tuple[tuple[PlacedStep, Algorithm], ...]
     placed: PlacedGroup
     readings: ModelOptions
 
     @cached_property
     def name(self) -> str:
-        """Name of the algorithm."""
         return self.algorithm.name
 
     @cached_property
@@ -108,20 +122,24 @@ class TierOption:
         once, so that a reduce-scatter and its all-gather cost one all-reduce.
         """
         steps = [step for step, _ in self.phases]
-        both = row_of(AR, self.name) if self.name == "in-network" else None
-        if both is None or [step.phase.primitive for step in steps] != [RS, AG]:
+        all_reduce = row_of(AR, self.name) if self.name == "in-network" else None
+        if all_reduce is None or [step.phase.primitive for step in steps] != [RS, AG]:
             return self.parts
-        there, back = steps
-        if both.why_not(there.group):
+        reduce_scatter, all_gather = steps
+        if all_reduce.why_not(reduce_scatter.group):
             return self.parts
-        all_reduce = parts_of(
-            both, there.group, there.paths_alone, self.readings, there.phase.payload
+        terms = parts_of(
+            all_reduce,
+            reduce_scatter.group,
+            reduce_scatter.paths_alone,
+            self.readings,
+            reduce_scatter.phase.payload,
         )
-        return {there.number: all_reduce, back.number: ()}
+        return {reduce_scatter.number: terms, all_gather.number: ()}
 
     @cached_property
     def on_tier(self) -> CostModel:
-        """Cost of the tier's phases by themselves."""
+        """The tier's phases by themselves, for comparison with the other options of the tier."""
         terms = tuple(chain.from_iterable(self.parts.values()))
         return CostModel(
             terms[0].primitive,
@@ -147,14 +165,15 @@ class TierOption:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        found: list[str] = []
+        """What a reader of its price should know, phase by phase."""
+        notes: list[str] = []
         for step, algorithm in self.phases:
             terms = self.parts[step.number]
-            found += algorithm.notes_on(step.group)
-            found += share_notes(terms)
-            found += plane_notes(step.paths)
-            found += switch_notes(step.paths, terms)
-        return tuple(found)
+            notes += algorithm.notes_on(step.group)
+            notes += share_notes(terms)
+            notes += plane_notes(step.paths)
+            notes += switch_notes(step.paths, terms)
+        return tuple(notes)
 
 
 TierOptions = tuple[TierOption, ...]
@@ -164,15 +183,24 @@ AtSizes = tuple[CostModel, Any]
 
 @dataclass(frozen=True, eq=False)
 class TierCompositions:
-    """A composition on a group: its steps, and each tier's options in registry order."""
+    """A composition on a group, under one protocol.
+
+    Args:
+        steps: its phases in their order.
+        options: of each tier, innermost first, in registry order.
+        phases: how they follow each other, unless a library streams the choice.
+        order: of the tiers; empty if it is the primitive's own.
+        cost_by_names: cache of :meth:`cost_model`, by the algorithms of the tiers.
+        streams: cache of the choices that a library streams, by the identity of the options.
+    """
 
     definition: Composition
     placed: PlacedGroup
     steps: tuple[PlacedStep, ...]
     options: tuple[TierOptions, ...]
     readings: ModelOptions
-    phases: Phases  # unless a library streams the choice
-    order: str  # of tiers; empty if it is the primitive's own
+    phases: Phases
+    order: str
     cost_by_names: dict[tuple[str, ...], CostModel] = field(default_factory=dict, repr=False)
     streams: dict[int, tuple[CostModel, ...]] = field(default_factory=dict, repr=False)
 
@@ -182,7 +210,7 @@ class TierCompositions:
         names = tuple([option.name for option in chosen])
         if names not in self.cost_by_names:
             cost_model = replace(
-                self._costed(names, chosen),
+                self._cost_of_choice(names, chosen),
                 below=partial(self._below, names),
                 machine=machine_factor(self.placed, self.definition.primitive, self.readings),
             )
@@ -198,55 +226,54 @@ class TierCompositions:
             return wires, self._on_bare(names, self.readings)
 
     def _on_bare(self, names: tuple[str, ...], readings: ModelOptions) -> CostModel:
-        """The same choices before any protocol, without local copies."""
+        """The cost of the same choice before any protocol, without local copies."""
         origin = self.placed.origin or self.placed
-        order = self.order or "auto"
+        primitive = self.definition.primitive
+        # kept with the group, as all choices of the composition are asked for in turn
         composition = origin.once(
-            (
-                "bare composition",
-                self.definition.name,
-                self.definition.primitive,
-                self.phases,
-                order,
-                readings,
-            ),
-            lambda: _on_group(origin, self.definition, readings, self.phases),
+            ("bare composition", self.definition.name, primitive, self.phases, readings),
+            lambda: _composition_on_group(origin, self.definition, readings, self.phases),
         )
         # what runs under a protocol runs on the wires
         assert composition is not None
         chosen = map(_option_called, names, composition.options)
-        return composition._costed(names, tuple(chosen), copies=False)
+        return composition._cost_of_choice(names, tuple(chosen), copies=False)
 
-    def _costed(
+    def _cost_of_choice(
         self, names: tuple[str, ...], chosen: TierOptions, *, copies: bool = True
     ) -> CostModel:
         """The cost of a choice of options, one a tier; streamed if a library that ships the choice
-        streams it."""
+        streams it. Without the layers below and the machine, and unless ``copies`` without local
+        copies."""
         placed = self.placed
         primitive = self.definition.primitive
         shipped = []
         for way, allowed in self._shipped_as.items():
+            # tier by tier its algorithm is one that the way may have there
             if all(map(contains, allowed, names)):
                 shipped.append(way)
         streamed = next((way for way in shipped if way.streams), None)
+        # a title names the phases only where they are not the usual ones of this choice
         phases: Phases = self.phases
-        usual: Phases = self.definition.phases
+        usual_phases: Phases = self.definition.phases
         if streamed is not None:
-            usual = "pipelined"
+            usual_phases = "pipelined"
             if self.readings.phases == "auto":
                 phases = "pipelined"
+        # the worst of its tiers
         status = max(chosen, key=attrgetter("rank")).status
         runs = selectable(status)
         libraries = chain.from_iterable([way.by for way in shipped])
         shipped_by = tuple(dict.fromkeys(libraries)) if runs else ()
         choice = Choice(self.definition.name, names)
+        unusual_phases = "" if phases == usual_phases else phases
         return CostModel(
             primitive=primitive,
             ranks=placed.ranks,
             choice=choice,
-            variant=tuple(filter(None, ("" if phases == usual else phases, self.order))),
+            variant=tuple(filter(None, (unusual_phases, self.order))),
             parts=(
-                *_terms(chosen, streamed=streamed is not None and phases == "pipelined"),
+                *_terms_of_choice(chosen, streamed=streamed is not None and phases == "pipelined"),
                 *(own_part(placed, primitive, self.definition.name) if copies else ()),
             ),
             overhead_s=placed.overhead_s,
@@ -265,8 +292,8 @@ class TierCompositions:
     def _notes(
         self, chosen: TierOptions, streamed: ShippedAs | None, *, in_calls: bool
     ) -> tuple[str, ...]:
-        """What a reader of the price should know; ``in_calls``: no library runs all of it at
-        once."""
+        """What a reader of the price should know. ``streamed``: the way in which a library streams
+        it; ``in_calls``: no library runs all of it in one call."""
         notes = []
         if streamed is not None and self.readings.phases == "auto":
             notes.append(f"phases stream through all tiers at once, as in {streamed.by[0]}")
@@ -280,23 +307,25 @@ class TierCompositions:
 
     @cached_property
     def _running(self) -> Running | None:
+        """The user's library; None if any may run."""
         return running_on(self.placed.fabric)
 
     @cached_property
     def _shipped_as(self) -> dict[ShippedAs, list[frozenset[str]]]:
-        """The ways in which libraries run the composition, with the options of each tier that are
-        part of it."""
-        lattice = any(step.group.axes for step in self.steps)
-        found = {}
+        """The ways in which libraries run the composition, each with the names of the options that
+        it may have on every tier, innermost first."""
+        has_lattice = any(step.group.axes for step in self.steps)
+        *inner, outer = self.options
+        allowed_by_way = {}
         for way in self.definition.shipped_as:
-            if way.lattices or not lattice:
-                *inner, outer = self.options
-                allowed = [_allowed(way, options, way.inner) for options in inner]
-                found[way] = [*allowed, _allowed(way, outer, way.outer)]
-        return found
+            if way.lattices or not has_lattice:
+                allowed = [_names_allowed(way, options, way.inner) for options in inner]
+                allowed_by_way[way] = [*allowed, _names_allowed(way, outer, way.outer)]
+        return allowed_by_way
 
     def _not_selected(self, shipped: Sequence[ShippedAs]) -> NotRun | None:
-        """Why the user's library does not run a choice; the first of several reasons."""
+        """Why the user's library does not run a choice that is shipped in these ways: the first of
+        several reasons. None if it does, or if any library may run."""
         running = self._running
         if running is None:
             return None
@@ -308,95 +337,104 @@ class TierCompositions:
         return reasons[0] if reasons else NotRun("no_composition", running.name)
 
     def _why_not_run(self, way: ShippedAs, running: Running) -> NotRun | None:
-        """Why a library does not run, on this group, a composition that it ships."""
+        """Why a library does not run, on this group, a composition that it ships; None if it
+        does."""
         needs: tuple[Feature, ...] = way.needs
-        between = {span.kind.joins for span in self.placed.spans[1:-1]}
+        joined_by_middle_tiers = {span.kind.joins for span in self.placed.spans[1:-1]}
         # NVLS ends at the node: switches further out reduce by CollNet
-        if "in-network" in way.inner and "hosts" in between:
+        if "in-network" in way.inner and "hosts" in joined_by_middle_tiers:
             needs = (*needs, "collnet")
         return running.without(needs) or way.why_not_inside(self.placed.sizes[0])
 
     def fastest_selectable(self, size: Number) -> Iterator[AtSizes]:
-        """The fastest choice of the best status available; for an array, all that are fastest
-        somewhere, and where.
-
-        One for each way in which the user's library runs the composition, if there is one.
-        """
+        """The fastest choice of the best status available, one for each way in which the user's
+        library runs the composition; for an array of sizes, all that are fastest somewhere, and
+        where."""
         for tiers in self._ways:
-            yield from self._winning(tiers, size)
+            yield from self._fastest_of(tiers, size)
 
     def fastest_of_any_status(self, size: Number) -> list[AtSizes]:
         """Like :meth:`fastest_selectable`, but of any status, including references and hypothetical
         ones."""
-        return self._winning(self.options, size)
+        return self._fastest_of(self.options, size)
 
     @cached_property
     def _ways(self) -> list[tuple[TierOptions, ...]]:
         """The options per tier, once for each way in which the user's library runs the composition.
         Where it runs it in none, those of the best status that every tier can have."""
-        found = []
+        tiers_by_way = []
         running = self._running
         for way in self._shipped_as if running else ():
             if running is None or way.library != running.name or self._why_not_run(way, running):
                 continue
             tiers = []
-            for options in self._fitting(way, self.options):
+            for options in self._options_of_way(way, self.options):
                 tiers.append(tuple([option for option in options if selectable(option.status)]))
+            # a tier without options leaves no choice
             if all(tiers):
-                found.append(tuple(tiers))
-        if found:
-            return found
+                tiers_by_way.append(tuple(tiers))
+        if tiers_by_way:
+            return tiers_by_way
         # the best status that every tier can have is the worst of their best
-        worst = max(min(option.rank for option in options) for options in self.options)
-        return [tuple(_up_to(worst, options) for options in self.options)]
+        best_of_all = max(min(option.rank for option in options) for options in self.options)
+        return [tuple(_options_up_to(best_of_all, options) for options in self.options)]
 
-    def _fitting(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
+    def _options_of_way(self, way: ShippedAs, options: Sequence[TierOptions]) -> list[TierOptions]:
         """The options that are part of a library's composition, tier by tier."""
-        found = []
+        fitting = []
         for tier, allowed in zip(options, self._shipped_as[way], strict=True):
-            found.append(tuple([option for option in tier if option.name in allowed]))
-        return found
+            fitting.append(tuple([option for option in tier if option.name in allowed]))
+        return fitting
 
     def usual(self) -> CostModel:
         """The textbook choice: a ring on every tier, or what replaces it there."""
         chosen = []
         for options in self.options:
             by_name = {option.name: option for option in options}
-            usual = next((name for name in self.definition.usual if name in by_name), "")
-            chosen.append(by_name.get(usual, options[0]))
+            usual = [by_name[name] for name in self.definition.usual if name in by_name]
+            # where none of them can run, whatever can
+            chosen.append((usual or options)[0])
         return self.cost_model(tuple(chosen))
 
     def fastest(self, size: float) -> CostModel:
-        shown = [cost_model for cost_model, _ in self.fastest_selectable(size)]
-        return min(shown, key=lambda cost_model: cost_model.seconds(size))
+        """The fastest choice at one size, of those of :meth:`fastest_selectable`."""
+        choices = [cost_model for cost_model, _ in self.fastest_selectable(size)]
+        return min(choices, key=lambda cost_model: cost_model.seconds(size))
 
-    def _winning(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
-        """Sequential phases are minimised tier by tier; pipelined ones over all combinations."""
+    def _fastest_of(self, options: Sequence[TierOptions], size: Number) -> list[AtSizes]:
+        """The fastest choice of these options per tier at a size, or all that are at some size of an
+        array. Sequential phases are minimised tier by tier; pipelined ones over all
+        combinations."""
         if self.phases == "pipelined":
             # streamed phases overlap: the fastest of each tier need not be the fastest together
             _check_combinations(options)
-            found = [self.cost_model(chosen) for chosen in product(*options)]
+            choices = [self.cost_model(chosen) for chosen in product(*options)]
         else:
-            fastest = [_fastest(tier, size) for tier in options]
-            found = [self.cost_model(chosen) for chosen in product(*fastest)]
-            found += self._streaming(options)
-        return winners(found, lambda cost_model: cost_model.seconds(size))
+            fastest = [_fastest_options(tier, size) for tier in options]
+            choices = [self.cost_model(chosen) for chosen in product(*fastest)]
+            choices += self._streaming(options)
+        return winners(choices, lambda cost_model: cost_model.seconds(size))
 
     def _streaming(self, options: Sequence[TierOptions]) -> tuple[CostModel, ...]:
         """Choices that a library streams although the rest is sequential; cached by the identity of
-        ``options``."""
+        ``options``, which is :attr:`options` or one of :attr:`_ways` and so lives as long as
+        this."""
         if self.readings.phases != "auto":
             return ()
         if id(options) not in self.streams:
-            found: list[CostModel] = []
+            choices: list[CostModel] = []
             for way in self._shipped_as:
                 if way.streams:
-                    found += map(self.cost_model, product(*self._fitting(way, options)))
-            self.streams[id(options)] = tuple(found)
+                    choices += map(self.cost_model, product(*self._options_of_way(way, options)))
+            self.streams[id(options)] = tuple(choices)
         return self.streams[id(options)]
 
     def named(self, names: Sequence[str]) -> CostModel:
-        """The schedule of one named algorithm per spanned tier, innermost first."""
+        """The schedule of one named algorithm per spanned tier, innermost first.
+
+        Raises:
+            ColltoolError: the names are not one a tier, or one cannot run on its tier.
+        """
         tiers = [span.tier.name for span in self.placed.spans]
         spec = Choice(self.definition.name, tuple(names)).spec
         if len(names) != len(tiers):
@@ -435,26 +473,28 @@ class TierCompositions:
         steps = [step for step in self.steps if step.phase.tier == tier]
         row = find(steps[0].phase.primitive, name)
         for step in steps:
-            reason = _why_not(row, counterpart(row, step.phase.primitive), step.group)
+            reason = _why_not_in_phase(row, counterpart(row, step.phase.primitive), step.group)
             if reason:
                 return reason
         return ""
 
 
-def _up_to(rank: int, options: TierOptions) -> TierOptions:
+def _options_up_to(rank: int, options: TierOptions) -> TierOptions:
+    """The options of a status no worse than a rank."""
     return tuple([option for option in options if option.rank <= rank])
 
 
-def _fastest(options: TierOptions, size: Number) -> list[TierOption]:
+def _fastest_options(options: TierOptions, size: Number) -> list[TierOption]:
     """The options of a tier that are the fastest at some size, each for the tier alone."""
     return [option for option, _ in winners(options, lambda option: option.on_tier.seconds(size))]
 
 
 def _option_called(name: str, options: TierOptions) -> TierOption:
+    """The option of a tier by the name of its algorithm, which it must have."""
     return next(option for option in options if option.name == name)
 
 
-def _terms(chosen: TierOptions, *, streamed: bool) -> list[CostTerm]:
+def _terms_of_choice(chosen: TierOptions, *, streamed: bool) -> list[CostTerm]:
     """The cost terms of one option per tier, in the order of the phases."""
     parts: dict[int, tuple[CostTerm, ...]] = {}
     for option in chosen:
@@ -463,6 +503,7 @@ def _terms(chosen: TierOptions, *, streamed: bool) -> list[CostTerm]:
 
 
 def _check_combinations(options: Sequence[TierOptions]) -> None:
+    """Refuse to price more than MOST_COMBINATIONS choices."""
     count = prod(map(len, options))
     if count > MOST_COMBINATIONS:
         raise ColltoolError(
@@ -474,23 +515,24 @@ def _check_combinations(options: Sequence[TierOptions]) -> None:
 
 
 def counterpart(algorithm: Algorithm, primitive: Primitive) -> Algorithm | None:
-    """The algorithm for another phase: itself, a reduce-scatter's mirror, or the broadcast of a
-    reduce."""
+    """The form of an algorithm for another phase of its tier: itself, a reduce-scatter's mirror as
+    all-gather, else the algorithm of the same name, such as the broadcast of a reduce. None if it has
+    none."""
     if primitive is algorithm.primitive:
         return algorithm
     return row_of(primitive, algorithm.mirror if primitive is AG else algorithm.name)
 
 
-def _why_not(algorithm: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
+def _why_not_in_phase(algorithm: Algorithm, partner: Algorithm | None, group: Group) -> str | None:
     """Why an algorithm's counterpart cannot run a phase on a group; None if it can."""
     if group.domains and algorithm.name not in OUTER_ALGORITHMS:
-        return _unlike(group.domains)
+        return _why_not_between_unlike(group.domains)
     if partner is None:
         return f"{algorithm.name} has no way back"
     return partner.why_not(group)
 
 
-def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
+def _names_allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> frozenset[str]:
     """The options of a tier that a library's composition may have: those it names, or all that the
     library ships."""
     if names:
@@ -502,25 +544,28 @@ def _allowed(way: ShippedAs, options: TierOptions, names: frozenset[str]) -> fro
 def hierarchical_candidates(
     placed: PlacedGroup, primitive: Primitive, readings: ModelOptions, *, as_listed: bool = False
 ) -> list[TierCompositions]:
-    """Every composition of a primitive on a group over several tiers; with phases ``pipelined``,
-    sequential ones come both ways.
+    """Every composition of a primitive that can run on a group over several tiers, in registry order;
+    with phases ``pipelined``, sequential ones come both ways.
 
     ``as_listed``: if an inner tier lists what its library runs, its phases run only that.
     """
-    found: list[TierCompositions | None] = []
+    candidates: list[TierCompositions] = []
     for row in compositions(primitive) if len(placed.spans) > 1 else ():
+        # the only one that is modelled between domains that differ in size
         if placed.domains and (row.primitive, row.name) != (AR, "hierarchical"):
             continue
-        if readings.phases == "auto":
-            found.append(_on_group(placed, row, readings, row.phases, as_listed=as_listed))
-            continue
+        phases_tried: list[Phases] = [row.phases if readings.phases == "auto" else readings.phases]
         if readings.phases == "pipelined" and row.phases == "sequential":
-            found.append(_on_group(placed, row, readings, "sequential", as_listed=as_listed))
-        found.append(_on_group(placed, row, readings, readings.phases, as_listed=as_listed))
-    return [composition for composition in found if composition is not None]
+            phases_tried = ["sequential", "pipelined"]
+        for phases in phases_tried:
+            composition = _composition_on_group(placed, row, readings, phases, as_listed=as_listed)
+            if composition is not None:
+                candidates.append(composition)
+    return candidates
 
 
 def why_not_composed(placed: PlacedGroup) -> str:
+    """Why a composition does not run on a group on which it is known not to."""
     if len(placed.spans) == 1:
         tier = placed.spans[0].tier.name
         stride = placed.placement.stride
@@ -530,18 +575,19 @@ def why_not_composed(placed: PlacedGroup) -> str:
         comma = "," if stride > 1 else ""
         return f"needs a group over several tiers; {ranks}{comma} lie inside {tier}"
     if placed.domains:
-        return _unlike(placed.domains)
+        return _why_not_between_unlike(placed.domains)
     return "a tier has no algorithm for its phase"
 
 
-def _unlike(domains: Sequence[int]) -> str:
+def _why_not_between_unlike(domains: Sequence[int]) -> str:
+    """The reason between domains that differ in size."""
     return (
         f"not modelled between domains of {domains_text(domains)} ranks, whose shards do not match"
         " across"
     )
 
 
-def _on_group(
+def _composition_on_group(
     placed: PlacedGroup,
     composition: Composition,
     readings: ModelOptions,
@@ -552,18 +598,20 @@ def _on_group(
     """A composition on a group. None if a tier has no algorithm for its phases."""
     natural = NATURAL_ORDER.get(composition.primitive)
     order = (natural or "inner-first") if readings.order == "auto" else readings.order
-    # whatever the tiers list: an option's cost is worked out once
-    steps, every = placed.once(
+    # kept of all options, listed or not, so that an option's cost is worked out once
+    steps, options_of_all = placed.once(
         ("tier options", composition.primitive, composition.name, readings, order),
         lambda: _steps_and_options(placed, composition, readings, order),
     )
     options = []
-    for tier, known in enumerate(every):
+    for tier, tier_options in enumerate(options_of_all):
         if as_listed:
-            of_tier = next(step.phase for step in steps if step.phase.tier == tier)
-            only = _runs(placed, composition.primitive, of_tier)
-            known = tuple([option for option in known if not only or option.name in only])
-        options.append(known)
+            first_phase = next(step.phase for step in steps if step.phase.tier == tier)
+            listed = _names_listed(placed, composition.primitive, first_phase)
+            tier_options = tuple(
+                [option for option in tier_options if not listed or option.name in listed]
+            )
+        options.append(tier_options)
     if not all(options):
         return None
     return TierCompositions(
@@ -584,8 +632,8 @@ def _steps_and_options(
     steps = tuple(_placed_steps(placed, composition, readings, order))
     options = []
     for tier in range(len(placed.spans)):
-        here = [step for step in steps if step.phase.tier == tier]
-        options.append(_tier_options(here, readings, placed))
+        steps_on_tier = [step for step in steps if step.phase.tier == tier]
+        options.append(_tier_options(steps_on_tier, readings, placed))
     return steps, options
 
 
@@ -615,9 +663,12 @@ def _placed_steps(
         )
 
 
-def _runs(placed: PlacedGroup, primitive: Primitive, phase: TierPhase) -> frozenset[str] | None:
-    """What the library runs in the phases of the tier of ``phase``; None: anything. The outermost
-    tier's list is of whole calls."""
+def _names_listed(
+    placed: PlacedGroup, primitive: Primitive, phase: TierPhase
+) -> frozenset[str] | None:
+    """Names of the algorithms that the library runs in the phases of the tier of ``phase``; None:
+    anything."""
+    # the outermost tier's list is of whole calls
     if phase.tier == len(placed.spans) - 1:
         return None
     tier = placed.spans[phase.tier].tier
@@ -627,7 +678,7 @@ def _runs(placed: PlacedGroup, primitive: Primitive, phase: TierPhase) -> frozen
 def _tier_options(
     steps: Sequence[PlacedStep], readings: ModelOptions, placed: PlacedGroup
 ) -> TierOptions:
-    """Every algorithm that can run all phases of a tier."""
+    """Every algorithm that can run all phases of a tier, given its steps, in registry order."""
     options = []
     for algorithm in algorithms(steps[0].phase.primitive):
         phases: list[tuple[PlacedStep, Algorithm]] = []
@@ -636,7 +687,7 @@ def _tier_options(
             partner = counterpart(algorithm, primitive)
             if partner is None or step.group.topology not in partner.topologies:
                 break
-            if _why_not(algorithm, partner, step.group):
+            if _why_not_in_phase(algorithm, partner, step.group):
                 break
             phases.append((step, partner))
         else:

@@ -1,4 +1,5 @@
-"""An interval in words: its largest part, and the nearest measurement."""
+"""An interval in words: :func:`reason_words` on its largest part, :func:`row_words` on the nearest
+measurement."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from colltool.estimate.spread import Distance, ErrorRequest, series_of
 if TYPE_CHECKING:
     from colltool.estimate.interval import ErrorModel
 
+# Of the parts of sigma (:class:`colltool.estimate.spread.PriceSpread`) that need no numbers in their
+# words; base, unmeasured, collective, ranks and size are worded by the functions below.
 PART_WORDS = {
     "amd": "AMD clusters differ this much",
     "racks": "few racks were measured, and they differ this much",
@@ -34,20 +37,21 @@ def reason_words(
     nearest: Distance | None,
     rows: int,
 ) -> str:
-    """The largest part but the base in words, if it is at least half the base; else how many rows are
-    like it."""
+    """The largest part but the base in words, if it is at least half the base; else how many ``rows``
+    are like the request."""
     others = dict(parts)
     base = others.pop("base", 0.0)
+    # the largest part but the base, or the base alone
     name = max(others, key=others.__getitem__, default="base")
     if others.get(name, 0.0) < base / 2 or name == "base":
         if errors.own_rows:
             return PART_WORDS["machine"]
         if rows:
-            return f"{counted(rows, 'comparable measurement')}"
+            return counted(rows, "comparable measurement")
     if name == "base":
         return "measurements of such machines"
     if nearest is not None:
-        # so far away that it is taken as if nothing had been
+        # so far away that it is taken as if nothing had been measured: by what it is far
         if name == "unmeasured":
             name = max(("collective", "ranks", "size"), key=lambda part: getattr(nearest, part))
         if name in ("ranks", "size", "collective"):
@@ -56,6 +60,7 @@ def reason_words(
 
 
 def _unmeasured_words(errors: ErrorModel, request: ErrorRequest) -> str:
+    """What was not measured where nothing is comparable."""
     if not request.foreign:
         where = f"across {errors.wire}" if request.place.across else f"on {errors.wire}"
         return f"no measurement of {errors.device or 'such GPUs'} {where}"
@@ -64,38 +69,41 @@ def _unmeasured_words(errors: ErrorModel, request: ErrorRequest) -> str:
 
 @lru_cache(maxsize=8192)
 def _distance_words(request: ErrorRequest, name: str, nearest: Distance) -> str:
-    """Such as ``no measurement beyond 192 ranks``; between two measured ones the nearest is
-    named."""
+    """What the nearest row is far away by, such as ``no measurement beyond 192 ranks``; between two
+    measured numbers the nearest is named."""
     if name == "collective":
-        return f"no {_spoken(request.collective)} was measured there"
-    same = series_of(request.place, nearest.series.collective)
+        return f"no {_label(request.collective)} was measured there"
+    comparable = series_of(request.place, nearest.series.collective)
     if name == "ranks":
-        ranks = [series.ranks for series in same]
+        ranks = [series.ranks for series in comparable]
         words = _edge(request.ranks, min(ranks), max(ranks), lambda count: f"{count} ranks")
         return words or f"the nearest measurement is on {nearest.series.ranks} ranks"
-    near = [series for series in same if abs(log2(series.ranks / request.ranks)) <= 1]
-    near = near or [nearest.series]
-    least = 2.0 ** min(series.sizes[0] for series in near)
-    most = 2.0 ** max(series.sizes[-1] for series in near)
+    near_in_ranks = [
+        series for series in comparable if abs(log2(series.ranks / request.ranks)) <= 1
+    ]
+    near_in_ranks = near_in_ranks or [nearest.series]
+    least = 2.0 ** min(series.sizes[0] for series in near_in_ranks)
+    most = 2.0 ** max(series.sizes[-1] for series in near_in_ranks)
     words = _edge(request.size, least, most, size_text)
     return words or f"the nearest measurement is at {size_text(2.0**nearest.log_size)}"
 
 
 def _edge(value: float, least: Any, most: Any, show: Callable[[Any], str]) -> str:
-    """Words on the end of what was measured. Empty where the value is between the ends."""
+    """The end of what was measured in words. Empty where the value is between the ends."""
     if value > most:
         return f"no measurement beyond {show(most)}"
     return f"no measurement below {show(least)}" if value < least else ""
 
 
 def row_words(nearest: Distance) -> str:
-    """Such as ``all-reduce of 16 MB on 64 ranks (NVIDIA)``."""
+    """The nearest row in words: ``all-reduce of 16 MB on 64 ranks (NVIDIA)``."""
     series = nearest.series
     return (
-        f"{_spoken(series.collective)} of {size_text(2.0**nearest.log_size)} on {series.ranks}"
+        f"{_label(series.collective)} of {size_text(2.0**nearest.log_size)} on {series.ranks}"
         f" ranks ({series.source})"
     )
 
 
-def _spoken(collective: str) -> str:
+def _label(collective: str) -> str:
+    """The label of a collective by its name in ``rows.csv``."""
     return parse_primitive(collective).label

@@ -19,6 +19,9 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
 
     What only the readings rule out, such as several links at once on one port, is left out with the
     reason.
+
+    Raises:
+        ColltoolError: a rung that cannot be priced; of several all their errors.
     """
     options = readings or ModelOptions()
     rungs: list[Rung] = []
@@ -53,35 +56,42 @@ def climb(definition: LadderDefinition, readings: ModelOptions | None) -> Ladder
 
 
 def _priced_rung(rung: RungDefinition, size: float, readings: ModelOptions) -> Rung:
-    def priced(ideal: bool, only: Sequence[str]) -> Price:
+    """A rung at a size in bytes; its gaps are still to be found."""
+
+    def price_of(only: Sequence[str], *, ideal: bool) -> Price:
         options = readings._replace(ideal=ideal)
         return price(rung.fabric, rung.primitive, size, rung.ranks, options, only)
 
     only = list(filter(None, [rung.algorithm]))
-    real = priced(False, only)
-    # what is fastest in reality serves both
-    ideal = priced(True, only or [real.best.spec])
+    realistic = price_of(only, ideal=False)
+    # both numbers are of one schedule, the fastest with contention
+    ideal = price_of(only or [realistic.best.spec], ideal=True)
     return Rung(
-        rung.primitive, rung.fabric.name, ideal.best.title, real.ranks, ideal.best, real.best
+        rung.primitive,
+        rung.fabric.name,
+        ideal.best.title,
+        realistic.ranks,
+        ideal.best,
+        realistic.best,
     )
 
 
 def _with_gaps(rung: Rung, rungs: Sequence[Rung]) -> Rung:
     """A rung with its times relative to the fastest of its primitive and size."""
     question = (rung.primitive, rung.ideal.bytes)
-    same = [other for other in rungs if (other.primitive, other.ideal.bytes) == question]
-    ideal_s = min(float(other.ideal.total_s) for other in same)
-    real_s = min(float(other.realistic.total_s) for other in same)
+    peers = [peer for peer in rungs if (peer.primitive, peer.ideal.bytes) == question]
+    ideal_s = min(float(peer.ideal.total_s) for peer in peers)
+    realistic_s = min(float(peer.realistic.total_s) for peer in peers)
     return rung._replace(
         gap_ideal=float(rung.ideal.total_s / ideal_s),
-        gap_realistic=float(rung.realistic.total_s / real_s),
+        gap_realistic=float(rung.realistic.total_s / realistic_s),
     )
 
 
 def _runs_usually(rung: RungDefinition) -> bool:
     """Whether only the readings keep a rung from being priced."""
-    listed = candidates_for(rung.fabric, rung.ranks, rung.primitive, ModelOptions())
+    candidates = candidates_for(rung.fabric, rung.ranks, rung.primitive, ModelOptions())
     try:
-        return bool(rung.algorithm and listed.named([rung.algorithm]))
+        return bool(rung.algorithm and candidates.named([rung.algorithm]))
     except CannotRun:
         return False

@@ -1,4 +1,5 @@
-"""What NCCL picks beside the crossovers of a group, and what its picks cost."""
+"""What NCCL picks beside the crossovers of a group (:func:`with_library_picks`), and what its picks cost
+(:func:`with_pick_cost`, which reads the former's)."""
 
 from __future__ import annotations
 
@@ -20,58 +21,64 @@ from colltool.libraries.nccl.rules import ALGORITHM_NAMES
 
 LARGEST_COMPARED = 16e9
 """Bytes up to which crossovers matter: nobody sends more per rank in one call."""
-_SIZES_PER_OCTAVE = 2
+# sizes compared per doubling
+_SIZES_PER_DOUBLING = 2
 
 
-def with_library_picks(found: Crossover, fabric: Fabric) -> Crossover:
+def with_library_picks(crossover: Crossover, fabric: Fabric) -> Crossover:
     """Add the library's own pick at each size, if known."""
-    hardware = modelled_hardware(fabric, found.group.spec)
-    if hardware is None or not is_chosen(found.primitive, fabric):
-        return found
-    placed = place(fabric, found.group.spec)
-    points = switch_points(hardware, found.primitive)
+    hardware = modelled_hardware(fabric, crossover.group.spec)
+    if hardware is None or not is_chosen(crossover.primitive, fabric):
+        return crossover
+    placed = place(fabric, crossover.group.spec)
+    points = switch_points(hardware, crossover.primitive)
     ends: list[float | None] = [point.from_bytes for point in points[1:]]
     picks = []
     for point, end in zip(points, [*ends, None], strict=True):
-        spec = schedule_on(point.algorithm, found.primitive, hardware, placed)
+        spec = schedule_on(point.algorithm, crossover.primitive, hardware, placed)
         name = ALGORITHM_NAMES.get(point.algorithm, point.algorithm)
         picks.append(
             Winner(point.from_bytes, end, point.algorithm, point.protocol, spec, name=name)
         )
-    return replace(found, picks=tuple(picks))
+    return replace(crossover, picks=tuple(picks))
 
 
-def with_pick_cost(found: Crossover, fabric: Fabric, readings: ModelOptions) -> Crossover:
+def with_pick_cost(crossover: Crossover, fabric: Fabric, readings: ModelOptions) -> Crossover:
     """Add where the library's picks cost most, up to 16 GB; unchanged where they are not known."""
-    if not found.picks or found.asked:
-        return found
-    group = found.group.spec
-    steps = int(_SIZES_PER_OCTAVE * log2(LARGEST_COMPARED))
-    sizes = [2.0 ** (step / _SIZES_PER_OCTAVE) for step in range(steps + 1)]
-    picked = picked_at(fabric, group, found.primitive, sizes)
+    if not crossover.picks or crossover.asked:
+        return crossover
+    group = crossover.group.spec
+    steps = int(_SIZES_PER_DOUBLING * log2(LARGEST_COMPARED))
+    sizes = [2.0 ** (step / _SIZES_PER_DOUBLING) for step in range(steps + 1)]
+    picked = picked_at(fabric, group, crossover.primitive, sizes)
     if picked is None:
-        return found
+        return crossover
     from numpy import array
 
-    priced = price(fabric, found.primitive, array(sizes), group, readings)
-    runnable: dict[str, Any] = {estimate.spec: estimate.total_s for estimate in priced.runnable}
-    simple = _seconds_under_simple(fabric, found, readings, picked, sizes)
+    priced = price(fabric, crossover.primitive, array(sizes), group, readings)
+    # seconds at each size, by spec
+    seconds_of: dict[str, Any] = {estimate.spec: estimate.total_s for estimate in priced.runnable}
+    simple_seconds_of = _seconds_under_simple(fabric, crossover, readings, picked, sizes)
+    # (times the fastest, size)
     worst: tuple[float, float] | None = None
-    for at, (size, way) in enumerate(zip(sizes, picked, strict=True)):
-        if way.spec not in runnable:
+    for index, (size, pick) in enumerate(zip(sizes, picked, strict=True)):
+        if pick.spec not in seconds_of:
             continue
-        own_s = simple.get(way.spec, runnable[way.spec]) if way.simple else runnable[way.spec]
-        factor = float(own_s[at]) / min(float(seconds[at]) for seconds in runnable.values())
+        pick_s = seconds_of[pick.spec]
+        if pick.simple:
+            pick_s = simple_seconds_of.get(pick.spec, pick_s)
+        fastest_s = min(float(seconds[index]) for seconds in seconds_of.values())
+        factor = float(pick_s[index]) / fastest_s
         if worst is None or factor > worst[0]:
             worst = factor, size
     if worst is None:
-        return found
-    return replace(found, pick_cost=_pick_cost(found, fabric, readings, worst[1]))
+        return crossover
+    return replace(crossover, pick_cost=_pick_cost(crossover, fabric, readings, worst[1]))
 
 
 def _seconds_under_simple(
     fabric: Fabric,
-    found: Crossover,
+    crossover: Crossover,
     readings: ModelOptions,
     picked: Sequence[Picked],
     sizes: Sequence[float],
@@ -79,36 +86,37 @@ def _seconds_under_simple(
     """Seconds at each size, by spec, of the schedules that NCCL runs under Simple somewhere."""
     from numpy import array
 
-    listed = candidates_for(fabric, found.group.spec, found.primitive, readings)
+    candidates = candidates_for(fabric, crossover.group.spec, crossover.primitive, readings)
     seconds: dict[str, Any] = {}
-    for spec in {way.spec for way in picked if way.simple and way.spec}:
-        for cost_model in listed.named([spec], [sizes[0], sizes[-1]]):
+    for spec in {pick.spec for pick in picked if pick.simple and pick.spec}:
+        for cost_model in candidates.named([spec], [sizes[0], sizes[-1]]):
             if cost_model.protocol.lower() == SIMPLE and cost_model.choice.spec == spec:
                 seconds[spec] = cost_model.at(array(sizes)).total_s
     return seconds
 
 
 def _pick_cost(
-    found: Crossover, fabric: Fabric, readings: ModelOptions, size: float
+    crossover: Crossover, fabric: Fabric, readings: ModelOptions, size: float
 ) -> PickCost | None:
-    """What the pick costs at a size, by the price that a user reads there."""
+    """What the pick costs at a size, by the price that a user reads there; None where we have no price
+    of the pick."""
     from colltool.estimate.user_price import price_for_user
 
     priced = price_for_user(
-        price(fabric, found.primitive, size, found.group.spec, readings), fabric, readings
+        price(fabric, crossover.primitive, size, crossover.group.spec, readings), fabric, readings
     )
     if not priced.shows_pick:
         return None
-    own = priced.best
+    pick = priced.best
     fastest = priced.fastest
-    own_s = float(own.total_s)
+    pick_s = float(pick.total_s)
     fastest_s = float(fastest.total_s)
-    close = own.interval is not None and fastest_s >= own.interval.low_s
+    close = pick.interval is not None and fastest_s >= pick.interval.low_s
     return PickCost(
         bytes=size,
-        factor=own_s / fastest_s,
-        pick=own.name,
-        pick_s=own_s,
+        factor=pick_s / fastest_s,
+        pick=pick.name,
+        pick_s=pick_s,
         fastest=fastest.name,
         fastest_s=fastest_s,
         close=close,

@@ -23,9 +23,9 @@ def library_name(
     running = running_on(placed.fabric)
     if running is None or not ships(running.name, shipped_by):
         return ""
-    found = name_on(running.name, primitive, placed.placement, spec)
-    if found:
-        return found
+    name = name_on(running.name, primitive, placed.placement, spec)
+    if name:
+        return name
     for vendor in shipped_by:
         # several names in the brackets are none
         name = _own_name(vendor)
@@ -35,7 +35,8 @@ def library_name(
 
 
 def spec_of_library_name(placed: PlacedGroup, primitive: Primitive, name: str) -> str:
-    """The algorithm that the library on a group calls by this name, in any case. Empty if none."""
+    """The algorithm that the library on a group calls by this name, in capitals or not. Empty if
+    none."""
     running = running_on(placed.fabric)
     if running is None:
         return ""
@@ -43,11 +44,11 @@ def spec_of_library_name(placed: PlacedGroup, primitive: Primitive, name: str) -
         # older versions of NCCL knew one CollNet, the chain
         algorithm = "collnet_chain" if name.lower() == "collnet" else nccl_algorithm(name)
         return spec_on(algorithm, primitive, placed.placement)
-    wanted = normal_form(name)
+    normalized = normal_form(name)
     for composition in compositions(primitive):
         for shipped in composition.shipped_as:
             names = [normal_form(_own_name(vendor)) for vendor in shipped.by]
-            if shipped.library == running.name and wanted in names:
+            if shipped.library == running.name and normalized in names:
                 return composition.name
     return ""
 

@@ -50,7 +50,11 @@ def with_library_choice(
 
     ``required``: the user named the library, so a model that cannot be computed is an error; otherwise
     a reason in the answer.
-    ``lead``: the pick is the first of the rows.
+    ``lead``: the pick becomes the first of the rows.
+
+    Raises:
+        ColltoolError: ``required``, and a fact is missing; or there is nothing to choose on a fabric
+            that NCCL does not run on.
     """
     first = prices[0]
     if first.library is None or first.library.name not in MODELLED_LIBRARIES:
@@ -60,16 +64,17 @@ def with_library_choice(
         reason = f"NCCL has one way for {first.primitive.label}: there is nothing to choose"
     elif not all(isinstance(each.bytes, float) for each in prices):
         reason = "an array of sizes has no single pick: price_list has one for each size"
-    joints = {capabilities_of(tier).joined_by for tier in fabric.tiers}
-    linked = bool(joints & {"pair_links", "routes"})
+    joined_by = {capabilities_of(tier).joined_by for tier in fabric.tiers}
+    # NCCL runs over links between GPUs, though its choice there is not known
+    has_links = bool(joined_by & {"pair_links", "routes"})
     if not reason:
         try:
             hardware = hardware_on(fabric, first.group.spec)
         except ColltoolError as error:
-            if required and not fabric.domains and not linked:
+            if required and not fabric.domains and not has_links:
                 raise
             reason = f"{localize(error.what)}; {localize(error.fix)}"
-    elif not linked:
+    elif not has_links:
         check_switched(fabric)
     if reason:
         unknown = LibraryChoice(first.library.name, reason=reason)
@@ -90,7 +95,7 @@ def _with_pick(
     best = cheapest(ways)
     spec = schedule_on(best.algorithm, priced.primitive, hardware, place(fabric, group))
     runs: AlgorithmEstimate | None = next((row for row in priced.results if row.spec == spec), None)
-    # a list is all that runs
+    # where a tier lists what its library runs, a pick that is not listed does not run
     if runs is None and spec and not library_runs(place(fabric, group), priced.primitive):
         # it may be unable to run with this fabric's numbers
         with suppress(ColltoolError):
@@ -100,15 +105,19 @@ def _with_pick(
     picked = replace(priced, library=LibraryChoice("nccl", hardware.version, best, ways, runs))
     if not lead or runs is None or not runs.selectable:
         return picked
-    behind = [estimate for estimate in priced.results if estimate.title != runs.title]
-    if len(behind) == len(priced.results):
+    others = [estimate for estimate in priced.results if estimate.title != runs.title]
+    if len(others) == len(priced.results):
         return picked
-    return replace(picked, results=(runs, *behind))
+    return replace(picked, results=(runs, *others))
 
 
 class Picked(NamedTuple):
-    """What NCCL picks at a size, as ``--algorithm`` takes it; ``simple``: priced under that
-    protocol."""
+    """What NCCL picks at a size.
+
+    Args:
+        spec: the schedule, as ``--algorithm`` takes it; empty where none of ours corresponds to it.
+        simple: it is priced under Simple, whichever protocol is faster.
+    """
 
     spec: str
     simple: bool
@@ -123,24 +132,29 @@ def picked_at(
         return None
     placed = place(fabric, group)
     tiers = len(placed.spans)
-    found = []
-    known: dict[tuple[str, str], Picked] = {}
+    picks = []
+    pick_of_way: dict[tuple[str, str], Picked] = {}
     for way in picked_ways(hardware, primitive, list(map(float, sizes))):
         name = way.algorithm, way.protocol
-        if name not in known:
+        if name not in pick_of_way:
             spec = schedule_on(way.algorithm, primitive, hardware, placed)
             # NCCL knows nodes and what joins them; over more tiers nothing here is its composition
             if ":" in spec and spec.count("/") + 1 != tiers:
                 spec = ""
-            known[name] = Picked(spec, way.protocol == SIMPLE and hardware.nodes > 1)
-        found.append(known[name])
-    return found
+            pick_of_way[name] = Picked(spec, way.protocol == SIMPLE and hardware.nodes > 1)
+        picks.append(pick_of_way[name])
+    return picks
 
 
 def schedule_on(
     algorithm: str, primitive: Primitive, hardware: Hardware, placed: PlacedGroup
 ) -> str:
-    """:func:`spec_of`, as it runs where no switch joins the GPUs of a node, or several tiers do."""
+    """Our schedule of an algorithm of NCCL's on a group, as ``--algorithm`` takes it; empty where none
+    corresponds to it.
+
+    It is that of :func:`spec_of`, but a ring on one node takes the form that it has where no switch
+    joins the GPUs, or several tiers do.
+    """
     spec = spec_of(algorithm, primitive, hardware)
     if algorithm != "ring":
         return spec
@@ -164,32 +178,33 @@ def price_of_pick(
     where the whole list is needed to know it."""
     if readings.phases != "auto" or library_runs(place(fabric, group), primitive):
         return None
-    picked = picked_at(fabric, group, primitive, [size])
-    if not picked or not picked[0].spec:
+    picks = picked_at(fabric, group, primitive, [size])
+    if not picks or not picks[0].spec:
         return None
+    [pick] = picks
     try:
-        found = price(fabric, primitive, size, group, readings, [picked[0].spec])
+        priced = price(fabric, primitive, size, group, readings, [pick.spec])
     except ColltoolError:
         # it cannot run with this fabric's numbers
         return None
-    if picked[0].simple and found.best.protocol:
-        row = _under_simple(found.best, candidates_for(fabric, group, primitive, readings))
-        return replace(found, results=(row,))
-    return found
+    if pick.simple and priced.best.protocol:
+        row = _under_simple(priced.best, candidates_for(fabric, group, primitive, readings))
+        return replace(priced, results=(row,))
+    return priced
 
 
-def _under_simple(estimate: AlgorithmEstimate, listed: Candidates) -> AlgorithmEstimate:
-    """A schedule under Simple where NCCL picks that, though LL128 may be faster there, as rings of
-    many nodes are.
+def _under_simple(estimate: AlgorithmEstimate, candidates: Candidates) -> AlgorithmEstimate:
+    """A row of a schedule that NCCL runs under Simple, under that protocol, though LL128 may be faster
+    there, as rings of many nodes are; unchanged where the fabric has no such protocol.
 
-    Where it picks LL or LL128 the faster is kept: their border moves with the version, and a fit's
-    names are not quite NCCL's.
+    It is asked only where NCCL picks Simple. Where it picks LL or LL128 the faster of all is kept: their
+    border moves with the version, and a fit's names are not quite NCCL's.
     """
     size = float(estimate.bytes)
-    for cost_model in listed.named([estimate.spec], [size]):
+    for cost_model in candidates.named([estimate.spec], [size]):
         if cost_model.title == estimate.title and cost_model.protocol.lower() == SIMPLE:
             if cost_model.protocol != estimate.protocol:
-                return rows_at(listed, [cost_model], size)[0]
+                return rows_at(candidates, [cost_model], size)[0]
             break
     return estimate
 
@@ -197,4 +212,5 @@ def _under_simple(estimate: AlgorithmEstimate, listed: Candidates) -> AlgorithmE
 def is_chosen(primitive: Primitive, fabric: Fabric) -> bool:
     """Whether NCCL has several ways for a primitive, in the version that the fabric names."""
     facts = fabric.library_facts
+    # without a version the model of the newest is asked
     return primitive in tuned((facts and facts.version) or "")

@@ -3,6 +3,25 @@
 :func:`link_costs` is the entry: it takes one term of a schedule and gives one or more
 :class:`LinkCost`, by the term's route (ring, tree, rounds of pairs, peers, switches). Groups whose
 messages are routed link by link go to :mod:`colltool.estimate.route_cache` instead.
+
+A *level* is a path class: all pairs of ranks that are equally far apart, such as those of one leaf. A
+*lane* is what a message pays in one class while others travel in other classes at the same time.
+*Flows* say how many messages leave a domain at once and share its uplinks.
+
+What is read of a group (:class:`~colltool.estimate.path_classes.PathClasses`) and of a class on it:
+
+    levels, used     all classes, nearest first; those up to the first that joins the whole group
+    top()            the last of ``used``
+    block(n)         the class in which every aligned block of n ranks lies
+    hops             (class, how many hops) of a ring through all ranks
+    views            peers by class, of a rank in a full domain and of one in the last
+    span             ranks in one domain of the class
+    thinned          the oversubscribed uplinks that its messages cross; ``share`` says what these leave
+    dedicated        every pair has a link of its own
+    crowd            load of a lattice's busiest link in an all-to-all
+
+Any number may be an array, for many fabrics at once. ``pick``, ``record_at`` and their neighbours
+(:mod:`colltool.base.arrays`) then choose element by element; of plain numbers they are min and max.
 """
 
 from __future__ import annotations
@@ -42,12 +61,15 @@ from colltool.estimate.path_classes import (
 )
 from colltool.estimate.wired import TierNumbers
 
+_CROSSES = attrgetter("crosses")  # of a LinkCost
+
 
 class LinkCost(NamedTuple):
     """A run of messages that all pay the same α and bandwidth; one term may have several.
 
     Args:
         tier, level: of the class in which they meet; of several the slowest.
+        n_alpha: messages one after the other.
         n_beta: in units of the term's payload.
         alpha_s: seconds per message, η (``eta_alpha``) included.
         bandwidth_Bps: without η.
@@ -71,6 +93,7 @@ class LinkCost(NamedTuple):
 
     @property
     def effective_Bps(self) -> float:
+        """Bandwidth with contention and oversubscription, bytes per second."""
         return self.bandwidth_Bps * self.eta_beta
 
     @property
@@ -83,10 +106,10 @@ class LinkCost(NamedTuple):
         """Seconds per byte of the term's payload."""
         return self.n_beta / self.effective_Bps
 
-    def by_sender(self, share: float) -> LinkCost:
-        """The same run where only a share of the ranks sends, so that a rank's mean energy is
-        less."""
-        return self if self.energy is None else self._replace(energy=self.energy * share)
+    def with_energy_times(self, factor: float) -> LinkCost:
+        """The same run with so many times the energy: less than 1 where only a share of the ranks
+        sends what n_β counts, more where a rank sends it over several links at once."""
+        return self if self.energy is None else self._replace(energy=self.energy * factor)
 
     @classmethod
     def on(
@@ -124,6 +147,7 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
         return routed_costs(terms, paths.wired, readings)
 
     def run_in(level: PathClass, flows: Flows) -> LinkCost:
+        """All messages of the term in one class."""
         return _within_class(level, terms.n_alpha, terms.n_beta, paths, flows)
 
     match terms.route:
@@ -147,12 +171,13 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
         case AllPeers() as route:
             return [_all_peers(route, terms, paths)]
         case Pair():
-            return [run_in(paths.top(), one_alone).by_sender(1 / paths.ranks)]
+            return [run_in(paths.top(), one_alone).with_energy_times(1 / paths.ranks)]
         case Servers():
             # The time is that of a server's port, or of a rank's where there are many servers; the
             # energy that of every rank, which sends M and takes M.
-            return [run_in(paths.top(), one_alone).by_sender(2 / terms.n_beta)]
+            return [run_in(paths.top(), one_alone).with_energy_times(2 / terms.n_beta)]
         case ShardExchange():
+            # domains of different sizes have links, and were sent on above
             raise ColltoolError("shards are dealt out between domains of different sizes alone")
         case Links():
             return [run_in(paths.levels[0], one_alone)]
@@ -162,24 +187,21 @@ def link_costs(terms: Terms, paths: PathClasses, readings: ModelOptions) -> list
             assert_never(terms.route)
 
 
-_CROSSES = attrgetter("crosses")
-
-
 def _within_class(
     level: PathClass, n_alpha: float, n_beta: float, paths: PathClasses, flows: Flows
 ) -> LinkCost:
-    """Messages within one class, ``flows(g)`` of them leaving a domain of g at once (all if
-    scattered).
+    """Messages within one class, ``flows(g)`` of them leaving a domain of g endpoints at once
+    (scattered, every endpoint's).
 
     β is min(η_β, share), so contention and oversubscription are never counted twice: η_β of 0.8
     and uplinks for half of the messages leave 0.5.
     """
     share = 1.0
-    beta = level.eta_beta
+    eta_beta = level.eta_beta
     if level.thinned:
         share = level.share(everybody if paths.scattered else flows)
-        beta = least(beta, share)
-    return _link_cost(level, n_alpha, n_beta, level.alpha_s, beta=beta, share=share)
+        eta_beta = least(eta_beta, share)
+    return _link_cost(level, n_alpha, n_beta, level.alpha_s, eta_beta=eta_beta, share=share)
 
 
 def _slowest(
@@ -201,9 +223,15 @@ def _latest(costs: Sequence[LinkCost], carrying: LinkCost) -> LinkCost:
 
 
 def _link_cost(
-    level: PathClass, n_alpha: float, n_beta: float, alpha_s: float, *, beta: float, share: float
+    level: PathClass,
+    n_alpha: float,
+    n_beta: float,
+    alpha_s: float,
+    *,
+    eta_beta: float,
+    share: float,
 ) -> LinkCost:
-    """``alpha_s`` is before contention."""
+    """Messages in one class; ``alpha_s`` is a message's, without η, which is put on it here."""
     return LinkCost(
         tier=level.tier,
         level=level.name,
@@ -212,7 +240,7 @@ def _link_cost(
         alpha_s=alpha_s * level.eta_alpha,
         eta_alpha=level.eta_alpha,
         bandwidth_Bps=level.bandwidth_Bps,
-        eta_beta=beta,
+        eta_beta=eta_beta,
         share=share,
         crosses=bool(level.thinned),
         energy=level.energy,
@@ -222,8 +250,8 @@ def _link_cost(
 def _blend(
     lanes: Sequence[tuple[LinkCost, float]], terms: Terms, *, worst: bool = False
 ) -> LinkCost:
-    """A term's messages over several classes at once, weighted: the mean (or worst) α, the lowest
-    bandwidth."""
+    """A term's messages over several classes at once, (class's cost, messages in it): the mean (or
+    worst) α by message, the lowest bandwidth."""
     costs = [cost for cost, _ in lanes]
     blend = pick(costs, [cost.effective_Bps for cost in costs])._replace(
         n_alpha=terms.n_alpha,
@@ -241,6 +269,7 @@ def _blend(
         waited_s += cost.alpha_s * weight
         without_eta_s += cost.alpha_s / cost.eta_alpha * weight
     alpha_s = waited_s / weights
+    # η by which the mean α without it would be multiplied
     return blend._replace(alpha_s=alpha_s, eta_alpha=alpha_s * weights / without_eta_s)
 
 
@@ -260,18 +289,20 @@ def _along_hops(
     full mesh evenly); otherwise all share one port.
     """
     inner = paths.levels[0].tier
+    # walks at once, one for each NIC
     nics = 1
     if route.via == "rails":
         nics = max(level.span for level in paths.levels if level.tier == inner)
     lanes: list[tuple[LinkCost, float]] = []
     for level, count in hops:
+        # for its α and bandwidth alone: the blend has the counts
         lane = _within_class(level, 0, n_beta=0, paths=paths, flows=at_most(nics))
         if level.tier != inner or (level.dedicated and readings.ports == "all"):
             lane = lane._replace(bandwidth_Bps=lane.bandwidth_Bps * nics)
         lanes.append((lane, count))
     walk = _blend(lanes, terms, worst=worst)
     # Over all links of a full mesh n_β is that of one link: the energy is that of a rank's N - 1.
-    return walk.by_sender(paths.ranks - 1) if route.via == "links" else walk
+    return walk.with_energy_times(paths.ranks - 1) if route.via == "links" else walk
 
 
 def _edge_level(paths: PathClasses, via: str) -> PathClass:
@@ -283,15 +314,16 @@ def _edge_level(paths: PathClasses, via: str) -> PathClass:
 
 
 def _tree(route: Trees, terms: Terms, paths: PathClasses) -> LinkCost:
-    """α along the way from leaf to root; bandwidth of the slowest class."""
+    """α of an edge: the mean over the way from leaf to root; bandwidth of the slowest class."""
     flows = tree_flows(terms, paths.ranks, route)
     lanes: list[tuple[LinkCost, float]] = []
     edges: list[tuple[float | None, float]] = []
+    # at a height the ends of an edge are 2^height ranks apart, in an aligned block of twice as many
     for height in range(log2_ceil(paths.ranks)):
         classes = paths.classes_between(1 << height, paths.block(2 << height))
         lane = _slowest(classes, 0, paths, flows)
         lanes.append((lane, 1))
-        # a level has half the edges of the one below
+        # a height has half the edges of the one below
         edges.append((lane.energy, 0.5**height))
     return _blend(lanes, terms)._replace(energy=mean_energy(edges))
 
@@ -304,12 +336,14 @@ def _switch(route: Switch, terms: Terms, paths: PathClasses) -> LinkCost:
     # the row's requirement switch_can refuses groups without
     assert hardware is not None
     share = top.share(everybody)
-    beta = least(hardware.switch_eta_beta.get(route.does, top.eta_beta), share)
-    return _link_cost(top, terms.n_alpha, terms.n_beta, hardware.alpha_s, beta=beta, share=share)
+    eta_beta = least(hardware.switch_eta_beta.get(route.does, top.eta_beta), share)
+    return _link_cost(
+        top, terms.n_alpha, terms.n_beta, hardware.alpha_s, eta_beta=eta_beta, share=share
+    )
 
 
 def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
-    """Every round pays its slowest pair."""
+    """The cost of each round in order, as one message; it pays its slowest pair."""
     for stride, load in route.steps:
         match route.partner:
             case "xor":
@@ -325,31 +359,35 @@ def _rounds(route: Rounds, paths: PathClasses) -> Iterator[LinkCost]:
             case "fanout":
                 # one in every block of 2·stride ranks sends
                 classes = paths.classes_between(stride, _class_of_round(stride, route, paths))
-                yield _slowest(classes, load, paths, one_alone).by_sender(1 / (2 * stride))
+                yield _slowest(classes, load, paths, one_alone).with_energy_times(1 / (2 * stride))
             case _:
                 assert_never(route.partner)
 
 
 def _class_of_round(stride: int, route: Rounds, paths: PathClasses) -> PathClass:
     """The class in which pairs of a round meet; folded pairs are twice as far apart, and shift the
-    blocks of all others."""
+    blocks of all others.
+
+    Of 6 ranks 2 pairs are folded, and ranks 1, 3, 4 and 5 go on. At stride 1 the pairs (1, 3) and
+    (4, 5) lie in aligned blocks of 4; at stride 2 so do neither (1, 4) nor (3, 5): the farthest class.
+    """
     if route.folded % (2 * stride):
         return paths.top()
     return paths.block(4 * stride if route.folded else 2 * stride)
 
 
 def merged(costs: Iterable[LinkCost]) -> list[LinkCost]:
-    """Neighbouring rounds that cost the same as one run."""
-
-    found: list[LinkCost] = []
+    """The costs of rounds, with neighbours that cost the same joined into one run of as many
+    messages."""
+    runs: list[LinkCost] = []
     for cost in costs:
-        if found and _costs_alike(found[-1], cost):
-            run = found.pop()
+        if runs and _costs_alike(runs[-1], cost):
+            run = runs.pop()
             cost = run._replace(n_alpha=run.n_alpha + 1, n_beta=run.n_beta + cost.n_beta)
         else:
             cost = cost._replace(n_alpha=1)
-        found.append(cost)
-    return found
+        runs.append(cost)
+    return runs
 
 
 def _costs_alike(first: LinkCost, second: LinkCost) -> bool:
@@ -360,14 +398,20 @@ def _costs_alike(first: LinkCost, second: LinkCost) -> bool:
 
 
 def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
-    """The messages of the rank with the farthest peers; the bytes of the rank whose ports and
-    uplinks take longest."""
+    """A run of messages for each class of peers, one peer after the other: the messages of the rank
+    with the farthest peers, the bytes of the rank whose ports and uplinks take longest.
+
+    Ranks differ where the last domain is smaller: :attr:`PathClasses.views` has one view of the
+    group for each kind of rank.
+    """
     if route.via != "packed":
         edge = _edge_level(paths, route.via)
         return [_within_class(edge, terms.n_alpha, terms.n_beta * edge.crowd, paths, everybody)]
     per_peer = terms.n_beta / terms.n_alpha
-    views: list[dict[tuple[str, str], LinkCost]] = []
+    # by tier and level: the runs of each view, and one run for every class of any view
+    runs_of_views: list[dict[tuple[str, str], LinkCost]] = []
     classes: dict[tuple[str, str], LinkCost] = {}
+    # seconds of bytes and of messages, view by view
     carried_s = []
     waited_s = []
     for peers, flows in paths.views:
@@ -376,17 +420,17 @@ def _peers(route: Peers, terms: Terms, paths: PathClasses) -> list[LinkCost]:
         ]
         carried_s.append(sum(run.per_byte_s for run in runs))
         waited_s.append(sum(run.waited_s for run in runs))
-        views.append({(run.tier, run.level): run for run in runs})
-        for place, run in views[-1].items():
-            classes.setdefault(place, run)
+        runs_of_views.append({(run.tier, run.level): run for run in runs})
+        for class_of_run, run in runs_of_views[-1].items():
+            classes.setdefault(class_of_run, run)
     slowest = first_by(carried_s, most=True)
     farthest = first_by(waited_s, most=True)
     costs = []
-    for place, run in classes.items():
+    for class_of_run, run in classes.items():
         absent = run._replace(n_alpha=0, n_beta=0)
-        by_view = [view.get(place, absent) for view in views]
-        messages = values_at(farthest, [cost.n_alpha for cost in by_view])
-        carried = record_at(slowest, by_view)
+        candidates = [runs_of_view.get(class_of_run, absent) for runs_of_view in runs_of_views]
+        messages = values_at(farthest, [cost.n_alpha for cost in candidates])
+        carried = record_at(slowest, candidates)
         if anywhere(messages + carried.n_beta > 0):
             costs.append(carried._replace(n_alpha=messages))
     return costs
@@ -396,12 +440,13 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
     """One α, the longest, plus the other posts; the busiest of all ports, links and boundaries sets
     the bandwidth term.
 
-    A port of a rank carries its messages of a class and all farther ones of the tier. A link of its
-    own between two domains carries one to each rank of the other domain (``nearer``, as many as the
-    rank's own domain has).
+    A port of a rank carries its messages of a class and all farther ones of the tier. A dedicated
+    link between two domains carries one to each rank of the other domain, as many as the rank's own
+    domain has.
     """
     lanes = []
     for peers, flows in paths.views:
+        # the rank itself and its peers in nearer classes: the ranks of its own domain
         nearer = 1
         for index, (level, count) in enumerate(peers):
             if level.dedicated:
@@ -413,28 +458,31 @@ def _all_peers(route: AllPeers, terms: Terms, paths: PathClasses) -> LinkCost:
             nearer += count
     busiest = pick(lanes, [lane.per_byte_s for lane in lanes], most=True)
     waited = _latest(lanes, busiest)
+    # of a rank of a full domain; its last post, to the farthest class, is part of α
     peers = paths.views[0].peers
     posts_s = sum(level.post_s * count for level, count in peers) - peers[-1][0].post_s
     energy = mean_energy([(level.energy, count) for level, count in peers])
     if energy is not None:
+        # of all bytes that a rank sends, per byte of n_β
         energy = energy * route.per_peer * (paths.ranks - 1) / busiest.n_beta
     return waited._replace(alpha_s=waited.alpha_s + posts_s * waited.eta_alpha, energy=energy)
 
 
-def mean_energy(parts: Sequence[tuple[float | None, float]]) -> float | None:
-    """J per bit, weighted by part; tiers without energy count as zero, None if all lack it."""
-    weights: float = 0
+def mean_energy(weighted: Sequence[tuple[float | None, float]]) -> float | None:
+    """The mean of J per bit over (energy, weight); tiers without energy count as zero, None if all
+    lack it."""
+    total_weight: float = 0
     known = []
-    for energy, part in parts:
-        weights += part
+    for energy, weight in weighted:
+        total_weight += weight
         if energy is not None:
-            known.append(energy * part)
-    return sum(known) / weights if known else None
+            known.append(energy * weight)
+    return sum(known) / total_weight if known else None
 
 
 def _shift_energy(far: int, paths: PathClasses) -> float | None:
     """J per bit if every rank sends to one ``far`` away: min(far, span) messages leave each
-    domain.
+    domain. None if no tier states any.
 
     One ahead, in nodes of 8 and leaves of 16: 7/8 of the messages stay in the node, 1/16 in the
     leaf, 1/16 go further.

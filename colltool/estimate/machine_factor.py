@@ -19,7 +19,7 @@ ANY_SIZE_BYTES = 1e6
 
 
 def as_read(fabric: Fabric, readings: ModelOptions) -> Fabric:
-    """A fabric without its machine's rows where the readings leave these out."""
+    """The fabric, without its machine's rows where the options leave these out."""
     if readings.numbers == "measured" and not readings.ideal:
         return fabric
     return fabric.without_machine()
@@ -43,11 +43,14 @@ def _factor_by_size(
     scope = scope_of(placed.fabric, [span.tier.name for span in placed.spans])
     if machine.sigma(primitive, scope, placed.ranks, ANY_SIZE_BYTES) is None:
         return None
-    home = placed.fabric.measured_fabric
-    if machine.file and home is not None:
+    # The owner's file is of the fabric as it was measured, which an option may have changed since. It is
+    # ordered here; the factors that ship are as they are kept.
+    measured_fabric = placed.fabric.measured_fabric
+    if machine.file and measured_fabric is not None:
+        # prices, and so it cannot be imported above
         from colltool.estimate.ordered_factor import ordered_factor
 
-        ordered = ordered_factor(SameFabric(home), primitive, scope)
+        ordered = ordered_factor(SameFabric(measured_fabric), primitive, scope)
         if ordered is not None:
             return lambda size: exponential(ordered.d(placed.ranks, size))
     return lambda size: exponential(machine.d(primitive, scope, placed.ranks, size))

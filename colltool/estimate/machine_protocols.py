@@ -1,5 +1,9 @@
 """Prices under protocol numbers that the owner of a machine fitted to logs of a forced algorithm, in
-place of the library's."""
+place of the library's.
+
+:func:`protocols_of` selects the owner's numbers of one algorithm, :func:`numbers_of` makes a tier's of
+them, :func:`priced_under` prices a schedule with these.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from colltool.machines.factor import CustomProtocol
 
 
 def numbers_of(fitted: CustomProtocol, listed: str) -> ProtocolNumbers:
-    """An owner's protocol under the name that the fabric's tiers list it by."""
+    """An owner's protocol as a tier has it, under the name that the fabric's tiers list it by."""
     return ProtocolNumbers(
         name=listed, launch_s=fitted.launch_s, step_s=fitted.step_s, share=fitted.share
     )
@@ -30,15 +34,19 @@ def priced_under(
     so."""
     *inner, outer = placed.spans
     # a tier without a library gets one with this protocol alone
-    alone = TierLibrary((numbers,))
+    with_numbers = TierLibrary((numbers,))
     if outer.tier.library is not None:
-        alone = outer.tier.library._replace(protocols=(numbers,))
-    group = replace(placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(alone))))
+        with_numbers = outer.tier.library._replace(protocols=(numbers,))
+    group = replace(
+        placed, spans=(*inner, replace(outer, tier=outer.tier.with_library(with_numbers)))
+    )
     try:
-        found = named_candidates(group, primitive, ModelOptions(), [spec])
+        cost_models = named_candidates(group, primitive, ModelOptions(), [spec])
     except ColltoolError:
         return None
-    return next((candidate for candidate in found if candidate.protocol == numbers.name), None)
+    return next(
+        (cost_model for cost_model in cost_models if cost_model.protocol == numbers.name), None
+    )
 
 
 def protocols_of(

@@ -1,7 +1,12 @@
 """The hardware of a group as NCCL's cost model asks for it: nodes, GPUs, NICs and the channels of its
 search, as the fabric's file states them or as they follow from it.
 
-:func:`hardware_on` is the entry. Errors name the facts that are missing, and how to state them.
+:func:`hardware_on` is the entry, :func:`modelled_hardware` the same where a missing fact is no error.
+Both cache :func:`hardware_of`, which gathers what the rest of the module works out. Errors name the
+facts that are missing, and how to state them.
+
+*Facts* are the ``library:`` block of the fabric's file; a *graph* is what NCCL's search found for an
+algorithm: its number of channels, and the rate of one inside and between nodes.
 """
 
 from __future__ import annotations
@@ -37,40 +42,43 @@ from colltool.libraries.nccl.topology.kinds import KINDS, NVL, TREE, keeps_order
 Channels = TypeVar("Channels", bound=LibraryChannels)
 
 MODELLED_LIBRARIES = ("nccl",)
-"""Libraries whose cost model is known."""
+"""Names of the libraries whose cost model is known."""
 # All NVLinks of a GPU by generation, bytes/s one way. Source: NVIDIA A100, H100 and B200 data sheets
 _NVLINK_BPS = {"ampere": 300e9, "hopper": 450e9, "blackwell": 900e9}
-# a slot of 16 lanes of PCIe 5, as most hosts of Blackwell have
+# bytes/s one way of a slot of 16 lanes of PCIe 5, as most hosts of Blackwell have
 _PCIE_5_BPS = 64e9
-_PRINTED = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
+_HOW_TO_PRINT_CHANNELS = "NCCL prints them: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH"
 
 
 def hardware_on(fabric: Fabric, group: AnyGroup = None) -> Hardware:
     """The hardware of a group (by default the whole fabric) as :func:`hardware_of` finds it,
     cached. Raises ColltoolError also if the group does not fit."""
-    found = _cached_hardware(SameFabric(fabric), group)
-    if isinstance(found, ColltoolError):
-        raise ColltoolError(found.what, where=found.where, argument=found.argument, fix=found.fix)
-    return found
+    hardware = _cached_hardware(SameFabric(fabric), group)
+    if isinstance(hardware, ColltoolError):
+        raise ColltoolError(
+            hardware.what, where=hardware.where, argument=hardware.argument, fix=hardware.fix
+        )
+    return hardware
 
 
 def modelled_hardware(fabric: Fabric, group: AnyGroup) -> Hardware | None:
     """The hardware of a group. None where another library runs there, or a fact is missing."""
     if fabric.library_name not in MODELLED_LIBRARIES:
         return None
-    found = _cached_hardware(SameFabric(fabric), group)
-    return None if isinstance(found, ColltoolError) else found
+    hardware = _cached_hardware(SameFabric(fabric), group)
+    return None if isinstance(hardware, ColltoolError) else hardware
 
 
 @lru_cache(maxsize=256)
-def _cached_hardware(where: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
+def _cached_hardware(same_fabric: SameFabric, group: AnyGroup) -> Hardware | ColltoolError:
     """The hardware, or the error: every price on a fabric that lacks a fact comes here again."""
     try:
-        return hardware_of(place(where.fabric, group))
+        return hardware_of(place(same_fabric.fabric, group))
     except ColltoolError as error:
         return error
 
 
+# hardware holds channels that follow from a version's data, which a user's file may replace
 CACHE_CLEARS.append(_cached_hardware.cache_clear)
 
 
@@ -88,50 +96,51 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
     fabric = placed.fabric
     facts = fabric.library_facts or LibraryFacts(name="nccl")
     _check_nodes(placed, facts)
-    ranks = _ranks_of_node(placed, facts)
-    nodes = placed.ranks // ranks
-    facts = _facts_of_group(facts, placed, ranks)
+    ranks_per_node = _ranks_of_node(placed, facts)
+    nodes = placed.ranks // ranks_per_node
+    facts = _facts_of_group(facts, placed, ranks_per_node)
     stated = _stated_graphs(facts)
-    numbers = constants(facts.version or "")
-    rules = rules_of(numbers)
-    across = nodes > 1
+    constants_of_version = constants(facts.version or "")
+    rules = rules_of(constants_of_version)
+    over_nodes = nodes > 1
     nics = 0
     nic_GBps = 0.0
-    if across:
+    if over_nodes:
         nics, nic_GBps = _nics(placed, facts)
-    staged = across and not has_gpudirect(fabric)
+    staged = over_nodes and not has_gpudirect(fabric)
+    # A GPU that is not stated is refused below, which needs the rest of the machine. The CPU is
+    # required of groups over nodes alone: on one node nothing depends on it.
     machine = GpuNodes(
         gpu=facts.gpu or "volta",
         nodes=nodes,
-        gpus=ranks,
+        gpus=ranks_per_node,
         nic_GBps=nic_GBps,
         staged=staged,
         cpu=facts.cpu or "intel",
         link_share=_link_share(placed, facts),
         wide_slots=_has_wide_slots(fabric, facts),
     )
-    _refuse_missing(fabric, facts, numbers, nics, machine)
-    # or it would be missing
+    _refuse_missing(fabric, facts, constants_of_version, nics, machine)
+    # _refuse_missing has refused it
     assert facts.gpu is not None
-    ring = _graph_of(stated.ring, facts.gpu) or rules.ring_graph(numbers, machine)
-    nvls = _nvls_graph(placed, facts, numbers, machine)
+    ring = _graph_of(stated.ring, facts.gpu) or rules.ring_graph(constants_of_version, machine)
+    nvls = _nvls_graph(placed, facts, constants_of_version, machine)
     return Hardware(
-        version=numbers.version,
+        version=constants_of_version.version,
         gpu=facts.gpu,
-        # on one node nothing depends on it
-        cpu=facts.cpu or "intel",
+        cpu=machine.cpu,
         nodes=nodes,
-        ranks_per_node=ranks,
+        ranks_per_node=ranks_per_node,
         nics=nics,
         link=facts.link or "nvlink",
-        nvswitch=ranks > 1 and facts.link != "pci",
+        nvswitch=ranks_per_node > 1 and facts.link != "pci",
         nvls=nvls is not None,
         collnet=bool(facts.collnet),
         ring=ring,
-        tree=_graph_of(stated.tree, facts.gpu) or rules.tree_graph(numbers, machine),
+        tree=_graph_of(stated.tree, facts.gpu) or rules.tree_graph(constants_of_version, machine),
         nvls_graph=nvls,
-        collnet_graph=_collnet_graph(facts, numbers, machine, ring),
-        channels=stated.total or rules.communicator_channels(numbers, machine, ring),
+        collnet_graph=_collnet_graph(facts, constants_of_version, machine, ring),
+        channels=stated.total or rules.communicator_channels(constants_of_version, machine, ring),
         simple_tree=_is_simple_tree(stated, machine),
         gpudirect=not staged,
         same_channels=_has_same_channels(stated, machine, ring),
@@ -139,7 +148,7 @@ def hardware_of(placed: PlacedGroup) -> Hardware:
 
 
 def _nvls_graph(
-    placed: PlacedGroup, facts: LibraryFacts, numbers: Constants, machine: GpuNodes
+    placed: PlacedGroup, facts: LibraryFacts, constants_of_version: Constants, machine: GpuNodes
 ) -> Graph | None:
     """The channels of NVLS, as stated or derived; None where it does not run."""
     inside = placed.spans[0].kind
@@ -148,22 +157,22 @@ def _nvls_graph(
         return None
     stated = _stated_graphs(facts)
     nvls = _graph_of(stated.nvls, machine.gpu)
-    # a search that found none knows that there is none
+    # graphs stated for groups are all that NCCL's search found: without NVLS it does not run
     if nvls is None and not isinstance(stated, GroupChannels):
-        nvls = rules_of(numbers).nvls_graph(numbers, machine)
+        nvls = rules_of(constants_of_version).nvls_graph(constants_of_version, machine)
     return nvls
 
 
 def _collnet_graph(
-    facts: LibraryFacts, numbers: Constants, machine: GpuNodes, ring: Graph
+    facts: LibraryFacts, constants_of_version: Constants, machine: GpuNodes, ring: Graph
 ) -> Graph | None:
     """The channels of CollNet, as stated or derived; the ring's where NCCL's search of such a GPU is
     not known, None where CollNet does not run."""
     if not facts.collnet or machine.nodes == 1:
         return None
     stated = _graph_of(_stated_graphs(facts).collnet, machine.gpu)
-    if stated is None and machine.gpu in numbers.search:
-        return rules_of(numbers).collnet_graph(numbers, machine)
+    if stated is None and machine.gpu in constants_of_version.search:
+        return rules_of(constants_of_version).collnet_graph(constants_of_version, machine)
     return stated or ring
 
 
@@ -204,19 +213,19 @@ def _ranks_of_node(placed: PlacedGroup, facts: LibraryFacts) -> int:
     the file gives graphs of are in."""
     if not isinstance(facts.channels, tuple):
         return placed.ranks_per_node
-    whole = max(graphs.gpus for graphs in facts.channels)
-    ranks = inside = 1
+    gpus_of_node = max(graphs.gpus for graphs in facts.channels)
+    members_inside = ranks_inside = 1
     for tier, members in zip(placed.fabric.tiers, placed.placement.per_domain, strict=True):
-        inside *= tier.endpoints
-        if inside > whole:
+        ranks_inside *= tier.endpoints
+        if ranks_inside > gpus_of_node:
             break
-        ranks *= members
-    return ranks
+        members_inside *= members
+    return members_inside
 
 
 def _nics(placed: PlacedGroup, facts: LibraryFacts) -> tuple[int, float]:
     """NICs of a node, and the rate of each in GB/s, of a group across nodes."""
-    # where each rank is a node the innermost tier joins nodes
+    # the innermost span joins nodes where each rank is one
     first_between_nodes = 0 if placed.ranks_per_node == 1 else 1
     tier = placed.spans[first_between_nodes].tier
     sizing = capabilities_of(tier).sizing
@@ -248,36 +257,39 @@ def _has_wide_slots(fabric: Fabric, facts: LibraryFacts) -> bool:
 
 
 def _facts_of_group(facts: LibraryFacts, placed: PlacedGroup, present: int) -> LibraryFacts:
-    """The facts for the ``present`` ranks of each node that are in the group.
+    """The facts with the ``nics`` and ``channels`` of the ``present`` ranks of each node that are in
+    the group; ``channels`` is then one record or None.
 
     NCCL searches anew for the ranks of a communicator. A file may have the graphs of several numbers of
     them; of others, and of graphs of whole nodes, the share of the ranks is taken.
     """
     inner = placed.fabric.tiers[0]
-    gpus = inner.endpoints if capabilities_of(inner).joins == "accelerators" else present
-    across = present < placed.ranks
+    gpus_of_node = inner.endpoints if capabilities_of(inner).joins == "accelerators" else present
+    over_nodes = present < placed.ranks
     channels = facts.channels
     nics = facts.nics
-    # the ranks of a node that the channels are stated for
-    stated_for = gpus
+    # the ranks of a node for which the channels are stated
+    stated_for = gpus_of_node
     if isinstance(channels, tuple):
-        gpus = max(graphs.gpus for graphs in channels)
+        gpus_of_node = max(graphs.gpus for graphs in channels)
+        # the smallest stated group that has room for the ranks
         fitting = []
         for graphs in channels:
-            if graphs.gpus >= present and (graphs.nodes > 1) is across:
+            if graphs.gpus >= present and (graphs.nodes > 1) is over_nodes:
                 fitting.append(graphs)
         channels = min(fitting, key=attrgetter("gpus"), default=None)
         if channels is not None:
             stated_for = channels.gpus
-    if channels is not None and across and present < stated_for:
+    if channels is not None and over_nodes and present < stated_for:
         channels = _share_of(channels, present, stated_for)
-    if nics is not None and across and present < gpus:
-        nics = max(1, nics * present // gpus)
+    if nics is not None and over_nodes and present < gpus_of_node:
+        nics = max(1, nics * present // gpus_of_node)
     return facts.model_copy(update={"nics": nics, "channels": channels})
 
 
 def _share_of(channels: Channels, present: int, whole: int) -> Channels:
-    """The channels of some ranks of a node."""
+    """The channels of ``present`` of the ``whole`` ranks of a node: every count in proportion,
+    rounded down, at least 1."""
 
     def part(count: int | None) -> int | None:
         return None if count is None else max(1, count * present // whole)
@@ -291,14 +303,15 @@ def _share_of(channels: Channels, present: int, whole: int) -> Channels:
 
 
 def _stated_graphs(facts: LibraryFacts) -> LibraryChannels:
-    """The graphs that the facts of a group state."""
-    assert not isinstance(facts.channels, tuple), "of one group"
+    """The graphs that the facts state; all None where they state none."""
+    # _facts_of_group has chosen those of this group
+    assert not isinstance(facts.channels, tuple)
     return facts.channels or LibraryChannels()
 
 
 def check_switched(fabric: Fabric) -> None:
-    """NCCL's model only covers switched fabrics: a ColltoolError if a tier is a lattice or a full
-    mesh."""
+    """Refuse a fabric with a lattice, a full mesh or a routed tier: NCCL's model covers switched
+    tiers alone."""
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
@@ -312,7 +325,8 @@ def check_switched(fabric: Fabric) -> None:
 
 
 def _check_nodes(placed: PlacedGroup, facts: LibraryFacts) -> None:
-    """NCCL's model is known for switched nodes of one size."""
+    """Refuse nodes that differ in size, and tiers without switches unless the file states the
+    graphs of groups on them."""
     if placed.domains:
         raise ColltoolError(
             f"NCCL's own choice is not known between domains of {domains_text(placed.domains)}"
@@ -325,39 +339,47 @@ def _check_nodes(placed: PlacedGroup, facts: LibraryFacts) -> None:
 
 
 def _refuse_missing(
-    fabric: Fabric, facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes
+    fabric: Fabric,
+    facts: LibraryFacts,
+    constants_of_version: Constants,
+    nics: int,
+    machine: GpuNodes,
 ) -> None:
     """Refuse a group of which the model lacks a fact, and say how to state it."""
-    names = []
-    keys = []
+    missing = []
+    keys_to_write = []
     if facts.gpu is None:
-        names.append("the GPU generation")
-        keys.append("gpu: hopper")
+        missing.append("the GPU generation")
+        keys_to_write.append("gpu: hopper")
     if facts.cpu is None and machine.nodes > 1:
-        names.append("the hosts' CPU")
-        keys.append("cpu: intel")
-    absent: list[str] = []
-    why = ""
+        missing.append("the hosts' CPU")
+        keys_to_write.append("cpu: intel")
+    unstated_graphs: list[str] = []
+    machine_kind = ""
     if facts.gpu is not None:
-        why = _not_derived(facts, numbers, nics, machine)
-    if why:
-        absent = _unstated_graphs(facts, machine)
-    if absent:
+        machine_kind = _not_derived(facts, constants_of_version, nics, machine)
+    if machine_kind:
+        unstated_graphs = _unstated_graphs(facts, machine)
+    if unstated_graphs:
         graph = "{channels: 8, inside: 40GB/s, across: 40GB/s}"
-        names.append(f"the channels of {why}")
-        keys.append(f"channels: {{{', '.join(f'{name}: {graph}' for name in absent)}}}")
-    if not names:
+        missing.append(f"the channels of {machine_kind}")
+        keys_to_write.append(
+            f"channels: {{{', '.join(f'{name}: {graph}' for name in unstated_graphs)}}}"
+        )
+    if not missing:
         return
-    stated = []
+    stated_keys = []
     for key in ("name", "version", "gpu", "cpu", "link", "nics", "collnet", "nvls", "gpudirect"):
         value = getattr(facts, key)
         if value is not None:
-            stated.append(f'{key}: "{value}"' if key == "version" else f"{key}: {value}".lower())
-    fix = f"write library: {{{', '.join(stated + keys)}}}"
-    if absent:
-        fix += f" with your numbers; {_PRINTED}"
+            stated_keys.append(
+                f'{key}: "{value}"' if key == "version" else f"{key}: {value}".lower()
+            )
+    fix = f"write library: {{{', '.join(stated_keys + keys_to_write)}}}"
+    if unstated_graphs:
+        fix += f" with your numbers; {_HOW_TO_PRINT_CHANNELS}"
     raise ColltoolError(
-        f"NCCL's model needs {' and '.join(names)}, which {fabric.name} does not give",
+        f"NCCL's model needs {' and '.join(missing)}, which {fabric.name} does not give",
         where="library",
         fix=fix,
     )
@@ -374,9 +396,11 @@ def _unstated_graphs(facts: LibraryFacts, machine: GpuNodes) -> list[str]:
     return [name for name in needed if getattr(stated, name) is None]
 
 
-def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: GpuNodes) -> str:
-    """The kind of machine whose channels cannot be derived. Empty if they can."""
-    if facts.gpu not in numbers.search or facts.link == "pci":
+def _not_derived(
+    facts: LibraryFacts, constants_of_version: Constants, nics: int, machine: GpuNodes
+) -> str:
+    """The kind of machine in words if its channels cannot be derived. Empty if they can."""
+    if facts.gpu not in constants_of_version.search or facts.link == "pci":
         link = "PCIe" if facts.link == "pci" else "NVLink"
         return f"GPUs of {facts.gpu} joined by {link}"
     if machine.nodes > 1 and nics != machine.gpus:
@@ -385,17 +409,19 @@ def _not_derived(facts: LibraryFacts, numbers: Constants, nics: int, machine: Gp
 
 
 def _graph_of(graph: LibraryGraph | None, gpu: Gpu) -> Graph | None:
+    """A stated graph as the model reads it, in GB/s and microseconds; None if none is stated."""
     if graph is None:
         return None
-    across = graph.inside if graph.across is None else graph.across
-    rates = graph.inside / 1e9, across / 1e9
+    across_Bps = graph.inside if graph.across is None else graph.across
+    rates_GBps = graph.inside / 1e9, across_Bps / 1e9
     latency_us = (graph.latency or 0.0) * 1e6
     if graph.types is None:
-        return Graph(graph.channels, *rates, latency_us)
+        return Graph(graph.channels, *rates_GBps, latency_us)
+    # the farther a path, the later its type stands in KINDS
     between_gpus, to_nics = map(KINDS.index, graph.types)
     return Graph(
         graph.channels,
-        *rates,
+        *rates_GBps,
         latency_us,
         link="nvlink" if between_gpus == NVL else "pci",
         runs_ll128=keeps_order(between_gpus, to_nics, from_hopper=gpu in FROM_HOPPER),

@@ -1,7 +1,10 @@
 """A machine's factor exp(d), corrected so that no price falls as the message or the group grows
-(:mod:`colltool.machines.shape`).
+(:mod:`colltool.machines.shape`): :func:`ordered_factor`.
 
-The prices are those of the fabric as its file has it, so that no option of a request changes d.
+The prices are those of the fabric as its file has it, so that no option of a request changes d. Arrays
+have the shape (lines, sizes): a line for each measured rank count, at :data:`SIZES`. ``room_of`` says
+from prices how much d may change between neighbours of this grid, ``shaped`` finds the nearest d that
+keeps to it, and ``rank_lines`` makes lines of a factor of that.
 """
 
 from __future__ import annotations
@@ -25,44 +28,52 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Without the machine: its factor is what is being worked out.
 _LIBRARY = ModelOptions(numbers="library")
 
 
 @lru_cache(maxsize=64)
-def ordered_factor(where: SameFabric, primitive: Primitive, scope: str) -> MachineFactor | None:
-    """The factor of a fabric's own machine, changed where prices would fall with it, and no more
-    than that takes."""
+def ordered_factor(
+    same_fabric: SameFabric, primitive: Primitive, scope: str
+) -> MachineFactor | None:
+    """The factor of a fabric's own machine, changed just as far as needed so that prices by it do not
+    fall as sizes or ranks grow. ``scope``: inside or across nodes. None where nothing was measured
+    there."""
     import numpy as np
 
     from colltool.machines.shape import room_of, shaped
     from colltool.machines.smoother import Posterior, rank_lines
 
-    machine = where.fabric.machine
+    machine = same_fabric.fabric.machine
     factor = None if machine is None else machine.factors.get((str(primitive), scope))
     if factor is None:
         return None
-    priced = [_log_prices(where.fabric, primitive, scope, line.ranks) for line in factor.lines]
-    # bounds nothing: the fabric holds no such group, or a way cannot run on it
-    unknown = np.full(len(SIZES), nan)
-    ways = sorted(set().union(*priced))
-    if not ways:
+    # line by line: log seconds by schedule
+    priced = [
+        _log_prices(same_fabric.fabric, primitive, scope, line.ranks) for line in factor.lines
+    ]
+    specs = sorted(set().union(*priced))
+    if not specs:
         return factor
-    by_way = []
-    for way in ways:
-        by_way.append(np.array([prices.get(way, unknown) for prices in priced]))
-    best = np.array(
+    # NaN bounds nothing: the fabric holds no such group, or a schedule cannot run on it
+    unknown = np.full(len(SIZES), nan)
+    by_schedule = []
+    for spec in specs:
+        by_schedule.append(np.array([prices.get(spec, unknown) for prices in priced]))
+    fastest = np.array(
         [reduce(np.minimum, prices.values()) if prices else unknown for prices in priced]
     )
     d = np.array([line.d for line in factor.lines])
     sigma = np.array([line.sigma for line in factor.lines])
-    found = Posterior(shaped(d, sigma, room_of(best, by_way)), sigma)
+    ordered = Posterior(shaped(d, sigma, room_of(fastest, by_schedule)), sigma)
     ranks = [line.ranks for line in factor.lines]
-    return MachineFactor(str(primitive), scope, rank_lines(found, ranks))
+    return MachineFactor(str(primitive), scope, rank_lines(ordered, ranks))
 
 
 def _log_prices(fabric: Fabric, primitive: Primitive, scope: str, ranks: int) -> dict[str, Floats]:
-    """The natural logarithm of the seconds of each way that a library runs, at the grid's sizes.
-    Empty where the fabric holds no such group."""
+    """The natural logarithm of the seconds of each schedule that a library runs (of all, if it runs
+    none, as then one of these is priced), at :data:`SIZES`, by spec. Empty where the fabric holds no
+    such group, or its ranks lie in another scope."""
     import numpy as np
 
     from colltool.estimate.price import price
@@ -74,8 +85,8 @@ def _log_prices(fabric: Fabric, primitive: Primitive, scope: str, ranks: int) ->
         priced = price(fabric, primitive, np.array(SIZES, dtype=float), ranks, _LIBRARY)
     except ColltoolError:
         return {}
-    found = {}
+    log_seconds = {}
     for estimate in priced.runnable or priced.results:
         seconds = np.asarray(estimate.total_s, dtype=float)
-        found[estimate.spec] = np.log(np.broadcast_to(seconds, len(SIZES)))
-    return found
+        log_seconds[estimate.spec] = np.log(np.broadcast_to(seconds, len(SIZES)))
+    return log_seconds

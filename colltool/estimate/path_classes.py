@@ -3,6 +3,9 @@ to across the spine.
 
 :func:`tier_paths` has the classes of a group on one tier, :func:`flat_paths` those of a group over
 several. :mod:`colltool.estimate.link_cost` prices a formula's messages on them.
+
+A *domain* of a class is a set of endpoints any two of which meet in this class or a nearer one, such
+as those of a leaf; :data:`Flows` say how many of its messages leave it at once.
 """
 
 from __future__ import annotations
@@ -56,10 +59,13 @@ def tree_flows(terms: Terms, ranks: int, route: Trees) -> Flows:
 
     Of 8 ranks in domains of 4, both ways, 4 edges leave: where n_β is 2, as much as 1 flow.
     """
-    return lambda domain: min(
-        max(most_edges_leaving(ranks, domain, both_ways=route.both_ways) / 2 / terms.n_beta, 1e-9),
-        domain,
-    )
+
+    def flows(domain: int) -> float:
+        edges = most_edges_leaving(ranks, domain, both_ways=route.both_ways)
+        # not 0, by which shares are divided
+        return min(max(edges / 2 / terms.n_beta, 1e-9), domain)
+
+    return flows
 
 
 class Boundary(NamedTuple):
@@ -113,6 +119,7 @@ class PathClass(NamedTuple):
         if self.planes is None:
             return self
         gain = self.planes.share_of(messages) / self.planes.share_of(1)
+        # uplinks carry no more: in units of the faster ports they are fewer
         thinned = tuple(boundary._replace(ports=boundary.ports / gain) for boundary in self.thinned)
         return self._replace(bandwidth_Bps=self.bandwidth_Bps * gain, thinned=thinned)
 
@@ -181,10 +188,12 @@ class PathClasses:
         return replace(self, in_switch=self.in_switch._replace(switch_eta_beta={}))
 
     def top(self) -> PathClass:
+        """The farthest class in which two ranks of the group meet."""
         return self.used[-1]
 
     @cached_property
     def used(self) -> tuple[PathClass, ...]:
+        """The classes up to the first that joins the whole group, nearest first."""
         return self.levels[: _levels_spanned(self.levels, self.ranks)]
 
     @cached_property
@@ -204,7 +213,8 @@ class PathClasses:
         return tuple(hops)
 
     def block(self, size: int) -> PathClass:
-        """The nearest class in which aligned blocks of that size never straddle domains."""
+        """The nearest class in which aligned blocks of that size never straddle domains, else the
+        farthest."""
         for level in self.used:
             if level.span % size == 0:
                 return level
@@ -218,13 +228,13 @@ class PathClasses:
         """
         if far.tier == self.levels[0].tier:
             return (far,)
-        found = [far]
+        classes = [far]
         for level in self.used:
             if level.tier == far.tier:
                 break
             if level.span > apart:
-                found.append(level)
-        return tuple(found)
+                classes.append(level)
+        return tuple(classes)
 
     @cached_property
     def views(self) -> tuple[PeerView, ...]:
@@ -237,21 +247,23 @@ class PathClasses:
         return (of_full,) if of_full.peers == of_last.peers else (of_full, of_last)
 
     def _view(self, *, full: bool) -> PeerView:
+        """The peers of a rank in a full domain, or in the last one."""
         peers = []
-        near = 1
+        ranks_nearer = 1
         for level in self.peer_levels:
-            far = self._own_domain(level.span, full=full)
-            if far != near:
-                peers.append((level, far - near))
-            near = far
+            ranks_inside = self._own_domain(level.span, full=full)
+            if ranks_inside != ranks_nearer:
+                peers.append((level, ranks_inside - ranks_nearer))
+            ranks_nearer = ranks_inside
         return PeerView(tuple(peers), partial(self._own_domain, full=full))
 
     def _own_domain(self, span: int, *, full: bool) -> int:
         """Ranks of the group in a domain of ``span``; scattered, its even share of all units."""
         if self.scattered and span > self.unit:
-            total = self.peer_levels[-1].span // self.unit
+            # the group's units over those of the fabric are its share of the units in the domain
+            fabric_units = self.peer_levels[-1].span // self.unit
             units = (self.ranks // self.unit) * (span // self.unit)
-            return self.unit * max(1, ceil_div(units, total))
+            return self.unit * max(1, ceil_div(units, fabric_units))
         if full or span >= self.ranks:
             return min(span, self.ranks)
         return self.ranks % span or span
@@ -265,8 +277,8 @@ def _levels_spanned(levels: Sequence[PathClass], ranks: int) -> int:
 def _tier_levels(
     position: TierPosition, members_inside: int, nics: int, readings: ModelOptions
 ) -> tuple[PathClass, ...]:
-    """A tier's classes. ``members_inside`` form one endpoint; each sender has ``nics`` ports of an
-    endpoint.
+    """A tier's classes, nearest first. ``members_inside`` ranks of the group form one endpoint, by
+    which ``span`` counts; each sender has ``nics`` ports of an endpoint.
 
     Sibling groups send at the same time over their own ports, so uplinks are divided among groups
     by members.
@@ -278,7 +290,6 @@ def _tier_levels(
     message_share = kind.message_share
     bandwidth_Bps = kind.rate_Bps * message_share
     dedicated = kind.joined_by == "pair_links"
-    planes = kind.planes
     levels: list[PathClass] = []
     boundaries: tuple[Boundary, ...] = ()
     thinned: tuple[Boundary, ...] = ()
@@ -306,14 +317,14 @@ def _tier_levels(
                 energy=None if tier.energy is None else tier.energy / nics,
                 cable_m=distance.cable_m,
                 post_s=tier.post or 0.0,
-                planes=planes,
+                planes=kind.planes,
             )
         )
     return tuple(levels)
 
 
 def tier_paths(position: TierPosition, readings: ModelOptions) -> PathClasses:
-    """The classes of a group on one tier, counted in its own endpoints.
+    """The classes of a group on one tier; its ranks are counted as endpoints of this tier.
 
     The aggregation tree of its switches is no taller than the levels that the group spans, nor than
     the switches' limit. A tier of one class has as many levels as its sizing requires. Each switch
@@ -323,11 +334,12 @@ def tier_paths(position: TierPosition, readings: ModelOptions) -> PathClasses:
     levels = _tier_levels(position, members_inside=1, nics=position.nics, readings=readings)
     scattered = readings.placement == "scattered"
     in_network = position.kind.in_network
-    alone = position if position.members_inside == 1 else replace(position, members_inside=1)
-    wired = _wired([alone], ranks, readings)
-    found = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
+    # on its own tier an endpoint counts as one rank
+    as_ranks = position if position.members_inside == 1 else replace(position, members_inside=1)
+    wired = _wired([as_ranks], ranks, readings)
+    paths = PathClasses(ranks, levels[-1:] if scattered else levels, levels, scattered, wired=wired)
     if in_network is None:
-        return found
+        return paths
     spanned = len(levels) if scattered else _levels_spanned(levels, ranks)
     height = _switch_levels(
         in_network, position, spanned if len(levels) > 1 else None, scattered=scattered
@@ -336,13 +348,15 @@ def tier_paths(position: TierPosition, readings: ModelOptions) -> PathClasses:
     alpha_s = in_network.alpha_switch + cable_s(levels[spanned - 1].cable_m) / (2 * height)
     # ideal switches have no contention of their own
     switch_eta_beta = {} if readings.ideal else in_network.switch_eta_beta
-    return replace(found, in_switch=InSwitch(alpha_s, height, switch_eta_beta, in_network.limits))
+    return replace(paths, in_switch=InSwitch(alpha_s, height, switch_eta_beta, in_network.limits))
 
 
 def _switch_levels(
     in_network: InNetwork, position: TierPosition, spanned: int | None, *, scattered: bool
 ) -> int:
-    """Levels of the aggregation tree; ``spanned`` is None on a tier of one class."""
+    """Levels of switches in the aggregation tree: as many as the group spans, at most the switches'
+    limit. ``spanned`` is None on a tier of one class, whose levels follow from its sizing if at
+    all."""
     tier = position.tier
     kind = position.kind
     sizing = kind.sizing
@@ -388,9 +402,11 @@ def flat_paths(
 ) -> PathClasses:
     """The classes of a whole group over several tiers; ``domains``: members in each of the
     innermost where these differ."""
-    placed: list[PathClass] = []
-    counted: list[PathClass] = []
+    levels_placed: list[PathClass] = []
+    levels_counted: list[PathClass] = []
     scattered = readings.placement == "scattered"
+    # members in a domain of the tier; unit: those behind one of its endpoints, after the loop of
+    # the outermost tier
     inside = 1
     for position in positions:
         unit = inside
@@ -399,17 +415,17 @@ def flat_paths(
         # an inner tier's switches may join more endpoints than a domain has
         if position.tier is not positions[-1].tier:
             levels = tuple(level._replace(span=min(level.span, inside)) for level in levels)
-        placed += levels[-1:] if scattered else levels
-        counted += levels
+        levels_placed += levels[-1:] if scattered else levels
+        levels_counted += levels
     endpoints = len(domains) or ranks // unit
     outer = positions[-1]
     axes = outer.kind.part(endpoints, outer.occupancy.stride) or ()
     crowd = max(1.0, all_to_all_load(axes) * endpoints / (endpoints - 1))
-    placed[-1] = placed[-1]._replace(crowd=crowd)
+    levels_placed[-1] = levels_placed[-1]._replace(crowd=crowd)
     return PathClasses(
         ranks,
-        tuple(placed),
-        tuple(counted),
+        tuple(levels_placed),
+        tuple(levels_counted),
         scattered,
         unit,
         wired=_wired(positions, ranks, readings, domains),

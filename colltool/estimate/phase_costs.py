@@ -1,8 +1,9 @@
 """The cost model of a flat schedule: what its messages pay on a group, the library's measured
 efficiency, and notes for the reader.
 
-:func:`cost_flat` is the entry; compositions share :func:`parts_of`, the notes and
-:func:`with_efficiency`.
+:func:`cost_flat` is the entry; compositions (:mod:`colltool.estimate.hierarchical`) share
+:func:`parts_of`, the notes and :func:`with_efficiency`. A *figure* is a measured efficiency of the
+fabric's library: the share of the bandwidth that it reaches, or the time that it takes besides.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ from colltool.estimate.software_time import Knots, SoftwareTime, mixed
 from colltool.fabric.library import Efficiency
 from colltool.network.group import SEVERAL_TIERS, Group
 
+# The cost of a term that sends nothing, such as a local copy, or whose messages are still to be priced.
+_NO_MESSAGES = LinkCost(
+    "", "", n_alpha=0, n_beta=0, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=1.0, eta_beta=1.0
+)
+
 
 def parts_of(
     algorithm: Algorithm,
@@ -53,7 +59,7 @@ def parts_of(
 ) -> tuple[CostTerm, ...]:
     """The cost terms of an algorithm's messages; ``payload``: bytes of its vector, in units of the
     collective's M."""
-    found = []
+    cost_terms = []
     for terms in algorithm.schedule(group):
         blank = CostTerm(
             primitive=terms.primitive or algorithm.primitive,
@@ -65,8 +71,8 @@ def parts_of(
             label=terms.label,
             route=terms.route,
         )
-        found += [blank._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
-    return tuple(found)
+        cost_terms += [blank._replace(cost=cost) for cost in link_costs(terms, paths, readings)]
+    return tuple(cost_terms)
 
 
 def cost_flat(
@@ -76,13 +82,14 @@ def cost_flat(
     readings: ModelOptions,
     placed: PlacedGroup | None = None,
 ) -> CostModel:
-    """An algorithm on the whole group at once; without ``placed``, only its messages."""
+    """An algorithm on the whole group at once; without ``placed``, only its messages: no launch,
+    local copy, library or machine."""
     parts = parts_of(algorithm, group, paths, readings)
     notes = [*algorithm.notes_on(group), *wire_notes(group, parts), *share_notes(parts)]
     notes += plane_notes(paths)
     notes += switch_notes(paths, parts)
     status = algorithm.status_on(group)
-    found = CostModel(
+    cost_model = CostModel(
         algorithm.primitive,
         group.ranks,
         parts,
@@ -93,21 +100,23 @@ def cost_flat(
         notes=tuple(notes),
     )
     if placed is None:
-        return found
+        return cost_model
     # a hypothetical schedule has a stretched fabric, one with counts machines beside the ranks
     on_own_links = algorithm.status != "hypothetical" and not algorithm.counts
-    found = replace(
-        found,
+    cost_model = replace(
+        cost_model,
         parts=parts + own_part(placed, algorithm.primitive, algorithm.name),
         below=partial(_below, algorithm, group, placed, readings),
         machine=machine_factor(placed, algorithm.primitive, readings),
         overhead_s=placed.overhead_s,
         protocol=placed.protocol,
         not_selected_reason=algorithm.not_run_by(running_on(placed.fabric), group),
-        library_name=library_name(placed, algorithm.primitive, found.choice.spec, found.shipped_by),
+        library_name=library_name(
+            placed, algorithm.primitive, cost_model.choice.spec, cost_model.shipped_by
+        ),
         cut_bound=cut_bound_of(placed, algorithm.primitive, readings) if on_own_links else None,
     )
-    return with_efficiency(found, placed)
+    return with_efficiency(cost_model, placed)
 
 
 def _below(
@@ -122,11 +131,6 @@ def _below(
         return wires, cost_flat(algorithm, group, flat_group(origin, readings)[1], readings)
 
 
-_NO_MESSAGES = LinkCost(
-    "", "", n_alpha=0, n_beta=0, alpha_s=0.0, eta_alpha=1.0, bandwidth_Bps=1.0, eta_beta=1.0
-)
-
-
 def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple[CostTerm, ...]:
     """The local copy of the share of M that a rank keeps; only if a protocol states its rate."""
     payload = local_share(primitive, placed.ranks)
@@ -139,7 +143,7 @@ def own_part(placed: PlacedGroup, primitive: Primitive, algorithm: str) -> tuple
 
 
 def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
-    """Links that a flat schedule leaves idle: of a full mesh, or NICs of a domain."""
+    """A note on links that a flat schedule leaves idle: of a full mesh, or NICs of a domain."""
     walks = {part.route.via for part in parts if isinstance(part.route, Ring | Chain)}
     to_others = any(isinstance(part.route, AllPeers | Pair) for part in parts)
     if group.dedicated and "links" not in walks and not to_others:
@@ -151,24 +155,26 @@ def wire_notes(group: Group, parts: tuple[CostTerm, ...]) -> list[str]:
 
 
 def share_notes(parts: tuple[CostTerm, ...]) -> list[str]:
-    """What oversubscription leaves; nothing for arrays of fabrics."""
+    """A note on what oversubscription leaves; none for arrays of fabrics."""
     shares = [part.cost.share for part in parts]
     if not any(part.cost.crosses for part in parts) or any(map(is_array, shares)):
         return []
-    left = min(shares)
-    if left < 1:
-        return [f"oversubscription leaves {left:.3g} of the bandwidth to traffic that crosses it"]
+    smallest_share = min(shares)
+    if smallest_share < 1:
+        return [
+            f"oversubscription leaves {smallest_share:.3g} of the bandwidth to traffic that crosses it"
+        ]
     return ["oversubscription does not bind: too few flows cross the boundary at once (packed)"]
 
 
 def plane_notes(paths: PathClasses) -> Iterator[str]:
-    """Tiers whose planes do not all carry a message."""
-    on = {level.tier: level.planes for level in paths.levels if level.planes is not None}
-    for tier, planes in on.items():
+    """Notes on tiers whose planes do not all carry a message."""
+    planes_of = {level.tier: level.planes for level in paths.levels if level.planes is not None}
+    for tier, planes in planes_of.items():
         if planes.failed:
             left = percent(planes.share)
             yield f"{planes.failed} of {planes.count} planes of {tier} failed: {left} is left"
-    for tier, planes in on.items():
+    for tier, planes in planes_of.items():
         if planes.spread != "ecmp":
             continue
         flows = "a message is one flow"
@@ -179,24 +185,28 @@ def plane_notes(paths: PathClasses) -> Iterator[str]:
 
 
 def switch_notes(paths: PathClasses, parts: tuple[CostTerm, ...]) -> Iterator[str]:
-    """What the switches cannot compute, as prices do not know the operation."""
+    """Notes on what the switches cannot compute, as prices do not know the operation."""
     limits = paths.in_switch.limits if paths.in_switch else None
     if limits is None or not any(isinstance(part.route, Switch) for part in parts):
         return
-    what = " of ".join(", ".join(names) for names in (limits.operations, limits.types) if names)
-    if what:
-        yield f"the switches reduce only {what}"
+    # such as "sum, max of float16, bfloat16"
+    reducible = " of ".join(
+        ", ".join(names) for names in (limits.operations, limits.types) if names
+    )
+    if reducible:
+        yield f"the switches reduce only {reducible}"
     if limits.alignment:
         aligned = format_bytes(limits.alignment)
         yield f"data not aligned to {aligned} is reduced in software"
 
 
-_GB = 1e9  # bytes at which a rise over sqrt(M) is stated in seconds
+# bytes at which fabric files state the seconds of a rise over sqrt(M)
+_GB = 1e9
 
 
 def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:
-    """Apply the library's measured efficiency and software time, unless ideal: of the whole
-    schedule, else of its inner tier."""
+    """The schedule with the library's measured efficiency and software time: of the whole schedule,
+    else, of a composition, of its inner tier. Unchanged if ideal, or if nothing was measured."""
     if cost_model.readings.ideal:
         return cost_model
     primitive = cost_model.primitive
@@ -211,9 +221,9 @@ def with_efficiency(cost_model: CostModel, placed: PlacedGroup) -> CostModel:
             measured.append(figure)
     if measured:
         return _reaching(cost_model, measured, library, nodes=placed.nodes, ranks=placed.ranks)
-    innermost = placed.spans[0]
-    has_nodes = innermost.kind.joins == "accelerators" and not placed.one_a_node
-    if cost_model.choice.tiers and has_nodes:
+    if cost_model.choice.tiers and placed.ranks_per_node > 1:
+        # what was measured inside a node is the composition's inner algorithm there
+        innermost = placed.spans[0]
         inner = parse_choice(cost_model.choice.tiers[0])
         measured = [figure for figure, choices in figures if inner in choices]
         if measured:
@@ -232,14 +242,14 @@ def _efficiencies(
     placed: PlacedGroup, primitive: Primitive
 ) -> list[tuple[Efficiency, dict[Choice, str]]]:
     """The figures for a primitive under the group's protocol, each with the algorithms that it was
-    measured of and their names in the file."""
-    found = []
+    measured of, by their names in the file."""
+    figures = []
     for figure in placed.fabric.efficiencies:
         protocols = figure.protocols or (placed.protocol,)
         if primitive in figure.primitives and placed.protocol in protocols:
             choices = {parse_choice(algorithm): algorithm for algorithm in figure.algorithms}
-            found.append((figure, choices))
-    return found
+            figures.append((figure, choices))
+    return figures
 
 
 _ON_A_RAIL = {
@@ -271,8 +281,8 @@ def _reaching(
     ranks: int,
     tier: str = "",
 ) -> CostModel:
-    """Apply the figures for a number of nodes and ranks, on one tier or (empty) on all: the first
-    share, and the first times."""
+    """A schedule with the figures for a number of nodes and ranks, on one tier or (empty) on all: of
+    several figures the first that states a share, and the first that states times."""
     reached = next((figure.share_on(nodes) for figure in figures if figure.share != 1.0), 1.0)
     timed = next((figure for figure in figures if figure.takes_time), None)
     fitted = _fitted(timed, cost_model.choice.spec, library, ranks) if timed else NO_SOFTWARE_TIME
@@ -282,15 +292,16 @@ def _reaching(
             part = part._replace(reached=reached)
         parts.append(part)
     notes = cost_model.notes
-    figures_said = list(_figure_words(reached, fitted))
-    if figures_said:
+    phrases = list(_figure_words(reached, fitted))
+    if phrases:
         where = f" on {tier}" if tier else ""
-        words = " and ".join(figures_said)
+        words = " and ".join(phrases)
         notes = (*notes, f"{library} {words}{where}, according to the fabric file")
     return replace(cost_model, parts=tuple(parts), software_time=fitted, notes=notes)
 
 
 def _figure_words(reached: float, fitted: SoftwareTime) -> Iterator[str]:
+    """What figures say, each as a phrase after the library's name."""
     if reached < 1:
         yield f"reaches {percent(reached)} of the bandwidth"
     times = [format_time(float(seconds)) for _, seconds in fitted.knots]
@@ -306,17 +317,18 @@ def _figure_words(reached: float, fitted: SoftwareTime) -> Iterator[str]:
 def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> SoftwareTime:
     """The time of a figure on a number of ranks; beyond the measured counts that of the nearest."""
     limits = figure.measured
-    took = figure.measured_times()
+    times = figure.measured_times()
     counts = sorted(limits.ranks) if limits and limits.ranks else []
     within = min(max(ranks, counts[0]), counts[-1]) if counts else ranks
     fixed = (figure.startup or 0.0) + (figure.startup_per_rank or 0.0) * within
     rise = (figure.rise_per_rank or 0.0) * within
-    knots = _between(took, ranks)
+    knots = _between(times, ranks)
     if fixed:
+        # added to the times by size, or alone where the file states none
         knots = tuple((size, fixed + seconds) for size, seconds in knots) or ((0.0, fixed),)
     if not knots and not rise:
         return NO_SOFTWARE_TIME
-    measured = sorted({*counts, *took})
+    measured = sorted({*counts, *times})
     beyond = ""
     if measured and not measured[0] <= ranks <= measured[-1]:
         beyond = f"on {ranks} ranks (but on {', '.join(map(str, measured))})"
@@ -330,15 +342,15 @@ def _fitted(figure: Efficiency, spec: str, library: str, ranks: int) -> Software
     )
 
 
-def _between(took: dict[int, Knots], ranks: int) -> Knots:
-    """Times on a number of ranks, linear in the logarithm between the measured counts: on 32 half
-    way from those on 16 to those on 64."""
-    counts = list(took)
+def _between(times_on: dict[int, Knots], ranks: int) -> Knots:
+    """Times by size on a number of ranks, from those by ranks in ascending order: linear in the
+    logarithm between the measured counts, on 32 half way from those on 16 to those on 64."""
+    counts = list(times_on)
     if not counts:
         return ()
     above = bisect_right(counts, ranks)
     if above in (0, len(counts)):
         # beyond the measured counts the nearest
-        return took[counts[max(above - 1, 0)]]
+        return times_on[counts[max(above - 1, 0)]]
     low, high = counts[above - 1], counts[above]
-    return mixed(took[low], took[high], log2(ranks / low) / log2(high / low))
+    return mixed(times_on[low], times_on[high], log2(ranks / low) / log2(high / low))

@@ -2,8 +2,12 @@
 ranks fill whole domains.
 
 :class:`GroupSpec` is a group as requested; :func:`fill_tiers` is the entry and gives a
-:class:`TierShare` for each tier; :class:`GroupPlacement` is what results print of it. :func:`fits`,
-:func:`whole_groups` and :func:`every_stride` find groups that have a place.
+:class:`TierShare` for each tier (:func:`colltool.estimate.groups.place` calls it);
+:class:`GroupPlacement` is what results print of it. :func:`fits`, :func:`whole_groups` and
+:func:`every_stride` find groups that have a place.
+
+Words: the *members* of a group are its ranks; of a tier further out, the domains that hold any. A *box*
+is the slice of a lattice that a shape asks for.
 
 If a tier's size divides the remaining stride, each domain holds one member and the rest of the
 stride goes on; if the stride divides the size, the domain holds every so many-th endpoint and
@@ -115,22 +119,24 @@ class GroupPlacement(NamedTuple):
 
     @property
     def spec(self) -> GroupSpec:
+        """The group as a request that gives this placement again."""
+        # only consecutive ranks that need not fill axes in order take a slice of a lattice
         sliced = self.stride == 1 and not self.in_order
         shape = self.shape if sliced else ()
         return GroupSpec(self.ranks, self.stride, self.alone, shape or None, self.in_order)
 
 
 def opened(whole: Sequence[Axis], part: Sequence[Axis]) -> list[bool]:
-    """Whether each axis of a group is a line where the whole has a ring; two ranks have one link
-    either way."""
+    """For each axis of a group whether it is a line where the whole lattice has a ring; two ranks
+    have one link either way. Empty off lattices."""
     if not part:
         return []
     axes = zip(whole, part, strict=True)
-    return [line.size > 2 and not line.closed and axis.closed for axis, line in axes]
+    return [own.size > 2 and not own.closed and axis.closed for axis, own in axes]
 
 
 def spoken(ranks: int, stride: int, alone: bool = False) -> str:
-    """A group in words: ``64 ranks, every 8th, alone``."""
+    """A group in words: ``64 ranks, every 8th, alone``. Only one with a stride can be alone."""
     if stride == 1:
         return f"{ranks} ranks"
     return f"{ranks} ranks, every {ordinal(stride)}{', alone' if alone else ''}"
@@ -151,6 +157,7 @@ class Occupancy(NamedTuple):
     alone: bool = False
 
     def members(self, endpoints: int) -> int:
+        """How many of so many neighbouring endpoints have members."""
         return max(1, endpoints // self.stride)
 
     def ports(self, endpoints: int) -> int:
@@ -166,16 +173,30 @@ PACKED = Occupancy()
 
 
 class TierShare(NamedTuple):
-    """A group's part of a tier: stride, members per domain, and the tier (or the slice of a
-    lattice)."""
+    """A group's part of a tier.
+
+    Args:
+        stride: in endpoints of the tier, from one member to the next.
+        members: per domain of the tier.
+        tier: the tier, or the slice of it if it is a lattice.
+    """
 
     stride: int
     members: int
     tier: Tier
 
 
+Boxes = tuple[Tier | None, ...]
+"""The slice of each tier that a shape asks for; None off lattices."""
+
+
 def fill_tiers(fabric: Fabric, spec: GroupSpec) -> tuple[TierShare, ...]:
-    """Where the members of a group sit, tier by tier."""
+    """Where the members of a group sit: a share of each of the fabric's tiers, innermost first.
+
+    Raises:
+        ColltoolError: the stride, number of ranks or shape does not fit, or leaves a domain partly
+            filled; the fix names the nearest that do.
+    """
     stride = parse_count(spec.stride, "stride")
     if not 1 <= stride < max(2, fabric.ranks):
         raise ColltoolError(
@@ -183,65 +204,77 @@ def fill_tiers(fabric: Fabric, spec: GroupSpec) -> tuple[TierShare, ...]:
             argument="stride",
             fix=f"take 1 (consecutive ranks) to {fabric.ranks // 2}",
         )
-    steps = strides(fabric, stride)
+    stride_of_tier = strides(fabric, stride)
     # errors in a shape come before those in counts
     boxes = None if spec.shape is None else _boxes(fabric, spec)
     ranks = everybody(fabric, spec) if spec.ranks is None else parse_count(spec.ranks, "ranks")
     _check_ranks(fabric, ranks)
     if fabric.domains:
         return _fill_domains(fabric, ranks, stride)
-    if steps is None:
-        raise _uneven(fabric, spec.ranks or 2, stride)
-    most = fabric.ranks // stride
-    if ranks > most:
-        nearer = [step for step in every_stride(fabric, ranks) if step < stride]
-        fix = f"take at most {spoken(most, stride)}"
-        if nearer:
-            fix += f", or {spoken(ranks, max(nearer))}"
-        raise ColltoolError(
-            f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}",
-            argument="stride",
-            fix=fix,
-        )
-    shares = _shares(fabric, steps, ranks, in_order=spec.in_order or stride > 1)
+    if stride_of_tier is None:
+        raise _uneven_stride(fabric, spec.ranks or 2, stride)
+    if ranks > fabric.ranks // stride:
+        raise _too_many(fabric, ranks, stride)
+    shares = _shares(fabric, stride_of_tier, ranks, in_order=spec.in_order or stride > 1)
     if shares is None:
-        raise _does_not_fit(fabric, ranks, stride, most)
-    if boxes is None:
-        return shares
+        raise _does_not_fit(fabric, ranks, stride)
+    return shares if boxes is None else _with_boxes(fabric, spec, shares, boxes)
+
+
+def _with_boxes(
+    fabric: Fabric, spec: GroupSpec, shares: Sequence[TierShare], boxes: Boxes
+) -> tuple[TierShare, ...]:
+    """The shares with the slices that a shape asks for; refused where these hold another number of
+    ranks than was asked for as well."""
     sliced = []
     for share, box in zip(shares, boxes, strict=True):
         if box is not None and box.endpoints != share.members:
-            holds = _ranks_of(fabric, boxes)
-            usual = _shape_argument(_axes([share.tier for share in shares]))
+            ranks_of_shape = _ranks_of(fabric, boxes)
+            # the shape that this many ranks have without being asked for one
+            usual_shape = _shape_argument(_axes([share.tier for share in shares]))
             raise ColltoolError(
-                f"{shape_text(spec.shape or ())} holds {holds} ranks, not {spec.ranks or 0}",
+                f"{shape_text(spec.shape or ())} holds {ranks_of_shape} ranks, not {spec.ranks or 0}",
                 argument="shape",
-                fix=f"write {argument_text('ranks', holds)}, or {usual}",
+                fix=f"write {argument_text('ranks', ranks_of_shape)}, or {usual_shape}",
             )
         sliced.append(share if box is None else share._replace(tier=box))
     return tuple(sliced)
 
 
-def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> ColltoolError:
+def _too_many(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+    """The error for a group with more ranks than the fabric has at its stride, with the largest
+    stride that they fit."""
+    smaller_strides = [step for step in every_stride(fabric, ranks) if step < stride]
+    fix = f"take at most {spoken(fabric.ranks // stride, stride)}"
+    if smaller_strides:
+        fix += f", or {spoken(ranks, max(smaller_strides))}"
+    return ColltoolError(
+        f"{spoken(ranks, stride)}, do not fit: {fabric.name} has {fabric.ranks}",
+        argument="stride",
+        fix=fix,
+    )
+
+
+def _does_not_fit(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
     """The error for a group that leaves a domain half full, with the nearest sizes that do not."""
-    inner = fabric.tiers[0]
-    near = [
+    innermost = fabric.tiers[0]
+    nearest_counts = [
         count_within(fabric, ranks - 1, stride),
-        _first_that_fits(fabric, range(ranks + 1, most + 1), stride),
+        _first_that_fits(fabric, range(ranks + 1, fabric.ranks // stride + 1), stride),
     ]
-    counts = " and ".join(str(count) for count in near if count is not None)
-    if ranks < inner.endpoints and capabilities_of(inner).first_are_disconnected(ranks):
+    counts = " and ".join(str(count) for count in nearest_counts if count is not None)
+    if ranks < innermost.endpoints and capabilities_of(innermost).first_are_disconnected(ranks):
         return ColltoolError(
             f"the first {ranks} ranks of {fabric.name} reach each other only through others",
             argument="ranks",
             fix=f"the nearest sizes that do without are {counts}",
         )
     fix = f"the nearest sizes that fill whole domains are {counts}"
-    part = per_rack_for(fabric, [ranks], fabric.tiers[-1].endpoints)
-    if part is not None and stride == 1:
-        typed = f"{fabric.name}:{PER_RACK}={part}"
-        how = either(shell=f"--per-rack {part}", python=f'fabric="{typed}"')
-        fix += f"; {how} takes {part} of each"
+    per_domain = per_rack_for(fabric, [ranks], fabric.tiers[-1].endpoints)
+    if per_domain is not None and stride == 1:
+        typed = f"{fabric.name}:{PER_RACK}={per_domain}"
+        how = either(shell=f"--per-rack {per_domain}", python=f'fabric="{typed}"')
+        fix += f"; {how} takes {per_domain} of each"
     comma = "," if stride > 1 else ""
     return ColltoolError(
         f"{spoken(ranks, stride)}{comma} leave a domain half full on {fabric.name}"
@@ -254,12 +287,12 @@ def _does_not_fit(fabric: Fabric, ranks: int, stride: int, most: int) -> Colltoo
 def first_domains(fabric: Fabric, ranks: int) -> Iterator[int]:
     """The first ``ranks`` of a fabric whose domains differ: how many are in each domain that they
     reach."""
-    left = ranks
+    ranks_left = ranks
     for domain in fabric.domains:
-        if left <= 0:
+        if ranks_left <= 0:
             break
-        yield min(domain, left)
-        left -= domain
+        yield min(domain, ranks_left)
+        ranks_left -= domain
 
 
 def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, ...]:
@@ -279,7 +312,7 @@ def _fill_domains(fabric: Fabric, ranks: int, stride: int) -> tuple[TierShare, .
 
 
 def everybody(fabric: Fabric, spec: GroupSpec) -> int:
-    """Ranks of a group that does not say how many: those of its shape, or as many as fit the
+    """The number of ranks of a group that does not say it: that of its shape, or as many as fit the
     stride."""
     if spec.shape is None:
         return fabric.ranks // spec.stride
@@ -287,22 +320,22 @@ def everybody(fabric: Fabric, spec: GroupSpec) -> int:
 
 
 def strides(fabric: Fabric, stride: int) -> tuple[int, ...] | None:
-    """The part of a stride that each tier takes. None if domains come out uneven or the fabric is
-    too small.
+    """The part of a stride that each tier takes, innermost first; their product is the stride. None
+    if domains come out uneven or the fabric is too small.
 
     On 64 nodes of 8 every 4th rank is (4, 1), every 8th (8, 1), and every 16th (8, 2): the first
     rank of every second node.
     """
     steps = []
-    left = stride
+    stride_left = stride
     for tier in fabric.tiers:
         # each domain holds one member where the stride is a multiple of its size
-        step = tier.endpoints if left % tier.endpoints == 0 else left
+        step = tier.endpoints if stride_left % tier.endpoints == 0 else stride_left
         if step not in (1, tier.endpoints) and not capabilities_of(tier).takes_stride(step):
             return None
         steps.append(step)
-        left //= step
-    return tuple(steps) if left == 1 else None
+        stride_left //= step
+    return tuple(steps) if stride_left == 1 else None
 
 
 def _shares(
@@ -314,26 +347,27 @@ def _shares(
     the second node would be half full: 12 % 8 is not 0.
     """
     shares = []
-    left = ranks
+    members_left = ranks
     for tier, step in zip(fabric.tiers, steps, strict=True):
         kind = capabilities_of(tier)
-        here = min(tier.endpoints // step, left)
-        if left % here:
+        members = min(tier.endpoints // step, members_left)
+        if members_left % members:
             return None
         # of a lattice the group takes a slice, unless ranks fill its axes in order
-        part: Tier | None = tier
-        if not in_order and here not in (1, tier.endpoints):
-            part = kind.slice(here)
-        elif kind.part(here, step) is None:
+        taken: Tier | None = tier
+        if not in_order and members not in (1, tier.endpoints):
+            taken = kind.slice(members)
+        elif kind.part(members, step) is None:
             return None
-        if part is None:
+        if taken is None:
             return None
-        shares.append(TierShare(step, here, part))
-        left //= here
-    return tuple(shares) if left == 1 else None
+        shares.append(TierShare(step, members, taken))
+        members_left //= members
+    return tuple(shares) if members_left == 1 else None
 
 
 def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int | None:
+    """The first of these numbers of ranks that has a place; None if none has."""
     if fabric.domains:
         # consecutive ranks alone have a place there
         fitting = (count for count in counts if stride == 1 and count <= fabric.ranks)
@@ -348,44 +382,46 @@ def _first_that_fits(fabric: Fabric, counts: Iterable[int], stride: int) -> int 
 
 
 def fits(fabric: Fabric, ranks: int, stride: int = 1) -> bool:
+    """Whether a group of these ranks has a place."""
     return ranks > 1 and _first_that_fits(fabric, [ranks], stride) is not None
 
 
 def whole_groups(fabric: Fabric, stride: int = 1) -> list[int]:
-    """Group sizes that fill whole domains: powers of two of each tier's domains, up to the next
-    tier."""
-    found = [*accumulate(fabric.domains)]
+    """Group sizes that fill whole domains, in ranks: powers of two of the endpoints of each tier,
+    and all of them. Of domains that differ also the first one, the first two ..."""
+    counts = [*accumulate(fabric.domains)]
     inside = 1
     for tier in fabric.tiers:
         endpoints = 2
         while endpoints < tier.endpoints:
-            found.append(inside * endpoints)
+            counts.append(inside * endpoints)
             endpoints *= 2
         inside *= tier.endpoints
-        found.append(inside)
-    return [ranks for ranks in dict.fromkeys(found) if fits(fabric, ranks, stride)]
+        counts.append(inside)
+    return [ranks for ranks in dict.fromkeys(counts) if fits(fabric, ranks, stride)]
 
 
 def every_stride(fabric: Fabric, ranks: int = 2) -> list[int]:
     """The strides at which ``ranks`` ranks fit: whole tiers times a divisor of the next one, such as
     1, 2, 4, 8 in a node of 8 and 16, 32, 64 ... over nodes."""
-    found = set()
+    candidates = set()
     inside = 1
     for tier in fabric.tiers:
         # divisors in pairs: 2 and 4 of 8
         for divisor in range(1, int(tier.endpoints**0.5) + 1):
             if tier.endpoints % divisor == 0:
-                found |= {inside * divisor, inside * (tier.endpoints // divisor)}
+                candidates |= {inside * divisor, inside * (tier.endpoints // divisor)}
         inside *= tier.endpoints
-    return sorted(stride for stride in found if fits(fabric, ranks, stride))
+    return sorted(stride for stride in candidates if fits(fabric, ranks, stride))
 
 
 def count_within(fabric: Fabric, most: int, stride: int) -> int | None:
-    """The largest number of ranks up to ``most`` that fills whole domains."""
+    """The largest number of ranks up to ``most`` that fills whole domains; None if none does."""
     return _first_that_fits(fabric, range(min(most, fabric.ranks // stride), 1, -1), stride)
 
 
 def _check_ranks(fabric: Fabric, ranks: int) -> None:
+    """Refuse fewer than two ranks, and more than the fabric has."""
     if ranks < 2:
         raise ColltoolError(
             f"a collective needs at least 2 ranks, got {ranks}",
@@ -396,11 +432,11 @@ def _check_ranks(fabric: Fabric, ranks: int) -> None:
         raise ColltoolError(
             f"{ranks} ranks do not fit: {fabric.name} has {fabric.ranks}",
             argument="ranks",
-            fix=f"take at most {fabric.ranks}{_grown(fabric, ranks)}",
+            fix=f"take at most {fabric.ranks}{_room_for(fabric, ranks)}",
         )
 
 
-def _grown(fabric: Fabric, ranks: int) -> str:
+def _room_for(fabric: Fabric, ranks: int) -> str:
     """How to type the fabric with room for so many ranks. Empty where it cannot grow."""
     nodes = nodes_for(fabric, ranks)
     if nodes is None:
@@ -412,42 +448,41 @@ def _grown(fabric: Fabric, ranks: int) -> str:
     return f", or grow it: {grown}"
 
 
-def _uneven(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+def _uneven_stride(fabric: Fabric, ranks: int, stride: int) -> ColltoolError:
+    """The error for a stride that leaves domains uneven, with the nearest strides that do not."""
     # where no stride takes this many ranks, those that take any group
-    known = every_stride(fabric, ranks) or every_stride(fabric)
-    below = [step for step in known if step < stride]
-    above = [step for step in known if step > stride]
-    near = below[-1:] + above[:1]
-    verb = "fits is" if len(near) == 1 else "fit are"
+    fitting_strides = every_stride(fabric, ranks) or every_stride(fabric)
+    below = [step for step in fitting_strides if step < stride]
+    above = [step for step in fitting_strides if step > stride]
+    nearest_strides = below[-1:] + above[:1]
+    verb = "fits is" if len(nearest_strides) == 1 else "fit are"
     return ColltoolError(
         f"every {stride} ranks leaves domains uneven on {fabric.name} ({_extents(fabric.tiers)})",
         argument="stride",
-        fix=f"the nearest that {verb} {' and '.join(map(str, near))}",
+        fix=f"the nearest that {verb} {' and '.join(map(str, nearest_strides))}",
     )
 
 
-Boxes = tuple[Tier | None, ...]
-"""For each tier its slice as a lattice; None off lattices."""
-
-
 def _boxes(fabric: Fabric, spec: GroupSpec) -> Boxes:
-    """Slices for a shape, which runs through the axes of all lattices, innermost first; missing
-    axes are 1."""
+    """The slice of each lattice that a shape asks for.
+
+    The shape runs through the axes of all lattices, innermost first; missing axes are 1.
+    """
     lattices = [tier for tier in fabric.tiers if capabilities_of(tier).axes]
     shape = spec.shape or ()
-    usual = _axes(lattices)
+    whole_shape = _axes(lattices)
     if not lattices:
         raise ColltoolError(
             f"{fabric.name} has no torus and no mesh, so that a group has no shape",
             argument="shape",
             fix=f"leave it out: {argument_text('ranks', prod(shape))} takes that many ranks",
         )
-    if len(shape) > len(usual):
+    if len(shape) > len(whole_shape):
         raise ColltoolError(
-            f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {len(usual)}"
+            f"{shape_text(shape)} has {len(shape)} axes, {fabric.name} has {len(whole_shape)}"
             f" ({_extents(lattices)})",
             argument="shape",
-            fix=f"write {_shape_argument(usual)}, or less along an axis",
+            fix=f"write {_shape_argument(whole_shape)}, or less along an axis",
         )
     if spec.stride > 1:
         raise ColltoolError(
@@ -455,23 +490,28 @@ def _boxes(fabric: Fabric, spec: GroupSpec) -> Boxes:
             argument="shape",
             fix=f"leave out {argument_text('shape')} or {argument_text('stride')}",
         )
-    left = chain(shape, repeat(1))
-    found = []
+    sizes_left = chain(shape, repeat(1))
+    boxes = []
     for tier in fabric.tiers:
-        sizes = tuple(islice(left, len(capabilities_of(tier).axes)))
-        found.append(_box(tier, sizes) if sizes else None)
-    return tuple(found)
+        sizes = tuple(islice(sizes_left, len(capabilities_of(tier).axes)))
+        boxes.append(_box(tier, sizes) if sizes else None)
+    return tuple(boxes)
 
 
 def _box(tier: Tier, shape: Shape) -> Tier:
+    """The slice of a lattice of this shape; an error with a shape that fits if it has none."""
     kind = capabilities_of(tier)
     ranks = prod(shape)
-    found = kind.slice(ranks, shape)
-    if found is not None:
-        return found
+    sliced = kind.slice(ranks, shape)
+    if sliced is not None:
+        return sliced
     # for the error: the shape that this many ranks would have
-    best = kind.slice(ranks) if ranks <= tier.endpoints else None
-    fix = f"at most {kind.extent}" if best is None else f"write {_shape_argument(_axes([best]))}"
+    usual_slice = kind.slice(ranks) if ranks <= tier.endpoints else None
+    fix = (
+        f"at most {kind.extent}"
+        if usual_slice is None
+        else f"write {_shape_argument(_axes([usual_slice]))}"
+    )
     raise ColltoolError(
         f"{shape_text(shape)} does not fit {tier.name} {kind.extent}", argument="shape", fix=fix
     )
@@ -489,13 +529,16 @@ def _ranks_of(fabric: Fabric, boxes: Boxes) -> int:
 
 
 def _shape_argument(shape: Shape) -> str:
+    """How to type a shape."""
     return argument_text("shape", shape, text=shape_text(shape))
 
 
 def _axes(tiers: Sequence[Tier]) -> Shape:
+    """The sizes of all axes of these tiers."""
     axes = chain.from_iterable(capabilities_of(tier).axes for tier in tiers)
     return sizes_of(axes)
 
 
 def _extents(tiers: Sequence[Tier]) -> str:
+    """The tiers with their sizes in words, for errors: ``nvlink 8, ib 64``."""
     return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in tiers)

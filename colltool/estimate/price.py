@@ -1,4 +1,8 @@
-"""``price``: every algorithm that can run on a group, fastest first, and why the others cannot."""
+"""``price``: every algorithm that can run on a group, fastest first, and why the others cannot.
+
+:func:`price` is the entry, :func:`price_list` prices several sizes. The library's own pick and intervals
+are not here: :mod:`colltool.estimate.user_price` adds them.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ from colltool.estimate.protocol_notes import lower_bound_notes, old_form_notes, 
 from colltool.estimate.protocols import best_protocol
 from colltool.estimate.results import (
     AssumptionsUsed,
+    Infeasible,
     LibraryChoice,
     Price,
     PriceList,
@@ -48,49 +53,56 @@ def price(
     one-dimensional array of sizes.
 
     ``only``: algorithms such as ``ring`` or ``hierarchical:ring/ring``; all if empty. ``own``:
-    further schedules on this group, which ``only`` may name too.
+    further schedules on this group (the user's own, executed), which ``only`` may name too; they are
+    priced whether named or not.
+
+    Raises:
+        ColltoolError: a size outside 1 byte to 1 EB, a group that does not fit, an algorithm that is
+            not known or cannot run.
     """
     options = readings or ModelOptions()
-    listed = candidates_for(fabric, group, primitive, options)
+    candidates = candidates_for(fabric, group, primitive, options)
     probes = _probes(size)
     own_specs = {cost_model.choice.spec for cost_model in own}
-    named = listed.specs(algorithm for algorithm in only if algorithm not in own_specs)
+    named = candidates.specs(algorithm for algorithm in only if algorithm not in own_specs)
     only = [*named, *(name for name in only if name in own_specs)]
-    chosen: list[CostModel] = []
+    cost_models: list[CostModel] = []
     with route_cache(fabric):
         if named:
-            chosen += listed.named(named, probes)
+            cost_models += candidates.named(named, probes)
         elif not only:
-            chosen += listed.every_schedule(probes)
-        chosen += own
-        rows = tuple(rows_at(listed, chosen, size, only))
-    found = Price(
+            cost_models += candidates.every_schedule(probes)
+        cost_models += own
+        rows = tuple(rows_at(candidates, cost_models, size, only))
+    infeasible: tuple[Infeasible, ...] = ()
+    if not only:
+        infeasible = candidates.infeasible({cost_model.choice.base for cost_model in cost_models})
+    priced = Price(
         fabric=fabric.name,
         primitive=primitive,
-        group=listed.placed.placement,
+        group=candidates.placed.placement,
         bytes=size,
         mode=mode(options),
         model=model(options, primitive),
         results=rows,
-        infeasible=()
-        if only
-        else listed.infeasible({cost_model.choice.base for cost_model in chosen}),
-        overrides=listed.overrides,
-        library=LibraryChoice(listed.library.name) if listed.library else None,
+        infeasible=infeasible,
+        overrides=candidates.placed.fabric.overrides,
+        library=LibraryChoice(candidates.library.name) if candidates.library else None,
         asked=tuple(only),
-        assumed=tuple(assumed_media(listed.placed.fabric)),
+        assumed=tuple(assumed_media(candidates.placed.fabric)),
     )
     # a price without a library's numbers, or of other schedules, does not depend on P2P
     by_library = fabric.tiers[0].library is not None and not options.ideal and not own
     if by_library and isinstance(size, float) and p2p_unknown(fabric):
-        return _with_p2p_note(found, fabric, size, group, options, only)
-    return found
+        return _with_p2p_note(priced, fabric, size, group, options, only)
+    return priced
 
 
 def _probes(size: Number) -> list[float]:
-    """Sizes at which compositions are searched: both ends and every doubling in between."""
+    """Sizes at which compositions are searched: both ends and every doubling of the first in
+    between."""
     least, most = _extremes(size)
-    # also false for NaN
+    # false for NaN too
     if not 1 <= least <= most <= MAX_SIZE:
         raise ColltoolError(
             "sizes must be finite and between 1 byte and 1 EB",
@@ -106,7 +118,7 @@ def _probes(size: Number) -> list[float]:
 
 
 def _with_p2p_note(
-    found: Price,
+    priced: Price,
     fabric: Fabric,
     size: float,
     group: AnyGroup,
@@ -115,30 +127,35 @@ def _with_p2p_note(
 ) -> Price:
     """Note on the first row how long it takes where the cards reach each other's memory. The price
     is for cards that do not."""
-    other = price(with_p2p(fabric, works=True), found.primitive, size, group, readings, only)
-    took = format_time(float(other.best.total_s))
+    price_with_p2p = price(
+        with_p2p(fabric, works=True), priced.primitive, size, group, readings, only
+    )
+    time_with_p2p = format_time(float(price_with_p2p.best.total_s))
     note = (
-        f"not said: P2P over PCIe. Priced without it; with it {took}. Set library.p2p to true or"
+        f"not said: P2P over PCIe. Priced without it; with it {time_with_p2p}. Set library.p2p to true or"
         " false"
     )
-    first, *others = found.results
-    return replace(found, results=(replace(first, notes=(note, *first.notes)), *others))
+    first, *others = priced.results
+    return replace(priced, results=(replace(first, notes=(note, *first.notes)), *others))
 
 
 def rows_at(
-    listed: Candidates, candidates: Sequence[CostModel], size: Number, named: Sequence[str] = ()
+    candidates: Candidates,
+    cost_models: Sequence[CostModel],
+    size: Number,
+    named: Sequence[str] = (),
 ) -> list[AlgorithmEstimate]:
     """Each schedule under its fastest protocol, with notes.
 
     Those that may lead come first, then the rest by rank class; each by time (arrays as in
-    ``candidates``).
+    ``cost_models``).
     """
     rows = []
-    for same in by_title(candidates).values():
-        rows.append(best_protocol([cost_model.at(size) for cost_model in same]))
-    rows = range_notes(rows, listed.placed, listed.primitive)
+    for by_protocol in by_title(cost_models).values():
+        rows.append(best_protocol([cost_model.at(size) for cost_model in by_protocol]))
+    rows = range_notes(rows, candidates.placed, candidates.primitive)
     if len(rows) > 1:
-        # arrays have no single order: they keep that of the candidates
+        # arrays have no single order: they keep that of the schedules
         if isinstance(size, float):
             seconds = [float(row.total_s) for row in rows]
             rows = [rows[index] for index in ranked(seconds)]
@@ -146,8 +163,8 @@ def rows_at(
         leaders = set(map(id, leading))
         behind = [row for row in rows if id(row) not in leaders]
         rows = [*leading, *sorted(behind, key=attrgetter("rank_class"))]
-    rows = lower_bound_notes(rows, candidates, listed.placed, listed.primitive)
-    return old_form_notes(rows, listed.placed)
+    rows = lower_bound_notes(rows, cost_models, candidates.placed, candidates.primitive)
+    return old_form_notes(rows, candidates.placed)
 
 
 def price_list(
@@ -171,18 +188,21 @@ def price_list(
 
 
 def mode(readings: ModelOptions) -> str:
+    """The word that results have for a price with or without contention."""
     return "ideal" if readings.ideal else "realistic"
 
 
 @lru_cache(maxsize=64)
 def model(readings: ModelOptions, primitive: Primitive) -> AssumptionsUsed:
+    """The options in force for a primitive: ``auto`` phases are those of its first composition."""
     usual: Phases = next(
         (composition.phases for composition in compositions(primitive)), "sequential"
     )
     return AssumptionsUsed(readings.in_force(usual), ModelOptions().in_force(usual))
 
 
-# numbers that stay in the processor's cache: one walk through memory instead of two
+# Numbers (8 bytes each) that stay in the processor's cache, where the second walk through them costs
+# little.
 _BLOCK = 2**16
 
 

@@ -1,7 +1,8 @@
 """Notes on rows whose numbers were not measured where they are used.
 
 :func:`range_notes` names sizes and ranks beyond the measured ones, :func:`lower_bound_notes` a missing
-launch overhead, :func:`old_form_notes` a file that lists protocols in the old form.
+launch overhead, :func:`old_form_notes` a file that lists protocols in the old form. Each takes the rows
+of a price and returns them with notes added at the end of theirs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from colltool.estimate.software_time import Curve, ends
 from colltool.libraries.numbers import MeasuredAt
 
 _BINARY = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-# a library's launch time: measured 5 to 12 us, and 25 to 50 us with its framework
+# A usual launch, seconds. Measured: 5 to 12 us of a library, 25 to 50 us with its framework.
 LAUNCH_S = 10e-6
 
 
@@ -32,6 +33,7 @@ def range_notes(
 
     A call over several tiers is measured as a whole, on the outermost one that lists protocols.
     """
+    # the outermost tier that lists protocols
     for span in reversed(placed.spans):
         library = span.tier.library
         if library is not None and library.protocols:
@@ -52,33 +54,34 @@ def range_notes(
     }
     if not ranges:
         return list(rows)
-    ranks = _ranks_note(ranges, placed.ranks)
-    return [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *ranks)) for row in rows]
+    on_ranks = _ranks_note(ranges, placed.ranks)
+    return [replace(row, notes=(*row.notes, *_size_notes(row, ranges), *on_ranks)) for row in rows]
 
 
 def _ranks_note(ranges: Mapping[str, MeasuredAt], ranks: int) -> list[str]:
-    known: set[int] = set()
+    """The note on a number of ranks that no protocol was measured on; empty if one was."""
+    counts: set[int] = set()
     for measured in ranges.values():
-        known.update(measured.ranks or ())
-    if not known or ranks in known:
+        counts.update(measured.ranks or ())
+    if not counts or ranks in counts:
         return []
-    how = "interpolated" if min(known) < ranks < max(known) else "extrapolated"
-    return [f"measured on {', '.join(map(str, sorted(known)))} ranks, not on {ranks}: {how}"]
+    how = "interpolated" if min(counts) < ranks < max(counts) else "extrapolated"
+    return [f"measured on {', '.join(map(str, sorted(counts)))} ranks, not on {ranks}: {how}"]
 
 
 def _size_notes(estimate: AlgorithmEstimate, ranges: Mapping[str, MeasuredAt]) -> Iterator[str]:
     """Notes on sizes outside what was measured under the protocol that is fastest there."""
     least, most = ends(estimate.bytes)
-    if all(known.smallest <= least and most <= known.largest for known in ranges.values()):
+    if all(measured.smallest <= least and most <= measured.largest for measured in ranges.values()):
         return
     below = []
     above = []
-    for name, known in ranges.items():
+    for name, measured in ranges.items():
         sizes = _sizes_under(estimate, name)
-        if anywhere(sizes < known.smallest):
-            below.append(known.smallest)
-        if anywhere(sizes > known.largest):
-            above.append(known.largest)
+        if anywhere(sizes < measured.smallest):
+            below.append(measured.smallest)
+        if anywhere(sizes > measured.largest):
+            above.append(measured.largest)
     if below:
         yield f"below the smallest measured size of {_exact_size(min(below))}: extrapolated"
     if above:
@@ -117,7 +120,9 @@ def lower_bound_notes(
     """
     if not rows or placed.fabric.hypothetical or launch_is_known(placed, primitive):
         return list(rows)
+    # what the user can run, else all
     compared = [cost_model for cost_model in candidates if cost_model.rank_class == 0] or candidates
+    # bytes from which every price takes longer than a launch
     least = 0.0
     for cost_model in compared:
         least = max(least, _size_reaching(cost_model.pieces[0][1], LAUNCH_S))
@@ -127,19 +132,22 @@ def lower_bound_notes(
         f"the fabric gives no launch overhead: below {format_bytes(least)} this is a lower bound"
         " (a 10 us launch would be half of it)"
     )
-    noted = 1 if isinstance(rows[0].bytes, float) else len(rows)
-    return [*(replace(row, notes=(*row.notes, note)) for row in rows[:noted]), *rows[noted:]]
+    rows_noted = 1 if isinstance(rows[0].bytes, float) else len(rows)
+    return [
+        *(replace(row, notes=(*row.notes, note)) for row in rows[:rows_noted]),
+        *rows[rows_noted:],
+    ]
 
 
 def old_form_notes(
     rows: Sequence[AlgorithmEstimate], placed: PlacedGroup
 ) -> list[AlgorithmEstimate]:
     """Note on the first row where a tier of the file lists protocols itself."""
-    listed = [span.tier.name for span in placed.spans if span.tier.protocols]
-    if not rows or not listed:
+    tiers = [span.tier.name for span in placed.spans if span.tier.protocols]
+    if not rows or not tiers:
         return list(rows)
     note = (
-        f"protocols of {listed[0]} as the file lists them, a form that is read for one more version"
+        f"protocols of {tiers[0]} as the file lists them, a form that is read for one more version"
         " (colltool.fabric/1)"
     )
     return [replace(rows[0], notes=(*rows[0].notes, note)), *rows[1:]]
@@ -161,11 +169,13 @@ def launch_is_known(placed: PlacedGroup, primitive: Primitive) -> bool:
 
 
 def _size_reaching(curve: Curve, seconds: float) -> float:
-    """The size in bytes at which a price reaches ``seconds``; 0 if it always takes longer."""
-    left = seconds - curve.a
-    if left <= 0:
+    """The size in bytes at which a price reaches ``seconds``; 0 if it always takes longer, infinity
+    if it never does."""
+    seconds_left = seconds - curve.a
+    if seconds_left <= 0:
         return 0.0
     if not curve.b:
-        return (left / curve.c) ** 2 if curve.c else inf
-    root = (sqrt(curve.c * curve.c + 4 * curve.b * left) - curve.c) / (2 * curve.b)
+        return (seconds_left / curve.c) ** 2 if curve.c else inf
+    # b·x² + c·x = seconds_left, where x is the square root of the size
+    root = (sqrt(curve.c * curve.c + 4 * curve.b * seconds_left) - curve.c) / (2 * curve.b)
     return root * root

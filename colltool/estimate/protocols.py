@@ -25,10 +25,13 @@ from colltool.fabric.tier_parts import Eta, InNetwork
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.numbers import ProtocolNumbers, SwitchNumbers
 
-# fields of a row that differ between protocols, and the property that has the value
-_ROW = {field: name for field, name in LATE.items() if field not in ("late_factor", "late_total")}
-# fields of a phase that do
-_PHASE = (
+# Fields of an estimate that differ between protocols, and the property that has the value. The
+# machine's factor does not, and the total is worked out apart.
+_FIELDS_OF_ROW = {
+    field: name for field, name in LATE.items() if field not in ("late_factor", "late_total")
+}
+# fields of a phase that differ between protocols
+_FIELDS_OF_PHASE = (
     "n_alpha",
     "n_beta",
     "alpha_s",
@@ -39,9 +42,10 @@ _PHASE = (
     "share",
     "energy_J",
 )
-# seconds of a step where a library's own time takes nearly all of a wire's α away
+# The least α of a step, where a library's own time (below zero) takes nearly all of a wire's away.
 _LEAST_STEP_S = 1e-10
-Chosen = Callable[[Sequence[Any]], Any]
+Chooser = Callable[[Sequence[Any]], Any]
+"""The value of the fastest row at each size, from the values of all rows."""
 
 
 def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
@@ -54,7 +58,9 @@ def best_protocol(rows: Sequence[AlgorithmEstimate]) -> AlgorithmEstimate:
     if not is_array(rows[0].bytes):
         return min(rows, key=lambda row: float(row.total_s))
     fastest = _FastestAtEachSize(rows)
-    late: dict[str, Any] = {field: partial(fastest.values, name) for field, name in _ROW.items()}
+    late: dict[str, Any] = {
+        field: partial(fastest.values, name) for field, name in _FIELDS_OF_ROW.items()
+    }
     notes = tuple(dict.fromkeys(chain.from_iterable(row.notes for row in rows)))
     return replace(
         rows[0], notes=notes, late_phases=fastest.phases, late_total=fastest.total_s, **late
@@ -103,26 +109,29 @@ class _FastestAtEachSize:
 
     def values(self, name: str) -> Any:
         """A property of the rows, at each size that of the fastest."""
-        return self.chosen([getattr(row, name) for row in self.rows])
+        return self.choose([getattr(row, name) for row in self.rows])
 
-    def chosen(self, values: Sequence[Any]) -> Any:
+    def choose(self, values: Sequence[Any]) -> Any:
         """The value of the fastest row at each size, from the values of all rows."""
         import numpy as np
 
         first = values[0]
+        # numpy's choice between alike values would make arrays of them
         if all(value is first or _equal_numbers(value, first) for value in values):
             return first
         return np.choose(self.winner, values)
 
     def phases(self) -> tuple[PhaseCost, ...]:
-        return tuple(_merged_phases(self.rows, self.chosen))
+        """The phases of the rows, their numbers at each size those of the fastest."""
+        return tuple(_merged_phases(self.rows, self.choose))
 
 
 def _equal_numbers(value: Any, other: Any) -> bool:
+    """Whether two values are equal and no arrays."""
     return not is_array(value) and not is_array(other) and bool(value == other)
 
 
-def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> Iterator[PhaseCost]:
+def _merged_phases(rows: Sequence[AlgorithmEstimate], choose: Chooser) -> Iterator[PhaseCost]:
     """The phases of all rows, each with the numbers of the row that is chosen at each size."""
     phases_by_row = [_by_place(row.phases) for row in rows]
     everywhere: dict[Hashable, PhaseCost] = {}
@@ -136,23 +145,24 @@ def _merged_phases(rows: Sequence[AlgorithmEstimate], chosen: Chosen) -> Iterato
         absent = _without_time(everywhere[place])
         alternatives = [phases.get(place, absent) for phases in phases_by_row]
         numbers = {}
-        for name in _PHASE:
-            numbers[name] = chosen([getattr(phase, name) for phase in alternatives])
+        for name in _FIELDS_OF_PHASE:
+            numbers[name] = choose([getattr(phase, name) for phase in alternatives])
         yield absent._replace(**numbers)
 
 
 def _by_place(phases: Sequence[PhaseCost]) -> dict[Hashable, PhaseCost]:
-    """Phases by tier, level, primitive and label; alike ones are numbered."""
-    seen: Counter[Hashable] = Counter()
-    found: dict[Hashable, PhaseCost] = {}
+    """Phases by (tier, level, primitive, label) and, of those that are alike in these, a number."""
+    alike: Counter[Hashable] = Counter()
+    by_place: dict[Hashable, PhaseCost] = {}
     for phase in phases:
         place = (phase.tier, phase.level, phase.primitive, phase.label)
-        found[place, seen[place]] = phase
-        seen[place] += 1
-    return found
+        by_place[place, alike[place]] = phase
+        alike[place] += 1
+    return by_place
 
 
 def _without_time(phase: PhaseCost) -> PhaseCost:
+    """The phase under a protocol that does not have it."""
     energy = None if phase.energy_J is None else 0.0
     return phase._replace(n_alpha=0, n_beta=0, alpha_s=0.0, bandwidth_s=0.0, energy_J=energy)
 
@@ -171,34 +181,38 @@ def _under_each(placed: PlacedGroup, primitive: Primitive) -> list[PlacedGroup]:
     """The group under each protocol that all tiers with a list have."""
     lists: dict[str, dict[str, ProtocolNumbers]] = {}
     for span in placed.spans:
-        listed = span.tier.protocols_for(primitive)
-        if listed:
-            lists[span.tier.name] = listed
+        protocols = span.tier.protocols_for(primitive)
+        if protocols:
+            lists[span.tier.name] = protocols
     if not lists:
         return [placed]
     first, *others = lists.values()
     # in the order of the innermost tier
-    common = list(first)
-    for listed in others:
-        common = [name for name in common if name in listed]
-    if not common:
-        each = "; ".join(f"{tier}: {', '.join(listed)}" for tier, listed in lists.items())
+    common_protocols = list(first)
+    for protocols in others:
+        common_protocols = [name for name in common_protocols if name in protocols]
+    if not common_protocols:
+        protocols_of_tiers = "; ".join(
+            f"{tier}: {', '.join(protocols)}" for tier, protocols in lists.items()
+        )
         raise ColltoolError(
-            f"the tiers of {placed.fabric.name} share no protocol for {primitive.label} ({each})",
+            f"the tiers of {placed.fabric.name} share no protocol for {primitive.label} ({protocols_of_tiers})",
             fix=(
                 "a collective runs under one protocol throughout: give it the same name on every"
                 " tier"
             ),
         )
-    found = []
-    for protocol in common:
-        numbers = {tier: listed[protocol] for tier, listed in lists.items()}
-        found.append(_under(placed, protocol, numbers))
-    return found
+    groups = []
+    for protocol in common_protocols:
+        numbers = {tier: protocols[protocol] for tier, protocols in lists.items()}
+        groups.append(_under(placed, protocol, numbers))
+    return groups
 
 
-def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers]) -> PlacedGroup:
-    """The group with the numbers of one protocol, by the name of the tier."""
+def _under(
+    placed: PlacedGroup, protocol_name: str, numbers: Mapping[str, ProtocolNumbers]
+) -> PlacedGroup:
+    """The group with a protocol's numbers, by the name of the tier, innermost first."""
     spans = []
     for span in placed.spans:
         if span.tier.name in numbers:
@@ -219,7 +233,7 @@ def _under(placed: PlacedGroup, name: str, numbers: Mapping[str, ProtocolNumbers
         spans=tuple(spans),
         overhead_s=overhead_s,
         local_copy_Bps=copy_Bps,
-        protocol=name,
+        protocol=protocol_name,
         origin=placed,
     )
 

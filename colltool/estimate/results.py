@@ -1,4 +1,9 @@
-"""Results: frozen records in SI units; numbers are arrays if the sizes were an array."""
+"""What pricing returns: frozen records in SI units; numbers are arrays if the sizes were an array.
+
+:class:`Price` and :class:`PriceList` are the results of ``price``, :class:`Breakdown` of ``breakdown``,
+:class:`Crossover` of ``crossover`` and :class:`Ladder` of ``ladder``, each with the records that it
+consists of above it. :mod:`colltool.estimate.algorithm_estimate` has a price's rows.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,8 @@ Overrides = tuple[tuple[str, str], ...]
 
 
 class Infeasible(NamedTuple):
+    """An algorithm that has no price here, and why."""
+
     algorithm: str
     reason: str
 
@@ -69,9 +76,11 @@ class AssumptionsUsed(NamedTuple):
     usual: ModelOptions
 
     def echo(self) -> dict[str, Any]:
+        """The options that JSON repeats."""
         return self.readings.echo()
 
     def unusual(self) -> dict[str, Any]:
+        """The options that differ from the usual ones."""
         return self.readings.unlike(self.usual)
 
 
@@ -85,7 +94,7 @@ class Gain(NamedTuple):
         kind: what was changed: a tier's bandwidth, its latencies, or launches.
         tier: whose; empty for launches.
         set: the same change as ``--set`` takes it.
-        total_s: the seconds it then takes.
+        total_s: the seconds that the schedule then takes.
     """
 
     kind: GainKind
@@ -111,8 +120,8 @@ class Price(Result):
             idealised and hypothetical ones, never called the fastest. Where algorithms were named,
             those fastest first, whatever their status.
         library: None if any may run.
-        leads_on_one_port: the leader under ``ports="one"`` if it is another one (for arrays a
-            tuple); empty if algorithms were named.
+        leads_on_one_port: title of the leader under ``ports="one"`` if it is another one (for
+            arrays a tuple, one for each size); empty if algorithms were named.
         accuracy: of the first row; None for an ideal price and arrays.
         failed: plugins of the group ``colltool.algorithms`` that offered nothing usable, and why.
         asked: the algorithms that were named.
@@ -177,16 +186,16 @@ class Price(Result):
 
     @property
     def slower_pick(self) -> float | None:
-        """Our price of the library's pick relative to its fastest schedule. None without a price of
-        the pick."""
+        """Our price of the library's pick relative to its fastest schedule: 1 if it picks that, else
+        more. None without a price of the pick."""
         if self.library is None or self.library.runs is None:
             return None
         picked_s = float(self.library.runs.total_s)
         # a library cannot pick the user's own schedules
-        runnable = [
+        runnable_s = [
             float(estimate.total_s) for estimate in self.runnable if estimate.status != "own"
         ]
-        return picked_s / min([picked_s, *runnable])
+        return picked_s / min([picked_s, *runnable_s])
 
     def top(self, count: int) -> Price:
         """Keep only the fastest ``count`` of the leading rows, or of the others if none may
@@ -209,8 +218,10 @@ class Price(Result):
 class PriceList(Result):
     """One :class:`Price` per size, in the order of the sizes.
 
-    ``crossover``: without sizes, which algorithm runs from which size; None where algorithms were
-    named.
+    Args:
+        winners_only: no sizes were named, so that each price has the two fastest rows alone.
+        crossover: without sizes, which algorithm runs from which size; None where algorithms were
+            named.
     """
 
     subject: ClassVar[str] = "price"
@@ -219,6 +230,7 @@ class PriceList(Result):
     crossover: Crossover | None = None
 
     def top(self, count: int) -> PriceList:
+        """Each price by :meth:`Price.top`."""
         return replace(self, prices=tuple(price.top(count) for price in self.prices))
 
 
@@ -227,6 +239,7 @@ class Breakdown(Result):
     """Where the time of one schedule goes.
 
     Args:
+        price: of this schedule alone.
         baselines: flat algorithms to compare it with.
         segments: the best cut of what it pipelines.
         gains: what would make it faster, the largest first.
@@ -240,6 +253,8 @@ class Breakdown(Result):
 
 
 class Crossing(NamedTuple):
+    """A size at which one of two algorithms, by their titles, overtakes the other."""
+
     bytes: float
     faster_below: str
     faster_above: str
@@ -267,10 +282,11 @@ class AlgorithmPair(NamedTuple):
     b_name: str = ""
 
     def named(self, title: str | None) -> str | None:
-        """The name of one of the two by its title."""
+        """The name of one of the two by its title; None for None."""
         return {self.a: self.a_name, self.b: self.b_name}.get(title or "")
 
     def spec(self, title: str | None) -> str | None:
+        """How to type one of the two, by its title; None for None."""
         return {self.a: self.a_spec, self.b: self.b_spec}.get(title or "")
 
 
@@ -288,9 +304,12 @@ class Winner(NamedTuple):
 
 
 class PickCost(NamedTuple):
-    """Where a library's choice costs most: its time over that of the fastest schedule it has.
+    """Where a library's choice costs most.
 
     Args:
+        bytes: the size.
+        factor: ``pick_s`` over ``fastest_s``, the time of the fastest schedule that it has.
+        pick, fastest: names of the two.
         close: the fastest is within the interval of the pick, so that either may be the faster.
     """
 

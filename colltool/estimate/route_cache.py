@@ -1,8 +1,11 @@
 """Costs of messages on routed links, kept from one process to the next: to route those of a large
 dragonfly takes seconds, and a first price waits for them.
 
-Kept of shipped fabrics alone, as everything in the user's cache. A cost counts for the very links
-and group that it was worked out on.
+:func:`routed_costs` is what :mod:`colltool.estimate.link_cost` asks. It looks into three places: the
+links themselves (``LinkNetwork.costs``), which a process keeps; the :class:`RouteCache` of the fabric,
+within a block of :func:`route_cache`, which a price opens; and, behind that, a file in the user's cache.
+There are files of shipped fabrics alone, as of everything there. A cost counts for the very links and
+group that it was worked out on.
 """
 
 from __future__ import annotations
@@ -50,9 +53,10 @@ _CODE = ("algorithms", "estimate", "fabric", "network", "extras/synthesis")
 
 
 class RouteCache:
-    """Costs on the large groups of a shipped fabric, by the links and by the term.
+    """Costs on the large groups of a shipped fabric.
 
-    Each cost is as JSON has it: the fields of its runs of messages.
+    ``by_links`` has them by the digest of the links and then by the term. Each is the runs of messages
+    of the term: of a file lists of fields, as JSON has them, else :class:`LinkCost`, which are tuples.
     """
 
     def __init__(self, fabric: str, by_links: dict[str, dict[str, Any]]) -> None:
@@ -61,22 +65,23 @@ class RouteCache:
         self.has_new = False
 
     def cost_of(self, wired: LinkNetwork, term: str) -> tuple[LinkCost, ...] | None:
-        """The cost of a term on these links; None where it was not kept."""
-        runs = self.by_links.get(_links(wired), {}).get(term)
+        """The runs of messages of a term on these links; None where they were not kept."""
+        runs = self.by_links.get(_digest_of_links(wired), {}).get(term)
         try:
             return None if runs is None else tuple(LinkCost(*run) for run in runs)
         # of another form than ours: an entry that somebody else wrote
         except TypeError:
             return None
 
-    def add(self, wired: LinkNetwork, term: str, cost: tuple[LinkCost, ...]) -> None:
-        links = _links(wired)
+    def add(self, wired: LinkNetwork, term: str, runs: tuple[LinkCost, ...]) -> None:
+        """Note the runs of a term, to be saved, unless there are costs of too many groups."""
+        links = _digest_of_links(wired)
         if links in self.by_links or len(self.by_links) < MOST_GROUPS:
-            self.by_links.setdefault(links, {})[term] = cost
+            self.by_links.setdefault(links, {})[term] = runs
             self.has_new = True
 
-    def keep(self) -> None:
-        """Keep what was added, for later processes."""
+    def save(self) -> None:
+        """Write what was added to the file, for later processes."""
         if self.has_new:
             keep(f"routes-{self.fabric}", _code_state(), self.by_links)
             self.has_new = False
@@ -100,11 +105,11 @@ def route_cache(fabric: Fabric) -> Iterator[None]:
         yield
     finally:
         _routes.reset(token)
-    routes.keep()
+    routes.save()
 
 
 def routed_costs(terms: Terms, wired: LinkNetwork, readings: ModelOptions) -> list[LinkCost]:
-    """The cost of one term on a group whose tiers are routed, worked out once."""
+    """The cost of one term on a group whose tiers are routed: its runs of messages, worked out once."""
     worst = readings.ring_alpha == "worst"
     # only walks and trees over rails differ with the number of ports
     spread = _over_rails(terms.route) and spread_inside(wired.positions[0].tier, readings)
@@ -113,16 +118,16 @@ def routed_costs(terms: Terms, wired: LinkNetwork, readings: ModelOptions) -> li
     if key in wired.costs:
         return list(wired.costs[key])
     routes = _routes.get() if wired.ranks >= FEWEST_RANKS else None
-    cost = routes.cost_of(wired, key) if routes is not None else None
-    if cost is None:
+    runs = routes.cost_of(wired, key) if routes is not None else None
+    if runs is None:
         # numpy, which a price of kept routes does without
         from colltool.estimate.routed_cost import routed_link_costs
 
-        cost = tuple(routed_link_costs(terms, wired, worst=worst, spread=spread))
+        runs = tuple(routed_link_costs(terms, wired, worst=worst, spread=spread))
         if routes is not None:
-            routes.add(wired, key, cost)
-    wired.costs[key] = cost
-    return list(cost)
+            routes.add(wired, key, runs)
+    wired.costs[key] = runs
+    return list(runs)
 
 
 def _over_rails(route: Route) -> bool:
@@ -149,20 +154,23 @@ def _over_rails(route: Route) -> bool:
 
 @lru_cache(maxsize=16)
 def _read_cache(name: str) -> RouteCache:
-    found = recall(f"routes-{name}", _code_state())
-    if isinstance(found, dict) and all(isinstance(costs, dict) for costs in found.values()):
-        return RouteCache(name, found)
+    """The costs kept of a fabric; empty where none are, or what is kept has another form."""
+    by_links = recall(f"routes-{name}", _code_state())
+    if isinstance(by_links, dict) and all(isinstance(costs, dict) for costs in by_links.values()):
+        return RouteCache(name, by_links)
     return RouteCache(name, {})
 
 
 def _code_state() -> str:
-    """Return when the code that routes was changed: a checkout changes between versions."""
+    """When the code that routes was changed last, in nanoseconds: a checkout changes between
+    versions."""
     return str(newest_change_ns(*(str(_PACKAGE / folder) for folder in _CODE)))
 
 
 @lru_cache(maxsize=64)
-def _links(wired: LinkNetwork) -> str:
-    """A digest of all that routes and costs of a group depend on."""
+def _digest_of_links(wired: LinkNetwork) -> str:
+    """A digest of all that routes and costs of a group depend on, with what a tier has beside its file:
+    its library's numbers are private."""
     parts: list[object] = [wired.ranks, wired.ideal, wired.uneven]
     for position in wired.positions:
         tier = position.tier

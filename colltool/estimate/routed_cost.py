@@ -1,5 +1,6 @@
 """Cost of a formula's messages where they are routed link by link: a step's messages are put on
-links, and the busiest link counts. :func:`routed_link_costs` is the entry.
+links, and the busiest link counts. :func:`routed_link_costs` is the entry;
+:mod:`colltool.estimate.link_cost` prices the same formulas on switched tiers, by class of distance.
 
 A formula's terms say how often who sends to whom; steps that repeat are counted once. Loads are
 linear in the size, so that a price stays a + b·M. Contention scales each tier's latency and
@@ -42,7 +43,7 @@ from colltool.network.wires import DragonflyWires
 
 
 class Sends(NamedTuple):
-    """Messages that leave together: ranks, and bytes in units of the payload."""
+    """Messages that leave together, an element each: ranks, and bytes in units of the payload."""
 
     src: Indices
     dst: Indices
@@ -54,9 +55,10 @@ class StepLoad(NamedTuple):
 
     Args:
         mean_s, longest_s: latency over its messages, seconds.
-        per_byte_s: seconds per byte of payload.
-        tier: number of the tier that sets these.
-        energy: J/bit; None if no tier states any.
+        per_byte_s: seconds per byte of payload, of the busiest port or link.
+        tier: number of the tier with that port or link, innermost 0.
+        energy: J/bit times bytes of all messages, in units of the payload; None if no tier states
+            any.
     """
 
     mean_s: float
@@ -66,31 +68,38 @@ class StepLoad(NamedTuple):
     energy: float | None
 
     def times_size(self, size: float) -> StepLoad:
+        """The step with messages so many times as large."""
         energy = None if self.energy is None else self.energy * size
         return self._replace(per_byte_s=self.per_byte_s * size, energy=energy)
 
     def with_latency(self, seconds: float) -> StepLoad:
+        """The step with this latency, mean and longest."""
         return self._replace(mean_s=seconds, longest_s=seconds)
 
 
 def routed_link_costs(
     terms: Terms, wired: LinkNetwork, *, worst: bool, spread: bool
 ) -> list[LinkCost]:
-    """The cost of one term on a group whose tiers are routed.
-    :func:`colltool.estimate.route_cache.routed_costs` keeps it.
+    """The cost of one term on a group whose messages are routed: one run of messages, or of rounds
+    one for each that costs alike. :func:`colltool.estimate.route_cache.routed_costs` caches it.
 
-    ``worst``: steps wait for the longest latency of their messages; ``spread``: walks and trees
-    over rails cross a domain over links of their own.
+    ``worst``: steps of rings and chains wait for the longest latency of their messages, else for the
+    mean; ``spread``: walks and trees over rails cross a domain over links of their own.
+
+    Raises:
+        ColltoolError: the term's route is by switches or servers.
     """
     route = terms.route
     match route:
         case Ring():
-            step = _load(wired, _around(terms.n_beta / terms.n_alpha, wired, route, spread=spread))
-            load = _repeated(step, terms.n_alpha, worst=worst)
+            # each of the n_α steps sends the same share of n_β
+            size = terms.n_beta / terms.n_alpha
+            step = _load(wired, _along_walks(size, wired, route, spread=spread))
+            load = _repeat(step, terms.n_alpha, worst=worst)
         case Chain():
             # n_β is what each rank sends in all, n_α only how often α is waited for
-            step = _load(wired, _around(terms.n_beta, wired, route, spread=spread))
-            load = _repeated(step, 1, worst=worst)
+            step = _load(wired, _along_walks(terms.n_beta, wired, route, spread=spread))
+            load = _repeat(step, 1, worst=worst)
         case Trees():
             load = _trees(route, wired, spread=spread)
         case Rounds():
@@ -99,17 +108,19 @@ def routed_link_costs(
                 for round_terms, sent in _rounds(terms, route, wired.ranks)
             )
         case Peers():
-            load = _to_each(wired).times_size(terms.n_beta / terms.n_alpha)
+            # a message to each peer, n_α in all
+            load = _to_peers_in_turn(wired).times_size(terms.n_beta / terms.n_alpha)
         case AllPeers():
-            load = _to_all(wired).times_size(route.per_peer)
+            load = _to_peers_at_once(wired).times_size(route.per_peer)
             return [_with_posts(_cost(terms, load, wired), wired)]
         case ShardExchange():
             return [_with_posts(_cost(terms, _exchanged_shards(wired), wired), wired)]
         case Pair():
-            load = _farthest(terms.n_beta, wired)
+            load = _to_farthest_rank(terms.n_beta, wired)
         case Links(sends=()):
-            load = _over_links(terms, wired)
+            load = _between_neighbours(terms, wired)
         case Links():
+            # (src, dst, size) of every message
             load = _load(wired, Sends(*map(np.array, zip(*route.sends, strict=True))))
         case Switch() | Servers():
             raise ColltoolError(
@@ -120,7 +131,7 @@ def routed_link_costs(
     return [_cost(terms, load, wired)]
 
 
-def _ahead(ranks: int, apart: int) -> Sends:
+def _to_rank_ahead(ranks: int, apart: int) -> Sends:
     """A byte from every rank to the one so far ahead of it."""
     rank = np.arange(ranks)
     return Sends(rank, (rank + apart) % ranks, np.ones(ranks))
@@ -133,49 +144,50 @@ def _of_every_pair(ranks: int) -> tuple[Indices, Indices]:
 
 
 @lru_cache(maxsize=4)
-def _to_each(wired: LinkNetwork) -> StepLoad:
-    """A byte to every peer, one after the other."""
-    steps = (_ahead(wired.ranks, apart) for apart in range(1, wired.ranks))
+def _to_peers_in_turn(wired: LinkNetwork) -> StepLoad:
+    """A byte to every peer, one after the other: in step k to the rank k ahead."""
+    steps = (_to_rank_ahead(wired.ranks, apart) for apart in range(1, wired.ranks))
     if wired.uneven:
-        return _unwaited(wired, steps)
+        return _without_waiting(wired, steps)
     return _in_sequence([_load(wired, sent) for sent in steps])
 
 
-def _unwaited(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
+def _without_waiting(wired: LinkNetwork, steps: Iterable[Sends]) -> StepLoad:
     """Steps in which no rank waits for another pair, as between even domains: a rank is done when
     its own messages are.
 
     α of the rank that is latest; of each distance class, nearest first, the busiest of all ports
-    and uplinks. A class is a tier and an α on it.
+    and uplinks. A class is a tier and an α on it, as (tier, seconds).
     """
     waited_s = np.zeros(wired.ranks)
     energy = 0.0
     loads: dict[tuple[int, float], Floats] = {}
     for sent in steps:
-        on = wired.on(sent.src, sent.dst)
-        took = wired.latency(sent.src, sent.dst)
-        waited_s[sent.src] += took
+        tier_of_message = wired.on(sent.src, sent.dst)
+        alpha_of_message = wired.latency(sent.src, sent.dst)
+        waited_s[sent.src] += alpha_of_message
         energy += _energy(wired, sent) or 0.0
-        classes = set(zip(on.tolist(), took.tolist(), strict=True))
+        classes = set(zip(tier_of_message.tolist(), alpha_of_message.tolist(), strict=True))
         for tier, alpha_s in sorted(classes):
-            here = (on == tier) & (took == alpha_s)
-            load = wired.loads(sent.src[here], sent.dst[here], sent.size[here])
+            in_class = (tier_of_message == tier) & (alpha_of_message == alpha_s)
+            load = wired.loads(sent.src[in_class], sent.dst[in_class], sent.size[in_class])
             loads[tier, alpha_s] = loads.get((tier, alpha_s), 0.0) + load
     seconds = {distance: float(load.max()) for distance, load in loads.items()}
     slowest_tier, _ = max(seconds, key=seconds.__getitem__)
     alpha_s = float(waited_s.max()) / (wired.ranks - 1)
-    known = energy if wired.states_energy else None
-    return StepLoad(alpha_s, alpha_s, sum(seconds.values()), slowest_tier, known)
+    stated_energy = energy if wired.states_energy else None
+    return StepLoad(alpha_s, alpha_s, sum(seconds.values()), slowest_tier, stated_energy)
 
 
 @lru_cache(maxsize=4)
-def _to_all(wired: LinkNetwork) -> StepLoad:
+def _to_peers_at_once(wired: LinkNetwork) -> StepLoad:
     """A byte to every peer, all at once; where ranks are at switches summed by these, α of the
     last rank's longest way.
 
     Domains and axes are filled in order: none is farther from another rank than the last from some.
     """
     if not ports_at_nodes(wired.positions):
+        # every message is followed by itself
         src, dst = _of_every_pair(wired.ranks)
         return _load(wired, Sends(src, dst, np.ones(len(src))))
     others = np.arange(wired.ranks - 1)
@@ -200,14 +212,16 @@ def _exchanged_shards(wired: LinkNetwork) -> StepLoad:
     across_size = 1 / domain_size[dst] / wired.ranks
     # 1 + (N - n)/n shards inside are N/n
     size = np.where(inside, wired.ranks * across_size, across_size)
-    took = wired.latency(src, dst)
-    longest_s = float(took[inside].max(initial=0.0)) + float(took[~inside].max(initial=0.0))
-    return _load(wired, Sends(src, dst, size)).with_latency(longest_s / 2)
+    alpha_s = wired.latency(src, dst)
+    inside_s = float(alpha_s[inside].max(initial=0.0))
+    across_s = float(alpha_s[~inside].max(initial=0.0))
+    # the term counts two messages, each with the mean of the two latencies
+    return _load(wired, Sends(src, dst, size)).with_latency((inside_s + across_s) / 2)
 
 
 def _energy_of_all(wired: LinkNetwork) -> float | None:
-    """Like :func:`_energy`, for a byte from every rank to every other: of 4 nodes of 8 ranks each
-    has 7 peers on the inner tier and 8 x 3 on the outer."""
+    """The energy, as :func:`_energy` has it, of a byte from every rank to every other: of 4 nodes of 8
+    ranks each has 7 peers on the inner tier and 8 x 3 on the outer."""
     if not wired.states_energy:
         return None
     energy = 0.0
@@ -219,14 +233,15 @@ def _energy_of_all(wired: LinkNetwork) -> float | None:
     return energy
 
 
-def _around(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: bool) -> Sends:
+def _along_walks(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: bool) -> Sends:
     """Every rank to the next one, a chain but for the last; over rails R walks that leave each
     domain by a rank of their own.
 
     R is the number of ranks in the smallest domain: NCCL takes the fewest channels that any node
-    has (2.30, src/init.cc).
+    has (2.30, src/init.cc). ``size``: bytes of all walks together.
     """
     ranks = wired.ranks
+    # a row for each walk, with its ranks in order: shape (walks, ranks)
     match route.via:
         case "rails":
             walks = np.concatenate(walks_over_rails(wired.domains, spread=spread), axis=1)
@@ -244,8 +259,8 @@ def _around(size: float, wired: LinkNetwork, route: Ring | Chain, *, spread: boo
 
 
 def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
-    """α along the way from a leaf to the root, a level at its slowest edge; bytes of all trees at
-    once."""
+    """α of an edge: the mean over the levels from a leaf to the root, each at its slowest edge;
+    bytes of all trees at once."""
     if route.rails:
         edges = rail_trees(wired.domains, spread=spread)
     elif route.both_ways:
@@ -253,9 +268,11 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
     else:
         edges = edges_of(one_root_tree_arrays(wired.ranks))
     child, parent = edges.child, edges.parent
-    took = wired.latency(child, parent)
+    alpha_s = wired.latency(child, parent)
+    # an edge has the depth of its child, 1 below the root
     levels = range(1, int(edges.depth.max()) + 1)
-    mean_s = sum(float(took[edges.depth == level].max()) for level in levels) / len(levels)
+    mean_s = sum(float(alpha_s[edges.depth == level].max()) for level in levels) / len(levels)
+    # of several trees each carries an equal share; streams are numbered from 0
     size = np.full(len(child), 1 / (int(edges.stream.max()) + 1))
     if route.both_ways:
         src = np.concatenate([child, parent])
@@ -271,20 +288,20 @@ def _trees(route: Trees, wired: LinkNetwork, *, spread: bool) -> StepLoad:
 
 def _rounds(terms: Terms, route: Rounds, ranks: int) -> Iterator[tuple[Terms, Sends]]:
     """The messages of each round, with a term for one message of its load."""
-    kept = ranks - route.folded
+    taking_part = ranks - route.folded
     # The rank of each that takes part: of 6 ranks with 2 pairs folded 1 and 3 for the pairs, then
     # 4 and 5 for themselves.
     of_pairs = 2 * np.arange(route.folded) + 1
     unpaired = np.arange(2 * route.folded, ranks)
     rank = np.concatenate([of_pairs, unpaired])
     for stride, load in route.steps:
-        src, dst = pairs_of_round(route.partner, stride, kept)
+        src, dst = pairs_of_round(route.partner, stride, taking_part)
         sizes = np.full(len(src), load)
         sent = Sends(rank[src], rank[dst], sizes)
         yield terms._replace(n_alpha=1, n_beta=load), sent
 
 
-def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
+def _between_neighbours(terms: Terms, wired: LinkNetwork) -> StepLoad:
     """Messages between neighbours, as the formula counts them; α of the slowest link."""
     wires = wired.positions[0].wires
     numbers = wired.numbers[0]
@@ -296,23 +313,23 @@ def _over_links(terms: Terms, wired: LinkNetwork) -> StepLoad:
     return StepLoad(alpha_s, alpha_s, per_byte_s, tier=0, energy=energy)
 
 
-def _farthest(size: float, wired: LinkNetwork) -> StepLoad:
+def _to_farthest_rank(size: float, wired: LinkNetwork) -> StepLoad:
     """One message from the first rank over the outermost tier: α of the longest way, bytes over the
     narrowest."""
     others = np.arange(1, wired.ranks)
-    on = wired.on(np.zeros_like(others), others)
-    far = others[on == on.max()]
-    sender = np.zeros_like(far)
-    longest_s = float(wired.latency(sender, far).max())
-    narrowest = far[np.argmax(wired.alone(sender, far))]
-    message = Sends(sender[:1], np.array([narrowest]), np.array([size]))
+    tier_of_message = wired.on(np.zeros_like(others), others)
+    far = others[tier_of_message == tier_of_message.max()]
+    first_rank = np.zeros_like(far)
+    longest_s = float(wired.latency(first_rank, far).max())
+    receiver = far[np.argmax(wired.alone(first_rank, far))]
+    message = Sends(first_rank[:1], np.array([receiver]), np.array([size]))
     return _load(wired, message).with_latency(longest_s)
 
 
 def _load(wired: LinkNetwork, sent: Sends) -> StepLoad:
     """What a step of these messages takes: the first of the tiers with the busiest port or link
     sets it."""
-    took = wired.latency(sent.src, sent.dst)
+    alpha_s = wired.latency(sent.src, sent.dst)
     network: Network = wired.network
     # a number for each port, link and uplink, those of the innermost tier first
     loads = wired.loads(sent.src, sent.dst, sent.size)
@@ -327,24 +344,25 @@ def _load(wired: LinkNetwork, sent: Sends) -> StepLoad:
             per_byte_s = busiest
         start = end
     energy = _energy(wired, sent)
-    return StepLoad(float(took.mean()), float(took.max()), per_byte_s, slowest, energy)
+    return StepLoad(float(alpha_s.mean()), float(alpha_s.max()), per_byte_s, slowest, energy)
 
 
 def _energy(wired: LinkNetwork, sent: Sends) -> float | None:
-    """Σ over messages of bytes times J/bit of the tier they travel on."""
+    """Σ over messages of bytes times J/bit of the tier they travel on; None if no tier states any."""
     if not wired.states_energy:
         return None
-    each = np.array([numbers.energy or 0.0 for numbers in wired.numbers])
-    return float((each[wired.on(sent.src, sent.dst)] * sent.size).sum())
+    energy_of_tier = np.array([numbers.energy or 0.0 for numbers in wired.numbers])
+    return float((energy_of_tier[wired.on(sent.src, sent.dst)] * sent.size).sum())
 
 
-def _repeated(step: StepLoad, count: float, *, worst: bool) -> StepLoad:
+def _repeat(step: StepLoad, count: float, *, worst: bool) -> StepLoad:
     """The same step ``count`` times, each at its mean latency or its longest."""
     return step.times_size(count).with_latency(step.longest_s if worst else step.mean_s)
 
 
 def _in_sequence(steps: Sequence[StepLoad]) -> StepLoad:
-    """Steps one after the other; the tier is that of the longest."""
+    """Steps one after the other, as the sum of their bytes and the mean of their latencies; the tier
+    is that of the longest."""
     energies = [step.energy for step in steps if step.energy is not None]
     longest = max(steps, key=attrgetter("per_byte_s"))
     alpha_s = sum(step.longest_s for step in steps) / len(steps)
@@ -358,6 +376,7 @@ def _in_sequence(steps: Sequence[StepLoad]) -> StepLoad:
 
 
 def _cost(terms: Terms, load: StepLoad, wired: LinkNetwork) -> LinkCost:
+    """The load as a run of ``terms.n_alpha`` messages; energy is per bit of n_β of each rank."""
     cost = LinkCost.on(wired.numbers[load.tier], terms.n_alpha, load.longest_s, load.per_byte_s)
     if load.energy is None or not cost.n_beta:
         return cost

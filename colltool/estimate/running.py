@@ -1,4 +1,4 @@
-"""The library that runs on a fabric: :func:`running_on`."""
+"""The library that runs on a fabric, as its file states it, and what its tiers list as run by it."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def library_of(fabric: Fabric) -> str:
 
 
 def library_runs(placed: PlacedGroup, primitive: Primitive) -> tuple[str, ...]:
-    """What the outermost tier lists as run by the library; empty: anything."""
+    """The specs that the outermost tier lists as run by the library; empty: it runs anything."""
     return placed.spans[-1].tier.runs(primitive)

@@ -13,7 +13,7 @@ class BestSegments(NamedTuple):
 
     Args:
         tier, level: where the part runs.
-        exact: ``P* = sqrt((F-1)·b·M/(α·BW))``, at which t(P) is least.
+        exact: ``P* = sqrt((F-1)·b·M/(α·BW))``, at which the time t(P) with P segments is least.
         segments: the whole number next to it that is faster.
         seconds: what the part takes with these, filling included, without launch.
     """
@@ -27,16 +27,16 @@ class BestSegments(NamedTuple):
 
 def best_segments(schedule: CostModel, size: float) -> tuple[BestSegments, ...]:
     """P* of every pipelined part of a schedule at a size in bytes. Empty where nothing streams."""
-    found = []
+    best = []
     for part in schedule.parts:
         pipeline = part.pipeline
         # one step fills a pipeline of fill 1: cutting wins nothing
         if pipeline is None or pipeline.fill <= 1:
             continue
         cost = part.cost
-        wire = (size * part.payload, cost.alpha_s, cost.effective_Bps)
-        exact = float(pipeline.exact_segments(*wire))
-        segments = int(pipeline.best_segments(*wire))
-        seconds = sum(map(float, split_seconds(*pipeline.counts(segments), *wire)))
-        found.append(BestSegments(cost.tier, cost.level, exact, segments, seconds))
-    return tuple(found)
+        message = (size * part.payload, cost.alpha_s, cost.effective_Bps)
+        exact = float(pipeline.exact_segments(*message))
+        segments = int(pipeline.best_segments(*message))
+        seconds = sum(map(float, split_seconds(*pipeline.counts(segments), *message)))
+        best.append(BestSegments(cost.tier, cost.level, exact, segments, seconds))
+    return tuple(best)

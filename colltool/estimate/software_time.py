@@ -15,16 +15,18 @@ from colltool.base.primitives import Number
 
 class Curve(NamedTuple):
     """``t(M) = a + b·M + c·sqrt(M)``, seconds and bytes; exact except that a segment count P is not
-    rounded."""
+    rounded. Any of the three may be an array, for many fabrics at once."""
 
     a: float
     b: float
     c: float = 0.0
 
     def at(self, size: Any) -> Any:
+        """Seconds at a size in bytes, or at each of an array."""
         return self.a + self.b * size + self.c * size**0.5
 
     def plus(self, other: Curve) -> Curve:
+        """The sum of two curves."""
         return Curve(self.a + other.a, self.b + other.b, self.c + other.c)
 
     @property
@@ -40,6 +42,7 @@ class Curve(NamedTuple):
         return self.a / self.b if self.c == 0 and self.b > 0 else None
 
     def slope(self, size: float) -> float:
+        """Seconds per byte at a size above 0."""
         return self.b + self.c / (2 * sqrt(size))
 
 
@@ -50,7 +53,7 @@ Knots = tuple[tuple[float, Any], ...]
 
 
 def ends(size: Number) -> tuple[float, float]:
-    """The least and the largest of the sizes."""
+    """The least and the largest of the sizes: of a float or of an array."""
     return (size, size) if isinstance(size, float) else (float(size.min()), float(size.max()))
 
 
@@ -59,8 +62,8 @@ class SoftwareTime(NamedTuple):
 
     Args:
         knots: interpolated linearly, constant outside.
-        rise: seconds per sqrt(byte), times sqrt(M) clamped to ``smallest`` .. ``largest`` (the
-            sizes it was measured at).
+        rise: seconds per sqrt(byte): adds ``rise * sqrt(min(max(M, smallest), largest))``.
+        smallest, largest: the sizes at which the rise was measured, bytes.
         what: the library and its schedule, for notes.
         beyond: a note on the measured rank counts if the group's is outside them, else empty.
     """
@@ -73,6 +76,7 @@ class SoftwareTime(NamedTuple):
     beyond: str = ""
 
     def at(self, size: Any) -> Any:
+        """Seconds at a size in bytes, or at each of an array."""
         seconds = self._between(size)
         if anywhere(self.rise != 0):
             # outside, that of the nearest measured size
@@ -84,11 +88,12 @@ class SoftwareTime(NamedTuple):
         knots = self.knots
         if not knots:
             return 0.0
-        (_, first_s), *_ = knots
+        first_s = knots[0][1]
         largest_size, last_s = knots[-1]
         if is_array(size):
             import numpy as np
 
+            # each pair of knots in turn, for all sizes from its lower one on
             seconds = first_s
             for (low, before), (high, after) in pairwise(knots):
                 seconds = np.where(
@@ -96,16 +101,17 @@ class SoftwareTime(NamedTuple):
                 )
             return seconds if len(knots) == 1 else np.where(size < largest_size, seconds, last_s)
         # a single number needs no numpy
-        at = bisect_right(knots, size, key=itemgetter(0))
-        if at == 0:
+        above = bisect_right(knots, size, key=itemgetter(0))
+        if above == 0:
             return first_s
-        if at == len(knots):
+        if above == len(knots):
             return last_s
-        (low, before), (high, after) = knots[at - 1], knots[at]
+        (low, before), (high, after) = knots[above - 1], knots[above]
         return before + (after - before) * ((size - low) / (high - low))
 
     def pieces(self) -> Pieces:
-        """The curve from each size on at which its form changes."""
+        """The sizes at which the form of the curve changes, ascending from 0, each with the curve from
+        there on."""
         bounds = {size for size, _ in self.knots}
         if self.rise:
             bounds |= {self.smallest, self.largest}
@@ -113,16 +119,17 @@ class SoftwareTime(NamedTuple):
         return tuple((start, self._from(start)) for start in starts)
 
     def _from(self, start: float) -> Curve:
-        """The curve from a size on, up to the next one at which its form changes: from 10 us at
-        1 MB to 30 us at 3 MB 10 us a MB, b = 1e-11."""
-        found = Curve(float(self.at(start)), 0.0)
+        """The curve from a size on, up to the next one at which its form changes: between knots of
+        10 us at 1 MB and 30 us at 3 MB it rises by 10 us a MB, b = 1e-11."""
+        # a constant, to which what grows from the start on is added
+        curve = Curve(float(self.at(start)), 0.0)
         if self.rise and self.smallest <= start < self.largest:
-            found = Curve(found.a - float(self.rise) * start**0.5, 0.0, float(self.rise))
+            curve = Curve(curve.a - float(self.rise) * start**0.5, 0.0, float(self.rise))
         for (low, before), (high, after) in pairwise(self.knots):
             if low <= start < high:
                 slope = float(after - before) / (high - low)
-                found = found.plus(Curve(-slope * start, slope))
-        return found
+                curve = curve.plus(Curve(-slope * start, slope))
+        return curve
 
     def notes(self, size: Any) -> tuple[str, ...]:
         """A note where sizes or ranks were not measured."""
@@ -143,7 +150,8 @@ class SoftwareTime(NamedTuple):
 
 
 def mixed(fewer: Knots, more: Knots, share: Any) -> Knots:
-    """Interpolate between two rank counts: ``share`` of the higher, the rest of the lower."""
+    """The knots between those of two rank counts: ``share`` of the times of the higher count, the
+    rest of the lower."""
     on_fewer = SoftwareTime(fewer)
     on_more = SoftwareTime(more)
     sizes = sorted({size for size, _ in (*fewer, *more)})

@@ -4,6 +4,10 @@
 ``tests/benchmarks/bench_spread.py`` makes both. Each part is switched on by how far a request is
 from the measured rows; the distance is a least one over rows, so that taking rows away, or moving
 away from them, never narrows an interval.
+
+:func:`spread_without_dials` and then :func:`with_dials`, for numbers that the user changed, are what
+:mod:`colltool.estimate.interval` asks and makes an interval of. Distances in size and ranks are counted
+in doublings: sizes are log2 of bytes here.
 """
 
 from __future__ import annotations
@@ -98,7 +102,13 @@ class ErrorRequest(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """How far the nearest measured row is: the parts of its sigma, and the row."""
+    """How far the nearest measured row is.
+
+    Args:
+        collective, exchange, ranks, size: the parts of sigma that its distance switches on.
+        series: the row's series.
+        log_size: log2 of the row's bytes.
+    """
 
     collective: float
     exchange: float
@@ -109,18 +119,20 @@ class Distance(NamedTuple):
 
     @property
     def squared(self) -> float:
+        """The square of the sigma of all four parts."""
         return self.collective**2 + self.exchange**2 + self.ranks**2 + self.size**2
 
 
 class PriceSpread(NamedTuple):
-    """The parts of sigma that are not 0, largest first, and the nearest measured row; None without
-    any."""
+    """The parts of sigma that are not 0, by name, the largest first, and the nearest measured row;
+    None without any."""
 
     parts: tuple[tuple[str, float], ...]
     nearest: Distance | None
 
     @property
     def sigma(self) -> float:
+        """The standard deviation of ln(measured / price)."""
         return sqrt(sum([value**2 for _, value in self.parts]))
 
 
@@ -140,25 +152,25 @@ def index() -> Index:
 
 def indexed(rows: Iterable[Mapping[str, str]], without: Collection[str] = ()) -> Index:
     """Series by place; ``without``: sources that are left out."""
-    found: dict[MeasuredPlace, list[MeasuredSeries]] = {}
+    series_by_place: dict[MeasuredPlace, list[MeasuredSeries]] = {}
     for row in rows:
         if row["source"] in without:
             continue
         place = MeasuredPlace(row["generation"], row["medium"], row["scope"] != "inside")
         # distances are counted in doublings
         sizes = tuple(sorted(map(log2, map(int, row["bytes"].split()))))
-        found.setdefault(place, []).append(
+        series_by_place.setdefault(place, []).append(
             MeasuredSeries(
                 row["collective"], int(row["ranks"]), sizes, row["source"], row["scope"] == "racks"
             )
         )
-    return {place: tuple(several) for place, several in found.items()}
+    return {place: tuple(series) for place, series in series_by_place.items()}
 
 
-def spread_of(
+def spread_without_dials(
     request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index, posterior: float | None = None
 ) -> PriceSpread:
-    """The parts of sigma for a request.
+    """The parts of sigma for a request, as if the user had changed no number.
 
     ``posterior``: sigma of the machine's own smooth correction at this size and rank count. Where
     it is less than distance and racks leave open, it replaces these: rows of the machine itself
@@ -166,14 +178,6 @@ def spread_of(
     factor is the mean of a few clouds, and the spread of clouds, which stands alone where none was
     measured, falls by the root of their number.
     """
-    without_dials = spread_without_dials(request, sigmas, rows_by_place, posterior)
-    return with_dials(without_dials, request.place, request.moved, sigmas)
-
-
-def spread_without_dials(
-    request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index, posterior: float | None = None
-) -> PriceSpread:
-    """The parts of sigma for a request, as if the user had changed no number."""
     scope = request.place.scope
     log_size = log2(request.size)
     nearest = None if request.foreign else nearest_row(request, sigmas, rows_by_place)
@@ -182,30 +186,32 @@ def spread_without_dials(
         "unmeasured": unmeasured(sigmas, scope, log_size),
         "exchange": exchange(sigmas, request.peers, log_size),
     }
-    found: dict[str, float] = {"base": base} | _far(nearest, far)
-    if request.racks and request.place.across:
-        found["racks"] = sigmas["racks"]
+    parts: dict[str, float] = {"base": base} | _far(nearest, far)
+    between_racks = request.racks and request.place.across
+    if between_racks:
+        parts["racks"] = sigmas["racks"]
     if posterior is not None:
-        known = {"machine" if posterior > base else "base": max(base, posterior)}
-        if request.racks and request.place.across and not request.own:
-            known["racks"] = sigmas["racks"] / sqrt(1 + _clouds(request, rows_by_place))
+        of_machine = {"machine" if posterior > base else "base": max(base, posterior)}
+        if between_racks and not request.own:
+            of_machine["racks"] = sigmas["racks"] / sqrt(1 + _clouds(request, rows_by_place))
         # where no all-to-all was measured the factor has seen none either
-        others = hypot(*(value for name, value in found.items() if name != "exchange"))
+        sigma_by_distance = hypot(*(value for name, value in parts.items() if name != "exchange"))
         # two clouds' racks are further apart than boxes are, however near the next row
-        if request.in_a_rack or hypot(*known.values()) < others:
-            found = known
+        if request.in_a_rack or hypot(*of_machine.values()) < sigma_by_distance:
+            parts = of_machine
     if request.amd and request.place.across:
-        found["amd"] = sigmas["amd"] * _fading(log_size, _8MB, _KNOTS["128MB"])
+        parts["amd"] = sigmas["amd"] * _fading(log_size, _8MB, _KNOTS["128MB"])
     if request.one_process:
-        found["launch"] = sigmas["launch"] * _fading(log_size, _KNOTS["1MB"], _256MB)
-    positive = [(name, value) for name, value in found.items() if value > 0]
+        parts["launch"] = sigmas["launch"] * _fading(log_size, _KNOTS["1MB"], _256MB)
+    positive = [(name, value) for name, value in parts.items() if value > 0]
     return PriceSpread(_largest_first(positive), nearest)
 
 
 def with_dials(
     spread: PriceSpread, place: MeasuredPlace, moved: float, sigmas: SigmaTable
 ) -> PriceSpread:
-    """The spread of a price that the user's own numbers moved by this much."""
+    """The spread of a price that the user's own numbers moved by this much: ``moved`` of
+    :class:`ErrorRequest`."""
     dials = sigmas[f"dials_{place.scope}"] * moved
     if dials <= 0:
         return spread
@@ -220,26 +226,27 @@ def nearest_row(request: ErrorRequest, sigmas: SigmaTable, rows_by_place: Index)
     """The measured row of the same place at the least distance. None where nothing was measured
     there."""
     log_size = log2(request.size)
-    best: Distance | None = None
-    best_order = (inf, 0)
+    nearest: Distance | None = None
+    # of equals the first in the file: (squared distance, line)
+    nearest_order = (inf, 0)
     for doublings, line, series in _by_ranks(rows_by_place.get(request.place, ()), request.ranks):
-        ranks = sigmas["ranks"] * doublings
-        # the rest is further away by its ranks alone
-        if ranks**2 > best_order[0]:
+        ranks_part = sigmas["ranks"] * doublings
+        # all that follow are further away by their ranks alone
+        if ranks_part**2 > nearest_order[0]:
             break
-        size = _closest(series.sizes, log_size)
-        collective = beyond = 0.0
+        row_size = _closest(series.sizes, log_size)
+        collective_part = exchange_part = 0.0
         if series.collective != request.collective:
-            # by the row's size, so that a question that moves away from it comes no nearer
-            collective = sigmas["collective"] * _fading(size, _KNOTS["1MB"], _16GB)
-            beyond = exchange(sigmas, request.peers, size)
-        off = sigmas["size"] * _beyond(abs(size - log_size), NEAR_SIZE, MOST_SIZE)
-        found = Distance(collective, beyond, ranks, off, series, size)
-        # of equals the first in the file
-        order = (found.squared, line)
-        if order < best_order:
-            best, best_order = found, order
-    return best
+            # by the row's size, so that a request that moves away from it comes no nearer
+            collective_part = sigmas["collective"] * _fading(row_size, _KNOTS["1MB"], _16GB)
+            exchange_part = exchange(sigmas, request.peers, row_size)
+        size_part = sigmas["size"] * _beyond(abs(row_size - log_size), NEAR_SIZE, MOST_SIZE)
+        distance = Distance(collective_part, exchange_part, ranks_part, size_part, series, row_size)
+        order = (distance.squared, line)
+        if order < nearest_order:
+            nearest = distance
+            nearest_order = order
+    return nearest
 
 
 @lru_cache(maxsize=256)
@@ -248,16 +255,16 @@ def _by_ranks(
 ) -> tuple[tuple[float, int, MeasuredSeries], ...]:
     """The series of a place with their distance in ranks, in doublings, and their line in the file;
     the nearest first. From 64 ranks to 256 are 2 doublings, of which 0.5 are no distance yet."""
-    found = []
+    series_by_distance = []
     for line, series in enumerate(rows):
         apart = abs(log2(series.ranks) - log2(ranks))
-        found.append((_beyond(apart, NEAR_RANKS, MOST_RANKS), line, series))
+        series_by_distance.append((_beyond(apart, NEAR_RANKS, MOST_RANKS), line, series))
     # series do not compare: by distance, then by line
-    return tuple(sorted(found, key=lambda row: row[:2]))
+    return tuple(sorted(series_by_distance, key=lambda row: row[:2]))
 
 
 def series_of(place: MeasuredPlace, collective: str) -> list[MeasuredSeries]:
-    """The measured series of a place and collective."""
+    """The measured series of a place and collective; KeyError where nothing was measured."""
     return [series for series in index()[place] if series.collective == collective]
 
 
@@ -291,27 +298,28 @@ def exchange(sigmas: SigmaTable, peers: int, log_size: float) -> float:
 def _up_to_a_gigabyte(sigmas: SigmaTable, name: str, log_size: float) -> float:
     """A part at a size: its square straight in the logarithm from 1 MiB to 1 GiB. Of 0.4 at 1 MiB
     and 0.2 at 1 GiB half way, at 32 MiB, sqrt(0.10) = 0.32."""
-    low, high = sigmas[f"{name}_1MB"], sigmas[f"{name}_1GB"]
+    at_1MB = sigmas[f"{name}_1MB"]
+    at_1GB = sigmas[f"{name}_1GB"]
     way = min(max((log_size - _KNOTS["1MB"]) / (_GB - _KNOTS["1MB"]), 0.0), 1.0)
-    return sqrt(low**2 + (high**2 - low**2) * way)
+    return sqrt(at_1MB**2 + (at_1GB**2 - at_1MB**2) * way)
 
 
 def _clouds(request: ErrorRequest, rows_by_place: Index) -> int:
     """The sources that measured this collective between racks of such GPUs, near it in ranks and
     size, whatever the network: the machine's factor is of all of them."""
-    found = set()
-    for place, several in rows_by_place.items():
+    sources = set()
+    for place, place_series in rows_by_place.items():
         if place.generation != request.place.generation or not place.across:
             continue
-        for series in several:
+        for series in place_series:
             if series.racks and _near_rows(request, series):
-                found.add(series.source)
-    return len(found)
+                sources.add(series.source)
+    return len(sources)
 
 
 def by_size(sigmas: SigmaTable, name: str, log_size: float, *, signed: bool = False) -> float:
-    """A part at a size: its square (``signed``: itself) straight in the logarithm between its
-    knots, flat outside."""
+    """A part at a size: its square straight in the logarithm of the size between its knots, flat
+    outside. ``signed``: not a sigma but a number that may be negative, itself straight."""
     power = 1 if signed else 2
     sizes = list(_KNOTS.values())
     values = [sigmas[f"{name}_{knot}"] ** power for knot in _KNOTS]
@@ -326,10 +334,10 @@ def by_size(sigmas: SigmaTable, name: str, log_size: float, *, signed: bool = Fa
     return value if signed else sqrt(value)
 
 
-def _far(nearest: Distance | None, most: dict[str, float]) -> dict[str, float]:
-    """The parts of the distance, or those of the unmeasured (``most``) where the distance is more."""
-    if nearest is None or nearest.squared >= hypot(*most.values()) ** 2:
-        return most
+def _far(nearest: Distance | None, unmeasured_parts: dict[str, float]) -> dict[str, float]:
+    """The parts of the distance, or those of an unmeasured request where the distance is more."""
+    if nearest is None or nearest.squared >= hypot(*unmeasured_parts.values()) ** 2:
+        return unmeasured_parts
     return {
         "collective": nearest.collective,
         "exchange": nearest.exchange,
@@ -339,12 +347,14 @@ def _far(nearest: Distance | None, most: dict[str, float]) -> dict[str, float]:
 
 
 def _closest(sizes: tuple[float, ...], log_size: float) -> float:
+    """The closest of ascending sizes."""
     after = bisect_left(sizes, log_size)
-    near = sizes[max(after - 1, 0) : after + 1]
-    return min(near, key=lambda size: abs(size - log_size))
+    neighbours = sizes[max(after - 1, 0) : after + 1]
+    return min(neighbours, key=lambda size: abs(size - log_size))
 
 
 def _beyond(doublings: float, near: float, most: float) -> float:
+    """What counts of a distance: nothing up to ``near``, at most ``most`` beyond it."""
     return min(max(doublings - near, 0.0), most)
 
 

@@ -1,5 +1,11 @@
 """The price that a user reads: the pick of the library in force first, how far off each row may be,
-and which schedule leads where a rank drives a single port at a time."""
+and which schedule leads where a rank drives a single port at a time.
+
+:func:`prices_for_user` is the entry; it takes prices of :func:`colltool.estimate.price.price`.
+
+An interval is wider where the user changed numbers, by as much as these move the price; so each row is
+also priced on the fabric *before* the change.
+"""
 
 from __future__ import annotations
 
@@ -48,27 +54,28 @@ def price_for_user(price: Price, fabric: Fabric, readings: ModelOptions) -> Pric
 
 
 def with_accuracy(price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions) -> Price:
-    """A price whose rows carry their intervals; unchanged without rows."""
+    """A price whose rows carry their intervals, or why they have none, and the accuracy of its first
+    row; unchanged without rows."""
     if not price.results:
         return price
     runs = price.library.runs if price.library else None
     rows = [*price.results] if runs is None else [*price.results, runs]
+    # by id: the library's pick may be one of the rows, and is the same object afterwards
     if isinstance(price.bytes, float) and not readings.ideal:
         before = _before(price.primitive, price.bytes, fabric, group, readings, price.asked)
-        known = {
+        with_interval = {
             id(row): _with_interval(row, price.primitive, fabric, group, readings, before)
             for row in rows
         }
     else:
-        why = NO_INTERVAL if readings.ideal else SEVERAL
-        known = {id(row): replace(row, no_interval=why) for row in rows}
+        reason = NO_INTERVAL if readings.ideal else SEVERAL
+        with_interval = {id(row): replace(row, no_interval=reason) for row in rows}
     library = price.library
     if library is not None and runs is not None:
-        library = library._replace(runs=known[id(runs)])
-    found = replace(
-        price, results=tuple(known[id(estimate)] for estimate in price.results), library=library
-    )
-    return replace(found, accuracy=_accuracy(found, fabric, group, readings))
+        library = library._replace(runs=with_interval[id(runs)])
+    results = tuple(with_interval[id(estimate)] for estimate in price.results)
+    priced = replace(price, results=results, library=library)
+    return replace(priced, accuracy=_accuracy(priced, fabric, group, readings))
 
 
 def row_with_accuracy(
@@ -78,7 +85,7 @@ def row_with_accuracy(
     group: GroupSpec,
     readings: ModelOptions,
 ) -> AlgorithmEstimate:
-    """A row of one size with its interval."""
+    """A row of one size with its interval, as :func:`with_accuracy` gives it."""
     if readings.ideal:
         return replace(estimate, no_interval=NO_INTERVAL)
     before = _before(primitive, float(estimate.bytes), fabric, group, readings, (estimate.spec,))
@@ -93,17 +100,17 @@ def seconds_by_schedule(
     readings: ModelOptions,
     only: tuple[str, ...] = (),
 ) -> SecondsByWay:
-    """Seconds of each schedule, under its own protocol and, with an empty one, under its
-    fastest."""
+    """Seconds of each schedule (all, or ``only`` these) under its own protocol and, with an empty
+    one, under its fastest. Empty where the group or schedule has no price on this fabric."""
     try:
-        found = price_of(fabric, primitive, size, group, readings, only)
+        priced = price_of(fabric, primitive, size, group, readings, only)
     except ColltoolError:
         # the group needs what the user changed
         return {}
-    (chosen,) = with_library_choice([found], fabric, readings, required=False, lead=False)
-    rows = [*found.results]
-    if chosen.library is not None and chosen.library.runs is not None:
-        rows.append(chosen.library.runs)
+    (with_pick,) = with_library_choice([priced], fabric, readings, required=False, lead=False)
+    rows = [*priced.results]
+    if with_pick.library is not None and with_pick.library.runs is not None:
+        rows.append(with_pick.library.runs)
     seconds: dict[tuple[str, str], float] = {}
     for row in rows:
         seconds.setdefault((row.title, ""), float(row.total_s))
@@ -119,11 +126,11 @@ def _before(
     readings: ModelOptions,
     only: tuple[str, ...],
 ) -> SecondsByWay | None:
-    """Seconds on the fabric before its dials moved. None where the user moved none."""
-    other = before_dials(fabric)
-    if other is None:
+    """Seconds on the fabric before the user changed its numbers. None where none was changed."""
+    fabric_before = before_dials(fabric)
+    if fabric_before is None:
         return None
-    return seconds_by_schedule(other, primitive, size, group, readings, only)
+    return seconds_by_schedule(fabric_before, primitive, size, group, readings, only)
 
 
 def _with_interval(
@@ -137,7 +144,8 @@ def _with_interval(
     """A row with its interval; ``before`` are the seconds without the user's own numbers."""
     base_s = None
     if before is not None:
-        # the change may have changed the protocol: then the fastest before is compared
+        # the change may have changed the protocol: then the fastest before is compared, else, of a
+        # schedule that did not run before, infinity
         under_any = before.get((estimate.title, ""), inf)
         base_s = before.get((estimate.title, str(estimate.protocol)), under_any)
     interval = interval_of(
@@ -156,7 +164,8 @@ def _with_interval(
 def _accuracy(
     price: Price, fabric: Fabric, group: GroupSpec, readings: ModelOptions
 ) -> Accuracy | None:
-    """Accuracy of the first row; its ``p90`` is the larger side of the row's interval."""
+    """The accuracy of the first row, whose ``p90`` is the larger side of the row's interval. None of an
+    ideal price and of an array of sizes."""
     if not isinstance(price.bytes, float):
         return None
     row = price.best
@@ -177,26 +186,27 @@ def with_one_port_leader(
 ) -> tuple[Price, ...]:
     """Add to each price the schedule that leads under ``ports=one``, if another. ``prices`` must
     include all algorithms."""
-    found = []
+    with_leaders = []
     for price in prices:
-        leads: str | tuple[str, ...] = _leads_on_one_port(price, fabric, group, readings)
+        leader: str | tuple[str, ...] = _titles_on_one_port(price, fabric, group, readings)
         if isinstance(price.bytes, float):
-            leads = leads[0]
-        found.append(replace(price, leads_on_one_port=leads))
-    return tuple(found)
+            leader = leader[0]
+        with_leaders.append(replace(price, leads_on_one_port=leader))
+    return tuple(with_leaders)
 
 
-def _leads_on_one_port(
+def _titles_on_one_port(
     price: Price, fabric: Fabric, group: AnyGroup, readings: ModelOptions
 ) -> tuple[str, ...]:
-    """Titles at each size. Empty where the same schedule leads, or does not post to all peers at
-    once on links of their own."""
+    """The title of the schedule that leads at each size; an empty one where the same leads, or where
+    one port can make no difference to it."""
     rows = price.leading
     unchanged = ("",) * (1 if isinstance(price.bytes, float) else len(price.bytes))
     if readings.ports == "one" or not rows:
         return unchanged
     leaders = _leading_rows(price)
-    # where tiers have links of their own any schedule may lose some, elsewhere those that post
+    # Leaders, by index, that one port may make slower: any where a tier joins endpoints by links of
+    # their own, on switches those that post to all peers at once.
     may_lose = set(leaders)
     if all(capabilities_of(tier).joined_by == "switches" for tier in fabric.tiers):
         posting = {row.name for row in usual_algorithms() if row.caveat is posting_caveat}
@@ -207,18 +217,22 @@ def _leads_on_one_port(
     if not may_lose:
         return unchanged
     one_port = price_of(fabric, price.primitive, price.bytes, group, readings._replace(ports="one"))
-    others = one_port.leading
-    if not others:
+    rows_on_one_port = one_port.leading
+    if not rows_on_one_port:
         return unchanged
     titles = list(unchanged)
-    for size, (leader, other) in enumerate(zip(leaders, _leading_rows(one_port), strict=True)):
-        if leader in may_lose and others[other].spec != rows[leader].spec:
-            titles[size] = others[other].title
+    for size, (leader, leader_on_one_port) in enumerate(
+        zip(leaders, _leading_rows(one_port), strict=True)
+    ):
+        one_port_row = rows_on_one_port[leader_on_one_port]
+        if leader in may_lose and one_port_row.spec != rows[leader].spec:
+            titles[size] = one_port_row.title
     return tuple(titles)
 
 
 def _leading_rows(price: Price) -> list[int]:
-    """The place of the fastest leading row at each size."""
+    """The index of the fastest leading row at each size."""
+    # of a single size they stand fastest first
     if isinstance(price.bytes, float):
         return [0]
     index: list[int] = first_least([estimate.total_s for estimate in price.leading]).tolist()

@@ -1,5 +1,13 @@
 """The link models of the tiers that a group spans: for proofs from the fabric as it is, for prices
-with contention."""
+with contention.
+
+:class:`TierPosition` is a group on one tier, :func:`links_on` the links under it. :class:`LinkNetwork`
+has those of all tiers of a group whose messages are routed; :mod:`colltool.estimate.routed_cost`
+prices messages on it. Where domains differ in size, each has *places* for as many ranks as the largest,
+some of them empty, so that links can be numbered as if all were alike.
+
+Numpy and the link models are imported where they are used: most prices route nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +38,12 @@ class TierPosition:
     compare.
 
     Args:
+        tier: of a lattice the slice that the group takes.
+        endpoints: of the tier that have members of the group.
         members_inside: members of the group behind an endpoint.
         ranks_behind: ranks of any group behind it, which share its links.
         nics: ports of each sender.
+        occupancy: how the members sit on the endpoints.
     """
 
     tier: Tier
@@ -68,13 +79,21 @@ class TierPosition:
     def wires(self) -> Wires | None:
         """The wires of a routed tier under the group, a rank's part of what all behind an endpoint
         share. None elsewhere."""
+        # with a stride the members are spread over the whole tier
         endpoints = self.endpoints if self.occupancy.stride == 1 else self.tier.endpoints
-        found = self.kind.wires(endpoints)
-        return shared(found, self.occupancy.siblings * self.nics / self.ranks_behind)
+        wires = self.kind.wires(endpoints)
+        return shared(wires, self.occupancy.siblings * self.nics / self.ranks_behind)
 
 
 class TierNumbers(NamedTuple):
-    """A tier's numbers for prices; η apart, bandwidth in the planes that work."""
+    """A tier's numbers for prices.
+
+    Args:
+        bandwidth_Bps: of an endpoint's ports in the planes that work, without η.
+        eta_alpha, eta_beta: contention; 1 where prices are ideal.
+        energy: J per bit; None if the tier states none.
+        post_s: per further message that a rank posts at once, without η.
+    """
 
     name: str
     bandwidth_Bps: float
@@ -85,6 +104,7 @@ class TierNumbers(NamedTuple):
 
 
 def numbers_on(position: TierPosition, *, ideal: bool) -> TierNumbers:
+    """The numbers of a tier under a group; ``ideal``: without contention."""
     tier = position.tier
     return TierNumbers(
         name=tier.name,
@@ -104,11 +124,13 @@ def links_on(
     eta_beta: float = 1.0,
     last: bool = True,
 ) -> LinkModel:
-    """The links of a tier as the group's members use them; on the ``last`` tier with servers or
-    padding after the ranks.
+    """The links of a tier as the group's members use them.
+
+    ``nodes``: places on the tier, for ranks and on the ``last`` tier for servers or empty places
+    after them.
 
     η is not for the uplinks of levels, whose oversubscription says what they carry: β is the less
-    of the two (model, tiers).
+    of the two (:mod:`colltool.estimate.link_cost`).
     """
     from colltool.network.links import LevelBoundary, TierRanks
     from colltool.network.tier_links import links_of
@@ -154,15 +176,18 @@ def place_of_each(domains: tuple[int, ...], nodes: int) -> Indices:
     the ranks come last: of domains of 2 and 3 and a server 0, 1, 3, 4, 5, 6."""
     import numpy as np
 
-    most = max(domains)
+    largest = max(domains)
     ranks = sum(domains)
-    starts = np.arange(len(domains)) * most
+    starts = np.arange(len(domains)) * largest
     filled = np.arange(ranks) + np.repeat(starts - np.cumsum([0, *domains[:-1]]), domains)
-    return np.concatenate([filled, len(domains) * most + np.arange(nodes - ranks)])
+    return np.concatenate([filled, len(domains) * largest + np.arange(nodes - ranks)])
 
 
-def seated(batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int) -> tuple[Step, ...]:
-    """The same messages between places; unchanged without domains."""
+def between_places(
+    batch: tuple[Step, ...], domains: tuple[int, ...], nodes: int
+) -> tuple[Step, ...]:
+    """The same messages with places in the stead of nodes (:func:`place_of_each`); unchanged where
+    domains do not differ, so that every node is its place."""
     if not domains:
         return batch
     place = place_of_each(domains, nodes)
@@ -176,8 +201,13 @@ class LinkNetwork:
 
     One of the tiers is routed, or ``uneven`` lists the members of each domain of the innermost
     where these differ.
-    ``costs`` is for what was worked out on them: a schedule costs the same at any size and under
-    most readings.
+
+    ``src`` and ``dst`` of the methods are ranks, an element a message.
+
+    Args:
+        ideal: without contention.
+        costs: a cache for :mod:`colltool.estimate.route_cache`: a schedule costs the same at any
+            size and under most readings.
     """
 
     positions: tuple[TierPosition, ...]
@@ -218,51 +248,56 @@ class LinkNetwork:
 
     @cached_property
     def numbers(self) -> tuple[TierNumbers, ...]:
+        """The numbers of each tier, innermost first."""
         return tuple(numbers_on(position, ideal=self.ideal) for position in self.positions)
 
     @property
     def states_energy(self) -> bool:
+        """Whether any tier states an energy per bit."""
         return any(numbers.energy is not None for numbers in self.numbers)
 
     @cached_property
     def network(self) -> Network:
+        """The links of all tiers."""
         from colltool.algorithms.executor import Network
 
-        made = []
+        links_of_tiers = []
         places = places_of(self.uneven, self.ranks)
         for position, tier in zip(self.positions, self.numbers, strict=True):
             last = position is self.positions[-1]
-            made.append(
+            links_of_tiers.append(
                 links_on(
                     position, places, eta_alpha=tier.eta_alpha, eta_beta=tier.eta_beta, last=last
                 )
             )
-        return Network(*made)
+        return Network(*links_of_tiers)
 
-    def _placed(self, ranks: Indices) -> Indices:
+    def _places(self, ranks: Indices) -> Indices:
+        """The places at which ranks sit."""
         return place_of_each(self.uneven, self.ranks)[ranks] if self.uneven else ranks
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
-        """Seconds of each port, link and uplink, for sizes in bytes."""
-        return self.network.loads(self._placed(src), self._placed(dst), size)
+        """Seconds of each port, link and uplink, for sizes in bytes: those of the innermost tier
+        first, class by class."""
+        return self.network.loads(self._places(src), self._places(dst), size)
 
     def on(self, src: Indices, dst: Indices) -> Indices:
-        """The tier on which each message travels."""
+        """The number of the tier on which each message travels, innermost 0."""
         from colltool.network.links import tier_of
 
-        return tier_of(self.network.tiers, self._placed(src), self._placed(dst))
+        return tier_of(self.network.tiers, self._places(src), self._places(dst))
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[tuple[int, LinkUse]]:
         """What the messages load, class by class of each tier, with the number of the tier."""
         import numpy as np
 
-        on = self.on(src, dst)
-        start = self._placed(src)
-        end = self._placed(dst)
+        tier_numbers = self.on(src, dst)
+        start = self._places(src)
+        end = self._places(dst)
         for number, tier in enumerate(self.network.tiers):
-            here = np.flatnonzero(on == number)
-            for use in tier.uses(start[here], end[here]):
-                yield number, use._replace(message=here[use.message])
+            of_tier = np.flatnonzero(tier_numbers == number)
+            for use in tier.uses(start[of_tier], end[of_tier]):
+                yield number, use._replace(message=of_tier[use.message])
 
     def alone(self, src: Indices, dst: Indices) -> Floats:
         """Seconds a byte of each message were it the only one, on its narrowest port or link, η
@@ -279,8 +314,8 @@ class LinkNetwork:
             # Several ways of a message may share a link, such as two halves each over link 5: their
             # shares add up to 1. A pair is a message and a link: message 2, link 5 of 10 is 25.
             pairs = np.concatenate([use.message * count + use.resource for use in uses])
-            pair, at = np.unique(pairs, return_inverse=True)
-            share = np.bincount(at, np.concatenate([use.share for use in uses]))
+            pair, pair_of_use = np.unique(pairs, return_inverse=True)
+            share = np.bincount(pair_of_use, np.concatenate([use.share for use in uses]))
             np.maximum.at(per_byte_s, pair // count, share / links.capacity_Bps)
         return per_byte_s
 
@@ -288,14 +323,14 @@ class LinkNetwork:
         """Each message's α on the tier where it travels, η included; seconds."""
         import numpy as np
 
-        on = self.on(src, dst)
-        start = self._placed(src)
-        end = self._placed(dst)
+        tier_numbers = self.on(src, dst)
+        start = self._places(src)
+        end = self._places(dst)
         alpha_s = np.zeros(len(src))
         for number, tier in enumerate(self.network.tiers):
-            here = on == number
-            if here.any():
-                alpha_s[here] = tier.latency(start[here], end[here])[0]
+            of_tier = tier_numbers == number
+            if of_tier.any():
+                alpha_s[of_tier] = tier.latency(start[of_tier], end[of_tier])[0]
         return alpha_s
 
     def to_all(self) -> list[float]:
@@ -306,7 +341,8 @@ class LinkNetwork:
         """
         import numpy as np
 
-        found = []
+        seconds = []
+        # ranks behind an endpoint of the tier, and in a domain of it
         below = 1
         for tier, position in zip(self.network.tiers, self.positions, strict=True):
             inside = below * position.endpoints
@@ -319,9 +355,9 @@ class LinkNetwork:
                 apart = src // below != dst // below
                 loads = tier.loads(src[apart], dst[apart], np.ones(int(apart.sum())))
             classes = zip(tier.classes, loads, strict=True)
-            found.append(max(float(load.max()) / links.capacity_Bps for links, load in classes))
+            seconds.append(max(float(load.max()) / links.capacity_Bps for links, load in classes))
             below = inside
-        return found
+        return seconds
 
 
 def ports_at_nodes(positions: Sequence[TierPosition]) -> bool:

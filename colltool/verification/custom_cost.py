@@ -32,7 +32,7 @@ from colltool.estimate.link_cost import LinkCost
 from colltool.estimate.phase_costs import own_part, plane_notes
 from colltool.estimate.placement import AnyGroup
 from colltool.estimate.protocols import under_protocols
-from colltool.estimate.wired import LinkNetwork, TierNumbers, places_of, seated
+from colltool.estimate.wired import LinkNetwork, TierNumbers, between_places, places_of
 from colltool.fabric.model import Fabric
 from colltool.fabric.tier_parts import Planes
 from colltool.fabric.topology import capabilities_of
@@ -198,7 +198,9 @@ class CustomLinks:
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         """Add the messages of a step, which are sent at the same time."""
-        src, dst, chunk = concatenated(seated(batch, self.placed.domains, self.placed.ranks))
+        src, dst, chunk = concatenated(
+            between_places(batch, self.placed.domains, self.placed.ranks)
+        )
         size = chunk_bytes[chunk]
         travels_on = tier_of(self.tiers, src, dst)
         alpha_s = np.zeros(len(src))

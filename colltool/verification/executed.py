@@ -25,7 +25,7 @@ from colltool.custom.schedule import CustomSchedule
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cost_model import CostModel
 from colltool.estimate.groups import PlacedGroup, Span, tier_group
-from colltool.estimate.wired import links_on, places_of, seated
+from colltool.estimate.wired import between_places, links_on, places_of
 from colltool.fabric.capabilities import DistanceClass
 from colltool.fabric.topology import capabilities_of
 from colltool.network.arrays import Floats
@@ -91,7 +91,7 @@ class TimedLinks(Network):
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
         """Carry a batch of steps, and add its longest latency to ``alpha_s``."""
-        batch = seated(batch, self.domains, self.nodes)
+        batch = between_places(batch, self.domains, self.nodes)
         super().carry(batch, chunk_bytes)
         src, dst, _ = concatenated(batch)
         travels_on = tier_of(self.tiers, src, dst)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from swept import swept
+from whole_spread import spread_of
 
 import colltool
 from colltool.base.primitives import AR
@@ -28,7 +29,6 @@ from colltool.estimate.spread import (
     indexed,
     nearest_row,
     sigma_table,
-    spread_of,
 )
 from colltool.fabric.media import GENERATIONS
 from colltool.render.intervals import within_words

@@ -32,6 +32,7 @@ import bench_accuracy  # noqa: E402
 from bench_spread import group_of, index_without, where_of  # noqa: E402
 from left_out import left_out, seconds, together  # noqa: E402
 from measured_rows import Row, Source, rows  # noqa: E402
+from whole_spread import spread_of  # noqa: E402
 
 import colltool  # noqa: E402
 from colltool.base.primitives import parse_primitive  # noqa: E402
@@ -96,7 +97,7 @@ def priced(row: Row) -> Priced:
     table = spread.sigma_table()
     index = index_without(together(row.source.source_id)[0])
     posterior = None if asked.foreign else found.posterior
-    half = table["kappa"] * spread.spread_of(asked, table, index, posterior).sigma
+    half = table["kappa"] * spread_of(asked, table, index, posterior).sigma
     return Priced(price_s, price_s * exp(-half), price_s * exp(half), unseen)
 
 

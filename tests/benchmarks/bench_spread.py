@@ -40,6 +40,7 @@ import fit_fabrics  # noqa: E402
 import measured_rows  # noqa: E402
 from left_out import left_out, seconds, together  # noqa: E402
 from measured_rows import Row, rows  # noqa: E402
+from whole_spread import spread_of  # noqa: E402
 
 import colltool  # noqa: E402
 from colltool.base.errors import ColltoolError  # noqa: E402
@@ -300,7 +301,7 @@ def terms(one: Judged, law: spread.SigmaTable, index: spread.Index) -> dict[str,
     found |= far
     if nearest is None or nearest.exchange:
         found |= exchange_terms(one)
-    alone = dict(spread.spread_of(asked, unit, {}).parts)
+    alone = dict(spread_of(asked, unit, {}).parts)
     found |= {name: alone[name] ** 2 for name in ("amd", "racks", "launch") if name in alone}
     found[f"dials_{one.scope}"] = asked.moved**2
     return found
@@ -374,7 +375,7 @@ def fitted_exchange(
     design = np.array([list(exchange_terms(one).values()) for one in several])
     without = dict(law) | dict.fromkeys(EXCHANGE, 0.0)
     others = np.array(
-        [spread.spread_of(one.asked, without, indexes(one.group)).sigma ** 2 for one in several]
+        [spread_of(one.asked, without, indexes(one.group)).sigma ** 2 for one in several]
     )
     middle = np.log(list(EXCHANGE.values()))
 
@@ -471,9 +472,7 @@ def verdicts(every: Sequence[Judged], law: spread.SigmaTable) -> list[Verdict]:
             without |= fitted_exchange(others, index_without, without)
         mine = (one for one in found if one.group == group)
         made += [
-            Verdict(
-                one, spread.spread_of(one.asked, without, index_without(group), one.posterior).sigma
-            )
+            Verdict(one, spread_of(one.asked, without, index_without(group), one.posterior).sigma)
             for one in mine
         ]
     return made
@@ -618,9 +617,7 @@ def main() -> int:
             print(line(f"  {group}", [one for one in seen if one.one.group == group], kappa))
     apart = [one for one in every if one.fitted and one.group in APART]
     told = [
-        Verdict(
-            one, spread.spread_of(one.asked, law, index_without(one.group), one.posterior).sigma
-        )
+        Verdict(one, spread_of(one.asked, law, index_without(one.group), one.posterior).sigma)
         for one in apart
     ]
     print(line(f"apart: {', '.join(APART)}", told, kappa))

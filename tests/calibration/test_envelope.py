@@ -12,15 +12,21 @@ from swept import swept
 
 from colltool.calibration.envelope import (
     Sample,
-    _evaluated,
-    _refined,
+    _evaluate_starts,
+    _refine,
     _starts,
     evaluate,
     fit_envelope,
     relative_errors,
     relative_rows,
 )
-from colltool.calibration.least_squares import Array, Prior, _non_negative, robust_fit, solve
+from colltool.calibration.least_squares import (
+    Array,
+    Prior,
+    _non_negative_minimum,
+    robust_fit,
+    solve,
+)
 
 SIZES = 1024.0 * 2.0 ** np.arange(21)
 LOW, HIGH = (5e-6, 0.8e-6, 1 / 40e9, 0.0), (20e-6, 1.4e-6, 1 / 360e9, 0.0)
@@ -114,7 +120,7 @@ def test_what_the_library_would_not_run_needs_a_better_fit() -> None:
     for unlikely in (0, 1):
         flags = np.zeros((2, len(one.seconds)), dtype=bool)
         flags[unlikely] = True
-        assert _evaluated(np.array([[LOW]]), twice._replace(unlikely=flags)).loss[
+        assert _evaluate_starts(np.array([[LOW]]), twice._replace(unlikely=flags)).loss[
             0
         ] == pytest.approx(0.03 if unlikely == 0 else 0.0, abs=1e-6)  # of equals the first is taken
 
@@ -171,7 +177,7 @@ numbers = st.floats(-1.0, 1.0)
 def test_no_other_non_negative_theta_is_better(rows: list[list[float]], right: list[float]) -> None:
     x, r = np.array(rows), np.array(right)
     gram = x.T @ x + 1e-3 * np.eye(4)
-    first, theta = _non_negative(np.stack([np.eye(4), gram]), np.stack([np.ones(4), r]))
+    first, theta = _non_negative_minimum(np.stack([np.eye(4), gram]), np.stack([np.ones(4), r]))
     assert (first == np.ones(4)).all()  # solved beside it, untouched
     slope = gram @ theta - r
     assert (theta >= 0).all()
@@ -204,9 +210,9 @@ def test_many_starts_are_each_refined_as_alone() -> None:
         seconds=one.seconds * np.exp(0.05 * np.random.default_rng(1).normal(size=len(one.seconds)))
     )
     component, algorithm = _starts(one)
-    together = _refined(one, component, algorithm, 12)
+    together = _refine(one, component, algorithm, 12)
     for at in range(len(component)):
-        alone = _refined(one, component[at : at + 1], algorithm[at : at + 1], 12)
+        alone = _refine(one, component[at : at + 1], algorithm[at : at + 1], 12)
         assert alone.loss[0] == pytest.approx(together.loss[at], rel=1e-9)
         assert alone.theta[0] == pytest.approx(together.theta[at], rel=1e-6)
         assert together.loss[at] == pytest.approx(

@@ -164,7 +164,7 @@ def test_an_exchange_summed_by_switches_is_the_one_message_by_message(where: Fab
         src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
         one_by_one = routed_cost._load(followed, routed_cost.Sends(src, dst, np.ones(len(src))))
         assert ports_at_nodes(followed.positions)
-        summed = routed_cost._to_all(followed)
+        summed = routed_cost._to_peers_at_once(followed)
         assert (summed.longest_s, summed.tier) == (one_by_one.longest_s, one_by_one.tier)
         assert summed.per_byte_s == pytest.approx(one_by_one.per_byte_s)
         assert summed.energy == pytest.approx(one_by_one.energy)

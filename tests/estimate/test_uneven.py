@@ -25,7 +25,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place
 from colltool.estimate.path_classes import flat_paths
 from colltool.estimate.phase_costs import cost_flat
-from colltool.estimate.routed_cost import _around
+from colltool.estimate.routed_cost import _along_walks
 from colltool.estimate.wired import place_of_each, places_of
 from colltool.extras.interop.astra_sim import astra_sim
 from colltool.extras.interop.infragraph import infragraph
@@ -82,7 +82,7 @@ def test_the_rings_over_rails_are_walks_through_all_ranks_that_share_no_port_out
     placed = place(racks(3, 5, 4))
     wired = flat_group(placed, ModelOptions())[1].wired
     assert wired is not None
-    sent = _around(1.0, wired, Ring("rails"), spread=False)
+    sent = _along_walks(1.0, wired, Ring("rails"), spread=False)
     src, dst = sent.src.reshape(3, 12), sent.dst.reshape(3, 12)
     domain = np.repeat([0, 1, 2], [3, 5, 4])
     for walk, to in zip(src, dst, strict=True):

@@ -5,7 +5,7 @@ Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the sc
 
 from __future__ import annotations
 
-from colltool.analysis.jobs import PlanSpread, StepTornadoBar
+from colltool.analysis.step_spread import PlanSpread, StepTornadoBar
 from colltool.base.formatting import counted, format_time
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, on_fabric

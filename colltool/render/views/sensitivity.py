@@ -37,7 +37,7 @@ from colltool.render.shared_documents import (
 )
 
 if TYPE_CHECKING:
-    from colltool.analysis.jobs import StepTornadoBar
+    from colltool.analysis.step_spread import StepTornadoBar
     from colltool.serving.spread import ServedBar
 
 
