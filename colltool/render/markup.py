@@ -13,7 +13,7 @@ from typing import Any
 
 from colltool.base.errors import displayed
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
-from colltool.render.text import heat_map_lines
+from colltool.render.heat_map import heat_map_lines
 
 # a "]" is markup only where it would end a link
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
