@@ -42,6 +42,7 @@ def gauge_labels(result: Expected) -> dict[str, str]:
 
 def board_lines(result: Expected) -> Iterator[str]:
     """The board as JSON, to import in Grafana."""
+    # "board", and the lists of panels "first", "test" (of each test) and "last"
     parts = json.loads(_FILE.read_text(encoding="utf-8"))
     labels = [f"{key}={json.dumps(value)}" for key, value in gauge_labels(result).items()]
     all_bytes = {int(size.bytes) for size in result.sizes}
