@@ -34,9 +34,9 @@ class PostCondition(NamedTuple):
 
     primitive: Primitive
     ranks: int
-    chunks: int  # of M
+    chunks: int  # of M; of an all-to-all for each sender
     root: int = 0
-    parts: int = 1  # how many of these chunks are one of the file's
+    parts: int = 1  # each chunk of the file is followed as so many chunks
 
     def initial_state(self, rank: int, offset: int) -> ChunkState | None:
         """Return the state of a place of a rank's input; None for nothing."""
@@ -58,6 +58,7 @@ class PostCondition(NamedTuple):
         """Yield the offset of every place of a rank's output, and the state that it has to end with."""
         # The bits of all ranks: the whole sum.
         all_ranks = (1 << self.ranks) - 1
+        # chunks of a rank, in an all-to-all of a pair
         own = self.chunks // self.ranks
         if self.primitive is REDUCE and rank != self.root:
             return
@@ -67,7 +68,7 @@ class PostCondition(NamedTuple):
                 case Primitive.ALL_REDUCE | Primitive.REDUCE:
                     yield offset, (offset, all_ranks)
                 case Primitive.ALL_GATHER:
-                    yield offset, (offset, 1 << offset // own)
+                    yield offset, (offset, 1 << (offset // own))
                 case Primitive.REDUCE_SCATTER:
                     yield offset, (rank * own + offset, all_ranks)
                 case Primitive.ALL_TO_ALL:

@@ -37,7 +37,7 @@ class CustomSchedule(NamedTuple):
     """A schedule from a file or a plugin that was executed and found right.
 
     Args:
-        chunks: number of equal parts of M.
+        chunks: number of equal parts of M; of an all-to-all for each sender.
         batches: the messages of each step, which are sent at the same time.
         file: its file or plugin, for errors.
         form: the format that it was written in.
@@ -67,9 +67,9 @@ class CustomSchedule(NamedTuple):
         number = np.arange(chunks, dtype=np.int64)
         if self.primitive is A2A:
             home = number // self.chunks
-            target = number % self.chunks * self.ranks // self.chunks
+            target = (number % self.chunks) * self.ranks // self.chunks
         elif self.primitive in (AG, RS, AR):
-            home = target = number * self.ranks // self.chunks
+            home = target = (number * self.ranks) // self.chunks
         else:
             home = target = np.full(chunks, self.root)
         return Program(
@@ -104,7 +104,8 @@ class _Vectors:
         return (chunk, 1 << rank) if owner == rank else None
 
     def exchange(self, batch: Batch) -> None:
-        """Execute one step: all of its messages read the state before it."""
+        """Execute one step: senders read the state before it, and of several messages to a place each
+        adds to what those before it have left."""
         # receiver, chunk, state at the sender, whether the receiver adds it
         sent: list[tuple[int, int, ChunkState, bool]] = []
         for messages in batch:

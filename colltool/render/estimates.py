@@ -263,20 +263,18 @@ def at_each_size(price: Price) -> Iterator[Price]:
         yield price
         return
     for index, size in enumerate(price.bytes):
-        rows = []
-        for estimate in price.results:
-            below = None
-            # a row without layers refers to itself
-            if estimate.below[0] is not estimate:
-                below = Constant(tuple(_at_one_size(layer, index) for layer in estimate.below))
-            rows.append(replace(_at_one_size(estimate, index), late_below=below))
+        rows = [_at_one_size(row, index) for row in price.results]
         single = replace(price, bytes=float(size), results=tuple(rows))
         # arrays are in registry order, rows at one size by time
         yield replace(single, results=(*sorted(single.leading, key=seconds), *single.others))
 
 
 def _at_one_size(row: AlgorithmEstimate, index: int) -> AlgorithmEstimate:
-    """A row with the elements of its arrays at an index, without phases."""
+    """A row with the elements of its arrays at an index, without phases; so are its layers below."""
+    below = None
+    # a row without layers refers to itself
+    if row.below[0] is not row:
+        below = Constant(tuple(_at_one_size(layer, index) for layer in row.below))
     numbers = {}
     for field, source in _NUMBERS.items():
         value = getattr(row, source)
@@ -285,7 +283,7 @@ def _at_one_size(row: AlgorithmEstimate, index: int) -> AlgorithmEstimate:
             value = value[index]
         numbers[field] = plain_number(value)
     # tuple() is empty: the phases of the arrays do not fit one size
-    return replace(row, late_phases=tuple, **numbers)
+    return replace(row, late_phases=tuple, late_below=below, **numbers)
 
 
 # --- titles and notes

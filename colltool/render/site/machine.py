@@ -45,7 +45,6 @@ from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.lines import AxisWords, ChartDots, ChartLine, ChartPoint, line_chart
 from colltool.render.site.frame import (
-    MENU,
     SiteLink,
     anchor,
     commands,
@@ -105,7 +104,7 @@ def machine_files(curves: MachineCurves, menu: Sequence[SiteLink]) -> Iterator[t
     yield f"drawings/{name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'
 
 
-def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink] = MENU) -> str:
+def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink]) -> str:
     """The page; ``yaml``: the address of its file, relative to the page."""
     fabric = curves.fabric
     name = fabric.name

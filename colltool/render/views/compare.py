@@ -116,21 +116,16 @@ def _winner(line: CompareLine, names: Sequence[str]) -> str | None:
     return None if winner is None else names[winner]
 
 
-# a verdict in place of a winner; empty where the cells speak for themselves
+# the verdicts that a table says in place of a winner; of the others the cells speak for themselves
 _WITHOUT_WINNER: dict[VerdictKind, str] = {
-    "winner": "",
     "behind": "too close",
-    "mixed": "",
     "close": "too close",
     "same": "same",
-    "unlike": "",
-    "alone": "",
-    "none": "",
 }
 
 
 def _winner_or_verdict(line: CompareLine, names: Sequence[str]) -> str | None:
-    return _winner(line, names) or _WITHOUT_WINNER[line.verdict().kind]
+    return _winner(line, names) or _WITHOUT_WINNER.get(line.verdict().kind, "")
 
 
 def _same_algorithms(result: Comparison, index: int) -> bool:

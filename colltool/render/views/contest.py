@@ -117,23 +117,33 @@ def _summary(result: Contest) -> str:
     return "; ".join((*contest_verdict(result), *basis_summary(result.ground)))
 
 
-class SideDocument(Document):
+class SideTimesDocument(Document, at="side"):
+    """The times of a fabric over all samples."""
+
+    name: str
+    fabric: str
+    algorithm: str
+    nominal_s: float
+    p5_s: float
+    p50_s: float
+    p95_s: float
+    assumed: bool
+
+
+class BeatsDocument(Document, at="beats"):
+    """How a fabric compares with the first, which itself has null."""
+
+    faster: float | None
+    same: float | None
+    slower: float | None
+    ratio_p5: float | None
+    ratio_p50: float | None
+    ratio_p95: float | None
+
+
+class SideDocument(SideTimesDocument, BeatsDocument):
     """A fabric, and how it compares with the first."""
 
-    name: str = derived("side.name")
-    fabric: str = derived("side.fabric")
-    algorithm: str = derived("side.algorithm")
-    nominal_s: float = derived("side.nominal_s")
-    p5_s: float = derived("side.p5_s")
-    p50_s: float = derived("side.p50_s")
-    p95_s: float = derived("side.p95_s")
-    assumed: bool = derived("side.assumed")
-    faster: float | None = derived("beats.faster")
-    same: float | None = derived("beats.same")
-    slower: float | None = derived("beats.slower")
-    ratio_p5: float | None = derived("beats.ratio_p5")
-    ratio_p50: float | None = derived("beats.ratio_p50")
-    ratio_p95: float | None = derived("beats.ratio_p95")
     # the first is compared with nothing
     shared: list[str] = derived(lambda line: line.beats.shared if line.beats else ())
     compared: bool = derived(lambda line: line.beats is None or line.beats.compared)
