@@ -128,19 +128,16 @@ class OperationReader:
         semaphores = []
         for index in entry.items("semaphore_ids"):
             semaphores.append(entry.item(self.semaphores, index, "semaphore"))
-        barrier = -1
-        if name == "barrier":
-            barrier = entry.number("barrier_id")
-        barrier_members = 0
-        if "num_threadblocks" in entry.data:
-            barrier_members = entry.number("num_threadblocks")
+        barrier = entry.number("barrier_id") if name == "barrier" else -1
+        # of a barrier: how many threadblocks have it, where the file says so
+        members = entry.number("num_threadblocks") if "num_threadblocks" in entry.data else 0
         return PlanOp(
             name=name,
             sources=sources,
             targets=targets,
             channels=tuple(channels),
             barrier=barrier,
-            barrier_members=barrier_members,
+            barrier_members=members,
             semaphores=tuple(semaphores),
             group=_group_key(entry),
             where=f"{entry.path} ({name})",

@@ -166,7 +166,7 @@ def dots_of(curve: BusbwCurve, axis: SizeAxis, scale: Scale, height: int) -> lis
     """
     ends = [(axis.dot(size), scale.height(value, height)) for size, value in curve.points]
     dots = ends[:1]
-    for (left, low), (right, dots_up) in pairwise(ends):
+    for (left, low), (right, high) in pairwise(ends):
         before = low
         for column in range(left + 1, right + 1):
             row = round(low + (high - low) * (column - left) / (right - left))
@@ -176,7 +176,7 @@ def dots_of(curve: BusbwCurve, axis: SizeAxis, scale: Scale, height: int) -> lis
             dots.append((column, row))
             before = row
         if left == right:
-            dots.append((right, dots_up))
+            dots.append((right, high))
     return dots
 
 

@@ -220,10 +220,8 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
     the least of theirs.
     """
     check = _ALL_REDUCE if result.nodes > 1 else _LOOPBACK
-    possible = []
-    for size in _all_reduces(result, "nvsentinel"):
-        if size.bytes % check.unit_bytes == 0:
-            possible.append(size)
+    sizes = _all_reduces(result, "nvsentinel")
+    possible = [size for size in sizes if size.bytes % check.unit_bytes == 0]
     if not possible:
         what = f"{check.name} runs whole {check.unit}, and no size is"
         fix = f"write {argument_text('sizes', '4G,8G')}"

@@ -39,7 +39,8 @@ _MOST_RIVALS = 2  # that a sentence names; of more only the nearest
 def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
     """``All-reduce, 8 ranks: a is 1.4x to 1.7x faster than b up to 85 KB; too close to call above
     85 KB``; ``brief``: without how far times differ that are too close."""
-    return f"{_question_text(verdict)}: {claims_text(result, verdict, brief=brief)}"
+    question = f"{_collective_text(verdict)}, {_ranks_text(verdict.ranks)}"
+    return f"{question}: {claims_text(result, verdict, brief=brief)}"
 
 
 def claims_text(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
@@ -88,10 +89,6 @@ def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -
 
 def _width_factor(claim: SizeBand) -> float:
     return claim.to_bytes / claim.from_bytes
-
-
-def _question_text(verdict: QuestionVerdict) -> str:
-    return f"{_collective_text(verdict)}, {_ranks_text(verdict.ranks)}"
 
 
 def _collective_text(verdict: QuestionVerdict) -> str:

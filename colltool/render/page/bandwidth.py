@@ -14,7 +14,6 @@ from colltool.analysis.cells import Cell
 from colltool.analysis.compare import Comparison
 from colltool.analysis.sweep import Sweep, pivot_tables
 from colltool.base.formatting import format_bytes, format_rate
-from colltool.base.primitives import Primitive
 from colltool.render.page.lines import AxisWords, ChartLine, ChartPoint, line_chart
 from colltool.render.views.report_decision import reference_ranks
 from colltool.render.views.sweep_words import shown
@@ -43,14 +42,11 @@ def bandwidth_title(report: Report, exhibit: Exhibit) -> str:
     """``Bus bandwidth of all-reduce on 64 ranks``."""
     result = exhibit.result
     if isinstance(result, Comparison):
-        return f"{_bandwidth_of(result.lines[0].primitive)} on {reference_ranks(report)}"
+        primitive = result.lines[0].primitive
+        return f"Bus bandwidth of {primitive.label} on {reference_ranks(report)}"
     if isinstance(result, Sweep):
-        return f"{_bandwidth_of(result.primitive)} by number of ranks"
+        return f"Bus bandwidth of {result.primitive.label} by number of ranks"
     return exhibit.title
-
-
-def _bandwidth_of(primitive: Primitive) -> str:
-    return f"Bus bandwidth of {primitive.label}"
 
 
 def _lines_of_fabrics(report: Report, comparison: Comparison) -> list[ChartLine]:

@@ -87,11 +87,8 @@ def _by_vendor(machines: Sequence[MachineCurves]) -> dict[str, list[IndexEntry]]
         by_vendor.setdefault(vendor_of(fabric), []).append(entry)
     for entries in by_vendor.values():
         entries.sort(key=_surest_first)
-
-    def order(vendor: str) -> tuple[bool, int, str]:
-        return vendor == _TEXTBOOK, -len(by_vendor[vendor]), vendor
-
-    return {vendor: by_vendor[vendor] for vendor in sorted(by_vendor, key=order)}
+    vendors = sorted(by_vendor, key=lambda name: (name == _TEXTBOOK, -len(by_vendor[name]), name))
+    return {vendor: by_vendor[vendor] for vendor in vendors}
 
 
 def _surest_first(entry: IndexEntry) -> tuple[int, str]:

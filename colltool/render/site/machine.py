@@ -45,6 +45,7 @@ from colltool.render.dispatch import blocks, described
 from colltool.render.markup import html, unstyled_html
 from colltool.render.page.lines import AxisWords, ChartDots, ChartLine, ChartPoint, line_chart
 from colltool.render.site.frame import (
+    MENU,
     SiteLink,
     anchor,
     commands,
@@ -96,15 +97,13 @@ def machine_files(curves: MachineCurves, menu: Sequence[SiteLink]) -> Iterator[t
     name = fabric.name
     file = f"{name}{SUFFIX}"
     path = f"fabrics/{file}"
-    text = machine_page(curves, f"../{path}", menu)
-    yield machine_link(name).path, text
-    shipped_file = shipped_folder() / file
-    yield path, shipped_file.read_text(encoding="utf-8")
+    yield machine_link(name).path, machine_page(curves, f"../{path}", menu)
+    yield path, (shipped_folder() / file).read_text(encoding="utf-8")
     svg = drawing().fabric_svg(fabric)
     yield f"drawings/{name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'
 
 
-def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink]) -> str:
+def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink] = MENU) -> str:
     """The page; ``yaml``: the address of its file, relative to the page."""
     fabric = curves.fabric
     name = fabric.name
@@ -178,9 +177,8 @@ def _fabric_blocks(result: FabricShown) -> Iterator[Block]:
         elif not isinstance(block, Headline):
             yield block
     # which the default view does not show in full
-    for block in all_blocks:
-        if isinstance(block, Lines) and block.title == "notes":
-            yield block
+    notes = (block for block in all_blocks if isinstance(block, Lines) and block.title == "notes")
+    yield from notes
 
 
 def _test_links(curves: MachineCurves) -> str:

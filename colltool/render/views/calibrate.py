@@ -225,7 +225,12 @@ def _blocks(result: Calibration) -> Iterator[Block]:
         return
     yield Headline(_answer(result))
     if result.machine_rows is not None:
-        yield Lines(_machine_file_note(result.machine_rows.total), ())
+        rows = counted(result.machine_rows.total, "row")
+        how_to_keep = either(
+            shell=f"-o NAME.machine.yaml keeps the {rows} as they were measured",
+            python=f"machine_text is a file of the {rows} as they were measured",
+        )
+        yield Lines(localize(how_to_keep), ())
         yield _next_measurement(result)
     yield _protocol_table(result)
     yield Table(_FITTED, result.series, title="series", first=0)
@@ -238,16 +243,6 @@ def _blocks(result: Calibration) -> Iterator[Block]:
     yield from listed("rows skipped", unused, first=0)
     used = [_skipped_text(skip) for skip in result.skipped if skip.used]
     yield from listed("rows used with a reservation", used, first=0)
-
-
-def _machine_file_note(total: int) -> str:
-    """How to keep so many rows beside the fit."""
-    rows = counted(total, "row")
-    how_to_keep = either(
-        shell=f"-o NAME.machine.yaml keeps the {rows} as they were measured",
-        python=f"machine_text is a file of the {rows} as they were measured",
-    )
-    return localize(how_to_keep)
 
 
 def _answer(result: Calibration) -> str:
