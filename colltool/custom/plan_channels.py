@@ -54,11 +54,8 @@ class GpuReach:
 
     def switch_numbers(self, members: tuple[int, ...]) -> list[int]:
         """Return the numbers of the switch channels of these ranks."""
-        numbers = []
-        for number, (channel_members, _) in enumerate(self.switch_channels):
-            if channel_members == members:
-                numbers.append(number)
-        return numbers
+        channels = enumerate(self.switch_channels)
+        return [number for number, (ranks, _) in channels if ranks == members]
 
 
 def _check_switch_channel(

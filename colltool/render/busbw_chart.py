@@ -124,9 +124,8 @@ class Scale(NamedTuple):
         return cls(count * step * unit, step * unit, unit, name)
 
     def height(self, value: float, dots: int) -> int:
-        """The dot of a value, from 0 at the bottom to ``dots - 1``."""
-        share = min(1.0, max(0.0, value / self.top))
-        return round(share * (dots - 1))
+        """The dot of a value from zero to the top, from 0 at the bottom to ``dots - 1``."""
+        return round(value / self.top * (dots - 1))
 
     def labels(self, rows: int) -> dict[int, str]:
         """The label of each row that has one, from the top."""
@@ -146,11 +145,11 @@ class SizeAxis(NamedTuple):
     dots: int
 
     def dot(self, size: float) -> int:
-        """The dot of a size, from 0 at the left."""
+        """The dot of a size between its ends, from 0 at the left to ``dots - 1``."""
         if self.most <= self.least:
             return 0
         share = log2(size / self.least) / log2(self.most / self.least)
-        return round(min(1.0, max(0.0, share)) * (self.dots - 1))
+        return round(share * (self.dots - 1))
 
 
 Dot = tuple[int, int]

@@ -185,10 +185,9 @@ def _table_text(table: Table, screen: Screen, dropped_titles: list[str] | None) 
     grids = [columns]
     if dropped_titles is not None:
         dropped_titles += [rendered.column.title for rendered in dropped]
-    elif dropped:
-        # only a width drops columns
-        assert screen.width is not None
-        grids += further_tables(all_columns[0], dropped, screen.width)
+    else:
+        # without a width nothing is dropped
+        grids += further_tables(all_columns[0], dropped, screen.width or 0)
     text = ""
     if table.title:
         text = _painted(displayed(table.title), screen, _BOLD)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
@@ -106,9 +107,7 @@ def report_page(report: Report) -> str:
 
 def _pictures(report: Report) -> _Pictures:
     """How the page's pictures are drawn; matplotlib is loaded only where one needs it."""
-    exhibits: list[Exhibit] = []
-    for section in report.sections:
-        exhibits += section.exhibits
+    exhibits = chain.from_iterable(section.exhibits for section in report.sections)
     if not any(map(_is_plotted, exhibits)):
         return _Pictures(are_needed=False, letters=None)
     try:

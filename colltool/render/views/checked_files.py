@@ -76,8 +76,9 @@ def checked(
         for check in result.checks:
             rows += [_CheckedLine(check.file, "value", line) for line in values(check)]
             for warning in check.warnings:
-                place = (warning.what, warning.where, warning.why)
-                rows.append(_CheckedLine(check.file, "warning", *place))
+                rows.append(
+                    _CheckedLine(check.file, "warning", warning.what, warning.where, warning.why)
+                )
         return Table(_CHECKED, rows)
 
     def blocks(result: Any) -> Iterator[Block]:

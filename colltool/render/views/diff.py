@@ -167,9 +167,8 @@ def _answer(result: Diff, fields: list[_FieldChanges]) -> str:
         sentences.append(_made_under(result))
     if fields:
         sentences.append(_largest_move(result, fields))
-    counts = []
-    for kind, places in _in_one_only(result).items():
-        counts.append(f"{counted(len(places), 'value')} {kind}")
+    in_one_only = _in_one_only(result).items()
+    counts = [f"{counted(len(places), 'value')} {kind}" for kind, places in in_one_only]
     if counts:
         sentences.append(f"{', '.join(counts)}.".capitalize())
     return " ".join((*sentences, localize(_ACCEPT)))
