@@ -328,7 +328,7 @@ def expect_command(fabric: FabricChoice, out: Out, **arguments: Any) -> None:
         line = doctor_line(result, fabric.names, fabric.overrides, ranks)
         result = replace(result, doctor=line)
     if out.form in GATE_FORMATS:
-        from colltool.render.dispatch import without_columns
+        from colltool.render.column_choice import without_columns
         from colltool.render.gates import gate_text
 
         without_columns([] if out.columns is None else [out.columns])

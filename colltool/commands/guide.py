@@ -81,7 +81,7 @@ def guide_command(
 
 def _show(text: str, *, paged: bool) -> None:
     """Print a chapter formatted for the terminal, in a pager if it is longer than the screen."""
-    from colltool.render.text import to_guide
+    from colltool.render.guide_text import to_guide
 
     screen = screen_of(to_file=False)
     formatted = to_guide(text, screen)

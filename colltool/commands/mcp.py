@@ -248,7 +248,8 @@ def _text_and_document(
     """The text of a tool's answer, and the JSON document (None of a tool that answers with a text);
     together at most BRIEF bytes, or WHOLE with ``detail``."""
     from colltool.commands.reading import flag_of
-    from colltool.render.dispatch import document, json_text
+    from colltool.render.data_formats import json_text
+    from colltool.render.dispatch import document
 
     detail = flag_of(arguments.get("detail") or False, "detail")
     result = call_tool(name, arguments)
@@ -366,7 +367,7 @@ def _text_of(kind: str, name: str) -> str:
         return read_guide(name)
     if kind == "fabrics":
         return (shipped_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8")
-    from colltool.render.dispatch import to_json
+    from colltool.render.data_formats import to_json
     from colltool.render.schemas import schema_of
 
     return to_json(schema_of(name))

@@ -86,7 +86,7 @@ def schema_option(files: str, definition: str) -> Option:
 def write_schema(definition: Any, files: str, output: Path | None) -> None:
     """Write the JSON Schema of a kind of files, for completion and checks in an editor."""
     from colltool.definitions.json_schema import json_schema
-    from colltool.render.dispatch import to_json
+    from colltool.render.data_formats import to_json
 
     write(to_json(json_schema(definition, files)), output)
 

@@ -256,7 +256,7 @@ def report_command(
       colltool report -f dgx-h100 --log all_reduce.log -o report.html
     """
     if chosen_format(out.form, out.path) == "html":
-        from colltool.render.dispatch import without_columns
+        from colltool.render.column_choice import without_columns
 
         without_columns(out.columns or "")
     # a page takes seconds to minutes: check first what would stop it at the end

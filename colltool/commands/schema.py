@@ -17,7 +17,7 @@ def schema_command(document: str | None = None, output: Path | None = None) -> N
       colltool schema price
       colltool schema fabric -o fabric.schema.json
     """
-    from colltool.render.dispatch import to_json
+    from colltool.render.data_formats import to_json
     from colltool.render.schemas import schema_of
 
     if document is not None:

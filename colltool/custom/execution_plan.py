@@ -1,4 +1,5 @@
-"""An execution plan of MSCCL++ in memory: its operations (:class:`PlanOp`) and the places they move."""
+"""An execution plan of MSCCL++ in memory (:class:`ExecutionPlan`): its operations (:class:`PlanOp`), the
+places they move, and what the names of operations mean."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ from colltool.base.errors import ColltoolError
 from colltool.custom.schedule import MOST_MOVES
 
 MOST_STEPS = 200_000  # of all threadblocks: what is executed in seconds
-# Operations by what they do: copy their source, or add up their sources, to all targets.
+# Operations by what they do, in MSCCL++'s names.
+# They copy their source, or add up their sources, to all targets.
 COPIES = frozenset(("copy", "put", "pws", "pwsf", "get", "ppkt", "rppkt", "cpkt", "upkt", "gstore"))
 SUMS = frozenset(("re", "rre", "rres", "res", "repkt", "respkt", "recspkt", "recpkt", "glres"))
-# The language joins several of them to one: the n-th source goes to the n-th target.
+# MSCCL++'s language joins several of these to one: the n-th source goes to the n-th target.
 PAIRED = frozenset(("put", "pws", "pwsf", "get", "ppkt"))
 SIGNALS = frozenset(("signal", "rlxsignal", "pws", "pwsf"))
 WAITS = frozenset(("wait", "rlxwait"))
@@ -29,15 +31,16 @@ PIPELINE = "pipeline"
 NAMES = COPIES | SUMS | SIGNALS | WAITS | SEMAPHORES | NOTHING | {"barrier"}
 
 Chunks = int | Fraction
+"""An offset or a number of chunks, of which groups and pipelines take parts."""
 
 
 class PlanPlace(NamedTuple):
     """Consecutive chunks of a buffer, maybe a peer's."""
 
     rank: int
-    buffer: str
+    buffer: str  # i, o or s: input, output or scratch
     first: Chunks
-    chunks: Chunks
+    chunks: Chunks  # how many
 
     def part(self, begin: Chunks, end: Chunks) -> PlanPlace:
         """Return the chunks from ``begin`` to ``end`` of this place."""
@@ -45,28 +48,29 @@ class PlanPlace(NamedTuple):
 
 
 class PlanOp(NamedTuple):
-    """An operation of a threadblock."""
+    """An operation of a threadblock, on all or a part of its places."""
 
-    name: str
+    name: str  # one of NAMES
     sources: tuple[PlanPlace, ...]
     targets: tuple[PlanPlace, ...]
     channels: tuple[tuple[int, int], ...]  # each the peer, and the number of the channel to it
-    number: int  # of a barrier
-    members: int  # threadblocks that the barrier is for
+    barrier: int  # the number of the barrier; -1 of other operations
+    barrier_members: int  # threadblocks that the barrier is for; 0 where the file does not say
     semaphores: tuple[int, ...]  # their numbers
-    # what the threadblocks of a group have in common, and which part is this one's
+    # what the threadblocks of a group have in common, and which part is this one's; None without a
+    # group
     group: tuple[str, int] | None
-    where: str
+    where: str  # its path in the file, and its name, for errors
 
 
 class ExecutionPlan(NamedTuple):
-    """A plan in equal parts of chunks."""
+    """A plan as it is executed: in equal parts of chunks."""
 
     parts: int  # of a chunk, so many that every place is a whole number of them
-    sizes: dict[tuple[int, str], int]  # parts by rank and buffer
+    sizes: dict[tuple[int, str], int]  # parts of each buffer, by rank and buffer
     blocks: list[tuple[int, list[PlanOp]]]  # the rank and the operations of each threadblock
     semaphores: dict[tuple[int, int], int]  # what each begins with, by rank and number
-    file: str
+    file: str  # for errors
 
     @property
     def has_groups(self) -> bool:
@@ -83,8 +87,9 @@ class ExecutionPlan(NamedTuple):
             yield from ops
 
 
-def in_parts(plan: ExecutionPlan, sizes: dict[tuple[int, str], Chunks]) -> ExecutionPlan:
-    """Return the plan with all places and sizes in parts of chunks."""
+def in_parts(plan: ExecutionPlan) -> ExecutionPlan:
+    """Return a plan, whose places and sizes are in chunks, with these in parts of chunks;
+    ColltoolError for one that moves too many."""
     moves = 0
     blocks = []
     for rank, ops in plan.blocks:
@@ -97,8 +102,8 @@ def in_parts(plan: ExecutionPlan, sizes: dict[tuple[int, str], Chunks]) -> Execu
                 raise too_long(plan.file)
             scaled.append(op._replace(sources=sources, targets=targets))
         blocks.append((rank, scaled))
-    whole = {key: int(value) * plan.parts for key, value in sizes.items()}
-    return plan._replace(sizes=whole, blocks=blocks)
+    sizes = {key: chunks * plan.parts for key, chunks in plan.sizes.items()}
+    return plan._replace(sizes=sizes, blocks=blocks)
 
 
 def _scaled(place: PlanPlace, parts: int) -> PlanPlace:
@@ -107,5 +112,6 @@ def _scaled(place: PlanPlace, parts: int) -> PlanPlace:
 
 
 def too_long(file: str) -> ColltoolError:
+    """The error to raise about a plan that takes too long to execute."""
     what = f"more than {MOST_STEPS} operations, or {MOST_MOVES} chunks moved, are not followed"
     return ColltoolError(what, where=file, fix="fewer threadblocks or chunks")

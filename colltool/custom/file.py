@@ -1,6 +1,6 @@
 """Algorithm files: who sends which chunk to whom, step by step. The format is colltool's own, or
 that of MSCCL or MSCCL++. :func:`load_algorithm` reads any of them, :func:`algorithm_text` writes
-colltool's own:
+colltool's own (the format of MSCCL is written by :mod:`colltool.custom.msccl_export`):
 
 schema: colltool.algorithm/1
 name: swap-and-add
@@ -27,18 +27,8 @@ from pydantic import Field
 from colltool.base.errors import ColltoolError, printable, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.base.primitives import A2A
-from colltool.custom.schedule import (
-    MOST_CHUNKS,
-    MOST_MOVES,
-    MOST_RANKS,
-    Batch,
-    CustomSchedule,
-    PostCondition,
-    Sent,
-    batch_of,
-    follow,
-    postcondition_of,
-)
+from colltool.custom.postcondition import MOST_CHUNKS, MOST_RANKS, PostCondition, postcondition_of
+from colltool.custom.schedule import MOST_MOVES, Batch, CustomSchedule, Sent, batch_of, follow
 from colltool.definitions.field_types import FieldHint, Label, Part, PrimitiveName
 from colltool.definitions.reader import Reading, read
 from colltool.definitions.source import KeyPath
@@ -123,7 +113,7 @@ def custom_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomS
     chunks = model.ranks if model.chunks is None else model.chunks
     try:
         postcondition = postcondition_of(model.primitive, model.ranks, chunks, model.root)
-        batches = tuple(_steps(reading, postcondition, model.steps))
+        batches = tuple(_batches(reading, postcondition, model.steps))
         reading.result()
         follow(postcondition, batches)
     except ColltoolError as error:
@@ -141,70 +131,76 @@ def custom_schedule(content: str | Mapping[str, Any], file: str = "") -> CustomS
     )
 
 
-def _steps(
+def _batches(
     reading: Reading[AlgorithmFile],
     postcondition: PostCondition,
     steps: list[str | list[str | SendFile]],
 ) -> Iterator[Batch]:
     """The messages of each step, from their texts, with errors at their places."""
-    left = MOST_MOVES
+    chunks_left = MOST_MOVES
     for number, step in enumerate(steps):
         path: KeyPath = ("steps", number)
-        listed: list[tuple[KeyPath, str | SendFile]]
+        entries: list[tuple[KeyPath, str | SendFile]]
         # A step is a text, or a list of texts and sends that are written out.
         if isinstance(step, str):
-            listed = [(path, step)]
+            entries = [(path, step)]
         else:
-            listed = [((*path, at), entry) for at, entry in enumerate(step)]
-        sends: list[Sent] = []
-        texts = 0
-        for where, entry in listed:
+            entries = [((*path, index), entry) for index, entry in enumerate(step)]
+        messages: list[Sent] = []
+        sends = 0
+        for entry_path, entry in entries:
+            # a text may have several sends, wrong ones too
             for send in entry.split() if isinstance(entry, str) else [entry]:
-                found = _sends(reading, where, postcondition, send, left)
-                texts += 1
-                left -= len(found)
-                sends += found
+                of_send = _messages(reading, entry_path, postcondition, send, chunks_left)
+                sends += 1
+                chunks_left -= len(of_send)
+                messages += of_send
             # Further errors would bury the first ones.
             if reading.has_enough_errors:
                 return
-        if not texts:
+        if not sends:
             reading.refuse(path, "a step without a send", _EXAMPLE)
-        yield batch_of(sends)
+        yield batch_of(messages)
 
 
 class _Send(NamedTuple):
-    """A send; ``spans``: first and last chunk of each range."""
+    """A send of one or more ranges of chunks."""
 
     src: int
     dst: int
-    spans: list[tuple[int, int]]
+    ranges: list[tuple[int, int]]  # first and last chunk of each
     add: bool
 
 
-def _parsed(text: str) -> _Send | None:
-    """The send of a text such as ``0>1:0-3,6+``."""
+def _send_of(text: str) -> _Send | None:
+    """The send of a text such as ``0>1:0-3,6+``. None if it is no send."""
     parts = _SEND.fullmatch(text)
     if parts is None:
         return None
-    spans = []
-    for span in parts[3].split(","):
-        ends = _RANGE.fullmatch(span)
+    ranges = []
+    for range_text in parts[3].split(","):
+        ends = _RANGE.fullmatch(range_text)
         if ends is None:
             return None
-        spans.append((int(ends[1]), int(ends[2] or ends[1])))
-    return _Send(int(parts[1]), int(parts[2]), spans, bool(parts[4]))
+        ranges.append((int(ends[1]), int(ends[2] or ends[1])))
+    return _Send(int(parts[1]), int(parts[2]), ranges, bool(parts[4]))
 
 
-def _sends(
+def _messages(
     reading: Reading[AlgorithmFile],
     path: KeyPath,
     postcondition: PostCondition,
     entry: str | SendFile,
-    left: int,
+    most: int,
 ) -> list[Sent]:
-    """The messages of one send. Empty if it is wrong, which is added to the errors."""
+    """The messages of one send, a chunk each. Empty if it is wrong, which is added to the errors.
+
+    Args:
+        path: of the entry in the file.
+        most: chunks that may still be sent.
+    """
     if isinstance(entry, str):
-        send = _parsed(entry)
+        send = _send_of(entry)
         if send is None:
             reading.refuse(path, f"{quote(entry)} is no send", _EXAMPLE)
             return []
@@ -217,41 +213,41 @@ def _sends(
                 path, "a send has either 'chunk' or 'chunks'", "chunk: 2, or chunks: [2, 3]"
             )
         send = _Send(entry.src, entry.dst, [(chunk, chunk) for chunk in chunks], entry.reduce)
-    wrong, fix = _what_is_wrong(send, postcondition, left)
-    if wrong:
-        reading.refuse(path, wrong, fix)
+    problem, fix = _problem_of(send, postcondition, most)
+    if problem:
+        reading.refuse(path, problem, fix)
         return []
-    sent: list[Sent] = []
-    for first, last in send.spans:
-        sent += [(send.src, send.dst, chunk, send.add) for chunk in range(first, last + 1)]
-    return sent
+    messages: list[Sent] = []
+    for first, last in send.ranges:
+        messages += [(send.src, send.dst, chunk, send.add) for chunk in range(first, last + 1)]
+    return messages
 
 
-def _what_is_wrong(send: _Send, postcondition: PostCondition, left: int) -> tuple[str, str]:
-    """What is wrong with a send and how to fix it, empty if nothing is; ``left``: chunks that may
+def _problem_of(send: _Send, postcondition: PostCondition, most: int) -> tuple[str, str]:
+    """What is wrong with a send and how to fix it, empty if nothing is; ``most``: chunks that may
     still be sent."""
     for rank in (send.src, send.dst):
         if rank >= postcondition.ranks:
             return f"rank {rank} is not there: ranks are 0 .. {postcondition.ranks - 1}", ""
-    chunks = (
-        postcondition.chunks * postcondition.ranks
-        if postcondition.primitive is A2A
-        else postcondition.chunks
-    )
-    for _, last in send.spans:
+    chunks = postcondition.chunks
+    # of an all-to-all each rank has chunks of its own
+    if postcondition.primitive is A2A:
+        chunks *= postcondition.ranks
+    for _, last in send.ranges:
         if last >= chunks:
             return f"chunk {last} is not there: chunks are 0 .. {chunks - 1}", ""
     if send.src == send.dst:
         return f"rank {send.src} sends to itself", _EXAMPLE
-    if any(first > last for first, last in send.spans):
+    if any(first > last for first, last in send.ranges):
         return "a range of chunks runs backwards", _EXAMPLE
-    if sum(last - first + 1 for first, last in send.spans) > left:
+    if sum(last - first + 1 for first, last in send.ranges) > most:
         return f"more than {MOST_MOVES} chunks are sent in all", "fewer, larger chunks"
     return "", ""
 
 
 def algorithm_text(schedule: CustomSchedule) -> str:
-    """Return a schedule in colltool's own format, which reads back as the same."""
+    """Return a schedule in colltool's own format, which reads back as the same; ColltoolError for one
+    of more steps than a file may have."""
     from colltool.definitions.source import MAX_VALUES
 
     # Each step is two of the values that a file may hold.
@@ -284,26 +280,31 @@ def algorithm_text(schedule: CustomSchedule) -> str:
 def _texts_of(batch: Batch) -> Iterator[str]:
     """Sends as texts, the chunks of one pair together: ``0>1:0-3,6+``."""
     for step in batch:
-        pairs: dict[tuple[int, int], list[int]] = {}
-        ends = (step.src.tolist(), step.dst.tolist(), step.chunk.tolist())
-        for src, dst, chunk in zip(*ends, strict=True):
-            pairs.setdefault((src, dst), []).append(chunk)
+        chunks_of_pair: dict[tuple[int, int], list[int]] = {}
+        messages = zip(step.src.tolist(), step.dst.tolist(), step.chunk.tolist(), strict=True)
+        for src, dst, chunk in messages:
+            chunks_of_pair.setdefault((src, dst), []).append(chunk)
         add = "+" if step.add else ""
-        for (src, dst), chunks in pairs.items():
-            yield f"{src}>{dst}:{','.join(map(_span, runs(chunks)))}{add}"
+        for (src, dst), chunks in chunks_of_pair.items():
+            yield f"{src}>{dst}:{','.join(map(_run_text, runs(chunks)))}{add}"
 
 
-def _span(run: tuple[int, int]) -> str:
+def _run_text(run: tuple[int, int]) -> str:
+    """A run of :func:`runs` as ``0-3``, or ``6`` of a single chunk."""
     first, count = run
     return f"{first}-{first + count - 1}" if count > 1 else str(first)
 
 
 def runs(chunks: list[int]) -> list[tuple[int, int]]:
     """Return chunks as runs of consecutive numbers, ``(first, count)``, ascending."""
-    found: list[tuple[int, int]] = []
+    consecutive: list[tuple[int, int]] = []
+    first = count = 0
     for chunk in sorted(chunks):
-        if found and sum(found[-1]) == chunk:
-            found[-1] = found[-1][0], found[-1][1] + 1
+        if count and chunk == first + count:
+            count += 1
+            consecutive[-1] = (first, count)
         else:
-            found.append((chunk, 1))
-    return found
+            first = chunk
+            count = 1
+            consecutive.append((first, count))
+    return consecutive

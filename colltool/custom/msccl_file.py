@@ -1,4 +1,5 @@
-"""MSCCL's XML, as msccl-tools, SCCL and TACCL write it and RCCL ships it, read strictly.
+"""MSCCL's XML, as msccl-tools, SCCL and TACCL write it and RCCL ships it, read strictly:
+:func:`algo_of` is the entry, and :mod:`colltool.custom.msccl_machine` executes what it returns.
 
 ``algo`` has a ``gpu`` for every rank, with ``tb``s (threadblocks, each with a peer to send to, one
 to receive from and a channel) of ``step``s. No entity is expanded: a file with a DOCTYPE is
@@ -13,7 +14,8 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, nearest, printable
 from colltool.custom.buffers import INPUT, OUTPUT, SCRATCH
-from colltool.custom.schedule import MOST_MOVES, MOST_RANKS
+from colltool.custom.postcondition import MOST_RANKS
+from colltool.custom.schedule import MOST_MOVES
 
 # Limits of what is executed in seconds.
 MOST_STEPS = 200_000
@@ -21,75 +23,83 @@ MOST_BLOCKS = 65_536  # threadblocks of a file
 # Digits of a number: larger ones are no counts.
 _LONGEST_NUMBER = 9
 
+# Types of steps. s sends the source, r receives to the target, rcs receives, copies and sends. Another
+# r reduces: rrc, rrs and rrcs add what arrives to the source, and copy or send the sum, or both. cpy
+# and re copy and add within a GPU.
 SENDS = frozenset(("s", "rcs", "rrs", "rrcs"))
 RECEIVES = frozenset(("r", "rcs", "rrc", "rrs", "rrcs"))
 LOCAL = frozenset(("cpy", "re"))
 TYPES = (*sorted(SENDS | RECEIVES | LOCAL), "nop")
 # element -> the element around it
-_INSIDE = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
+_PARENTS = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
+
+
+Connection = tuple[int, int, int]
+"""Sender, receiver, channel."""
 
 
 class Dependency(NamedTuple):
     """A step of another threadblock of the same GPU."""
 
-    block: int
+    block: int  # the threadblock's id
     step: int
 
 
 class Op(NamedTuple):
-    """A step of a threadblock; ``after``: what it waits for."""
+    """A step of a threadblock."""
 
-    type: str
+    type: str  # one of TYPES
     source: tuple[str, int]  # buffer, offset in chunks
-    target: tuple[str, int]
+    target: tuple[str, int]  # the same
     chunks: int
-    after: Dependency | None
-    line: int
+    after: Dependency | None  # what it waits for
+    line: int  # of the file
 
 
 class Block(NamedTuple):
-    """A threadblock; no peer is -1."""
+    """A threadblock."""
 
-    gpu: int
+    gpu: int  # its rank
     id: int
-    send: int
-    recv: int
+    send: int  # the rank that it sends to; -1 for none
+    recv: int  # the rank that it receives from; -1 for none
     channel: int
     ops: list[Op]
 
     @property
-    def out(self) -> tuple[int, int, int]:
-        """The connection that it sends on: sender, receiver, channel."""
+    def send_connection(self) -> Connection:
         return self.gpu, self.send, self.channel
 
     @property
-    def into(self) -> tuple[int, int, int]:
-        """The connection that it receives on: sender, receiver, channel."""
+    def recv_connection(self) -> Connection:
         return self.recv, self.gpu, self.channel
 
     def label(self, step: int) -> str:
+        """A step as errors name it: ``gpu 0, tb 1, step 2 (rcs)``."""
         return f"gpu {self.gpu}, tb {self.id}, step {step} ({self.ops[step].type})"
 
 
 class Algo(NamedTuple):
-    """The whole file; ``in_place``: whether it may be run in place, out of place, or both."""
+    """The whole file."""
 
     name: str
-    collective: str
+    collective: str  # in MSCCL's word, in small letters
     ranks: int
     chunks: int
     root: int
-    in_place: tuple[bool, ...]
+    in_place: tuple[bool, ...]  # the ways to run it, the first one preferred
     buffers: dict[tuple[int, str], int]  # chunks of each buffer of each GPU
     blocks: list[Block]
     file: str
 
     def refused(self, what: str, line: int, fix: str = "") -> ColltoolError:
+        """The error to raise about a line of the file."""
         return ColltoolError(what, where=f"{self.file}:{line}", fix=fix)
 
 
 def algo_of(text: str, file: str, name: str) -> Algo:
-    """Return the algorithm of an XML text; ``name``: in case it has none."""
+    """Return the algorithm of an XML text; ``name``: in case it has none. A ColltoolError names the
+    line that is wrong."""
     return _XmlEvents(file, name).read(text)
 
 
@@ -99,17 +109,20 @@ class _XmlEvents:
     def __init__(self, file: str, name: str) -> None:
         self.file = file
         self.name = name
-        self.open: list[str] = []
-        self.head: dict[str, str] = {}
+        self.open: list[str] = []  # elements that have not ended, the outermost first
+        self.head: dict[str, str] = {}  # attributes of ``algo``
         self.gpu = -1  # the last that was begun
         self.gpus: set[int] = set()
         self.buffers: dict[tuple[int, str], int] = {}
         self.blocks: list[Block] = []
-        self.ids: set[tuple[int, int]] = set()
+        self.block_ids: set[tuple[int, int]] = set()  # GPU and id
+        # counts of the whole file
         self.steps = 0
         self.moves = 0
 
     def read(self, text: str) -> Algo:
+        """Return the algorithm of a text."""
+        # not at the top: files of other formats need no parser of XML
         from xml.parsers import expat
 
         self.parser = expat.ParserCreate()
@@ -122,11 +135,12 @@ class _XmlEvents:
             what = f"not valid XML: {expat.ErrorString(error.code)}"
             where = f"{self.file}:{error.lineno}:{error.offset + 1}"
             raise ColltoolError(what, where=where) from error
-        return self._algo()
+        return self._checked_algo()
 
-    def _algo(self) -> Algo:
+    def _checked_algo(self) -> Algo:
         """The algorithm, once all elements are read: checked as a whole."""
         in_place = self._number(self.head, "inplace", 0)
+        # -1 where the file does not say
         out_of_place = self._number(self.head, "outofplace", -1)
         ranks = len(self.gpus)
         if self.gpus != set(range(ranks)) or not 2 <= ranks <= MOST_RANKS:
@@ -162,13 +176,13 @@ class _XmlEvents:
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         """Open an element; ColltoolError where it may not stand."""
-        inside = self.open[-1] if self.open else ""
-        if name not in _INSIDE:
+        parent = self.open[-1] if self.open else ""
+        if name not in _PARENTS:
             raise self._refused(
-                f"the element '{clipped(name)}' is not known", nearest(name, list(_INSIDE))
+                f"the element '{clipped(name)}' is not known", nearest(name, list(_PARENTS))
             )
-        if _INSIDE[name] != inside:
-            place = f"in '{inside}'" if inside else "outside of all"
+        if _PARENTS[name] != parent:
+            place = f"in '{parent}'" if parent else "outside of all"
             raise self._refused(f"'{name}' stands {place}")
         self.open.append(name)
         match name:
@@ -185,6 +199,7 @@ class _XmlEvents:
         self.open.pop()
 
     def _start_gpu(self, attributes: Mapping[str, str]) -> None:
+        """Open a GPU, and read the sizes of its buffers."""
         self.gpu = self._number(attributes, "id")
         if self.gpu in self.gpus:
             raise self._refused(f"gpu {self.gpu} is there twice")
@@ -202,13 +217,13 @@ class _XmlEvents:
             self._number(attributes, "chan", -1),
             ops=[],
         )
-        if (self.gpu, block.id) in self.ids:
+        if (self.gpu, block.id) in self.block_ids:
             raise self._refused(f"tb {block.id} of gpu {self.gpu} is there twice")
         if len(self.blocks) == MOST_BLOCKS:
             raise self._refused(
                 f"more than {MOST_BLOCKS} threadblocks are not followed", "fewer channels"
             )
-        self.ids.add((self.gpu, block.id))
+        self.block_ids.add((self.gpu, block.id))
         self.blocks.append(block)
 
     def _start_step(self, attributes: Mapping[str, str]) -> None:
@@ -218,8 +233,8 @@ class _XmlEvents:
         number = self._number(attributes, "s")
         chunks = self._number(attributes, "cnt", 1)
         if kind not in TYPES:
-            known = f"{nearest(kind, list(TYPES))} known: {', '.join(TYPES)}"
-            raise self._refused(f"the type '{clipped(kind)}' is not known", known)
+            fix = f"{nearest(kind, list(TYPES))} known: {', '.join(TYPES)}"
+            raise self._refused(f"the type '{clipped(kind)}' is not known", fix)
         if number != len(ops):
             raise self._refused(
                 f"step {number} stands in the place of step {len(ops)}",
@@ -227,21 +242,21 @@ class _XmlEvents:
             )
         source = self._place(attributes, "src")
         target = self._place(attributes, "dst")
-        tb = self._number(attributes, "depid", -1)
-        step = self._number(attributes, "deps", -1)
+        after = None
+        after_block = self._number(attributes, "depid", -1)
+        after_step = self._number(attributes, "deps", -1)
+        if after_block >= 0:
+            after = Dependency(after_block, after_step)
         # Counted while it is read: a small file can name millions of chunks.
         self.steps += 1
         self.moves += max(0, chunks)
         if self.steps > MOST_STEPS or self.moves > MOST_MOVES:
             what = f"more than {MOST_STEPS} steps, or {MOST_MOVES} chunks moved, are not followed"
             raise self._refused(what, "fewer channels or chunks")
-        after = None
-        if tb >= 0:
-            after = Dependency(tb, step)
         ops.append(Op(kind, source, target, chunks, after, self.parser.CurrentLineNumber))
 
     def _place(self, attributes: Mapping[str, str], end: str) -> tuple[str, int]:
-        """The buffer and offset of a step's source or target."""
+        """The buffer and offset of a step's source or target; ``end``: src or dst."""
         buffer = attributes.get(f"{end}buf", INPUT)
         offset = self._number(attributes, f"{end}off", -1)
         if buffer not in (INPUT, OUTPUT, SCRATCH):
@@ -263,4 +278,5 @@ class _XmlEvents:
         return int(text)
 
     def _refused(self, what: str, fix: str = "") -> ColltoolError:
+        """The error to raise about the line that is being read."""
         return ColltoolError(what, where=f"{self.file}:{self.parser.CurrentLineNumber}", fix=fix)

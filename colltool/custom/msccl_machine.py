@@ -1,4 +1,5 @@
-"""Executes an MSCCL algorithm, message by message: :func:`read_msccl` is the entry.
+"""Executes an MSCCL algorithm, message by message: :func:`read_msccl` is the entry,
+:class:`_MscclRun` the execution.
 
 A receive waits for its message, a step for the one that it depends on; sends never wait for a free
 slot. A connection carries one message per round.
@@ -11,21 +12,23 @@ from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.custom.buffers import Buffers, Where
-from colltool.custom.msccl_file import RECEIVES, SENDS, Algo, Block, Dependency, Op, algo_of
-from colltool.custom.schedule import (
-    Batch,
-    ChunkState,
-    CustomSchedule,
-    PostCondition,
-    postcondition_of,
-    primitive_named,
+from colltool.custom.msccl_file import (
+    RECEIVES,
+    SENDS,
+    Algo,
+    Block,
+    Connection,
+    Dependency,
+    Op,
+    algo_of,
 )
+from colltool.custom.postcondition import ChunkState, PostCondition, postcondition_of
+from colltool.custom.schedule import Batch, CustomSchedule, primitive_named
 from colltool.custom.threadblocks import Event, Threadblocks
 
 FORM = "MSCCL XML"
+# MSCCL's words for collectives where colltool does not know them
 _OTHER_COLLECTIVES = {"reducescatter": "reduce_scatter"}
-
-Wire = tuple[int, int, int]  # sender, receiver, channel
 
 
 def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
@@ -47,6 +50,7 @@ def read_msccl(text: str, file: str, name: str) -> CustomSchedule:
     ways = []
     for in_place in algo.in_place:
         ways.append(execute(algo, postcondition, in_place=in_place))
+    # a race between steps shows in another order
     try:
         for in_place in algo.in_place:
             execute(algo, postcondition, in_place=in_place, backwards=True)
@@ -80,47 +84,48 @@ class _SentMessage(NamedTuple):
     """A message that was sent and not yet received."""
 
     pieces: list[ChunkState]
-    round: int
+    round: int  # in which it was sent
     sender: Block
-    step: int
+    step: int  # of the sender
 
 
 class _MscclRun(Threadblocks):
-    """The execution of an algorithm."""
+    """The execution of an algorithm. Threadblocks are named by their index in the file, ``number``."""
 
     def __init__(self, algo: Algo, buffers: Buffers) -> None:
         super().__init__(buffers, [len(block.ops) for block in algo.blocks])
         self.algo = algo
         # the round in which each step of a threadblock ended
         self.ended: list[list[int]] = [[] for _ in algo.blocks]
-        # threadblocks by GPU and id
-        self.number = {(block.gpu, block.id): number for number, block in enumerate(algo.blocks)}
-        self.wires: dict[Wire, deque[_SentMessage]] = {}  # messages on their way
-        self.receiver: dict[Wire, int] = {}  # the threadblock at the end of a wire
+        # the number of each threadblock by GPU and id
+        self.numbers = {(block.gpu, block.id): number for number, block in enumerate(algo.blocks)}
+        self.in_flight: dict[Connection, deque[_SentMessage]] = {}
+        self.receivers: dict[Connection, int] = {}  # the threadblock at the end of a connection
         self._connect()
 
     def _connect(self) -> None:
         """Find the threadblock at the end of every connection; an error if there are two at an
         end."""
-        senders: set[Wire] = set()
+        senders: set[Connection] = set()
         for number, block in enumerate(self.algo.blocks):
             # A threadblock without steps has no line of its own.
             line = block.ops[0].line if block.ops else 1
-            for way, peer in (("sends to", block.send), ("receives from", block.recv)):
+            for verb, peer in (("sends to", block.send), ("receives from", block.recv)):
                 if peer >= self.postcondition.ranks or peer == block.gpu:
-                    what = f"tb {block.id} of gpu {block.gpu} {way} gpu {peer}"
+                    what = f"tb {block.id} of gpu {block.gpu} {verb} gpu {peer}"
                     raise self.algo.refused(what, line)
             if block.send >= 0:
-                if block.out in senders:
+                if block.send_connection in senders:
                     raise self._occupied(block, f"to gpu {block.send}", line)
-                senders.add(block.out)
+                senders.add(block.send_connection)
             if block.recv >= 0:
-                if block.into in self.receiver:
+                if block.recv_connection in self.receivers:
                     raise self._occupied(block, f"from gpu {block.recv}", line)
-                self.receiver[block.into] = number
+                self.receivers[block.recv_connection] = number
 
-    def _occupied(self, block: Block, connected: str, line: int) -> ColltoolError:
-        what = f"two threadblocks of gpu {block.gpu} have channel {block.channel} {connected}"
+    def _occupied(self, block: Block, direction: str, line: int) -> ColltoolError:
+        """The error for a connection that another threadblock has already."""
+        what = f"two threadblocks of gpu {block.gpu} have channel {block.channel} {direction}"
         return self.algo.refused(what, line)
 
     def execute(self, number: int) -> Event | None:
@@ -132,18 +137,18 @@ class _MscclRun(Threadblocks):
             missing = self._wait_for_step(number, op.after)
             if missing is not None:
                 return missing
-        arrived = None
+        message = None
         if op.type in RECEIVES:
             if block.recv < 0:
                 raise self.algo.refused(
                     f"{block.label(step)}: its tb receives from nobody", op.line
                 )
-            waiting = self.wires.get(block.into)
-            if not waiting:
-                return ("message", *block.into)
-            arrived = waiting.popleft()
+            messages = self.in_flight.get(block.recv_connection)
+            if not messages:
+                return ("message", *block.recv_connection)
+            message = messages.popleft()
         try:
-            self._execute(number, block, op, arrived)
+            self._execute(number, block, op, message)
         except ColltoolError as error:
             what = f"{block.label(step)}: {error.what}"
             raise self.algo.refused(what, op.line, error.fix) from error
@@ -151,32 +156,32 @@ class _MscclRun(Threadblocks):
         return None
 
     def _wait_for_step(self, number: int, after: Dependency) -> Event | None:
-        """The step that the next one of a threadblock depends on, if it has not ended."""
+        """Return the end of the step that the next one of a threadblock depends on, as the event to
+        wait for. None if it has ended."""
         block = self.algo.blocks[number]
         step = self.position[number]
-        other = self.number.get((block.gpu, after.block))
-        if other is None or not 0 <= after.step < self.steps[other]:
-            waits = f"waits for step {after.step} of tb {after.block}"
-            what = f"{block.label(step)}: {waits}, which is not there"
+        after_number = self.numbers.get((block.gpu, after.block))
+        if after_number is None or not 0 <= after.step < self.steps[after_number]:
+            dependency = f"waits for step {after.step} of tb {after.block}"
+            what = f"{block.label(step)}: {dependency}, which is not there"
             raise self.algo.refused(what, block.ops[step].line)
-        if self.position[other] <= after.step:
-            return "step", other, after.step
-        ended = self.ended[other][after.step]
-        self.not_before(number, ended)
+        if self.position[after_number] <= after.step:
+            return "step", after_number, after.step
+        self.not_before(number, self.ended[after_number][after.step])
         return None
 
-    def _execute(self, number: int, block: Block, op: Op, arrived: _SentMessage | None) -> None:
-        """Execute one step whose message has arrived."""
+    def _execute(self, number: int, block: Block, op: Op, message: _SentMessage | None) -> None:
+        """Execute one step; ``message``: what has arrived for it, None if it receives nothing."""
         if op.type == "nop":
             return
         pieces: list[ChunkState] = []
-        if arrived:
-            pieces = arrived.pieces
-            self.not_before(number, arrived.round)
-            reduces = op.type.startswith("rr")
-            self.record(arrived.round, arrived.sender.gpu, block.gpu, pieces, add=reduces)
+        if message:
+            pieces = message.pieces
+            self.not_before(number, message.round)
+            adds = op.type.startswith("rr")
+            self.record(message.round, message.sender.gpu, block.gpu, pieces, add=adds)
             if len(pieces) != op.chunks:
-                sender = arrived.sender.label(arrived.step)
+                sender = message.sender.label(message.step)
                 what = f"receives {op.chunks} chunks, and {sender} sent {len(pieces)}"
                 raise ColltoolError(what)
         # These read the rank's own memory, the others what has arrived.
@@ -196,26 +201,30 @@ class _MscclRun(Threadblocks):
     def _added(
         self, block: Block, op: Op, place: tuple[str, int], pieces: list[ChunkState]
     ) -> list[ChunkState]:
+        """Return the states after pieces are added to a place of the rank."""
         places = self._places(block, op, place)
         current = list(map(self.buffers.state, places))
         return self.added(current, pieces, block.gpu)
 
     def _places(self, block: Block, op: Op, first: tuple[str, int]) -> list[Where]:
+        """Return the place of each chunk of a step, from the first on."""
         buffer, offset = first
         offsets = range(offset, offset + op.chunks)
-        return [self.buffers.place(block.gpu, buffer, at) for at in offsets]
+        return [self.buffers.place(block.gpu, buffer, offset) for offset in offsets]
 
     def _send(self, number: int, block: Block, pieces: list[ChunkState]) -> None:
+        """Put a message on the way, one round after what the threadblock depends on."""
         if block.send < 0:
             raise ColltoolError("its tb has no peer to send to")
-        if block.out not in self.receiver:
-            wire = f"from gpu {block.gpu} on channel {block.channel}"
-            raise ColltoolError(f"no tb of gpu {block.send} receives {wire}")
+        if block.send_connection not in self.receivers:
+            connection = f"from gpu {block.gpu} on channel {block.channel}"
+            raise ColltoolError(f"no tb of gpu {block.send} receives {connection}")
         self.round[number] += 1
-        message = _SentMessage(pieces, self.round[number], block, self.position[number])
-        self.wires.setdefault(block.out, deque()).append(message)
-        # The receiver checks again, whatever it waits for.
-        self.ready.append(self.receiver[block.out])
+        step = self.position[number]
+        message = _SentMessage(pieces, self.round[number], block, step)
+        self.in_flight.setdefault(block.send_connection, deque()).append(message)
+        # without an event: the receiver checks again, whatever it waits for
+        self.ready.append(self.receivers[block.send_connection])
 
     def check_end(self) -> None:
         """Raise an error if threadblocks wait for ever, or a message was not received."""
@@ -224,17 +233,17 @@ class _MscclRun(Threadblocks):
             block = self.algo.blocks[stuck[0]]
             step = self.position[stuck[0]]
             op = block.ops[step]
-            waits = f"a message from gpu {block.recv} on channel {block.channel}"
+            missing = f"a message from gpu {block.recv} on channel {block.channel}"
             if op.after is not None:
-                other = self.number[block.gpu, op.after.block]
-                if self.position[other] <= op.after.step:
-                    waits = f"step {op.after.step} of tb {op.after.block}"
+                after_number = self.numbers[block.gpu, op.after.block]
+                if self.position[after_number] <= op.after.step:
+                    missing = f"step {op.after.step} of tb {op.after.block}"
             what = (
-                f"{block.label(step)} waits for {waits} for ever: {len(stuck)} threadblocks are in"
+                f"{block.label(step)} waits for {missing} for ever: {len(stuck)} threadblocks are in"
                 " a deadlock"
             )
             raise self.algo.refused(what, op.line)
-        for messages in self.wires.values():
+        for messages in self.in_flight.values():
             if messages:
                 sender = messages[0].sender
                 step = messages[0].step

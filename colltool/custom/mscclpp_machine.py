@@ -1,5 +1,5 @@
-"""Executes an MSCCL++ plan: :func:`read_mscclpp` is the entry. Puts and gets move data at once;
-threadblocks wait for signals and packets.
+"""Executes an MSCCL++ plan: :func:`read_mscclpp` is the entry, :class:`_PlanRun` the execution. Puts and
+gets move data at once; threadblocks wait for signals and packets.
 
 A threadblock sends one message per round to each peer. A signal carries the round of what was put
 before it; a packet is waited for where it is read.
@@ -27,19 +27,14 @@ from colltool.custom.execution_plan import (
     PlanOp,
     PlanPlace,
 )
-from colltool.custom.mscclpp_file import PlanFile, PlanMapping, gpus_of
-from colltool.custom.schedule import (
-    MOST_RANKS,
-    Batch,
-    ChunkState,
-    CustomSchedule,
-    PostCondition,
-    postcondition_of,
-    primitive_named,
-)
+from colltool.custom.mscclpp_file import PlanFile, plan_file_of
+from colltool.custom.plan_mapping import PlanMapping
+from colltool.custom.postcondition import MOST_RANKS, ChunkState, PostCondition, postcondition_of
+from colltool.custom.schedule import Batch, CustomSchedule, primitive_named
 from colltool.custom.threadblocks import Event, Threadblocks
 
 FORM = "MSCCL++ plan"
+_ANY_BYTES = 2**64  # of a plan without limit
 
 
 def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
@@ -59,26 +54,27 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
             what, where=file, fix="allreduce, allgather, reducescatter, alltoall or broadcast"
         )
     gpus = head.listed("gpus", MOST_RANKS)
-    plan_file = gpus_of(gpus, file)
+    plan_file = plan_file_of(gpus, file)
     in_place = head.data.get("inplace") is True
     plan = plan_file.plan()
     postcondition = _postcondition(primitive, plan)
     notes = []
+    # whether it is right only if the threadblocks of a group wait for each other
     in_step = False
     try:
-        batches = _in_both_orders(plan, postcondition, in_place=in_place)
+        batches = _executed_in_both_orders(plan, postcondition, in_place=in_place)
     except ColltoolError as race:
-        batches = _in_step(plan, postcondition, race, in_place=in_place)
+        batches = _executed_in_step(plan, postcondition, race, in_place=in_place)
         in_step = True
         notes.append(
             "right only if the threadblocks of a group run in step, which MSCCL++ does not see to:"
             f" {race.what}"
         )
-    piece_bytes = plan_file.least_unit
-    # A plan may be for messages whose chunks are one piece.
-    longest_bytes = 2**64
+    piece_bytes = plan_file.least_unit_bytes
+    # A plan may be for short messages alone, whose chunks are one piece.
+    longest_bytes = _ANY_BYTES
     if "max_message_size" in head.data:
-        longest_bytes = head.number("max_message_size", 2**64)
+        longest_bytes = head.number("max_message_size", _ANY_BYTES)
     if piece_bytes and longest_bytes * plan.parts > piece_bytes * postcondition.chunks:
         _check_pieces(plan_file, primitive, piece_bytes, in_place=in_place, in_step=in_step)
         notes.append(
@@ -103,7 +99,8 @@ def read_mscclpp(text: str, file: str, name: str) -> CustomSchedule:
 
 
 def _postcondition(primitive: Primitive, plan: ExecutionPlan) -> PostCondition:
-    """Return what the ranks of a plan have to end with."""
+    """Return what the ranks of a plan have to end with; the largest buffer of a rank has all chunks:
+    the output of an all-gather, the input of the others."""
     buffer = OUTPUT if primitive is AG else INPUT
     sizes = [size for (_, name), size in plan.sizes.items() if name == buffer]
     try:
@@ -113,17 +110,17 @@ def _postcondition(primitive: Primitive, plan: ExecutionPlan) -> PostCondition:
         raise
 
 
-def _in_both_orders(
+def _executed_in_both_orders(
     plan: ExecutionPlan, postcondition: PostCondition, *, in_place: bool, in_step: bool = False
 ) -> tuple[Batch, ...]:
-    """Return what was sent; the second execution, in the opposite order, is only a check for
-    races."""
+    """Return what was sent, round by round; the second execution, in the opposite order, is only a
+    check for races."""
     batches = execute(plan, postcondition, in_place=in_place, in_step=in_step)
     execute(plan, postcondition, in_place=in_place, in_step=in_step, backwards=True)
     return batches
 
 
-def _in_step(
+def _executed_in_step(
     plan: ExecutionPlan, postcondition: PostCondition, race: ColltoolError, *, in_place: bool
 ) -> tuple[Batch, ...]:
     """Return what is sent if the threadblocks of a group wait for each other, as authors of plans
@@ -131,7 +128,7 @@ def _in_step(
     if not plan.has_groups:
         raise race
     try:
-        return _in_both_orders(plan, postcondition, in_place=in_place, in_step=True)
+        return _executed_in_both_orders(plan, postcondition, in_place=in_place, in_step=True)
     except ColltoolError:
         raise race from None
 
@@ -172,52 +169,58 @@ class _PlanRun(Threadblocks):
     """The execution of a plan.
 
     Its events: ("signal", from, to, channel), ("packet", rank, buffer, offset), ("barrier", rank, its
-    id), ("semaphore", rank, its number), and ("together", its number) of an operation of a group.
+    id), ("semaphore", rank, its number), and ("together", its number) of an operation of a group. The
+    last one is a barrier too. Threadblocks are named by their number in the plan, ``number``.
     """
 
     def __init__(self, plan: ExecutionPlan, buffers: Buffers, *, in_step: bool) -> None:
         super().__init__(buffers, [len(ops) for _, ops in plan.blocks])
         self.plan = plan
-        # Of the last message by (threadblock, from, to).
+        # the round of the last message, by (threadblock, from, to)
         self.last_round: dict[tuple[int, int, int], int] = {}
         self.arrived: dict[Where, int] = {}  # the round in which a place was written
-        self.signals: dict[Event, deque[int]] = {}
-        self.members: dict[Event, set[int]] = {}  # threadblocks of a barrier
+        self.signals: dict[Event, deque[int]] = {}  # the rounds of signals not yet waited for
+        # threadblocks of a barrier, those that have reached it, and those that waited and may pass
+        self.barrier_members: dict[Event, set[int]] = {}
         self.at_barrier: dict[Event, set[int]] = {}
         self.released: set[int] = set()
-        # How often a semaphore can still be taken as from the start, and the rounds of what was
-        # released to it.
+        # How often a semaphore can still be taken of what it began with, and the rounds of what was
+        # released to it; both by rank and number.
         self.free_at_start = dict(plan.semaphores)
         self.freed: dict[tuple[int, int], deque[int]] = {}
         for number, (rank, ops) in enumerate(plan.blocks):
             for op in ops:
                 if op.name == "barrier":
-                    self.members.setdefault(("barrier", rank, op.number), set()).add(number)
+                    self.barrier_members.setdefault(("barrier", rank, op.barrier), set()).add(
+                        number
+                    )
         for rank, ops in plan.blocks:
             for op in ops:
-                members = len(self.members.get(("barrier", rank, op.number), ()))
-                if op.members and op.members != members:
-                    what = f"is for {op.members} threadblocks, and {members} have it"
+                members = len(self.barrier_members.get(("barrier", rank, op.barrier), ()))
+                if op.barrier_members and op.barrier_members != members:
+                    what = f"is for {op.barrier_members} threadblocks, and {members} have it"
                     raise self._refused(op, what)
-        # The operations that a threadblock begins together with others, by its number and theirs.
-        self.together: dict[tuple[int, int], Event] = {}
+        # The barrier before an operation that a threadblock begins together with others of its group,
+        # by the numbers of both.
+        self.group_starts: dict[tuple[int, int], Event] = {}
         if in_step:
             self._join_groups()
 
     def _join_groups(self) -> None:
-        """Find the operations of groups: the n-th of each threadblock that has this one."""
-        parts: dict[tuple[int, str], dict[int, list[tuple[int, int]]]] = {}
+        """Find the operations of groups: the n-th of each part begin together."""
+        # (threadblock, position) by rank and operation, then by part
+        groups: dict[tuple[int, str], dict[int, list[tuple[int, int]]]] = {}
         for number, (rank, ops) in enumerate(self.plan.blocks):
             for position, op in enumerate(ops):
                 if op.group:
                     common, part = op.group
-                    of_part = parts.setdefault((rank, common), {}).setdefault(part, [])
-                    of_part.append((number, position))
-        for by_part in parts.values():
-            for members in zip(*by_part.values(), strict=False):
-                event = ("together", len(self.together))
-                self.members[event] = {number for number, _ in members}
-                self.together |= dict.fromkeys(members, event)
+                    steps = groups.setdefault((rank, common), {}).setdefault(part, [])
+                    steps.append((number, position))
+        for steps_by_part in groups.values():
+            for together in zip(*steps_by_part.values(), strict=False):
+                event = ("together", len(self.group_starts))
+                self.barrier_members[event] = {number for number, _ in together}
+                self.group_starts |= dict.fromkeys(together, event)
 
     def execute(self, number: int) -> Event | None:
         rank, ops = self.plan.blocks[number]
@@ -239,14 +242,14 @@ class _PlanRun(Threadblocks):
     def _execute(self, number: int, rank: int, op: PlanOp) -> Event | None:
         """Execute one operation, or return the event that it has to wait for."""
         step = (number, self.position[number])
-        if step in self.together:
-            missing = self._barrier(number, self.together[step])
+        if step in self.group_starts:
+            missing = self._barrier(number, self.group_starts[step])
             if missing is not None:
                 return missing
             # It may have to wait for packets, and begins only once.
-            del self.together[step]
+            del self.group_starts[step]
         if op.name == "barrier":
-            return self._barrier(number, ("barrier", rank, op.number))
+            return self._barrier(number, ("barrier", rank, op.barrier))
         if op.name in SEMAPHORES:
             return self._semaphores(number, rank, op)
         if op.name in WAITS:
@@ -257,24 +260,25 @@ class _PlanRun(Threadblocks):
                 return missing
         if op.name in SIGNALS:
             for peer, channel in op.channels:
-                sent = max(self.round[number], self.last_round.get((number, rank, peer), 0))
+                last_round = self.last_round.get((number, rank, peer), 0)
                 signal = ("signal", rank, peer, channel)
-                self.signals.setdefault(signal, deque()).append(sent)
+                signal_round = max(self.round[number], last_round)
+                self.signals.setdefault(signal, deque()).append(signal_round)
                 self.notify(signal)
         return None
 
     def _wait(self, number: int, rank: int, op: PlanOp) -> Event | None:
         """Consume a signal of every channel, if all have one; else return the event to wait for."""
-        signals = []
+        queues = []
         for peer, channel in op.channels:
             signal = ("signal", peer, rank, channel)
-            waiting = self.signals.get(signal)
-            if not waiting:
+            rounds = self.signals.get(signal)
+            if not rounds:
                 return signal
-            signals.append(waiting)
-        # Not before: a wait for several channels consumes all signals at once.
-        for waiting in signals:
-            self.not_before(number, waiting.popleft())
+            queues.append(rounds)
+        # Only now: a wait for several channels consumes all signals at once.
+        for rounds in queues:
+            self.not_before(number, rounds.popleft())
         return None
 
     def _barrier(self, number: int, event: Event) -> Event | None:
@@ -285,12 +289,12 @@ class _PlanRun(Threadblocks):
             return None
         waiting = self.at_barrier.setdefault(event, set())
         waiting.add(number)
-        if waiting != self.members[event]:
+        if waiting != self.barrier_members[event]:
             return event
         # What they send from now on is later than what any of them has sent.
-        latest = max(self.round[other] for other in waiting)
-        for other in waiting:
-            self.round[other] = latest
+        latest = max(self.round[member] for member in waiting)
+        for member in waiting:
+            self.round[member] = latest
         self.released |= waiting - {number}
         self.at_barrier[event] = set()
         self.notify(event)
@@ -315,17 +319,17 @@ class _PlanRun(Threadblocks):
         return None
 
     def _move(self, number: int, rank: int, op: PlanOp) -> Event | None:
-        """Copy or add up the sources, and write all targets."""
+        """Copy or add up the sources, and write all targets; or return the packet to wait for."""
         sizes = {place.chunks for place in (*op.sources, *op.targets)}
         if len(sizes) != 1 or not op.sources or not op.targets:
             raise ColltoolError("names places of different sizes, or none")
         # An operation in pieces has nothing to do in those behind its end.
         if sizes == {0}:
             return None
-        paired = op.name in PAIRED and len(op.sources) > 1
-        if op.name in COPIES and len(op.sources) > 1 and not paired:
+        is_paired = op.name in PAIRED and len(op.sources) > 1
+        if op.name in COPIES and len(op.sources) > 1 and not is_paired:
             raise ColltoolError(f"copies one place, and names {len(op.sources)}")
-        if paired and len(op.sources) != len(op.targets):
+        if is_paired and len(op.sources) != len(op.targets):
             what = f"names {len(op.sources)} sources for {len(op.targets)} targets"
             raise ColltoolError(what, fix="one source, or one for each target")
         sources = [self._places(place) for place in op.sources]
@@ -334,37 +338,56 @@ class _PlanRun(Threadblocks):
             missing = self._wait_for_packets(number, rank, sources)
             if missing is not None:
                 return missing
-        read: list[list[ChunkState]] = []
-        arrives = self.round[number]
-        sent = _OpMessages(self, number)
-        # element by element: all sources are read at once
-        for place, places in zip(op.sources, sources, strict=True):
-            states = list(map(self.buffers.read, places))
-            if place.rank != rank:
-                arrives = max(arrives, sent.message(place.rank, rank, states, add=op.name in SUMS))
-            read.append(states)
-        if not paired:
-            total = read[0]
-            for states in read[1:]:
+        values = self._read(number, rank, op, sources)
+        if not is_paired:
+            total = values[0]
+            for states in values[1:]:
                 total = self.added(total, states, rank)
-            read = [total] * len(targets)
-        self.round[number] = arrives
-        sent = _OpMessages(self, number)
-        for place, places, pieces in zip(op.targets, targets, read, strict=True):
-            self.buffers.memory.update(zip(places, pieces, strict=True))
-            written = self.round[number]
-            if place.rank != rank:
-                written = sent.message(rank, place.rank, pieces, add=False)
-            for where in places:
-                self.arrived[where] = written
-                self.notify(("packet", *where))
+            values = [total] * len(targets)
+        self._write(number, rank, op, targets, values)
         return None
 
+    def _read(
+        self, number: int, rank: int, op: PlanOp, sources: list[list[Where]]
+    ) -> list[list[ChunkState]]:
+        """Return what all sources hold; those of peers are messages, for which the threadblock waits."""
+        values = []
+        arrival = self.round[number]
+        messages = _OpMessages(self, number)
+        for place, wheres in zip(op.sources, sources, strict=True):
+            states = list(map(self.buffers.read, wheres))
+            if place.rank != rank:
+                sent = messages.message(place.rank, rank, states, add=op.name in SUMS)
+                arrival = max(arrival, sent)
+            values.append(states)
+        self.round[number] = arrival
+        return values
+
+    def _write(
+        self,
+        number: int,
+        rank: int,
+        op: PlanOp,
+        targets: list[list[Where]],
+        values: list[list[ChunkState]],
+    ) -> None:
+        """Write a list of values to each target; those of peers are messages."""
+        messages = _OpMessages(self, number)
+        for place, wheres, states in zip(op.targets, targets, values, strict=True):
+            self.buffers.memory.update(zip(wheres, states, strict=True))
+            written = self.round[number]
+            if place.rank != rank:
+                written = messages.message(rank, place.rank, states, add=False)
+            for where in wheres:
+                self.arrived[where] = written
+                self.notify(("packet", *where))
+
     def _wait_for_packets(self, number: int, rank: int, sources: list[list[Where]]) -> Event | None:
-        """The first packet in the rank's own scratch that has not arrived. None if all have."""
+        """The first packet in the rank's own scratch that has not arrived. None if all have; what the
+        threadblock sends from then on is later than these."""
         packets = []
-        for places in sources:
-            packets += [where for where in places if where[:2] == (rank, SCRATCH)]
+        for wheres in sources:
+            packets += [where for where in wheres if where[:2] == (rank, SCRATCH)]
         for where in packets:
             if where not in self.arrived:
                 return ("packet", *where)
@@ -373,6 +396,7 @@ class _PlanRun(Threadblocks):
         return None
 
     def _places(self, place: PlanPlace) -> list[Where]:
+        """Return each part of a chunk of a place, which counts in these by now."""
         first = int(place.first)
         numbers = range(first, first + int(place.chunks))
         return [self.buffers.place(place.rank, place.buffer, number) for number in numbers]
@@ -387,13 +411,13 @@ class _OpMessages:
         self.rounds: dict[tuple[int, int], int] = {}
 
     def message(self, src: int, dst: int, pieces: list[ChunkState], *, add: bool) -> int:
-        """Record what is sent and return its round: one after what the threadblock depends on and
-        has sent there."""
+        """Record what is sent and return its round: one after the latest of what the threadblock
+        depends on and of what it has sent there."""
         run = self.run
         if (src, dst) not in self.rounds:
             before = run.last_round.get((self.number, src, dst), 0)
             self.rounds[src, dst] = max(run.round[self.number], before) + 1
-        sent = self.rounds[src, dst]
-        run.last_round[self.number, src, dst] = sent
-        run.record(sent, src, dst, pieces, add=add)
-        return sent
+        sent_in = self.rounds[src, dst]
+        run.last_round[self.number, src, dst] = sent_in
+        run.record(sent_in, src, dst, pieces, add=add)
+        return sent_in

@@ -19,37 +19,38 @@ from colltool.custom.schedule import CustomSchedule
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-# Characters of the reason why a plugin failed.
-_LONGEST = 200
+_LONGEST_REASON = 200  # characters of why a plugin failed
 
 
 def plugin_schedules(
     entries: Sequence[EntryPoint], primitive: Primitive, ranks: int, domains: Sequence[int]
 ) -> tuple[list[CustomSchedule], list[tuple[str, str]]]:
-    """Return the schedules of all plugins, executed and checked; and the names of plugins that failed,
-    each with the reason."""
-    found: list[CustomSchedule] = []
+    """Return the schedules of all plugins that offer one, executed and checked; and the names of
+    plugins that failed, each with the reason."""
+    schedules: list[CustomSchedule] = []
     failed: list[tuple[str, str]] = []
     for entry in entries:
         try:
-            made: Any = entry.load()(primitive=str(primitive), ranks=ranks, domains=tuple(domains))
-            if made is not None:
-                found.append(_read(made, f"plugin {entry.name}", primitive, ranks))
+            returned: Any = entry.load()(
+                primitive=str(primitive), ranks=ranks, domains=tuple(domains)
+            )
+            if returned is not None:
+                schedules.append(_schedule_of(returned, f"plugin {entry.name}", primitive, ranks))
         # Code of others: whatever it raises, a price must not fail by it.
         except (Exception, SystemExit) as error:
             reason = str(error)
             if not isinstance(error, ColltoolError):
                 reason = f"{type(error).__name__}: {reason}"
-            failed.append((entry.name, clipped(reason.replace("\n", " "), _LONGEST)))
-    return found, failed
+            failed.append((entry.name, clipped(reason.replace("\n", " "), _LONGEST_REASON)))
+    return schedules, failed
 
 
-def _read(made: object, name: str, primitive: Primitive, ranks: int) -> CustomSchedule:
-    """The schedule that a plugin returned for a group."""
-    if not isinstance(made, str | Mapping):
-        raise ColltoolError(f"it returned {quote(made)}, not a mapping or a text", where=name)
+def _schedule_of(returned: object, name: str, primitive: Primitive, ranks: int) -> CustomSchedule:
+    """The schedule that a plugin returned for a group; ``name``: the plugin, for errors."""
+    if not isinstance(returned, str | Mapping):
+        raise ColltoolError(f"it returned {quote(returned)}, not a mapping or a text", where=name)
     # A mapping has no lines: its errors name key paths, the name is put in front below.
-    schedule = custom_schedule(made, name if isinstance(made, str) else "")
+    schedule = custom_schedule(returned, name if isinstance(returned, str) else "")
     # It may have answered for another group.
     if (schedule.primitive, schedule.ranks) != (primitive, ranks):
         what = (

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from colltool.custom.buffers import Buffers
-from colltool.custom.schedule import Batch, ChunkState, Sent, batch_of, with_addition
+from colltool.custom.postcondition import ChunkState, with_addition
+from colltool.custom.schedule import Batch, Sent, batch_of
 
 # What a threadblock waits for, its kind first: the end of a step of another one, ("step", threadblock,
 # step), or an event of the format, such as ("message", sender, receiver, channel).
@@ -26,13 +27,13 @@ class Threadblocks(ABC):
     def __init__(self, buffers: Buffers, steps: Sequence[int]) -> None:
         self.buffers = buffers
         self.postcondition = buffers.postcondition
-        # By number of the threadblock: how many steps it has, its next one, and the round of the latest
-        # message that it depends on.
+        # By the number of a threadblock: how many steps it has, its next one, and the round of the
+        # latest message that it depends on, which is 0 before any.
         self.steps = steps
         self.position = [0] * len(steps)
         self.round = [0] * len(steps)
         self.ready = deque(range(len(steps)))  # threadblocks that may go on
-        self.blocked: dict[Event, list[int]] = {}  # those that wait
+        self.blocked: dict[Event, list[int]] = {}  # those that wait, by what they wait for
         self.sent: dict[int, list[Sent]] = {}  # messages by round
 
     @abstractmethod
@@ -61,9 +62,8 @@ class Threadblocks(ABC):
             if missing is not None:
                 self.blocked.setdefault(missing, []).append(number)
                 return
-            done = self.position[number]
+            self.notify(("step", number, self.position[number]))
             self.position[number] += 1
-            self.notify(("step", number, done))
 
     def has_steps_left(self, number: int) -> bool:
         """Whether a threadblock still has steps to execute."""

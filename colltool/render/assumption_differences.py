@@ -21,12 +21,12 @@ from colltool.render.documents import Document, derived
 from colltool.render.verdicts import add_library, add_like, does
 
 
-def basis_block(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> list[Block]:
+def basis_block(ground: Sequence[BasisDifference], every: Sequence[int]) -> list[Block]:
     """A list of the differences in what prices rest on, as of :func:`basis_lines`."""
     return listed("Different assumptions", basis_lines(ground, every))
 
 
-def basis_lines(ground: Sequence[BasisDifference], every: Sequence[int] = ()) -> tuple[str, ...]:
+def basis_lines(ground: Sequence[BasisDifference], every: Sequence[int]) -> tuple[str, ...]:
     """The sentences of :func:`basis_sentences`, that of the layers first."""
     layers_first = sorted(ground, key=lambda difference: difference.code != "layers")
     return basis_sentences(layers_first, every)
@@ -42,14 +42,15 @@ def basis_sentences(
     """
     lines = []
     for difference in ground:
-        where = ""
+        ranks = ""
         if difference.ranks and set(difference.ranks) != set(every):
-            where = f"on {', '.join(map(str, difference.ranks))} ranks: "
-        lines.append(where + _basis_sentence(difference))
+            ranks = f"on {', '.join(map(str, difference.ranks))} ranks: "
+        lines.append(ranks + _basis_sentence(difference))
     return tuple(lines)
 
 
 def basis_summary(ground: Sequence[BasisDifference]) -> tuple[str, ...]:
+    """``2 different assumptions``, as one text; none without a difference."""
     codes = {difference.code for difference in ground}
     return (counted(len(codes), "different assumption"),) if ground else ()
 
@@ -63,6 +64,7 @@ def layers_sentence(ground: Sequence[BasisDifference]) -> str:
     return ""
 
 
+# what is said of a result by the fewest layers of its columns
 _LAYERS: dict[Layer, str] = {
     "datasheet": "Priced from data sheets, without library overhead",
     "library": "Priced without measurements of the machines",
@@ -75,14 +77,16 @@ def _fewest_layers(difference: BasisDifference) -> Any:
     return min(difference.parts, key=lambda part: LAYERS.index(part[0]))
 
 
-def _layers_difference(difference: BasisDifference) -> str:
+def _layers_sentence(difference: BasisDifference) -> str:
+    """Which layers all are priced by, because of which columns, and what to add to their files."""
     layers, columns = _fewest_layers(difference)
     has = does(columns, "has", "have")
     if layers == "library":
         return f"all are priced with the library overhead of such links: {has} no measurements"
     text = f"all are priced from data sheets, without library overhead: {has} no library's numbers"
-    own = [column for column in columns if column not in shipped_fabrics()]
-    return f"{text}; {add_library(own)}" if own else text
+    # a shipped file is not to be changed
+    own_files = [column for column in columns if column not in shipped_fabrics()]
+    return f"{text}; {add_library(own_files)}" if own_files else text
 
 
 def _without_and_having(difference: BasisDifference) -> tuple[list[str], list[str]]:
@@ -107,32 +111,36 @@ def _launch_sentence(difference: BasisDifference) -> str:
 
 
 def _software_time_sentence(difference: BasisDifference) -> str:
-    ((fitted, total, size), measured), (_, none) = difference.parts
-    share = f"{format_time(fitted)} of {format_time(total)} at {title_size(size)}"
+    # the largest share of overhead (seconds, of seconds, bytes) with the columns that have any, and
+    # None with the others
+    ((software_s, total_s, size), having), (_, lacking) = difference.parts
+    share = f"{format_time(software_s)} of {format_time(total_s)} at {title_size(size)}"
     return (
-        f"{does(measured, 'includes', 'include')} measured library overhead ({share}),"
-        f" {does(none, 'does not', 'do not')}, so small sizes are not comparable; {add_like(none)}"
+        f"{does(having, 'includes', 'include')} measured library overhead ({share}),"
+        f" {does(lacking, 'does not', 'do not')}, so small sizes are not comparable;"
+        f" {add_like(lacking)}"
     )
 
 
 def _basis_sentence(difference: BasisDifference) -> str:
-    """What two columns assume differently, in one sentence."""
+    """What columns assume differently, in one sentence. A part of a difference is a value and the
+    columns that have it."""
     without, having = _without_and_having(difference)
     match difference.code:
         case "layers":
-            return _layers_difference(difference)
+            return _layers_sentence(difference)
         case "launch":
             return _launch_sentence(difference)
         case "protocols":
-            its = "its" if len(without) == 1 else "their"
-            priced = f"{does(having, 'is', 'are')} priced with measured protocols"
-            return f"{priced}, {and_text(without)} with {its} tiers' own numbers"
+            their = "its" if len(without) == 1 else "their"
+            protocols = f"{does(having, 'is', 'are')} priced with measured protocols"
+            return f"{protocols}, {and_text(without)} with {their} tiers' own numbers"
         case "software":
-            lacks = f"those of {and_text(without)} do not; {add_library(without)}"
-            return f"the prices of {and_text(having)} include what the library reaches, {lacks}"
+            others = f"those of {and_text(without)} do not; {add_library(without)}"
+            return f"the prices of {and_text(having)} include what the library reaches, {others}"
         case "contention":
-            states = f"{does(without, 'states', 'state')} no contention (eta) on some tier"
-            return f"{states}, which is priced as if nobody else were sending"
+            no_eta = f"{does(without, 'states', 'state')} no contention (eta) on some tier"
+            return f"{no_eta}, which is priced as if nobody else were sending"
         case "library":
             libraries = []
             for name, columns in difference.parts:

@@ -38,10 +38,9 @@ class Column(NamedTuple, Generic[Record]):
 
     key: str  # in CSV, ``to_columns()`` and ``--columns``, with its SI unit (``total_s``)
     title: str
-    show: Callable[[Any], str] = str
-    drop: int = (
-        0  # if not all columns fit, those with the highest number are dropped first; 0: never
-    )
+    show: Callable[[Any], str] = str  # a value, which is not None, as text
+    # if not all columns fit, those with the highest number are dropped first; 0: never
+    drop: int = 0
     right: bool = True  # aligned to the right
     hidden: bool = False  # in CSV and documents only
     # characters to which texts are folded before any column is dropped; 0: after that
@@ -78,6 +77,7 @@ Columns = tuple[Column[Record], ...]
 
 
 def _title(key: str, title: str | None) -> str:
+    """The title, which is the key by default."""
     # an empty title is allowed, for a column that needs none
     return key if title is None else title
 
@@ -106,9 +106,15 @@ def number(
 
     Without ``show``, ``total_s`` is shown as a time and ``busbw_Bps`` as a rate.
     """
-    shown_as = show or _shown_by_unit(key)
     return Column(
-        key, _title(key, title), shown_as, drop, hidden=hidden, get=get, path=path, whole=whole
+        key,
+        _title(key, title),
+        show or _shown_by_unit(key),
+        drop,
+        hidden=hidden,
+        get=get,
+        path=path,
+        whole=whole,
     )
 
 
@@ -182,15 +188,17 @@ class Table(NamedTuple):
 
     @property
     def brief(self) -> Sequence[Any]:
-        """The records of the default view."""
+        """The records of the default view: the ``first``, or as many at equal distances."""
         most = len(self.records) if self.first is None else self.first
         if not self.spread or most >= len(self.records):
             return self.records[:most]
         step = ceil(len(self.records) / most)
+        # such an offset that the last record is among them
         return self.records[(len(self.records) - 1) % step :: step]
 
     @property
     def shown(self) -> Columns[Any]:
+        """The columns that are not hidden."""
         return tuple(column for column in self.columns if not column.hidden)
 
     def without(self, *keys: str) -> Table:
@@ -237,18 +245,18 @@ class Lines(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """A row of a heat map: ``cells`` from 0 to 1, each the busiest of ``per_cell`` neighbours."""
+    """A row of a heat map."""
 
     name: str
-    cells: tuple[float, ...]
-    per_cell: int
+    cells: tuple[float, ...]  # shares of the hottest, from 0 to 1
+    per_cell: int  # neighbours that a cell stands for, of which it is the busiest
 
 
 class Strips(NamedTuple):
-    """A heat map: ``what`` its shades mean, and ``top``, what the hottest is."""
+    """A heat map."""
 
-    what: str
-    top: str
+    what: str  # its shades mean
+    top: str  # what the hottest is
     strips: tuple[Strip, ...]
 
 
@@ -269,31 +277,36 @@ def later(part: Block) -> Block:
 
 def in_brief(parts: Iterable[Block]) -> tuple[list[Block], list[str]]:
     """The blocks of the default view, and what ``--all`` adds: ``["17 rows", "4 notes"]``."""
-    shown: list[Block] = []
+    brief_blocks: list[Block] = []
+    # what is left out
     rows = 0
-    between = 0
+    rows_between = 0
     notes = 0
     for part in parts:
         if not isinstance(part, Table | Lines) or part.first is None:
-            shown.append(part)
+            brief_blocks.append(part)
             continue
         if isinstance(part, Table):
             cut: Block = part._replace(records=part.brief)
-            hidden = len(part.records) - len(part.brief)
+            left_out = len(part.records) - len(part.brief)
             if part.spread:
-                between += hidden
+                rows_between += left_out
             else:
-                rows += hidden
+                rows += left_out
         else:
             # a title without lines counts as a note
             notes += max(not part.lines, len(part.lines) - part.first)
             cut = part._replace(lines=part.lines[: part.first])
         if part.first:
-            shown.append(cut)
-    added = [counted(count, what) for count, what in ((rows, "row"), (notes, "note")) if count]
-    if between:
-        added.insert(0, f"{counted(between, 'row')} in between")
-    return shown, added
+            brief_blocks.append(cut)
+    added = []
+    if rows_between:
+        added.append(f"{counted(rows_between, 'row')} in between")
+    if rows:
+        added.append(counted(rows, "row"))
+    if notes:
+        added.append(counted(notes, "note"))
+    return brief_blocks, added
 
 
 def gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

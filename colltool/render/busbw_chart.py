@@ -3,6 +3,10 @@
 A view says what is drawn (:class:`BusbwChart`); :func:`draw` draws it in a given width and height. Sizes
 go across on a logarithmic axis, bandwidth goes up from zero, and each curve has its name where it
 ends.
+
+Curves are drawn in dots, of which a braille character has 2 x 4 and one of ASCII a single one: a
+:class:`SizeAxis` and a :class:`Scale` turn values into dots, :func:`dots_of` joins the dots of a curve,
+and :func:`_characters` puts them together into characters.
 """
 
 from __future__ import annotations
@@ -101,26 +105,27 @@ class ChartPen(NamedTuple):
 class Scale(NamedTuple):
     """The scale of bandwidths: from zero to ``top``, labelled in multiples of ``unit``."""
 
+    # in bytes/s
     top: float
-    step: float
+    step: float  # between labels
     unit: float
     unit_name: str
 
     @classmethod
     def up_to(cls, most: float, ticks: int) -> Scale:
-        """A scale with at most ``ticks`` round steps that has room for ``most``."""
-        unit, name = next((row for row in _PREFIXES if most >= row[0]), _PREFIXES[-1])
-        rough = most / unit / max(1, ticks)
-        power = 10.0 ** floor(log10(rough))
-        # the last of the steps is a power of ten further: one of them fits
-        step = next(step * power for step in _ROUND_STEPS if step * power >= rough * (1 - 1e-9))
+        """A scale with at most ``ticks`` round steps that has room for ``most`` bytes/s."""
+        unit, name = next((prefix for prefix in _PREFIXES if most >= prefix[0]), _PREFIXES[-1])
+        least_step = most / unit / ticks
+        power = 10.0 ** floor(log10(least_step))
+        # the last of the steps is a power of ten further: one of them fits, but for rounding
+        steps = [step * power for step in _ROUND_STEPS]
+        step = next(step for step in steps if step >= least_step * (1 - 1e-9))
         count = max(1, ceil(most / unit / step - 1e-9))
         return cls(count * step * unit, step * unit, unit, name)
 
     def height(self, value: float, dots: int) -> int:
-        """The dot of a value, from 0 at the bottom to ``dots - 1``."""
-        share = min(1.0, max(0.0, value / self.top))
-        return round(share * (dots - 1))
+        """The dot of a value from zero to the top, from 0 at the bottom to ``dots - 1``."""
+        return round(value / self.top * (dots - 1))
 
     def labels(self, rows: int) -> dict[int, str]:
         """The label of each row that has one, from the top."""
@@ -135,16 +140,16 @@ class Scale(NamedTuple):
 class SizeAxis(NamedTuple):
     """The logarithmic axis of sizes, over ``dots`` dots."""
 
-    least: float
-    most: float
+    least: float  # bytes at its left
+    most: float  # bytes at its right
     dots: int
 
     def dot(self, size: float) -> int:
-        """The dot of a size, from 0 at the left."""
+        """The dot of a size between its ends, from 0 at the left to ``dots - 1``."""
         if self.most <= self.least:
             return 0
         share = log2(size / self.least) / log2(self.most / self.least)
-        return round(min(1.0, max(0.0, share)) * (self.dots - 1))
+        return round(share * (self.dots - 1))
 
 
 Dot = tuple[int, int]
@@ -153,13 +158,18 @@ Dot = tuple[int, int]
 
 def dots_of(curve: BusbwCurve, axis: SizeAxis, scale: Scale, height: int) -> list[Dot]:
     """The dots of a curve, from left to right: one in each column, and those that join neighbours
-    with a gap between them."""
+    with a gap between them.
+
+    Args:
+        height: dots of the area from bottom to top.
+    """
     ends = [(axis.dot(size), scale.height(value, height)) for size, value in curve.points]
     dots = ends[:1]
     for (left, low), (right, high) in pairwise(ends):
         before = low
         for column in range(left + 1, right + 1):
             row = round(low + (high - low) * (column - left) / (right - left))
+            # the dots of this column between its row and that of the column before
             step = 1 if row >= before else -1
             dots += [(column, between) for between in range(before + step, row, step)]
             dots.append((column, row))
@@ -172,32 +182,33 @@ def dots_of(curve: BusbwCurve, axis: SizeAxis, scale: Scale, height: int) -> lis
 def draw(chart: BusbwChart, width: int, rows: int, pen: ChartPen = ChartPen()) -> list[str]:  # noqa: B008
     """The lines of a chart, at most ``width`` characters wide, with ``rows`` rows of curves."""
     width = max(width, _LEAST_WIDTH)
-    shown = [curve for curve in chart.curves if curve.points][:MOST_CURVES]
-    most = max(map(attrgetter("highest"), shown))
-    scale = Scale.up_to(most or 1.0, max(1, (rows - 1) // 3))
+    drawable = [curve for curve in chart.curves if curve.points][:MOST_CURVES]
+    highest = max(map(attrgetter("highest"), drawable))
+    # a label for every third row
+    scale = Scale.up_to(highest or 1.0, max(1, (rows - 1) // 3))
     labels = scale.labels(rows)
     label_width = max(map(len, labels.values()))
-    names = _names(shown, width, pen)
+    names = _names(drawable, width, pen)
     # beside the labels a blank and the axis, before the names a blank
     columns = max(4, width - label_width - 2 - max(map(len, names)) - 1)
-    wide, high = pen.dots
-    axis = SizeAxis(chart.sizes[0], chart.sizes[-1], columns * wide)
-    drawn = [dots_of(curve, axis, scale, rows * high) for curve in shown]
+    dots_across, dots_up = pen.dots
+    axis = SizeAxis(chart.sizes[0], chart.sizes[-1], columns * dots_across)
+    drawn = [dots_of(curve, axis, scale, rows * dots_up) for curve in drawable]
     tick, bar, corner, line = "┤│└─" if pen.unicode else "+|+-"
     lines = [f"busbw in {scale.unit_name}, {chart.title}"[:width]]
     for row, text in enumerate(_area(drawn, names, columns, rows, pen)):
         label = labels.get(row, "")
         lines.append(f"{label:>{label_width}} {tick if label else bar}{text}".rstrip())
     lines.append(f"{'':>{label_width}} {corner}{line * columns}")
-    under = _size_labels(chart.sizes, axis, wide, width - label_width - 2)
-    lines.append(f"{'':>{label_width}}  {under}")
+    sizes = _size_labels(chart.sizes, axis, dots_across, width - label_width - 2)
+    lines.append(f"{'':>{label_width}}  {sizes}")
     return lines
 
 
-def _names(shown: Sequence[BusbwCurve], width: int, pen: ChartPen) -> list[str]:
+def _names(curves: Sequence[BusbwCurve], width: int, pen: ChartPen) -> list[str]:
     """The names of curves, clipped to a third of the width, with their marks in ASCII."""
     names = []
-    for number, curve in enumerate(shown):
+    for number, curve in enumerate(curves):
         name = curve.name if pen.unicode else f"{_MARKS[number]} {curve.name}"
         names.append(name[: max(4, width // 3)].rstrip())
     return names
@@ -223,14 +234,14 @@ def _characters(
 ) -> dict[tuple[int, int], str]:
     """The characters of the area by column and row from the top. One that several curves share has
     the colour, and in ASCII the mark, of the first."""
-    wide, high = pen.dots
+    dots_across, dots_up = pen.dots
     bits: dict[tuple[int, int], int] = {}
     owners: dict[tuple[int, int], int] = {}
     for number, dots in enumerate(drawn):
         for column, height in dots:
-            below_top = rows * high - 1 - height
-            place = (column // wide, below_top // high)
-            bits[place] = bits.get(place, 0) | _DOTS[below_top % high][column % wide]
+            below_top = rows * dots_up - 1 - height
+            place = (column // dots_across, below_top // dots_up)
+            bits[place] = bits.get(place, 0) | _DOTS[below_top % dots_up][column % dots_across]
             owners.setdefault(place, number)
     characters = {}
     for place, number in owners.items():
@@ -256,21 +267,21 @@ def _name_rows(ends: Sequence[int], rows: int) -> dict[int, int]:
     return named
 
 
-def _size_labels(sizes: Sequence[float], axis: SizeAxis, wide: int, room: int) -> str:
+def _size_labels(sizes: Sequence[float], axis: SizeAxis, dots_across: int, room: int) -> str:
     """Sizes under the axis, as many as fit: the last, the first, and those between in order.
 
     Args:
-        wide: dots of a character.
+        dots_across: of a character.
         room: characters of the line.
     """
     *others, last = sizes
     last_text = title_size(last)
-    centred_at = axis.dots // wide - (len(last_text) + 1) // 2
+    centred_at = axis.dots // dots_across - (len(last_text) + 1) // 2
     last_at = max(0, min(centred_at, room - len(last_text)))
     line = ""
     for size in others:
         text = title_size(size)
-        starts_at = max(0, axis.dot(size) // wide - len(text) // 2)
+        starts_at = max(0, axis.dot(size) // dots_across - len(text) // 2)
         free_from = len(line) + 2 if line else 0
         if starts_at >= free_from and starts_at + len(text) < last_at - 1:
             line = f"{line:<{starts_at}}{text}"

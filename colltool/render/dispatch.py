@@ -1,21 +1,18 @@
-"""Renders any result in any format (:func:`rendered`). Also the interface of a view
-(:class:`View`), and columns and texts that views share.
+"""Renders any result in any format (:func:`rendered`, which commands and results call). Also the
+interface of a view (:class:`View`), and the columns, blocks and texts that views share.
 
 The class of a result names the module of its view (``subject``), which is imported on first use.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
-from io import StringIO
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from colltool import __version__
-from colltool.base.errors import ColltoolError, argument_text, displayed, nearest
+from colltool.base.errors import ColltoolError, argument_text, displayed
 from colltool.base.formatting import percent, shape_text, title_size, whole_percent
 from colltool.estimate.placement import GroupPlacement
 from colltool.machines.used import Overrides, assumed_text, machine_used
@@ -30,12 +27,14 @@ from colltool.render.blocks import (
     label,
     number,
 )
+from colltool.render.column_choice import check_columns, choose, with_columns, without_columns
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from colltool.fabric.model import Fabric
     from colltool.render.busbw_chart import BusbwChart
+    from colltool.render.column_fit import Fit
     from colltool.render.text import Screen
 
     ResultType = TypeVar("ResultType", default=Any)
@@ -49,16 +48,17 @@ FORMATS = ("table", "json", "csv", "markdown", "html")
 
 
 def view_of(result: Any) -> View:
-    """The view of a result's type."""
+    """The view of a result's type. Raises TypeError for what is no result."""
     kind = type(result)
-    name = getattr(kind, "subject", None)
-    if name is None:
+    subject = getattr(kind, "subject", None)
+    if subject is None:
         raise TypeError(f"{kind.__name__} is no result of colltool")
-    views: dict[type, View] = import_module(f"colltool.render.views.{name}").VIEWS
+    views: dict[type, View] = import_module(f"colltool.render.views.{subject}").VIEWS
     return views[kind]
 
 
 def blocks(result: Any) -> list[Block]:
+    """All blocks of a result, empty tables too, in the order of the screen."""
     return list(view_of(result).blocks(result))
 
 
@@ -74,7 +74,7 @@ def table(result: Any) -> Table:
 
 
 def columns(result: Any) -> dict[str, list[Any]]:
-    """A result's main table by column, at full precision."""
+    """A result's main table by column, as key and values, at full precision."""
     main = table(result)
     return {column.key: list(map(column.value, main.records)) for column in main.columns}
 
@@ -88,7 +88,7 @@ def fragment(result: Any) -> str:
     """A result as an HTML fragment, for a notebook."""
     from colltool.render.markup import to_fragment
 
-    return to_fragment(_for_people(result))
+    return to_fragment(_blocks_with_rows(result))
 
 
 def rendered(
@@ -102,10 +102,15 @@ def rendered(
 ) -> str:
     """A result in one of :data:`FORMATS`.
 
-    ``screen``: the terminal; a pipe when None. ``names``: ``--columns``; all when empty.
-    ``everything``: ``--all``; only text and Markdown have a shorter default view. ``chart``:
-    ``--chart`` or ``--no-chart``; None draws one on a terminal that has room for it. Raises a
-    ColltoolError if no table has such a column, or the format has no columns or chart.
+    Raises a ColltoolError if no table has such a column, or the format has no columns or chart.
+
+    Args:
+        form: one of the formats; ``table`` is plain text.
+        screen: the terminal; a pipe when None.
+        names: the columns of ``--columns``; all when empty.
+        everything: ``--all``; only text and Markdown have a shorter default view.
+        chart: True for ``--chart``, False for ``--no-chart``; None draws one on a terminal that has
+            room for it.
     """
     if chart and form != "table":
         fix = f"leave it out, or {argument_text('form', 'table')}"
@@ -113,16 +118,22 @@ def rendered(
     # each format imports its own module: a JSON answer needs no table
     match form:
         case "json":
+            from colltool.render.data_formats import to_json
+
+            # a document has no columns: any name is an error
             choose([], names, form)
             return to_json(document(result))
         case "csv":
+            from colltool.render.data_formats import to_csv
+
             main = table(result)
-            _check_columns([main], names)
-            return to_csv(_with_columns(main, names))
+            check_columns([main], names)
+            return to_csv(with_columns(main, names))
         case "markdown":
             from colltool.render.markup import to_markdown
 
-            return to_markdown(choose(_for_people(result), names, form), everything=everything)
+            chosen = choose(_blocks_with_rows(result), names, form)
+            return to_markdown(chosen, everything=everything)
         case "html":
             page = view_of(result).page
             if page is not None:
@@ -130,30 +141,43 @@ def rendered(
                 return page(result)
             from colltool.render.markup import to_html
 
-            return to_html(choose(_for_people(result), names, form))
+            return to_html(choose(_blocks_with_rows(result), names, form))
+    return _plain_text(result, screen, names, everything=everything, chart=chart)
+
+
+def _plain_text(
+    result: Any,
+    screen: Screen | None,
+    names: Sequence[str],
+    *,
+    everything: bool,
+    chart: bool | None,
+) -> str:
+    """A result as text; arguments as of :func:`rendered`."""
     from colltool.render.text import PIPE, PLAIN_WIDTH, stated_width, to_text
 
     screen = screen or PIPE
+    # the default view has the same columns in a pipe as on a terminal of the usual width
     if screen.width is None and not (everything or names):
-        stated = stated_width()
-        fit: Literal["drop", "wide"] = "drop" if stated else "wide"
-        screen = screen._replace(width=stated or PLAIN_WIDTH, fit=fit)
-    shown = choose(_for_people(result), names, form)
+        columns_width = stated_width()
+        fit: Fit = "drop" if columns_width else "wide"
+        screen = screen._replace(width=columns_width or PLAIN_WIDTH, fit=fit)
+    chosen = choose(_blocks_with_rows(result), names, "table")
     # the work of a chart only where one may be drawn
     drawn = None
     if chart or (chart is None and screen.height):
-        drawn = _chart(result, asked=bool(chart))
-    return to_text(shown, screen, everything=everything, chart=drawn, asked=bool(chart))
+        drawn = _chart(result, is_requested=bool(chart))
+    return to_text(chosen, screen, everything=everything, chart=drawn, chart_requested=bool(chart))
 
 
-def _chart(result: Any, *, asked: bool) -> BusbwChart | None:
-    """The chart of a result; None without sizes enough to draw. ColltoolError for one that was
-    asked for and cannot be drawn."""
+def _chart(result: Any, *, is_requested: bool) -> BusbwChart | None:
+    """The chart of a result; None without sizes enough to draw. Raises a ColltoolError for one that
+    was requested and cannot be drawn."""
     from colltool.render.busbw_chart import FEWEST_SIZES
 
-    makes = view_of(result).chart
-    chart = makes(result) if makes is not None else None
-    if not asked:
+    chart_of = view_of(result).chart
+    chart = chart_of(result) if chart_of is not None else None
+    if not is_requested:
         return chart if chart and len(chart.sizes) >= FEWEST_SIZES else None
     if chart is None:
         what = "there is no bandwidth over size to draw"
@@ -164,130 +188,9 @@ def _chart(result: Any, *, asked: bool) -> BusbwChart | None:
     return chart
 
 
-def without_columns(names: Sequence[str]) -> None:
-    """Raise ColltoolError for a choice of columns: an HTML page has none."""
-    if names:
-        raise ColltoolError(
-            "a page has the columns that fit",
-            argument="columns",
-            fix=f"leave {argument_text('columns')} out",
-        )
-
-
-def _for_people(result: Any) -> list[Block]:
+def _blocks_with_rows(result: Any) -> list[Block]:
     """The blocks of a result without empty tables."""
-    return [part for part in blocks(result) if not isinstance(part, Table) or part.records]
-
-
-def csv_text(text: str) -> str:
-    """Printable text, with an apostrophe before what a spreadsheet would run as a formula."""
-    shown = displayed(text)
-    if shown.startswith(("=", "+", "-", "@")) and len(shown) > 1:
-        return f"'{shown}"
-    return shown
-
-
-def to_csv(table: Table) -> str:
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(column.key for column in table.columns)
-    for record in table.records:
-        writer.writerow([_csv_cell(column.value(record)) for column in table.columns])
-    return out.getvalue()
-
-
-def _csv_cell(value: Any) -> Any:
-    """A full value; None is an empty cell."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case float():
-            return repr(value)
-        case int():
-            return value
-    return csv_text(str(value))
-
-
-def json_text(text: str) -> str:
-    r"""JSON with unprintable characters as ``\uXXXX``.
-
-    A lone surrogate, which UTF-8 cannot encode, becomes text such as ``\udc80``.
-    """
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join(map(_json_character, text))
-
-
-def _json_character(char: str) -> str:
-    if char == "\n" or char.isprintable():
-        return char
-    if "\ud800" <= char <= "\udfff":
-        return f"\\\\u{ord(char):04x}"
-    # a character beyond 16 bits takes two escapes
-    code = char.encode("utf-16-be").hex()
-    return "".join(f"\\u{code[start : start + 4]}" for start in range(0, len(code), 4))
-
-
-def to_json(content: Document) -> str:
-    return json_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
-
-
-def choose(parts: Sequence[Block], names: Sequence[str], form: str) -> list[Block]:
-    """The blocks with only the named columns; tables that have none of them are dropped.
-
-    Names are keys or titles of columns, hidden ones too, in any case. Raises a ColltoolError for a
-    name that no table has.
-    """
-    if not names:
-        return list(parts)
-    tables = [part for part in parts if isinstance(part, Table)]
-    if not tables:
-        what = "a document has all fields" if form == "json" else "this result has no table"
-        raise ColltoolError(
-            f"nothing to choose columns of: {what}",
-            argument="columns",
-            fix=f"leave {argument_text('columns')} out",
-        )
-    _check_columns(tables, names)
-    chosen: list[Block] = []
-    for part in parts:
-        if isinstance(part, Table):
-            part = _with_columns(part, names)
-        if not isinstance(part, Table) or part.columns:
-            chosen.append(part)
-    return chosen
-
-
-def _check_columns(tables: Sequence[Table], names: Sequence[str]) -> None:
-    """Raise ColltoolError for a name that is no column of any table."""
-    known: list[Column[Any]] = []
-    for table in tables:
-        known += table.columns
-    for name in names:
-        if not any(_matches(column, name) for column in known):
-            keys = list(dict.fromkeys(column.key for column in known))
-            titles = list(dict.fromkeys(column.title for column in known))
-            hint = nearest(name, keys + titles)
-            fix = f"{hint} columns: {', '.join(keys)}".strip()
-            raise ColltoolError(f"no column '{name}'", argument="columns", fix=fix)
-
-
-def _with_columns(table: Table, names: Sequence[str]) -> Table:
-    """The table with only the named columns, in that order; with all for no names."""
-    if not names:
-        return table
-    chosen: dict[Column[Any], None] = {}
-    for name in names:
-        chosen |= dict.fromkeys(column for column in table.columns if _matches(column, name))
-    # the first name is dropped last
-    columns = (column._replace(hidden=False, drop=place) for place, column in enumerate(chosen))
-    return table._replace(columns=tuple(columns))
-
-
-def _matches(column: Column[Any], name: str) -> bool:
-    return name.lower() in (column.key.lower(), column.title.lower())
+    return [block for block in blocks(result) if not isinstance(block, Table) or block.records]
 
 
 Document = dict[str, Any]
@@ -296,11 +199,11 @@ Document = dict[str, Any]
 class View(NamedTuple, Generic[ResultType]):
     """How results of one type are rendered; ``VIEWS`` of a module has one per type."""
 
-    schema: str  # of the JSON document, as in ``colltool.price/1``
-    blocks: Callable[[ResultType], Iterable[Block]]
-    document: Callable[[ResultType], Document]
+    schema: str  # of the JSON document: ``price`` of ``colltool.price/1``
+    blocks: Callable[[ResultType], Iterable[Block]]  # the screen, the headline first
+    document: Callable[[ResultType], Document]  # for JSON, without schema and version
     table: Callable[[ResultType], Table]  # the main table, for CSV and ``to_columns()``
-    summary: Callable[[ResultType], str]
+    summary: Callable[[ResultType], str]  # the answer in a line or two
     # its own HTML page, where that is more than its blocks
     page: Callable[[ResultType], str] | None = None
     # bus bandwidth over size, for the terminal; None from it if there is nothing to draw
@@ -310,21 +213,22 @@ class View(NamedTuple, Generic[ResultType]):
 def on_fabric(name: str, overrides: Overrides) -> str:
     """The name of a fabric with what changes it and what its file assumes: ``nvl72 with
     ib.size=64``, ``mine with 3 rows of mine.machine.yaml (assumed: NICs of 200 Gb/s)``."""
-    changed = [f"{key}={value}" for key, value in overrides]
-    used = machine_used(overrides)
-    if used is not None and used.own:
-        changed.append(used.label)
-    text = f"{name} with {', '.join(changed)}" if changed else name
+    changes = [f"{key}={value}" for key, value in overrides]
+    machine = machine_used(overrides)
+    if machine is not None and machine.own:
+        changes.append(machine.label)
+    text = f"{name} with {', '.join(changes)}" if changes else name
     assumed = assumed_text(overrides)
     return f"{text} ({assumed})" if assumed else text
 
 
 def one_line(text: str) -> str:
+    """The text with each line break and run of spaces as one space."""
     return " ".join(text.split())
 
 
 def fabric_of(result: Any) -> str:
-    """The fabric of a result, as :func:`on_fabric` has it."""
+    """The fabric of a result that has ``fabric`` and ``overrides``, as :func:`on_fabric` has it."""
     return on_fabric(result.fabric, result.overrides)
 
 
@@ -348,8 +252,12 @@ def reached_percent(share: float) -> str:
 def group_columns(
     group: GroupPlacement | None, get: Callable[[Any], GroupPlacement | None]
 ) -> Columns[Any]:
-    """Hidden columns that distinguish groups of equal size: stride, or shape."""
+    """Hidden columns that distinguish groups of equal size: stride, or shape.
 
+    Args:
+        group: one of the table, which says which columns there are; none for None.
+        get: the group of a record; None leaves its cells empty.
+    """
     if group is None:
         return ()
     if group.stride > 1:
@@ -367,6 +275,7 @@ def group_columns(
 
 
 def set_text(overrides: Overrides) -> str:
+    """``ib.size=64 nvlink.size=8``."""
     return " ".join(f"{key}={value}" for key, value in overrides)
 
 
@@ -381,13 +290,17 @@ def context(overrides: Overrides = (), **values: Any) -> Columns[Any]:
 
 
 def _constant_column(key: str, value: Any) -> Column[Any]:
-    kind = number if isinstance(value, int | float) else label
+    make_column = number if isinstance(value, int | float) else label
     if key == "bytes":
-        return kind(key, "size", title_size, hidden=True, get=lambda _: value)
-    return kind(key, key, hidden=True, get=lambda _: value)
+        return make_column(key, "size", title_size, hidden=True, get=lambda _: value)
+    return make_column(key, key, hidden=True, get=lambda _: value)
 
 
 def listed(title: str, lines: Iterable[str], first: int | None = None) -> list[Block]:
-    """A list block, as a list of one; empty without lines."""
-    found = tuple(lines)
-    return [Lines(title, found, first=first)] if found else []
+    """A list block, as a list of one; empty without lines.
+
+    Args:
+        first: how many lines the default view has; all for None, 0 for ``--all`` only.
+    """
+    gathered = tuple(lines)
+    return [Lines(title, gathered, first=first)] if gathered else []

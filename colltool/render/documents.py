@@ -49,8 +49,8 @@ class DocumentKey(NamedTuple):
     """Where the value of a key comes from, and what becomes of an empty one at a path; a function
     decides that itself."""
 
-    source: str | Callable[[Any], object]
-    optional: bool = False  # left out
+    source: str | Callable[[Any], object]  # a dotted path, or a function of the record
+    optional: bool = False  # an empty value leaves the key out
     empty_is_null: bool = False
 
     def value(self, record: Any) -> Any:
@@ -119,16 +119,16 @@ class Document:
         """Gather the keys of a document from its annotations, and register what it writes."""
         cls.open = open
         cls.extends = extends
-        own = vars(cls)
+        # of this class alone, not of its bases
+        own_attributes = vars(cls)
         cls.keys = {name: derived(name) for name in field_names(extends)} if extends else {}
         for base in cls.__bases__:
             cls.keys |= getattr(base, "keys", {})
         # only the names are needed here: evaluating annotations, for schemas, takes longer than
         # printing a document
-        for field_name in own.get("__annotations__", ()):
-            cls.keys[field_name] = own.get(field_name) or derived(
-                f"{at}.{field_name}" if at else field_name
-            )
+        for field_name in own_attributes.get("__annotations__", ()):
+            path = f"{at}.{field_name}" if at else field_name
+            cls.keys[field_name] = own_attributes.get(field_name) or derived(path)
         written = of or extends
         if written is not None:
             WRITTEN_AS[written] = cls

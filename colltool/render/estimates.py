@@ -1,13 +1,18 @@
-"""Parts of views that show prices: columns, names of algorithms, titles, notes, and JSON documents
-of prices."""
+"""What views of prices share, in this order: the table of priced rows (:func:`row_table`), one price
+of many sizes as prices of one size (:func:`at_each_size`), titles and notes in words, and the JSON of
+a price (:class:`SizeDocument`).
+
+``price``, ``breakdown``, ``crossover`` and ``explain`` are made of these; ``sweep``, ``compare`` and
+others use the words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-from colltool.algorithms.libraries import LIBRARIES, NotRun, NotRunCode
+from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     counted,
@@ -20,13 +25,7 @@ from colltool.base.formatting import (
     title_size,
     whole_percent,
 )
-from colltool.estimate.algorithm_estimate import (
-    LATE,
-    AlgorithmEstimate,
-    Constant,
-    Layers,
-    SlowRank,
-)
+from colltool.estimate.algorithm_estimate import LATE, AlgorithmEstimate, Constant, SlowRank
 from colltool.estimate.assumptions import DECLARED, KINDS, USUAL, ModelOptions
 from colltool.estimate.results import Accuracy, AssumptionsUsed, Inert, Infeasible, Price
 from colltool.estimate.segments import BestSegments
@@ -44,27 +43,35 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import context, fabric_of, group_columns, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.intervals import IntervalDocument
+from colltool.render.not_ranked import not_run_text, why_not_ranked
+from colltool.render.row_document import RowDocument, alpha_share, bandwidth_share
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument, whole_size
 
 
 class Ranked(NamedTuple):
-    """A row and its price, at one size."""
+    """A priced row and the price that it is of, at one size: a record of the tables below.
+
+    The properties are values of columns that neither of them has as it stands.
+    """
 
     price: Price
     row: AlgorithmEstimate
 
     @property
     def how(self) -> str:
-        return how(self.row)
+        """Our description of an algorithm that the library has another name for; else empty."""
+        name = self.row.library_name
+        if not name or name.lower() == self.row.title:
+            return ""
+        return self.row.how
 
     @property
     def alpha_share(self) -> Any:
-        return _alpha_share(self.row)
+        return alpha_share(self.row)
 
     @property
     def bandwidth_share(self) -> Any:
-        return _bandwidth_share(self.row)
+        return bandwidth_share(self.row)
 
     @property
     def shipped_by(self) -> str:
@@ -76,7 +83,7 @@ class Ranked(NamedTuple):
 
 
 def price_context(price: Price | None) -> Columns[Ranked]:
-    """The hidden columns that say what was priced."""
+    """The hidden columns that say what was priced; with empty values for a table without rows."""
     size: Column[Ranked] = number(
         "bytes", "size", title_size, hidden=True, path="price.bytes", whole=True
     )
@@ -90,6 +97,7 @@ def price_context(price: Price | None) -> Columns[Ranked]:
     )
 
 
+# CSV, and the base of every table
 _ROW: Columns[Ranked] = (
     *columns_at(
         "row",
@@ -124,12 +132,9 @@ _ROW: Columns[Ranked] = (
     flag("leads", hidden=True, path="row.selectable"),
     label("why_not", "why not", hidden=True),
 )
-_NAMED: Columns[Ranked] = (
-    label("name", "algorithm", fold=22, path="row.name"),
-    label("how", "inside / across", drop=4, fold=18),
-)
-
-
+# what people see in place of the columns name and algorithm
+_NAME: Column[Ranked] = label("name", "algorithm", fold=22, path="row.name")
+_HOW: Column[Ranked] = label("how", "inside / across", drop=4, fold=18)
 # the time of a row for people: its parts add up to the total, as the answer counts them; where the
 # screen is too narrow the launch goes first, which differs least between the rows
 _PARTS: Columns[Ranked] = columns_at(
@@ -142,7 +147,9 @@ _PARTS: Columns[Ranked] = columns_at(
     ),
 )
 _OF_WIRES = ("alpha_s", "bandwidth_s", "software_s", "alpha_share", "bandwidth_share")
-"""Columns of CSV that count what a library adds to steps and bytes as overhead."""
+"""Columns of CSV that people do not see: they count what a library adds to steps and bytes as
+overhead, which the parts for people do not."""
+_HIDDEN_IF_EMPTY = ("overhead_s", "software_s", "rest_s", "protocol")
 
 
 def row_table(
@@ -155,21 +162,23 @@ def row_table(
 ) -> Table:
     """A table of priced rows.
 
-    Columns that are 0 or empty in all rows are hidden; those of a slow rank and of energy exist
-    only if known.
+    Some columns are hidden if they are 0 or empty in all rows; those of a slow rank and of energy
+    exist only if known.
 
     Args:
-        best: the row to highlight.
+        best: the row to highlight; none for None.
         sizes: whether to show the size of each row.
         names: whether it is for people: the library's names of algorithms come first, and the parts
             of a time are those that the answer names.
     """
     rows = [record.row for record in ranked]
+    columns: Sequence[Column[Ranked]] = _ROW
     hidden_keys = []
-    for key in ("overhead_s", "software_s", "rest_s", "protocol"):
+    for key in _HIDDEN_IF_EMPTY:
         if not any(getattr(row, key) for row in rows):
             hidden_keys.append(key)
     if names:
+        columns = _columns_for_people(ranked)
         hidden_keys += _OF_WIRES
     # in contrast to hidden ones these are not in CSV either
     absent_keys = []
@@ -177,43 +186,51 @@ def row_table(
         absent_keys += ["slow_total_s", "slowdown"]
     if all(row.energy_J is None for row in rows):
         absent_keys.append("energy_J")
-    columns = tuple(column for column in _ROW if column.key not in absent_keys)
-    if names:
-        columns = _with_parts(columns)
-    # if the library has no other name for any row, the column of algorithms is enough
-    if names and any(record.how for record in ranked):
-        columns = (*_NAMED, *columns[2:])
-    elif names:
-        columns = (_NAMED[0], *columns[2:])
+    present = [column for column in columns if column.key not in absent_keys]
     context_columns = price_context(ranked[0].price if ranked else None)
-    table = Table((*context_columns, *columns), ranked, best, title).without(*hidden_keys)
+    table = Table((*context_columns, *present), ranked, best, title).without(*hidden_keys)
     return table.with_shown("bytes") if sizes else table
 
 
-def _with_parts(columns: Columns[Ranked]) -> Columns[Ranked]:
-    """The columns with the parts of the time before the total, and busbw the last to go."""
-    with_parts: list[Column[Ranked]] = []
-    for column in columns:
-        if column.key == "overhead_s":
-            continue
-        if column.key == "total_s":
-            with_parts += _PARTS
-        with_parts.append(column._replace(drop=1) if column.key == "busbw_Bps" else column)
-    return tuple(with_parts)
+def _columns_for_people(ranked: Sequence[Ranked]) -> list[Column[Ranked]]:
+    """The columns of CSV with the library's names, with the parts of the time before the total, and
+    with busbw the last to go."""
+    columns: list[Column[Ranked]] = []
+    for column in _ROW:
+        match column.key:
+            case "name":
+                columns.append(_NAME)
+            case "algorithm":
+                # if the library has no other name for any row, its name is enough
+                if any(record.how for record in ranked):
+                    columns.append(_HOW)
+            case "overhead_s":
+                # one of the parts
+                pass
+            case "total_s":
+                columns += [*_PARTS, column]
+            case "busbw_Bps":
+                columns.append(column._replace(drop=1))
+            case _:
+                columns.append(column)
+    return columns
+
+
+_MOST_IN_PERCENT = 2.0  # a larger relative increase is written as a factor
 
 
 def change_text(share: float) -> str:
-    """``-1.6%``, ``+32%``; more than twice as much more is a factor, ``6.2x``."""
-    if share > _FAR:
+    """A relative change: ``-1.6%``, ``+32%``, and ``6.2x`` for 5.2 times as much more."""
+    if share > _MOST_IN_PERCENT:
         return format_factor(1 + share, 2)
-    return f"{share:+.0%}" if abs(share) >= 0.0995 else short_percent(share, 2, "+")
-
-
-_FAR = 2.0  # a larger relative change is written as a factor
+    # two digits: from 9.95% on, which is 10% when rounded, there are no decimals
+    if abs(share) >= 0.0995:
+        return f"{share:+.0%}"
+    return short_percent(share, 2, "+")
 
 
 def seconds(row: AlgorithmEstimate) -> float:
-    """The time of a row at its one size."""
+    """The time of a row that has one size, not an array of them."""
     return float(row.total_s)
 
 
@@ -229,86 +246,85 @@ def every_row(prices: Sequence[Price]) -> Table:
     return row_table(ranked, sizes=len(prices) > 1)
 
 
-def how(row: AlgorithmEstimate) -> str:
-    """Colltool's description of an algorithm under another name of the library; else empty."""
-    name = row.library_name
-    if not name or name.lower() == row.title:
-        return ""
-    return row.how
-
-
 def library_label(price: Price) -> str:
-    """The library's display name; empty without one."""
+    """The display name of the library of a price; empty without one."""
     return LIBRARIES[price.library.name].label if price.library else ""
 
+
+# --- one price of many sizes as prices of one size
 
 _NUMBERS = {"bytes": "bytes"} | LATE
 """Fields of a row that may be arrays over sizes, each with the property that gives its value."""
 
 
 def at_each_size(price: Price) -> Iterator[Price]:
-    """One price per size."""
+    """One price per size, in the order of sizes; the price itself if it has one size."""
     if isinstance(price.bytes, float):
         yield price
         return
     for index, size in enumerate(price.bytes):
-        rows = []
-        for estimate in price.results:
-            below = None
-            # a row that has no layers below refers to itself
-            if estimate.below[0] is not estimate:
-                below = Constant(tuple(_at_one_size(layer, index) for layer in estimate.below))
-            rows.append(replace(_at_one_size(estimate, index), late_below=below))
+        rows = [_at_one_size(row, index) for row in price.results]
         single = replace(price, bytes=float(size), results=tuple(rows))
-        # arrays are in registry order
+        # arrays are in registry order, rows at one size by time
         yield replace(single, results=(*sorted(single.leading, key=seconds), *single.others))
 
 
 def _at_one_size(row: AlgorithmEstimate, index: int) -> AlgorithmEstimate:
-    """A row with the elements of its arrays at an index, without phases."""
+    """A row with the elements of its arrays at an index, without phases; so are its layers below."""
+    below = None
+    # a row without layers refers to itself
+    if row.below[0] is not row:
+        below = Constant(tuple(_at_one_size(layer, index) for layer in row.below))
     numbers = {}
     for field, source in _NUMBERS.items():
         value = getattr(row, source)
+        # plain numbers hold for all sizes; an array of no dimension is one too
         if getattr(value, "shape", ()):
             value = value[index]
         numbers[field] = plain_number(value)
-    return replace(row, late_phases=tuple, **numbers)
+    # tuple() is empty: the phases of the arrays do not fit one size
+    return replace(row, late_phases=tuple, late_below=below, **numbers)
+
+
+# --- titles and notes
 
 
 def heading(price: Price, sizes: str | None = None) -> str:
-    """A title with primitive, fabric, group, size, library and mode.
+    """A title: ``all-reduce on nvl72, 72 ranks, 16 MB per rank, NCCL, with contention``.
 
     Args:
-        sizes: text in place of the price's size.
+        sizes: text in place of the price's size, with ", " at its end if it is not empty.
     """
     if sizes is None:
         sizes = f"{title_size(float(price.bytes))} per rank, "
     library = ""
     if price.library:
         library = f"{running(price.library.name, leads=bool(price.runnable))}, "
-    what = f"{price.primitive.label}{_where(price)}, {price.group.label}"
-    return f"{what}, {sizes}{library}{CONTENTION[price.mode]}"
+    collective = f"{price.primitive.label}{_on_fabric_text(price)}, {price.group.label}"
+    return f"{collective}, {sizes}{library}{CONTENTION[price.mode]}"
 
 
 CONTENTION = {"realistic": "with contention", "ideal": "without contention"}
 """The mode of a price in words."""
 
 
-def _where(price: Price) -> str:
-    """Such as `` on mine (ib as InfiniBand)``, where media were assumed."""
-    where = f" on {fabric_of(price)}"
+def _on_fabric_text(price: Price) -> str:
+    """`` on mine``, or `` on mine (ib as InfiniBand)`` where media were assumed."""
+    text = f" on {fabric_of(price)}"
+    # a price without contention does not depend on the media
     if not price.assumed or price.mode == "ideal":
-        return where
+        return text
     media = (f"{tier} as {medium}" for tier, medium in price.assumed)
-    return f"{where} ({', '.join(media)})"
+    return f"{text} ({', '.join(media)})"
 
 
 def running(library: str, *, leads: bool) -> str:
-    """The library in a title; ``leads`` says whether it runs any of the rows."""
-    known = LIBRARIES[library]
+    """A library, by its key of ``LIBRARIES``, in a title; ``leads`` says whether it runs any of the
+    rows."""
+    entry = LIBRARIES[library]
     if leads:
-        return known.label
-    return f"none of it implemented in {known.label}{known.hint}"
+        return entry.label
+    return f"none of it implemented in {entry.label}{entry.hint}"
 
 
 def notes(
@@ -317,36 +333,42 @@ def notes(
     prices: Sequence[Price] = (),
     first: int | None = None,
 ) -> list[Block]:
-    """A list of changed model options and winners on one port, then of each note with its rows.
+    """The block of notes, as a list of one; empty without any.
+
+    It has changed model options, then who would be first if ranks drove one port at a time, then each
+    note of a row with the rows that it is of, and why a library of the fabric does not run a row.
 
     Args:
-        first: how many notes of rows the default view has; all for None.
+        first: how many notes the default view has, beside model options and a single winner on one
+            port; all for None.
     """
-    extra = dict.fromkeys(_readings_lines(model.readings, model.usual))
+    always_shown = dict.fromkeys(_readings_lines(model.readings, model.usual))
     one_port = localize(argument_text("ports", "one"))
-    about = []
+    note_and_subject = []
     for price in prices:
         leader = price.leads_on_one_port
+        # arrays have a leader for each size, which no note says
         if not leader or not isinstance(leader, str):
             continue
         text = f"with {one_port}, {leader} would be first"
         if len(prices) == 1:
-            extra[text] = None
+            always_shown[text] = None
         else:
-            about.append((text, title_size(float(price.bytes))))
+            note_and_subject.append((text, title_size(float(price.bytes))))
     for row in rows:
-        about += [(note, row.title) for note in row.notes]
+        note_and_subject += [(note, row.title) for note in row.notes]
         reason = row.not_selected_reason
         # rows of other libraries need no explanation
         if row.rank_class == 1 and reason and not reason.foreign:
-            about.append((not_run_text(reason), row.title))
-    shown = None if first is None else len(extra) + first
-    return listed("notes", (*extra, *lines_by_text(about)), shown)
+            note_and_subject.append((not_run_text(reason), row.title))
+    brief = None if first is None else len(always_shown) + first
+    return listed("notes", (*always_shown, *lines_by_text(note_and_subject)), brief)
 
 
 def _readings_lines(
     readings: ModelOptions, usual: ModelOptions = USUAL, varied: Collection[str] = ()
 ) -> list[str]:
+    """``model options: ports=one``, as a list of one; empty if all are the usual ones."""
     changed = [
         f"{reading}={value}"
         for reading, value in readings.unlike(usual).items()
@@ -361,31 +383,21 @@ def readings_block(readings: ModelOptions, varied: Collection[str] = ()) -> list
 
 
 def slow_words(slow: SlowRank | None) -> str:
-    """Such as ``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``."""
+    """Such as ``with one rank at 0.8 of its bandwidth 1.2 ms, 1.19x; rank 0 costs most``. Empty for
+    None."""
     if slow is None:
         return ""
-    who = f"with one rank at {slow.share:g} of its bandwidth"
+    condition = f"with one rank at {slow.share:g} of its bandwidth"
+    # one is None where the other is
     if slow.total_s is None or slow.slowdown is None:
-        return f"{who}: not known, {slow.reason}"
-    worst = "" if slow.rank is None else f"; rank {slow.rank} costs most"
-    return f"{who} {format_time(slow.total_s)}, {format_factor(slow.slowdown)}{worst}"
-
-
-WHY_NOT_RANKED = {
-    "reference": "for reference only: no library implements it",
-    "hypothetical": "hypothetical: no hardware has it",
-    "idealised": "matches only on idle wires: real wiring takes longer than its formula",
-}
-
-
-def why_not_ranked(row: AlgorithmEstimate) -> str:
-    """Why a row may not be called the fastest; empty if it may."""
-    reason = row.not_selected_reason
-    return WHY_NOT_RANKED.get(row.status, not_run_text(reason) if reason else "")
+        return f"{condition}: not known, {slow.reason}"
+    costliest = "" if slow.rank is None else f"; rank {slow.rank} costs most"
+    return f"{condition} {format_time(slow.total_s)}, {format_factor(slow.slowdown)}{costliest}"
 
 
 def named_anyway(prices: Sequence[Price]) -> list[Block]:
-    """Why some of the rows are ranked only because the user named them."""
+    """Why rows that the user named would not be ranked otherwise, as a list of one block; empty
+    without such rows."""
     lines: dict[str, None] = {}
     for price in prices:
         if not price.asked:
@@ -403,55 +415,29 @@ def place_name(tier: str, level: str) -> str:
     return f"{tier} {level}"
 
 
-def segment_lines(cuts: Sequence[BestSegments]) -> list[str]:
-    """The best number of segments of each pipelined part."""
+def segment_lines(pipelined_parts: Sequence[BestSegments]) -> list[str]:
+    """The best number of segments of each pipelined part, P* being that of the formula: ``ib: P* =
+    12.34, best with 12 segments: 1.2 ms including pipeline fill``."""
     lines = []
-    for cut in cuts:
-        best = f"P* = {cut.exact:.4g}, best with {counted(cut.segments, 'segment')}"
-        if cut.exact < 1:
-            best = f"P* = {cut.exact:.2g}, so best sent whole"
-        took = f"{format_time(cut.seconds)} including pipeline fill"
-        lines.append(f"{place_name(cut.tier, cut.level)}: {best}: {took}")
+    for part in pipelined_parts:
+        best = f"P* = {part.exact:.4g}, best with {counted(part.segments, 'segment')}"
+        if part.exact < 1:
+            best = f"P* = {part.exact:.2g}, so best sent whole"
+        took = f"{format_time(part.seconds)} including pipeline fill"
+        lines.append(f"{place_name(part.tier, part.level)}: {best}: {took}")
     return lines
-
-
-_NOT_RUN: dict[NotRunCode, str] = {
-    "no_schedule": "not implemented in {library}",
-    "no_composition": "{library} does not combine these",
-    "nvls_off": "NVLS (NVLink SHARP) is off or not available",
-    "collnet_off": (
-        "CollNet (SHARP in the network) is off: set NCCL_COLLNET_ENABLE=1, and here library:"
-        " {{collnet: true}}"
-    ),
-    "lattice": "{library} does not run on a torus or mesh",
-    "multi_rail": "across nodes {library} runs one for each NIC of a node (multi-rail)",
-    "multi_link": "on a full mesh {library} runs rings over all links (multi-link)",
-    "chain_inside": (
-        "inside a node {library}'s tree is a chain of its GPUs; it is a double binary tree only"
-        " between nodes"
-    ),
-    "nvls_across": "NVLS gathers and scatters only inside a node",
-    "nvls_ranks": "NVLS gathers and scatters on at most {most} ranks per node",
-    "msccl_links": "RCCL uses MSCCL's kernels only where every pair of GPUs has its own link",
-    "kernels_inside": "its kernels read peer memory, which works only inside a node",
-    "ranks_inside": "{by} takes at most {most} ranks per node, not {ranks}",
-}
-# every code needs a text: checked when the module is loaded
-assert set(_NOT_RUN) == set(get_args(NotRunCode))
-
-
-def not_run_text(reason: NotRun) -> str:
-    fields = reason._asdict() | {"library": LIBRARIES[reason.library].label}
-    return _NOT_RUN[reason.code].format_map(fields)
 
 
 # --- documents
 
 
 class ModelDocument(Document):
-    """The options of the model in force; some are left out where they are the usual ones."""
+    """The options of the model in force; some are left out where they are the usual ones.
 
-    # the options are declared once, with their types, in colltool.estimate.assumptions
+    They are declared once, with their types, in :mod:`colltool.estimate.assumptions`: those that are
+    echoed ``always`` or only if ``given``.
+    """
+
     __annotations__ = {
         assumption: KINDS[assumption]
         for assumption in DECLARED
@@ -459,109 +445,9 @@ class ModelDocument(Document):
     }
 
 
-for _name in ModelDocument.keys:
-    if DECLARED[_name].echoed != "always":
-        ModelDocument.keys[_name] = optional(_name)
-
-
-class LayersDocument(Document, of=Layers):
-    """What each layer of the model adds to a price; their sum is the price."""
-
-    wires_s: float
-    contention_s: float
-    library_s: float
-    machine_s: float
-
-
-class PhaseDocument(Document):
-    """A phase of a schedule on one tier."""
-
-    tier: str
-    level: str
-    label: str
-    primitive: str
-    algorithm: str
-    ranks: int
-    bytes: float = derived(whole_size)
-    n_alpha: float
-    n_beta: float
-    alpha_s: float
-    bandwidth_s: float
-    eta_alpha: float
-    eta_beta: float
-    bandwidth_Bps: float
-    share: float
-    of_total: float
-    energy_J: float = optional("energy_J")
-
-
-def _phases(row: AlgorithmEstimate) -> Iterator[dict[str, Any]]:
-    for phase in row.phases:
-        yield PhaseDocument.of(phase, of_total=phase.total_s / row.total_s)
-
-
-def _interval(row: AlgorithmEstimate) -> Any:
-    """The interval; left out, rather than null, of rows that have no reason for lacking one."""
-    return LEFT_OUT if row.interval is None and not row.no_interval else row.interval
-
-
-def _no_interval(row: AlgorithmEstimate) -> Any:
-    return row.no_interval if row.interval is None and row.no_interval else LEFT_OUT
-
-
-def _bound_ratio(row: AlgorithmEstimate) -> Any:
-    if row.lower_bound_s is None:
-        return None
-    return row.total_s / row.lower_bound_s
-
-
-def _bound(row: AlgorithmEstimate) -> str | None:
-    # rows of arrays have a bound per size
-    return None if hasattr(row.bytes, "tolist") else row.bound
-
-
-def _alpha_share(row: AlgorithmEstimate) -> Any:
-    return row.alpha_s / row.total_s
-
-
-def _bandwidth_share(row: AlgorithmEstimate) -> Any:
-    return row.bandwidth_s / row.total_s
-
-
-class RowDocument(Document, of=AlgorithmEstimate):
-    """A priced algorithm."""
-
-    name: str
-    algorithm: str
-    detail: str
-    spec: str
-    n_alpha: float | None
-    n_beta: float | None
-    alpha_s: float
-    bandwidth_s: float
-    overhead_s: float
-    software_s: float
-    total_s: float
-    interval: IntervalDocument | None = optional(_interval)
-    no_interval: str = optional(_no_interval)
-    slow_rank: SlowRank = optional("slow")
-    lower_bound_s: float | None
-    bound_ratio: float | None = derived(_bound_ratio)
-    layers: LayersDocument
-    bound: str = derived(_bound)
-    alpha_share: float = derived(_alpha_share)
-    bandwidth_share: float = derived(_bandwidth_share)
-    algbw_Bps: float
-    busbw_Bps: float
-    energy_J: float = optional("energy_J")
-    status: str
-    shipped_by: list[str]
-    leads: bool = derived("selectable")
-    why_not: str = derived(why_not_ranked)
-    notes: list[str]
-    phases: list[PhaseDocument] = derived(_phases)
-    # left out where the fabric lists no protocols
-    protocol: str = optional("protocol")
+for _option in ModelDocument.keys:
+    if DECLARED[_option].echoed != "always":
+        ModelDocument.keys[_option] = optional(_option)
 
 
 class PickDocument(Document):
@@ -597,6 +483,7 @@ class LibraryNameDocument(Document):
 
 
 def _library(price: Price) -> Any:
+    """The library, with its own pick where that is known; left out of a price for any library."""
     library = price.library
     if library is None:
         return LEFT_OUT
@@ -612,6 +499,7 @@ def _library(price: Price) -> Any:
 
 def _leads_on_one_port(price: Price) -> Any:
     """A name, or for arrays one of each size; left out where the winner is the same."""
+    # any() of a name is whether it is not empty
     return price.leads_on_one_port if any(price.leads_on_one_port) else LEFT_OUT
 
 

@@ -1,7 +1,9 @@
-"""Gates in the formats of other programs: nccl-tests' own table, Prometheus, Grafana, NVSentinel, aicr,
-and preflight scripts for Slurm and Kubernetes.
+"""Gates in the formats of other programs (:func:`gate_text`): nccl-tests' own table, Prometheus,
+Grafana, NVSentinel, aicr, and preflight scripts for Slurm and Kubernetes.
 
-Bandwidths are GB/s of 10^9 bytes, as nccl-tests prints them; a gate is rounded down.
+A gate is the bus bandwidth that a healthy machine keeps, for each test and size of ``expect``: in GB/s
+of 10^9 bytes, as nccl-tests prints them, and rounded down. Each format has a writer, a generator of
+the lines or parts of its text; ``_WRITERS`` at the end names them.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from colltool.render.views.expect import keepers_text, machine_text
 
 _FILES = Path(__file__).parent / "gate_files"
 _GB = 1e9
-# bytes from which on measurements scatter little: scripts gate on these sizes where there are any
 STEADY = 128 * 2**20
+"""Bytes from which on measurements scatter little: scripts gate on these sizes where there are any."""
 _FLOAT = 4  # bytes of an element of nccl-tests' default type
 _MOST_IN_A_HOST = 16  # GPUs of the largest host with one operating system; more are a rack
 _IN_A_TRAY = 4  # GPUs of a host of a rack: a compute tray of GB200 and GB300
-_OF_ONE_RANK = frozenset({AG, RS, A2A})  # tests whose count is the part of one rank
+_COUNT_OF_ONE_RANK = frozenset({AG, RS, A2A})  # tests whose count is the part of one rank
 
 
 def gate_text(result: Expected, form: str) -> str:
@@ -58,23 +60,23 @@ def _filled(name: str, **words: object) -> str:
     return text
 
 
-def _about(result: Expected) -> str:
-    """What the numbers are, as comments."""
+def _about_comments(result: Expected) -> str:
+    """What the numbers are, as lines of comment."""
     lines = [
         f"# {machine_text(result)}, by colltool {__version__}.",
         f"# The gate is what {keepers_text(result.share)} keep.",
     ]
-    wide = [size for size in result.sizes if not size.supported]
-    if wide:
-        which = f"{len(wide)} of the gates"
-        if len(wide) == len(result.sizes):
-            which = "every gate"
-        reason = wide[-1].interval.reason
-        lines.append(f"# No measurement supports {which}, wide for that: {reason}.")
+    unsupported = [size for size in result.sizes if not size.supported]
+    if unsupported:
+        gates = f"{len(unsupported)} of the gates"
+        if len(unsupported) == len(result.sizes):
+            gates = "every gate"
+        reason = unsupported[-1].interval.reason
+        lines.append(f"# No measurement supports {gates}, wide for that: {reason}.")
     return "\n".join(lines)
 
 
-def _gate(size: ExpectedSize) -> str:
+def _gate_text(size: ExpectedSize) -> str:
     """GB/s that a gate asks, rounded down so that rounding never fails a machine: to whole numbers
     from 100 on, below to a digit more for each power of ten: 473.8 is 473, 45.67 is 45.6, 3.456 is
     3.45."""
@@ -90,7 +92,7 @@ def _nccl_tests(result: Expected) -> Iterator[str]:
 
     As its sizes are, those that give a rank no element are left out.
     """
-    yield _about(result)
+    yield _about_comments(result)
     for primitive, sizes in _by_test(result.sizes).items():
         yield f"# Collective test starting: {sizes[0].test}_perf"
         yield f"#{'expected':>65}{'gate':>37}"
@@ -99,16 +101,18 @@ def _nccl_tests(result: Expected) -> Iterator[str]:
         units = f"{'(us)':>8}{'(GB/s)':>8}{'(GB/s)':>8}       "
         yield f"#{'(B)':>11}{'(elements)':>14}{'':>26} {units} {units}"
         for size in sizes:
-            ranks_of_count = size.ranks if primitive in _OF_ONE_RANK else 1
+            ranks_of_count = size.ranks if primitive in _COUNT_OF_ONE_RANK else 1
             elements = int(size.bytes) // _FLOAT // ranks_of_count
             if elements:
-                yield _row(size, elements)
+                yield _nccl_tests_row(size, elements)
 
 
-def _row(size: ExpectedSize, elements: int) -> str:
+def _nccl_tests_row(size: ExpectedSize, elements: int) -> str:
+    """A size with its ``elements`` of float, in the columns of the head."""
     primitive = size.primitive
     redop = "sum" if primitive in (AR, RS, Primitive.REDUCE) else "none"
     root = 0 if primitive in (Primitive.BROADCAST, Primitive.REDUCE) else -1
+    # out of place, which is expected, and in place, which is the gate
     halves = ""
     for seconds in (size.expected_s, size.slowest_s):
         algbw = size.bytes / seconds / _GB
@@ -118,6 +122,7 @@ def _row(size: ExpectedSize, elements: int) -> str:
 
 
 def _by_test(sizes: Iterable[ExpectedSize]) -> dict[Primitive, list[ExpectedSize]]:
+    """The sizes of each collective, which has one test, in their order."""
     by_test: dict[Primitive, list[ExpectedSize]] = {}
     for size in sizes:
         by_test.setdefault(size.primitive, []).append(size)
@@ -126,7 +131,7 @@ def _by_test(sizes: Iterable[ExpectedSize]) -> dict[Primitive, list[ExpectedSize
 
 def _prometheus(result: Expected) -> Iterator[str]:
     """The text format 0.0.4: gauges in base units, a series a test and size."""
-    labelled = [(_labels(result, size), size) for size in result.sizes]
+    labelled = [(_gauge_labels(result, size), size) for size in result.sizes]
     keepers = keepers_text(result.share)
     gauges: list[tuple[str, str, Callable[[ExpectedSize], object]]] = [
         (
@@ -147,19 +152,22 @@ def _prometheus(result: Expected) -> Iterator[str]:
         yield from _gauge_lines(gauge, text, series)
     if result.measured:
         measured = {
-            _labels(result, size.expected): size.measured_busbw_Bps for size in result.measured
+            _gauge_labels(result, size.expected): size.measured_busbw_Bps
+            for size in result.measured
         }
         yield from _gauge_lines(MEASURED_BUSBW, "Bus bandwidth of the log.", measured)
 
 
 def _gauge_lines(gauge: str, text: str, series: Mapping[str, object]) -> Iterator[str]:
+    """A gauge with its help, and the value of each series by its labels."""
     yield f"# HELP {gauge} {text}"
     yield f"# TYPE {gauge} gauge"
     for labels, value in series.items():
         yield f"{gauge}{labels} {value!r}"
 
 
-def _labels(result: Expected, size: ExpectedSize) -> str:
+def _gauge_labels(result: Expected, size: ExpectedSize) -> str:
+    """``{fabric="nvl72",ranks="72",...}``."""
     pairs = {
         "fabric": result.fabric,
         "ranks": size.ranks,
@@ -169,21 +177,23 @@ def _labels(result: Expected, size: ExpectedSize) -> str:
     }
     written = []
     for key, value in pairs.items():
-        quoted = str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-        written.append(f'{key}="{quoted}"')
+        escaped = str(value).replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+        written.append(f'{key}="{escaped}"')
     return f"{{{','.join(written)}}}"
 
 
 def _all_reduces(result: Expected, form: str) -> list[ExpectedSize]:
-    """The sizes of all_reduce that a gate takes, the steady ones where there are any."""
+    """The sizes of all_reduce that a gate takes, the steady ones where there are any; ColltoolError
+    without all_reduce."""
     sizes = _by_test(result.sizes).get(AR, [])
     if not sizes:
         fix = f"add it: {argument_text('test', 'all_reduce')}"
         raise ColltoolError(f"{form} gates all_reduce", argument="test", fix=fix)
-    return _steady(sizes)
+    return _steady_sizes(sizes)
 
 
-def _steady(sizes: list[ExpectedSize]) -> list[ExpectedSize]:
+def _steady_sizes(sizes: list[ExpectedSize]) -> list[ExpectedSize]:
+    """The sizes from :data:`STEADY` on; all where none is so large."""
     return [size for size in sizes if size.bytes >= STEADY] or sizes
 
 
@@ -191,9 +201,9 @@ class _NvsentinelCheck(NamedTuple):
     """An init container of NVSentinel's chart ``preflight``, which runs whole multiples of a unit."""
 
     name: str
-    key: str  # of its sizes
+    key: str  # of its sizes in the chart
     unit: str
-    suffix: str  # of a size
+    suffix: str  # of a size in the chart
     unit_bytes: int
     most_sizes: int  # as many as its own default
 
@@ -210,10 +220,8 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
     the least of theirs.
     """
     check = _ALL_REDUCE if result.nodes > 1 else _LOOPBACK
-    possible = []
-    for size in _all_reduces(result, "nvsentinel"):
-        if size.bytes % check.unit_bytes == 0:
-            possible.append(size)
+    sizes = _all_reduces(result, "nvsentinel")
+    possible = [size for size in sizes if size.bytes % check.unit_bytes == 0]
     if not possible:
         what = f"{check.name} runs whole {check.unit}, and no size is"
         fix = f"write {argument_text('sizes', '4G,8G')}"
@@ -222,9 +230,9 @@ def _nvsentinel(result: Expected) -> Iterator[str]:
     slowest = min(run_sizes, key=attrgetter("floor_busbw_Bps"))
     yield _filled(
         "nvsentinel.yaml",
-        about=_about(result),
+        about=_about_comments(result),
         check=check.name,
-        gate=_gate(slowest),
+        gate=_gate_text(slowest),
         key=check.key,
         sizes=",".join(
             f"{int(size.bytes) // check.unit_bytes}{check.suffix}" for size in run_sizes
@@ -240,10 +248,10 @@ def _aicr(result: Expected) -> Iterator[str]:
     device = result.device.lower().partition("-")[0] or "any"
     yield _filled(
         "aicr.yaml",
-        about=_about(result),
+        about=_about_comments(result),
         bytes=int(largest.bytes),
         device=device,
-        gate=_gate(largest),
+        gate=_gate_text(largest),
     )
 
 
@@ -258,11 +266,11 @@ def _preflight(result: Expected, scheduler: str, run: str) -> str:
     comparisons = []
     for sizes in _by_test(result.sizes).values():
         comparisons.append(f"compare {sizes[0].test} || low=1")
-        for size in _steady(sizes):
-            gates.append(f"{size.test} {int(size.bytes)} {_gate(size)}")
+        for size in _steady_sizes(sizes):
+            gates.append(f"{size.test} {int(size.bytes)} {_gate_text(size)}")
     return _filled(
         "preflight.sh",
-        about=_about(result),
+        about=_about_comments(result),
         scheduler=scheduler,
         gates="\n".join(gates),
         run=run,
@@ -270,17 +278,20 @@ def _preflight(result: Expected, scheduler: str, run: str) -> str:
     )
 
 
-def _runs(result: Expected) -> Iterator[tuple[str, str]]:
-    """Each test with nccl-tests' options, a run a size: sizes need be no multiples."""
+def _test_runs(result: Expected) -> Iterator[tuple[str, str]]:
+    """Each test with nccl-tests' options, a run for each size, as sizes need not be multiples."""
     for sizes in _by_test(result.sizes).values():
-        for size in _steady(sizes):
+        for size in _steady_sizes(sizes):
             yield size.test, f"-b {int(size.bytes)} -e {int(size.bytes)} -g 1 -c 0"
 
 
-def _hosts(result: Expected) -> tuple[int, int]:
+def _host_counts(result: Expected) -> tuple[int, int]:
     """Hosts, and GPUs of each. Of 72 GPUs in one domain these are 18 and 4: a rack of compute trays."""
     ranks = result.group.ranks
-    gpus_of_host = prod(result.group.per_domain[:-1]) if result.nodes > 1 else ranks
+    gpus_of_host = ranks
+    if result.nodes > 1:
+        # all tiers but the outermost, which joins nodes
+        gpus_of_host = prod(result.group.per_domain[:-1])
     if gpus_of_host > _MOST_IN_A_HOST:
         gpus_of_host = _IN_A_TRAY
     return ceil(ranks / gpus_of_host), gpus_of_host
@@ -288,9 +299,9 @@ def _hosts(result: Expected) -> tuple[int, int]:
 
 def _slurm(result: Expected) -> Iterator[str]:
     """A batch script that runs the tests once on all hosts."""
-    hosts, gpus = _hosts(result)
+    hosts, gpus = _host_counts(result)
     runs = []
-    for test, options in _runs(result):
+    for test, options in _test_runs(result):
         runs.append(f'echo "preflight: {test}" >>"$log"')
         runs.append(f'srun "$NCCL_TESTS/{test}_perf" {options} >>"$log"')
     scheduler = (
@@ -302,9 +313,9 @@ def _slurm(result: Expected) -> Iterator[str]:
 def _kubernetes(result: Expected) -> Iterator[str]:
     """An MPIJob of the Kubeflow MPI operator (kubeflow.org/v2beta1) that runs the tests once on all
     hosts, and whose log is compared here."""
-    hosts, gpus = _hosts(result)
+    hosts, gpus = _host_counts(result)
     runs = []
-    for test, options in _runs(result):
+    for test, options in _test_runs(result):
         runs.append(f"echo preflight: {test}")
         runs.append(f"mpirun -np {result.group.ranks} $NCCL_TESTS/{test}_perf {options}")
     indented = indent("\n".join(runs), " " * 18)
@@ -312,6 +323,7 @@ def _kubernetes(result: Expected) -> Iterator[str]:
     yield _preflight(result, "# Needs kubectl and the Kubeflow MPI operator (v2beta1).", run)
 
 
+# by the names of ``--format``
 _WRITERS: Mapping[str, Callable[[Expected], Iterator[str]]] = {
     "nccl-tests": _nccl_tests,
     "prometheus": _prometheus,

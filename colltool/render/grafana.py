@@ -31,19 +31,17 @@ _WIDTH = 24
 """Cells of a row of Grafana's grid."""
 
 
-def gauge_labels(result: Expected) -> dict[str, str]:
-    """The labels that all gauges of an answer share."""
-    return {
+def board_lines(result: Expected) -> Iterator[str]:
+    """The board as JSON, to import in Grafana."""
+    # "board", and the lists of panels "first", "test" (of each test) and "last"
+    parts = json.loads(_FILE.read_text(encoding="utf-8"))
+    # the labels that all gauges of an answer share
+    shared = {
         "fabric": result.fabric,
         "ranks": str(result.group.ranks),
         "share": f"{result.share:g}",
     }
-
-
-def board_lines(result: Expected) -> Iterator[str]:
-    """The board as JSON, to import in Grafana."""
-    parts = json.loads(_FILE.read_text(encoding="utf-8"))
-    labels = [f"{key}={json.dumps(value)}" for key, value in gauge_labels(result).items()]
+    labels = [f"{key}={json.dumps(value)}" for key, value in shared.items()]
     all_bytes = {int(size.bytes) for size in result.sizes}
     choices = [f"{binary_size(bytes_)} : {bytes_}" for bytes_ in sorted(all_bytes, reverse=True)]
     # in the order in which board.json has them, between two @

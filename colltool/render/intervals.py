@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from colltool.analysis.cells import Cell
 
 
-WIDE = 3.0  # factor from which on an interval is said as a factor
-"""Upper ends of this many times the price and more are written as a factor, not in percent."""
+WIDE = 3.0
+"""Intervals with an upper end of this many times the price and more are written as a factor."""
 
 
 def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> str:
@@ -26,9 +26,10 @@ def within(row: AlgorithmEstimate | Interval, seconds: float | None = None) -> s
     interval = row if isinstance(row, Interval) else row.interval
     if interval is None:
         return ""
-    took = seconds if isinstance(row, Interval) else float(row.total_s)
-    assert took is not None
-    return f"{within_words(*interval.around(took))}: {interval.reason}"
+    if not isinstance(row, Interval):
+        seconds = float(row.total_s)
+    assert seconds is not None
+    return f"{within_words(*interval.around(seconds))}: {interval.reason}"
 
 
 def nine_in_ten(interval: Interval | None, seconds: float) -> str:
@@ -39,10 +40,15 @@ def nine_in_ten(interval: Interval | None, seconds: float) -> str:
 
 
 def within_words(low: float, high: float) -> str:
-    """``-34% to +51%``, or ``within a factor of 4 either way``, of ends relative to a price."""
+    """``-34% to +51%``, or ``within a factor of 4 either way``.
+
+    Args:
+        low, high: the ends over the price, less 1: -0.34 and 0.51.
+    """
     if 1 + high <= WIDE:
         return f"{_signed(low)} to {_signed(high)}"
     factor = f"{1 + high:.0f}"
+    # below ten times with two digits
     if high < 9:
         factor = format_count(1 + high, 2)
     # the ends are inverse to each other but for rounding
@@ -57,18 +63,16 @@ def _signed(share: float) -> str:
 
 def within_several(intervals: Iterable[tuple[Interval, float]]) -> str:
     """The narrowest and the widest of several intervals, each with its seconds. Empty for none."""
-    sides = {
-        nine_in_ten(interval, seconds): interval.larger_side(seconds)
-        for interval, seconds in intervals
-    }
+    # the wider side of each, by its words: what reads alike is one
+    sides = {}
+    for interval, seconds in intervals:
+        sides[nine_in_ten(interval, seconds)] = interval.larger_side(seconds)
     if not sides:
         return ""
-    by_width = sorted(sides, key=lambda words: sides[words])
-    least = by_width[0]
-    most = by_width[-1]
-    if least == most:
-        return f"90% interval: {least}"
-    return f"90% interval: {least} at best, {most} at worst"
+    narrow_first = sorted(sides, key=sides.__getitem__)
+    if len(sides) == 1:
+        return f"90% interval: {narrow_first[0]}"
+    return f"90% interval: {narrow_first[0]} at best, {narrow_first[-1]} at worst"
 
 
 def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:
@@ -77,7 +81,7 @@ def may_be_as_fast(row: AlgorithmEstimate, faster: AlgorithmEstimate) -> bool:
 
 
 class IntervalPart(NamedTuple):
-    """A source of error and its standard deviation of ln t."""
+    """A source of error, and its standard deviation of the logarithm of time."""
 
     name: str
     value: float
@@ -98,5 +102,5 @@ class IntervalDocument(Document, of=Interval):
 
 
 def no_cell_interval(cell: Cell) -> Any:
-    """Why a cell of a grid has no interval, for its document."""
+    """Why a cell of a grid has no interval, for its document; left out where it has one."""
     return LEFT_OUT if cell.interval is not None else cell.reason or NO_INTERVAL

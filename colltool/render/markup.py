@@ -1,5 +1,5 @@
-"""Blocks as GitHub-flavoured Markdown, a self-contained HTML page, or an HTML fragment for a
-notebook.
+"""Blocks as GitHub-flavoured Markdown (:func:`to_markdown`), a self-contained HTML page
+(:func:`to_html`), or an HTML fragment for a notebook (:func:`to_fragment`).
 
 Text from files and users (names, notes, paths) is escaped where it is written, once.
 """
@@ -13,9 +13,9 @@ from typing import Any
 
 from colltool.base.errors import displayed
 from colltool.render.blocks import Block, Column, Headline, Picture, Strips, Table, in_brief
-from colltool.render.text import heat_map_lines
+from colltool.render.heat_map import heat_map_lines
 
-# a "]" is markup only where it would end a link
+# characters to escape; a "]" is markup only where it would end a link
 _MARKDOWN = re.compile(r"([\\`*|<]|\](?=[(\[]))")
 MOST_ROWS = 500  # of a table in a notebook: a browser is slow with the rows of a large sweep
 
@@ -52,79 +52,80 @@ def html(text: str) -> str:
     return escape(displayed(text))
 
 
-def to_html(parts: Sequence[Block]) -> str:
+def to_html(blocks: Sequence[Block]) -> str:
     """A whole page."""
-    titles = filter(None, map(_title, parts))
+    titles = filter(None, map(_title, blocks))
     title = html(next(titles, "colltool"))
-    return _PAGE.format(title=title, style=_STYLE, body=unstyled_html(parts, most=None))
+    return _PAGE.format(title=title, style=_STYLE, body=unstyled_html(blocks, most=None))
 
 
-def _title(part: Block) -> str:
+def _title(block: Block) -> str:
     """The title that a block gives to a page; may be empty."""
-    match part:
+    match block:
         case Headline():
-            return part.text.partition(". ")[0]
+            return block.text.partition(". ")[0]
         case Strips():
             return ""
         case Picture():
-            return part.instead.title
-    return part.title
+            return block.instead.title
+    return block.title
 
 
-def to_fragment(parts: Sequence[Block]) -> str:
+def to_fragment(blocks: Sequence[Block]) -> str:
     """A fragment with its own style, at most :data:`MOST_ROWS` rows a table."""
-    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{unstyled_html(parts)}</div>\n'
+    return f'<div class="colltool">\n<style>\n{_STYLE}</style>\n{unstyled_html(blocks)}</div>\n'
 
 
-def unstyled_html(parts: Sequence[Block], most: int | None = MOST_ROWS) -> str:
+def unstyled_html(blocks: Sequence[Block], most: int | None = MOST_ROWS) -> str:
     """The blocks as HTML without a style sheet, tables with at most ``most`` rows."""
-    return "".join(_html(part, most) for part in parts)
+    return "".join(_block_html(block, most) for block in blocks)
 
 
-def _html(part: Block, most: int | None) -> str:
+def _block_html(block: Block, most: int | None) -> str:
     """A block as HTML."""
-    match part:
+    match block:
         case Headline():
-            return f'<p class="answer">{html(part.text)}</p>\n'
+            return f'<p class="answer">{html(block.text)}</p>\n'
         case Picture():
-            return f'<div class="picture">{part.svg}</div>\n'
+            return f'<div class="picture">{block.svg}</div>\n'
         case Table():
-            return _html_table(part, most)
+            return _html_table(block, most)
         case Strips():
-            part = heat_map_lines(part)
+            block = heat_map_lines(block)
     # what is left is a list
-    title = html(part.title)
-    if not part.lines:
+    title = html(block.title)
+    if not block.lines:
         return f"<p>{title}</p>\n"
-    if part.as_drawn:
-        inside = "\n".join(map(html, part.lines))
+    if block.as_drawn:
+        inside = "\n".join(map(html, block.lines))
         return f"<p>{title}:</p>\n<pre>{inside}</pre>\n"
-    items = "".join(f"<li>{html(line)}</li>\n" for line in part.lines if line)
+    items = "".join(f"<li>{html(line)}</li>\n" for line in block.lines if line)
     return f"<p>{title}:</p>\n<ul>\n{items}</ul>\n"
 
 
 def _html_table(table: Table, most: int | None) -> str:
     """A table as HTML."""
-    head = "".join(_cell('th scope="col"', column, column.title) for column in table.shown)
+    head = "".join(_html_cell('th scope="col"', column, column.title) for column in table.shown)
     rows = ""
     for row, record in enumerate(table.records[:most]):
         best = ' class="best"' if row == table.best else ""
-        cells = "".join(_cell("td", column, column.text(record)) for column in table.shown)
+        cells = "".join(_html_cell("td", column, column.text(record)) for column in table.shown)
         rows += f"<tr{best}>{cells}</tr>\n"
     title = html(table.title)
     # the table scrolls in its own region, which the keyboard and screen readers can reach
     caption = f"<caption>{title}</caption>\n" if title else ""
-    named = f' aria-label="{title}"' if title else ""
+    aria_label = f' aria-label="{title}"' if title else ""
     body = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>"
-    out = f'<div class="scroll" tabindex="0" role="region"{named}>\n'
+    out = f'<div class="scroll" tabindex="0" role="region"{aria_label}>\n'
     out += f"<table>\n{caption}{body}\n</table>\n</div>\n"
-    left = len(table.records) - len(table.records[:most])
-    if left:
-        out += f"<p>{left} more rows: to_columns() has them all</p>\n"
+    more = len(table.records) - len(table.records[:most])
+    if more:
+        out += f"<p>{more} more rows: to_columns() has them all</p>\n"
     return out
 
 
-def _cell(tag: str, column: Column[Any], text: str) -> str:
+def _html_cell(tag: str, column: Column[Any], text: str) -> str:
+    """A cell; ``tag`` may have attributes."""
     side = ' class="n"' if column.right else ""
     return f"<{tag}{side}>{html(text)}</{tag.partition(' ')[0]}>"
 
@@ -134,38 +135,38 @@ def markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", displayed(text))
 
 
-def to_markdown(parts: Sequence[Block], *, everything: bool = True) -> str:
+def to_markdown(blocks: Sequence[Block], *, everything: bool = True) -> str:
     """Tables as pipe tables, lists as bullets, drawings and commands as code.
 
     Without ``everything`` it is the default view, whose last line says what ``--all`` adds.
     """
     if everything:
-        return "\n".join(map(_block, parts))
-    shown, left = in_brief(parts)
-    out = list(map(_block, shown))
-    if left:
-        out.append(f"`--all` adds {'; '.join(left)}\n")
-    return "\n".join(out)
+        return "\n".join(map(_block_markdown, blocks))
+    brief_blocks, left_out = in_brief(blocks)
+    texts = list(map(_block_markdown, brief_blocks))
+    if left_out:
+        texts.append(f"`--all` adds {'; '.join(left_out)}\n")
+    return "\n".join(texts)
 
 
-def _block(part: Block) -> str:
+def _block_markdown(block: Block) -> str:
     """A block as Markdown."""
-    match part:
+    match block:
         case Headline():
-            return f"{markdown(part.text)}\n"
+            return f"{markdown(block.text)}\n"
         case Table():
-            return _markdown_table(part)
+            return _markdown_table(block)
         case Strips():
-            part = heat_map_lines(part)
+            block = heat_map_lines(block)
         case Picture():
-            part = part.instead
-    title = markdown(part.title)
-    if not part.lines:
+            block = block.instead
+    title = markdown(block.title)
+    if not block.lines:
         return f"{title}\n"
-    if part.as_drawn:
-        lines = [f"    {displayed(line)}" for line in part.lines]
+    if block.as_drawn:
+        lines = [f"    {displayed(line)}" for line in block.lines]
     else:
-        lines = [f"- {markdown(line)}" for line in part.lines if line]
+        lines = [f"- {markdown(line)}" for line in block.lines if line]
     return "\n".join([f"{title}:", "", *lines]) + "\n"
 
 

@@ -33,16 +33,18 @@ _PYODIDE = (
     "pyodide-lock.json",
 )
 # compiled, or only for the colours of a terminal
-_LEFT_OUT = ("numpy", "pydantic-core", "pygments")
+_NOT_PACKED = ("numpy", "pydantic-core", "pygments")
 _CORE = "pydantic-core"
 
 
 def playground(pyodide: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the path (with ``/``) within the site and the content of each file.
+    """Yield the path (with ``/``) within the site and the content of each file; ColltoolError for a
+    folder that lacks one.
 
     Args:
         pyodide: a folder with the files of Pyodide's npm package and a wheel of pydantic_core.
     """
+    # first, so that a folder that lacks something is found before anything is written
     core = _core_wheel(pyodide)
     yield "playground/index.html", _filled("index.html")
     files = {f"playground/pyodide/{part}": _read(pyodide / part) for part in _PYODIDE}
@@ -68,17 +70,17 @@ def _core_wheel(pyodide: Path) -> Path:
             argument="playground",
             fix="npm install pyodide, and name node_modules/pyodide",
         )
-    made_for = json.loads(_read(pyodide / "pyodide-lock.json"))["info"]
-    python = "cp" + "".join(made_for["python"].split(".")[:2])
-    platform = f"pyemscripten_{made_for['abi_version']}_{made_for['arch']}"
+    pyodide_info = json.loads(_read(pyodide / "pyodide-lock.json"))["info"]
+    python = "cp" + "".join(pyodide_info["python"].split(".")[:2])
+    platform = f"pyemscripten_{pyodide_info['abi_version']}_{pyodide_info['arch']}"
     version = distribution(_CORE).version
     wheel = pyodide / f"pydantic_core-{version}-{python}-{python}-{platform}.whl"
     if not wheel.is_file():
-        wanted = f"--platform {platform} --python-version {python[2:]} --abi {python}"
+        platform_options = f"--platform {platform} --python-version {python[2:]} --abi {python}"
         raise ColltoolError(
             f"{pyodide} has no {wheel.name}",
             argument="playground",
-            fix=f"pip download --no-deps --only-binary :all: {wanted} -d {pyodide}"
+            fix=f"pip download --no-deps --only-binary :all: {platform_options} -d {pyodide}"
             f" {_CORE}=={version}",
         )
     return wheel
@@ -93,11 +95,16 @@ def _packages() -> bytes:
         for file in _files_in(_PACKAGE):
             archive.write(file, Path("colltool") / file.relative_to(_PACKAGE))
         fabrics = shipped_folder()
-        if not fabrics.is_relative_to(_PACKAGE):  # in a checkout
+        # in a checkout they are beside the package
+        if not fabrics.is_relative_to(_PACKAGE):
             for file in _files_in(fabrics):
-                archive.write(file, Path("colltool", "_fabrics") / file.relative_to(fabrics))
-        for package in _required("colltool", {}).values():
+                path = Path("colltool", "_fabrics") / file.relative_to(fabrics)
+                archive.write(file, path)
+        distributions: dict[str, Distribution] = {}
+        _add_required("colltool", distributions)
+        for package in distributions.values():
             for part in package.files or ():
+                # scripts are installed outside, by a path with ".."
                 if part.suffix == ".py" and ".." not in part.parts:
                     archive.write(str(package.locate_file(part)), part)
     return packed.getvalue()
@@ -107,46 +114,46 @@ def _compiled(files: dict[str, bytes], pyodide: Path) -> dict[str, bytes]:
     """The files with the modules in archives compiled, which saves a page a part of the time to its first
     answer. As they are where there is no Node, or one that does not run Pyodide."""
     node = shutil.which("node")
-    archives = [path for path in files if path.endswith(".zip")]
     if node is None:
         return files
+    archives = [path for path in files if path.endswith(".zip")]
     with tempfile.TemporaryDirectory() as folder:
         copies = [Path(folder, path.rpartition("/")[2]) for path in archives]
         for path, copy in zip(archives, copies, strict=True):
             copy.write_bytes(files[path])
         command: list[str | Path] = [node, _PAGE / "compile.mjs", pyodide.resolve() / "pyodide.mjs"]
-        done = subprocess.run([*command, *copies], capture_output=True, check=False)
-        if done.returncode != 0:
+        # it compiles the copies in place
+        process = subprocess.run([*command, *copies], capture_output=True, check=False)
+        if process.returncode != 0:
             return files
-        made = [copy.read_bytes() for copy in copies]
-    return files | dict(zip(archives, made, strict=True))
+        compiled = [copy.read_bytes() for copy in copies]
+    return files | dict(zip(archives, compiled, strict=True))
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
+    """All files below a folder, sorted, without caches of Python."""
     for file in sorted(folder.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             yield file
 
 
-def _required(name: str, found: dict[str, Distribution]) -> dict[str, Distribution]:
-    """The distributions that one requires, directly or not, without itself, added to ``found``."""
-    try:
-        requirements = distribution(name).requires or ()
-    except PackageNotFoundError:  # of another system, such as colorama
-        return found
-    for requirement in requirements:
-        wanted = re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
-        if wanted in found or wanted in _LEFT_OUT or "extra ==" in requirement:
+def _add_required(name: str, distributions: dict[str, Distribution]) -> None:
+    """Add the distributions that one requires, directly or not, by their names; not those of extras,
+    nor those that are not installed because they are for another system, such as colorama."""
+    for requirement in distribution(name).requires or ():
+        # "pydantic" of "pydantic>=2.11; python_version < '4'"
+        required = re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
+        if required in distributions or required in _NOT_PACKED or "extra ==" in requirement:
             continue
         try:
-            found[wanted] = distribution(wanted)
+            distributions[required] = distribution(required)
         except PackageNotFoundError:
             continue
-        _required(wanted, found)
-    return found
+        _add_required(required, distributions)
 
 
 def _read(path: Path) -> bytes:
+    """The content of a file; ColltoolError where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

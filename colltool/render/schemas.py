@@ -1,4 +1,5 @@
-"""JSON Schemas of the documents that ``--format json`` prints (:func:`schema_of`).
+"""JSON Schemas of the documents that ``--format json`` prints, and of the files that are read
+(:func:`schema_of`, for ``colltool schema``).
 
 ``documents.toml`` names the classes of each document, :func:`record_type` makes data classes of
 them, pydantic makes schemas of these (:func:`_typed_schema`), and :func:`document_schema` adds what
@@ -21,6 +22,7 @@ from colltool.base.statements import Statement
 from colltool.render.documents import WRITTEN_AS, Document, field_names
 
 Schema = dict[str, Any]
+# by the end of a key
 _UNITS = {
     "_s": "seconds",
     "_Bps": "bytes a second",
@@ -31,6 +33,7 @@ _UNITS = {
 
 
 DOCUMENTS: dict[str, dict[str, Any]] = packaged_toml(Path(__file__).parent / "documents.toml")
+"""By the name of a document: ``classes``, and ``command`` where that has another name."""
 
 FILE_KINDS = {
     "fabric": "colltool.fabric.model:Fabric",
@@ -76,7 +79,7 @@ def document_schema(name: str) -> Schema:
         known = [*documents(), *FILE_KINDS]
         fix = f"{nearest(name, known)} known: {', '.join(known)}".strip()
         raise ColltoolError(f"nothing with a schema is called '{clipped(name)}'", fix=fix)
-    own = _typed_schema(name)
+    typed = _typed_schema(name)
     identity = f"colltool.{name}/1"
     properties = {
         "schema": {"const": identity},
@@ -85,11 +88,11 @@ def document_schema(name: str) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:colltool:output:{name}:1",
-        **own,
+        **typed,
         "title": identity,
-        "properties": properties | own["properties"],
-        "required": [*properties, *own["required"]],
-        "$defs": own.get("$defs", {}),
+        "properties": properties | typed["properties"],
+        "required": [*properties, *typed["required"]],
+        "$defs": typed.get("$defs", {}),
     }
 
 
@@ -100,7 +103,7 @@ def document_classes(name: str) -> list[type[Document]]:
 
 def _typed_schema(name: str) -> Schema:
     """The JSON Schema of a document, with units as descriptions."""
-    # imported here, and so a class within a function: pydantic's schemas take long to load
+    # imported here, and so the class is within the function: pydantic's schemas take long to load
     from pydantic import TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
@@ -116,23 +119,24 @@ def _typed_schema(name: str) -> Schema:
 
     classes: list[Any] = document_classes(name)
     schema = TypeAdapter(record_type(*classes)).json_schema(schema_generator=Plain)
-    for shape in (schema, *schema.get("$defs", {}).values()):
-        for key, value in shape.get("properties", {}).items():
+    for object_schema in (schema, *schema.get("$defs", {}).values()):
+        for key, value in object_schema.get("properties", {}).items():
             # a key that may be null is an anyOf, without a type and so without a description
-            if value.get("type") in ("number", "integer") and _unit(key):
-                value["description"] = _unit(key)
+            unit = _unit_of(key)
+            if unit and value.get("type") in ("number", "integer"):
+                value["description"] = unit
     return schema
 
 
 @cache
 def record_type(*kinds: type) -> type:
-    """Return a document, or a record as it is, as a data class for pydantic; records within it, by
-    :func:`_pydantic_type`, which calls this again, too.
+    """Return a class of documents, or of records as they are, as a data class for pydantic.
+    :func:`_pydantic_type` calls it again for the records within.
 
     Of several kinds it has the keys of any, and requires those of all.
     """
-    hints: dict[str, Any] = {}
-    required = []
+    hints: dict[str, Any] = {}  # the type of each key
+    required = []  # the keys that each kind requires
     for kind in kinds:
         declared = get_type_hints(kind)
         if issubclass(kind, Document) and kind.extends is not None:
@@ -166,7 +170,7 @@ def _pydantic_type(hint: Any) -> Any:
     if hint is Statement:
         return str
     if isinstance(hint, type) and (issubclass(hint, Document) or field_names(kind)):
-        # a record that some document writes has its keys, others their own fields
+        # a record that some document writes has its keys, others their typed fields
         return record_type(WRITTEN_AS.get(kind, kind))
     origin = get_origin(hint)
     # the arguments of a Literal are values, not types
@@ -176,5 +180,6 @@ def _pydantic_type(hint: Any) -> Any:
     return reduce(or_, parts) if origin in (Union, UnionType) else origin[parts]
 
 
-def _unit(key: str) -> str:
+def _unit_of(key: str) -> str:
+    """The unit in a key's name; empty for none."""
     return next((unit for suffix, unit in _UNITS.items() if key.endswith(suffix)), "")

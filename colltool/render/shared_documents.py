@@ -1,4 +1,12 @@
-"""Documents, and values of their keys, that several views share."""
+"""Documents, and values of their keys, that several views share. How documents are declared is told in
+:mod:`colltool.render.documents`.
+
+A function of a result or a record returns the value of a key (:func:`whole_size`); :func:`whole` and
+:func:`mapping` take a path and declare a key. What was set, what a file assumes and the machine in use
+are in the overrides of a fabric: ``..._of`` and ``..._with`` take these, the others a result that has
+them. :class:`OverridesDocument` has all three for a result, :class:`SetInFabricDocument` for the fabric
+within a result.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +45,7 @@ def model_echo(result: Any) -> Any:
 
 
 def ideal_or_realistic(result: Any) -> str:
+    """The mode of a result, without contention or with it."""
     return "ideal" if result.ideal else "realistic"
 
 
@@ -48,17 +57,18 @@ class MachineDocument(Document, of=MachineUsed):
 
 
 def values_set(result: Any) -> Any:
-    """The values that were set, by key."""
+    """The values that were set, by key; left out where none were."""
     return dict(result.overrides) or LEFT_OUT
 
 
 def machine_of(overrides: Overrides) -> Any:
     """The machine whose rows are in the prices; left out of results that take none."""
-    # plain pairs are of a result that loaded no fabric
+    # overrides that a fabric was loaded with are Applied; plain pairs are of a result without one
     return machine_used(overrides) if isinstance(overrides, Applied) else LEFT_OUT
 
 
 def machine_in_use(result: Any) -> Any:
+    """:func:`machine_of` for a result."""
     return machine_of(result.overrides)
 
 
@@ -68,6 +78,7 @@ def assumed_with(overrides: Overrides) -> Any:
 
 
 def assumed_by_file(result: Any) -> Any:
+    """:func:`assumed_with` for a result."""
     return assumed_with(result.overrides)
 
 
@@ -110,6 +121,7 @@ class FabricFileDocument(FileNameDocument, SetInFabricDocument):
 
 
 def _open_axes(group: GroupPlacement) -> Any:
+    """Which axes of a lattice are open in the group; left out where none is."""
     return group.open_axes if any(group.open_axes) else LEFT_OUT
 
 

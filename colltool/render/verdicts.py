@@ -1,18 +1,19 @@
-"""Comparisons in sentences: who wins each question, how sure that is, and what was done to let all
-fabrics hold the ranks."""
+"""Comparisons in sentences: who wins each question, how sure that is, and the headline that has both.
+
+A question is a collective on some rank counts. Its verdict has claims, which are bands of sizes with
+a winner or another plain fact, and ``rest``: all other sizes, of which no claim is made. A rival is
+another column (fabric) of a claim, with how many times the winner's time it takes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from textwrap import fill
 from typing import assert_never
 
-from colltool.analysis.compare import Comparison, RanksOffer
-from colltool.analysis.fitted import Fitted
+from colltool.analysis.compare import Comparison
 from colltool.analysis.outcomes import CompareLine
 from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
-from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
     and_text,
     counted,
@@ -24,14 +25,11 @@ from colltool.base.formatting import (
     title_size,
 )
 from colltool.estimate.interval import SHARE
-from colltool.render.blocks import Block, Lines, span_text
+from colltool.render.blocks import span_text
+from colltool.render.first_screen import height
+from colltool.render.fitted_words import fitted_sentences, offer_sentence
 
-# A terminal of the usual size, which the default view of a comparison fits.
-WIDTH = 80
-HEIGHT = 24
-MOST_LINES = 4  # of the headline there
-MOST_ROWS = 12  # of the table of the default view
-_FRAME = 8  # lines: borders and titles of a table, blanks around it, and the one that names --all
+_MOST_LINES = 4  # of the headline on a terminal of the usual size
 _MOST_RIVALS = 2  # that a sentence names; of more only the nearest
 
 
@@ -40,115 +38,125 @@ _MOST_RIVALS = 2  # that a sentence names; of more only the nearest
 
 def verdict_sentence(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
     """``All-reduce, 8 ranks: a is 1.4x to 1.7x faster than b up to 85 KB; too close to call above
-    85 KB``; ``brief``: without the distance of times that are too close."""
-    return f"{_question(verdict)}: {claims_text(result, verdict, brief=brief)}"
+    85 KB``; ``brief``: without how far times differ that are too close."""
+    question = f"{_collective_text(verdict)}, {_ranks_text(verdict.ranks)}"
+    return f"{question}: {claims_text(result, verdict, brief=brief)}"
 
 
 def claims_text(result: Comparison, verdict: QuestionVerdict, *, brief: bool = False) -> str:
     """The verdict without its question."""
     text = ""
-    before: SizeBand | None = None
+    previous: SizeBand | None = None
     for claim in verdict.claims:
-        if before is None:
-            text = _claim(result, claim, again=False)
-        elif (before.kind, before.winner) == ("winner", claim.winner) and len(claim.rivals) == 1:
-            text += f" and {_times(claim.rivals[0])}{_where(claim)}"
+        if previous is None:
+            text = _claim_text(result, claim, again=False)
+        elif (previous.kind, previous.winner) == ("winner", claim.winner) and len(
+            claim.rivals
+        ) == 1:
+            # of the same winner: ``a is 1.4x faster than b up to 85 KB and 2x above 1 MB``
+            text += f" and {_ratio_text(claim.rivals[0])}{_sizes_text(claim)}"
         else:
-            text += f", {_claim(result, claim, again=True)}"
-        before = claim
+            text += f", {_claim_text(result, claim, again=True)}"
+        previous = claim
     if verdict.rest is not None:
-        rest = _rest(result, verdict, verdict.rest, brief=brief)
-        text = f"{text}; {rest}" if text else rest
+        unclaimed = _unclaimed_text(result, verdict, verdict.rest, brief=brief)
+        text = f"{text}; {unclaimed}" if text else unclaimed
     return text
 
 
 def verdict_in_title(result: Comparison, verdict: QuestionVerdict, first: str) -> str:
-    """How the first of two columns does, over its widest class of sizes: ``all-reduce up to 1.7x faster
-    than b above 1 MB``."""
-    what = verdict.primitive.label
+    """How the ``first`` of two columns does, over the widest band of sizes that is won: ``all-reduce
+    up to 1.7x faster than b above 1 MB``."""
+    collective = verdict.primitive.label
     won = [claim for claim in verdict.claims if claim.kind == "winner"]
     if not won:
         claims = claims_text(result, verdict, brief=True)
+        # "no clear winner in all-reduce", but "all-reduce too close to call"
         if claims.startswith("no "):
-            return f"{claims} in {what}"
-        return f"{what} {claims}"
-    widest = max(won, key=_width)
-    # the two columns are the winner and its rival
+            return f"{claims} in {collective}"
+        return f"{collective} {claims}"
+    widest = max(won, key=_width_factor)
+    # of two columns the only rival
     rival = widest.rivals[0]
-    how = "slower"
-    other = widest.winner
+    slower_or_faster = "slower"
+    second = widest.winner
     if widest.winner == first:
-        how = "faster"
-        other = rival.column
+        slower_or_faster = "faster"
+        second = rival.column
     up_to = _factor(rival.most)
-    return f"{what} up to {up_to} {how} than {other}{_where(widest)}"
+    return f"{collective} up to {up_to} {slower_or_faster} than {second}{_sizes_text(widest)}"
 
 
-def _width(claim: SizeBand) -> float:
+def _width_factor(claim: SizeBand) -> float:
     return claim.to_bytes / claim.from_bytes
 
 
-def _question(verdict: QuestionVerdict) -> str:
-    return f"{_collective(verdict)}, {_ranks(verdict.ranks)}"
-
-
-def _collective(verdict: QuestionVerdict) -> str:
+def _collective_text(verdict: QuestionVerdict) -> str:
     """``All-reduce``, or ``All-reduce of 16MB`` at a single size."""
-    what = sentence(verdict.primitive.label)
+    collective = sentence(verdict.primitive.label)
     if verdict.several_sizes:
-        return what
-    bands = [*verdict.claims, verdict.rest]
-    return f"{what} of {title_size(next(filter(None, bands)).from_bytes)}"
+        return collective
+    # at a single size all bands have that size
+    band = next(filter(None, [*verdict.claims, verdict.rest]))
+    return f"{collective} of {title_size(band.from_bytes)}"
 
 
-def _ranks(ranks: Sequence[int]) -> str:
+def _ranks_text(ranks: Sequence[int]) -> str:
+    """``8 ranks``, ``8 and 16 ranks``, ``8 to 64 ranks``."""
     if len(ranks) > 2:
         return f"{ranks[0]} to {ranks[-1]} ranks"
     return f"{and_text(ranks)} ranks"
 
 
-def _claim(result: Comparison, claim: SizeBand, *, again: bool) -> str:
-    """What a size class with a winner says; ``again``: after another one."""
-    where = _where(claim)
+def _claim_text(result: Comparison, claim: SizeBand, *, again: bool) -> str:
+    """A claim in words, with its sizes: ``a is 1.4x to 1.7x faster than b up to 85 KB``.
+
+    Args:
+        again: whether it follows another claim, whose words it does not repeat.
+    """
+    sizes = _sizes_text(claim)
     if claim.kind == "alone":
-        return f"only {claim.winner} can run it{where}"
+        return f"only {claim.winner} can run it{sizes}"
     if claim.kind == "unlike":
-        return f"not comparable{where} ({_unlike(result)})"
+        return f"not comparable{sizes} ({_not_comparable_reason(result)})"
     if claim.kind == "behind":
-        return f"{_behind(claim)}{where}"
+        return f"{_behind_text(claim)}{sizes}"
     rivals = sorted(claim.rivals, key=attrgetter("least"))
     subject = claim.winner if again else f"{claim.winner} is"
     if len(rivals) > _MOST_RIVALS:
         nearest = rivals[0]
-        return f"{subject} fastest{where}, {_times(nearest)} ahead of {nearest.column}"
+        return f"{subject} fastest{sizes}, {_ratio_text(nearest)} ahead of {nearest.column}"
     if again and len(rivals) == 1:
-        return f"{subject} {_times(rivals[0])} faster{where}"
-    faster = [f"{_times(rival)} faster than {rival.column}" for rival in rivals]
-    return f"{subject} {and_text(faster)}{where}"
+        return f"{subject} {_ratio_text(rivals[0])} faster{sizes}"
+    faster = [f"{_ratio_text(rival)} faster than {rival.column}" for rival in rivals]
+    return f"{subject} {and_text(faster)}{sizes}"
 
 
-def _behind(claim: SizeBand) -> str:
-    """``a is 1.2x to 1.4x slower than the fastest``."""
+def _behind_text(claim: SizeBand) -> str:
+    """Which columns surely lose, where nobody wins: ``a is 1.2x to 1.4x slower than the fastest``."""
     slower = [rival for rival in claim.rivals if rival.slower]
     if len(slower) > _MOST_RIVALS:
         leading = [rival.column for rival in claim.rivals if not rival.slower]
         return f"all but {and_text(leading)} are slower than the fastest"
-    texts = [f"{rival.column} is {_times(rival)}" for rival in slower]
+    texts = [f"{rival.column} is {_ratio_text(rival)}" for rival in slower]
     return f"{and_text(texts)} slower than the fastest"
 
 
-def _where(claim: SizeBand) -> str:
+def _sizes_text(claim: SizeBand) -> str:
     """`` up to 85 KB``, `` above 62 MB``, `` from 52 MB to 88 MB``. Empty for all sizes."""
+    start = format_bytes(claim.from_bytes, 2)
+    end = format_bytes(claim.to_bytes, 2)
     if claim.first and claim.last:
         return ""
     if claim.first:
-        return f" up to {format_bytes(claim.to_bytes, 2)}"
+        return f" up to {end}"
     if claim.last:
-        return f" above {format_bytes(claim.from_bytes, 2)}"
-    return f" from {format_bytes(claim.from_bytes, 2)} to {format_bytes(claim.to_bytes, 2)}"
+        return f" above {start}"
+    return f" from {start} to {end}"
 
 
-def _times(rival: RivalRatio) -> str:
+def _ratio_text(rival: RivalRatio) -> str:
+    """``1.4x``, or ``1.4x to 1.7x``."""
     return span_text(_factor(rival.least), _factor(rival.most))
 
 
@@ -156,39 +164,42 @@ def _factor(ratio: float) -> str:
     return format_factor(ratio, 3 if ratio < 10 else 2)
 
 
-def _rest(result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief: bool) -> str:
-    """What holds for the sizes that no claim is made of."""
-    where = _rest_where(verdict, rest)
+def _unclaimed_text(
+    result: Comparison, verdict: QuestionVerdict, rest: SizeBand, *, brief: bool
+) -> str:
+    """What holds for the sizes that no claim is made of: ``too close to call above 85 KB``."""
+    sizes = _unclaimed_sizes_text(verdict, rest)
     match rest.kind:
         case "same":
-            return f"no measurable difference{where}"
+            return f"no measurable difference{sizes}"
         case "none":
-            return f"none of them can run it{where}"
+            return f"none of them can run it{sizes}"
         case "unlike":
-            return f"not comparable{where} ({_unlike(result)})"
+            return f"not comparable{sizes} ({_not_comparable_reason(result)})"
         case "close" | "mixed" | "behind" | "winner" | "alone":
-            nobody = "too close to call" if rest.kind == "close" else "no clear winner"
+            text = "too close to call" if rest.kind == "close" else "no clear winner"
             if verdict.claims or brief or not rest.rivals:
-                return nobody + where
-            return f"{nobody} ({_distance(rest.rivals)})"
+                return text + sizes
+            return f"{text} ({_difference_text(rest.rivals)})"
         case _:
             assert_never(rest.kind)
 
 
-def _distance(rivals: Sequence[RivalRatio]) -> str:
+def _difference_text(rivals: Sequence[RivalRatio]) -> str:
     """``a is ahead by 1.6x`` where one of two is ahead at every size, else how far they differ."""
-    *others, behind = sorted(rivals, key=attrgetter("most"))
-    up_to = f"up to {_factor(behind.most)}"
-    if len(others) == 1 and others[0].most == 1.0:
-        ahead = others[0].column
-        by = _times(behind)
-        if by.startswith("1x to "):
-            by = up_to
-        return f"{ahead} is ahead by {by}"
+    *ahead, last = sorted(rivals, key=attrgetter("most"))
+    up_to = f"up to {_factor(last.most)}"
+    # where nobody wins, rivals are all columns, with their times over the fastest's
+    if len(ahead) == 1 and ahead[0].most == 1.0:
+        lead = _ratio_text(last)
+        if lead.startswith("1x to "):
+            lead = up_to
+        return f"{ahead[0].column} is ahead by {lead}"
     return f"the times differ by {up_to}"
 
 
-def _rest_where(verdict: QuestionVerdict, rest: SizeBand) -> str:
+def _unclaimed_sizes_text(verdict: QuestionVerdict, rest: SizeBand) -> str:
+    """`` below 85 KB``, `` in between``, `` elsewhere``. Empty for all sizes."""
     if not verdict.claims:
         return ""
     if not rest.unbroken:
@@ -200,11 +211,12 @@ def _rest_where(verdict: QuestionVerdict, rest: SizeBand) -> str:
     return " in between"
 
 
-def _unlike(result: Comparison) -> str:
-    """Why times cannot be compared, and what to add."""
+def _not_comparable_reason(result: Comparison) -> str:
+    """Why times cannot be compared, and what to add: measured overhead before launch overhead."""
     for difference in result.ground:
-        (_, having), (_, lacking) = difference.parts[0], difference.parts[-1]
         if difference.code == "software_time":
+            # the columns that have it come first, see analysis.basis
+            (_, having), (_, lacking) = difference.parts
             return (
                 f"{does(having, 'includes', 'include')} measured library overhead,"
                 f" {does(lacking, 'does not', 'do not')}; {add_like(lacking)}"
@@ -235,67 +247,36 @@ def add_library(names: Sequence[str]) -> str:
     return f'add "library: nccl" to {and_text(names)}, or "like: hgx-h200"'
 
 
-# --- what was done to the fabrics, and what would fit them
-
-
-def fitted_sentences(columns: Iterable[tuple[str, Fitted]]) -> list[str]:
-    """Such as ``dgx-b200 was grown to 144 nodes``, once for all fabrics that were."""
-    names: dict[Fitted, dict[str, None]] = {}
-    for name, change in columns:
-        if change.overrides:
-            names.setdefault(change._replace(overrides=()), {})[name] = None
-    sentences = []
-    for change, alike in names.items():
-        several = len(alike) > 1
-        parts = []
-        if change.nodes is not None:
-            grown = "were grown" if several else "was grown"
-            parts.append(f"{grown} to {counted(change.nodes, change.noun)}")
-        if change.per_rack is not None:
-            runs = "run" if several else "runs"
-            parts.append(f"{runs} {change.per_rack} of the {change.rack} ranks per {change.noun}")
-        sentences.append(f"{and_text(list(alike))} {and_text(parts)}")
-    return sentences
-
-
-def offer_sentence(offer: RanksOffer) -> str:
-    """``256 ranks do not fill whole racks on nvl72; compare at -n 216 or 288``."""
-    where = and_text(offer.missing)
-    fails = "do not fit" if offer.too_many else f"do not fill whole {offer.noun}s"
-    text = f"{offer.ranks} ranks {fails} on {where}"
-    if not offer.nearest:
-        return text
-    nearest, *others = offer.nearest
-    typed = localize(argument_text("ranks", nearest))
-    return f"{text}; compare at {' or '.join([typed, *map(str, others)])}"
-
-
 # --- how sure
 
 
 def uncertainty(lines: Iterable[CompareLine]) -> str:
     """``Uncertainty of a ratio: a factor of 1.2 to 3.6 (90% interval)``. Empty where nothing is
-    known of it."""
+    known of it, or it is less than half a percent."""
     factors = []
     for line in lines:
-        for index in range(len(line.cells)):
-            if index != line.fastest() and line.rival_interval(index) is not None:
-                factors.append(1 + line.rival_error(index))
+        for column in range(len(line.cells)):
+            if column != line.fastest() and line.rival_interval(column) is not None:
+                factors.append(1 + line.rival_error(column))
     if not factors or max(factors) < 1.005:
         return ""
-    span = span_text(_digits(min(factors)), _digits(max(factors)))
+    span = span_text(_factor_digits(min(factors)), _factor_digits(max(factors)))
     return f"Uncertainty of a ratio: a factor of {span} ({percent(SHARE, 0)} interval)"
 
 
-def _digits(factor: float) -> str:
+def _factor_digits(factor: float) -> str:
     return format_count(factor, 3 if factor < 1.1 else 2)
 
 
-# --- the first screen
+# --- the headline
 
 
-def tail(result: Comparison, layers: str) -> list[str]:
-    """What belongs to all verdicts: how sure, on which fabrics, and what would change it."""
+def closing_sentences(result: Comparison, layers: str) -> list[str]:
+    """What belongs to all verdicts: how sure, on which fabrics, and what would change it.
+
+    Args:
+        layers: the sentence on the layers of the model by which all are priced; may be empty.
+    """
     sentences = [uncertainty(result.lines)]
     if result.ideal:
         sentences.append("Priced without contention")
@@ -307,63 +288,31 @@ def tail(result: Comparison, layers: str) -> list[str]:
     return [text for text in sentences if text]
 
 
-def headline(result: Comparison, after: Sequence[str]) -> tuple[str, int]:
-    """The verdicts that fit into a headline of four lines (at least one), with what is said after
-    them, and how many they are."""
-    answer = ""
-    shown = len(result.verdicts)
-    # in full, in brief, then fewer of them
-    for brief in (False, True):
-        answer = _headline(result, after, shown, brief=brief)
-        if height(answer) <= MOST_LINES:
-            return answer, shown
-    while shown > 1 and height(answer) > MOST_LINES:
-        shown -= 1
-        answer = _headline(result, after, shown, brief=True)
-    return answer, shown
+def headline(result: Comparison, closing: Sequence[str]) -> tuple[str, int]:
+    """The headline, and how many verdicts it has: as many as fit into four lines (at least one)
+    together with the ``closing`` sentences."""
+    count = len(result.verdicts)
+    answer = _headline(result, closing, count, brief=False)
+    if height(answer) <= _MOST_LINES:
+        return answer, count
+    # in brief, then fewer of them
+    answer = _headline(result, closing, count, brief=True)
+    while count > 1 and height(answer) > _MOST_LINES:
+        count -= 1
+        answer = _headline(result, closing, count, brief=True)
+    return answer, count
 
 
-def _headline(result: Comparison, after: Sequence[str], shown: int, *, brief: bool) -> str:
-    parts = []
-    named = ""
-    for verdict in result.verdicts[:shown]:
+def _headline(result: Comparison, closing: Sequence[str], count: int, *, brief: bool) -> str:
+    """The first ``count`` verdicts, how many more there are, and the closing sentences."""
+    sentences = []
+    collective = ""
+    for verdict in result.verdicts[:count]:
         text = verdict_sentence(result, verdict, brief=brief)
         # the collective is named once for all its rank counts
-        parts.append(text.removeprefix(named) if named else text)
-        named = f"{_collective(verdict)}, "
-    left = len(result.verdicts) - shown
-    if left:
-        parts.append(f"{counted(left, 'more verdict')} under Conclusions")
-    return f"{'. '.join([*parts, *after])}."
-
-
-def height(text: str, width: int = WIDTH) -> int:
-    return len(fill(text, width, break_on_hyphens=False).splitlines())
-
-
-def rows_that_fit(lines_above: int) -> int:
-    """How many rows of a table fit a terminal of the usual size."""
-    return max(1, min(MOST_ROWS, HEIGHT - _FRAME - lines_above))
-
-
-def lists_that_fit(
-    lists: Iterable[tuple[str, Sequence[str]]], lines_above: int, rows: int
-) -> list[Block]:
-    """Lists under their titles, each with as many lines as are left on a terminal of the usual size
-    under the headline and the rows of a table; the rest is for ``--all``."""
-    left = HEIGHT - _FRAME - lines_above - min(rows, MOST_ROWS)
-    blocks: list[Block] = []
-    for title, lines in lists:
-        used = 2
-        first = 0
-        for line in lines:
-            needed = height(line, WIDTH - 2)
-            if used + needed > left:
-                break
-            used += needed
-            first += 1
-        if first:
-            left -= used
-        if lines:
-            blocks.append(Lines(title, lines, first=first))
-    return blocks
+        sentences.append(text.removeprefix(collective))
+        collective = f"{_collective_text(verdict)}, "
+    more = len(result.verdicts) - count
+    if more:
+        sentences.append(f"{counted(more, 'more verdict')} under Conclusions")
+    return f"{'. '.join([*sentences, *closing])}."

@@ -5,12 +5,8 @@ from __future__ import annotations
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive
-from colltool.custom.schedule import (
-    MOST_MOVES,
-    CustomSchedule,
-    custom_from_program,
-    postcondition_of,
-)
+from colltool.custom.postcondition import postcondition_of
+from colltool.custom.schedule import MOST_MOVES, CustomSchedule, custom_from_program
 from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.verification.schedule import scheduled

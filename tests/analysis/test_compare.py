@@ -8,8 +8,9 @@ import pytest
 import colltool
 from colltool.analysis.outcomes import SAME
 from colltool.base.errors import ColltoolError
-from colltool.render.verdicts import offer_sentence
-from colltool.render.views.compare import conclusions, verdict
+from colltool.render.fitted_words import offer_sentence
+from colltool.render.views.compare import verdict
+from colltool.render.views.compare_conclusions import conclusions
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 

@@ -14,7 +14,8 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.estimate.results import Price
-from colltool.render.dispatch import blocks, document, to_json
+from colltool.render.data_formats import to_json
+from colltool.render.dispatch import blocks, document
 from colltool.render.text import Screen, to_text
 
 Document = dict[str, Any]

@@ -12,7 +12,7 @@ from colltool.analysis.fitted import AS_IT_IS, counts_of_all, fitted, most_of_al
 from colltool.base.errors import ColltoolError
 from colltool.estimate.placement import GroupSpec, fits
 from colltool.render.dispatch import document
-from colltool.render.verdicts import fitted_sentences
+from colltool.render.fitted_words import fitted_sentences
 
 
 def change(name: str, *ranks: int, varied: tuple[str, ...] = ()) -> Any:

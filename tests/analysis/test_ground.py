@@ -18,7 +18,8 @@ from colltool.base.primitives import AR
 from colltool.estimate.placement import GroupSpec
 from colltool.render.assumption_differences import basis_sentences
 from colltool.render.dispatch import document, rendered
-from colltool.render.views.compare import conclusions, verdict
+from colltool.render.views.compare import verdict
+from colltool.render.views.compare_conclusions import conclusions
 from colltool.render.views.sensitivity import sensitivity_title
 from colltool.render.views.sweep_words import sweep_title
 

@@ -29,7 +29,7 @@ from colltool.estimate.price import price
 from colltool.fabric.load import read_fabric
 from colltool.logs.series import Measurements, Point, Series
 from colltool.render import dispatch as door
-from colltool.render.dispatch import to_json
+from colltool.render.data_formats import to_json
 from colltool.render.text import PIPE, to_text
 
 LOW, MID, HIGH = (

@@ -24,7 +24,8 @@ from colltool.diagnosis.validate import validate
 from colltool.fabric.load import fabric_data, load_fabric, read_fabric
 from colltool.logs.read import read_logs
 from colltool.logs.series import Measurements
-from colltool.render.dispatch import document, to_json
+from colltool.render.data_formats import to_json
+from colltool.render.dispatch import document
 
 LOGS = sorted((Path(__file__).parent.parent / "logs" / "logs").iterdir())
 TEXTS = [path.read_text() for path in LOGS]

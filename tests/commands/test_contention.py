@@ -19,7 +19,7 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.commands.contention import contention_command
 from colltool.render.blocks import Strip, Strips
-from colltool.render.text import ASCII, BLOCKS, heat_map_lines
+from colltool.render.heat_map import ASCII, BLOCKS, heat_map_lines
 
 AXIS = ("-f", "torus512", "--pattern", "axis", "--group", "4", "--stride", "2", "--count", "4")
 

@@ -102,7 +102,7 @@ def reread(content: Any) -> Any:
     """A document as a reader of its JSON has it."""
     import json
 
-    from colltool.render.dispatch import to_json
+    from colltool.render.data_formats import to_json
 
     return json.loads(to_json(content))
 

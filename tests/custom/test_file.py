@@ -19,12 +19,8 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import A2A, AG, AR, BC, REDUCE, RS, Primitive
 from colltool.custom.file import algorithm_text, custom_schedule, runs
-from colltool.custom.schedule import (
-    PRIMITIVES,
-    CustomSchedule,
-    custom_from_program,
-    postcondition_of,
-)
+from colltool.custom.postcondition import PRIMITIVES, postcondition_of
+from colltool.custom.schedule import CustomSchedule, custom_from_program
 from colltool.network.group import Axis, Group
 
 GROUPS = (

@@ -21,7 +21,8 @@ from colltool.base.primitives import AR
 from colltool.custom.file import custom_schedule
 from colltool.custom.msccl_export import msccl_xml
 from colltool.custom.msccl_machine import read_msccl
-from colltool.custom.schedule import PRIMITIVES, CustomSchedule, custom_from_program
+from colltool.custom.postcondition import PRIMITIVES
+from colltool.custom.schedule import CustomSchedule, custom_from_program
 from colltool.network.group import Axis, Group
 from colltool.verification.shipped_schedule import shipped_schedule
 from tests.commands.conftest import run

@@ -14,7 +14,8 @@ import colltool
 from colltool.base.errors import ColltoolError, ManyErrors
 from colltool.base.primitives import Primitive
 from colltool.fabric.ladder import LADDER_SIZES, LadderDefinition, load_ladder, read_ladder
-from colltool.render.dispatch import document, to_json
+from colltool.render.data_formats import to_json
+from colltool.render.dispatch import document
 
 SHIPPED = Path(__file__).parents[2] / "fabrics"
 

@@ -28,7 +28,8 @@ from colltool.estimate.protocols import tier_under, under_protocols
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
 from colltool.fabric.tiers import ClosTier
-from colltool.render.dispatch import blocks, document, to_json
+from colltool.render.data_formats import to_json
+from colltool.render.dispatch import blocks, document
 from colltool.render.text import Screen, to_text
 
 Entry = dict[str, Any]

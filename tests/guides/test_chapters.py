@@ -16,7 +16,8 @@ import colltool
 from colltool import guides
 from colltool.base.errors import ColltoolError
 from colltool.commands.app import COMMANDS
-from colltool.render.text import Screen, to_guide
+from colltool.render.guide_text import to_guide
+from colltool.render.text import Screen
 
 FOLDER = Path(colltool.__file__).parent / "guides"
 every_topic = pytest.mark.parametrize("topic", guides.TOPICS)

@@ -18,7 +18,8 @@ from colltool.base.primitives import AR
 from colltool.congestion.contention import Contention, GroupCost
 from colltool.congestion.heat import LinkLoad
 from colltool.render.blocks import Lines, Table, label
-from colltool.render.dispatch import FORMATS, csv_text, json_text, rendered
+from colltool.render.data_formats import csv_text, json_text
+from colltool.render.dispatch import FORMATS, rendered
 from colltool.render.markup import html, markdown, to_html, to_markdown
 from colltool.render.text import Screen, to_text
 

@@ -11,7 +11,8 @@ from small import clos, fabric, star, switch
 from colltool.fabric.model import Fabric
 from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricShown
-from colltool.render.dispatch import blocks, document, to_json
+from colltool.render.data_formats import to_json
+from colltool.render.dispatch import blocks, document
 from colltool.render.text import Screen, to_text
 
 WHERE = fabric(

@@ -14,7 +14,9 @@ from swept import swept
 from colltool.base.errors import ColltoolError
 from colltool.base.formatting import format_bytes, format_rate, format_size, format_time
 from colltool.render.blocks import Block, Headline, Lines, Table, label, number
-from colltool.render.dispatch import blocks, choose, document, rendered, to_csv, to_json
+from colltool.render.column_choice import choose
+from colltool.render.data_formats import to_csv, to_json
+from colltool.render.dispatch import blocks, document, rendered
 from colltool.render.markup import MOST_ROWS, to_fragment, to_html, to_markdown
 from colltool.render.text import Screen, to_text
 

@@ -15,9 +15,9 @@ import reports
 import colltool
 from colltool.analysis.report import Report
 from colltool.base.errors import ColltoolError
+from colltool.render.column_fit import render_columns, total_width, without_wide_columns
 from colltool.render.dispatch import rendered
 from colltool.render.page import WIDTH
-from colltool.render.text import fitting, render_columns, total_width
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 
@@ -179,7 +179,7 @@ def test_tables_are_as_wide_as_paper(report: Report) -> None:
         for one in section.exhibits:
             for part in blocks(one.result):
                 if isinstance(part, Table) and part.records:
-                    kept, dropped = fitting(part, WIDTH)
+                    kept, dropped = without_wide_columns(part, WIDTH)
                     assert [
                         column.title for column in part.shown if column not in kept.shown
                     ] == list(dropped)

@@ -246,7 +246,7 @@ ELSEWHERE = {
         "off": "machine_file",
     },
     # of a log's channels beside those of its topology: the same keys in two records
-    "doctor": {
+    "doctor_topology": {
         "allowed_across_Bps": "allowed",
         "allowed_channels": "allowed",
         "allowed_inside_Bps": "allowed",
@@ -353,6 +353,8 @@ def columns_of(module: Any) -> Iterator[Column]:
 
 MODULES = sorted(found.name for found in iter_modules(views.__path__))
 WITHIN = {
+    "doctor_fleet": "doctor",
+    "doctor_topology": "doctor",
     "fabric_diagram": "fabric",
     "fabric_parts": "fabric",
     "library": "fabric",

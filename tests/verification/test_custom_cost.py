@@ -16,7 +16,8 @@ from colltool.algorithms.registry import algorithms
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, P2P, Trees
 from colltool.commands.requests import under_library
-from colltool.custom.schedule import PRIMITIVES, CustomSchedule, custom_from_program
+from colltool.custom.postcondition import PRIMITIVES
+from colltool.custom.schedule import CustomSchedule, custom_from_program
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.groups import flat_group, place
 from colltool.verification.custom_cost import custom_costs, with_unique_names

@@ -30,9 +30,8 @@ def site(fabrics: Sequence[Fabric], *, playground: bool = False) -> Iterator[tup
         playground: whether all pages lead to that of :mod:`colltool.render.playground`.
     """
     menu = (*MENU, PLAYGROUND) if playground else MENU
-    own_style = Path(__file__).parent / "site.css"
     style = chart_style()
-    style += own_style.read_text(encoding="utf-8")
+    style += (Path(__file__).parent / "site.css").read_text(encoding="utf-8")
     yield "style.css", style
     machines = []
     for fabric in with_progress(fabrics):

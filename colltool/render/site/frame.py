@@ -34,12 +34,12 @@ def guide_link(topic: str, title: str) -> SiteLink:
 
 
 def page(link: SiteLink, title: str, body: str, menu: Sequence[SiteLink] = MENU) -> str:
-    """A whole page, with links that work from a folder."""
+    """A whole page with the text of ``<main>``; ``link``: where it is, as its links are relative."""
     up = "../" * link.path.count("/")
     entries = ""
     for item in menu:
-        mark = ' aria-current="page"' if item.path == link.path else ""
-        entries += f'<a href="{up}{item.path}"{mark}>{html(item.title)}</a>\n'
+        current = ' aria-current="page"' if item.path == link.path else ""
+        entries += f'<a href="{up}{item.path}"{current}>{html(item.title)}</a>\n'
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{html(title)}</title>\n"
@@ -56,12 +56,14 @@ def section(key: str, title: str, parts: Iterable[str]) -> str:
     return f"<section>\n{head}{inside}</section>\n"
 
 
-def paragraph(text: str, kind: str = "") -> str:
-    mark = f' class="{kind}"' if kind else ""
-    return f"<p{mark}>{html(text)}</p>\n"
+def paragraph(text: str, css_class: str = "") -> str:
+    """A text as a paragraph."""
+    attribute = f' class="{css_class}"' if css_class else ""
+    return f"<p{attribute}>{html(text)}</p>\n"
 
 
 def table(content: Table) -> str:
+    """A table with all its rows."""
     return unstyled_html([content], None)
 
 
@@ -77,4 +79,5 @@ def commands(lines: Sequence[str]) -> str:
 
 
 def anchor(href: str, text: str) -> str:
+    """A link."""
     return f'<a href="{html(href)}">{html(text)}</a>'

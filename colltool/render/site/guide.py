@@ -1,4 +1,5 @@
-"""Guides as HTML: links to the guides that they name, and stable addresses of their headings."""
+"""Guides as HTML, with links to the guides that they name and stable addresses of their headings: a
+page each (:func:`guide_files`), and passages of them on other pages (:func:`body_of`)."""
 
 from __future__ import annotations
 
@@ -8,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from colltool.guides import TOPICS, read_guide
 from colltool.render.site.frame import SiteLink, guide_link, page
 
-# <h2>What a price counts</h2>
+# level and text of <h2>What a price counts</h2>
 _HEADING = re.compile(r"<h([2-4])>(.*?)</h\1>")
 # what an address leaves out of a heading: tags, entities such as &amp;, punctuation
 _MARKUP = re.compile(r"<[^>]+>|&\w+;|[^\w\s-]")
 
 
 def guide_title(topic: str) -> str:
+    """The heading that a guide begins with."""
     text = read_guide(topic)
     first, _, _ = text.partition("\n")
     return first.removeprefix("# ")
@@ -49,9 +51,9 @@ def body_of(markdown: str, up: str = "guides/") -> str:
     return _HEADING.sub(_addressed, text)
 
 
-def _addressed(found: re.Match[str]) -> str:
-    """A heading with an address, as GitHub gives it one."""
-    level, text = found.groups()
+def _addressed(heading: re.Match[str]) -> str:
+    """A heading with an address, as GitHub gives it one: ``#what-a-price-counts``."""
+    level, text = heading.groups()
     plain = _MARKUP.sub("", text)
     words = plain.lower().split()
     key = "-".join(words)

@@ -1,4 +1,5 @@
-"""The first page of the site, and its twin for language models."""
+"""The first page of the site (:func:`index_page`), and its twin for language models
+(:func:`llms_text`)."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ _VENDORS = (
     ("Broadcom", r"Broadcom"),
     ("CPUs", r"\bMPI\b"),
 )
-"""Whose accelerators a description names; all others are NVIDIA's."""
+"""Whose accelerators a description names, the first that it matches; all others are NVIDIA's."""
 _KINDS = ("measured", "as", "datasheet", "announced", "hypothetical")
 """Kinds of machines by what their numbers rest on, the surest first."""
 
@@ -52,8 +53,8 @@ class IndexEntry(NamedTuple):
     """A machine in the list."""
 
     fabric: Fabric
-    kind: str
-    reach: Sequence[str]
+    kind: str  # what its numbers rest on, as basis_of has it: ``measured``, ``as dgx-b200`` ...
+    reach: Sequence[str]  # sentences on one or two groups
 
 
 def index_page(machines: Sequence[MachineCurves], menu: Sequence[SiteLink]) -> str:
@@ -78,33 +79,35 @@ def vendor_of(fabric: Fabric) -> str:
 def _by_vendor(machines: Sequence[MachineCurves]) -> dict[str, list[IndexEntry]]:
     """The machines of each vendor, the surest kind first; vendors with most machines first, and
     what no one sells last."""
-    found: dict[str, list[IndexEntry]] = {}
+    by_vendor: dict[str, list[IndexEntry]] = {}
     for curves in machines:
         fabric = curves.fabric
         kind = basis_of(fabric)
         entry = IndexEntry(fabric, kind, _reach(curves))
-        found.setdefault(vendor_of(fabric), []).append(entry)
-    for entries in found.values():
+        by_vendor.setdefault(vendor_of(fabric), []).append(entry)
+    for entries in by_vendor.values():
         entries.sort(key=_surest_first)
-    order = sorted(found, key=lambda vendor: (vendor == _TEXTBOOK, -len(found[vendor]), vendor))
-    return {vendor: found[vendor] for vendor in order}
+    vendors = sorted(by_vendor, key=lambda name: (name == _TEXTBOOK, -len(by_vendor[name]), name))
+    return {vendor: by_vendor[vendor] for vendor in vendors}
 
 
 def _surest_first(entry: IndexEntry) -> tuple[int, str]:
-    # "as dgx-b200" is a kind of its own
+    """The key by which machines of a vendor stand in order: kind, then name."""
+    # "as" of "as dgx-b200"
     kind = entry.kind.partition(" ")[0]
     return _KINDS.index(kind), entry.fabric.name
 
 
 def _reach(curves: MachineCurves) -> list[str]:
     """What its smallest and its largest group reach."""
-    told = [_reach_of(curves.headline[0])]
+    texts = [_reach_of(curves.headline[0])]
     if len(curves.headline) > 1:
-        told.append(_reach_of(curves.headline[-1]))
-    return told
+        texts.append(_reach_of(curves.headline[-1]))
+    return texts
 
 
 def _reach_of(curve: MachineCurve) -> str:
+    """``8 ranks: 480 GB/s, gate 440 GB/s``, at the largest size."""
     large = curve.sizes[-1]
     rate = format_rate(large.busbw_Bps, 3)
     floor = format_rate(large.floor_busbw_Bps, 3)
@@ -112,6 +115,7 @@ def _reach_of(curve: MachineCurve) -> str:
 
 
 def _machines(machines: Sequence[MachineCurves]) -> Iterator[str]:
+    """A table of machines for each vendor."""
     yield (
         "<p>What each should reach in every test of nccl-tests, with published measurements. Beside"
         " its name: what its numbers rest on. On the right: the expected bus bandwidth of an"
@@ -122,13 +126,15 @@ def _machines(machines: Sequence[MachineCurves]) -> Iterator[str]:
         yield "<table>\n<thead><tr><th>machine</th><th>all-reduce, 1 GiB</th></tr></thead>\n<tbody>\n"
         for entry in entries:
             link = machine_link(entry.fabric.name)
-            what = f"{anchor(*link)} <span>{html(entry.kind)}</span><br>{html(described(entry.fabric))}"
+            machine = f"{anchor(*link)} <span>{html(entry.kind)}</span>"
+            description = html(described(entry.fabric))
             reach = "<br>".join(map(html, entry.reach))
-            yield f"<tr><td>{what}</td><td>{reach}</td></tr>\n"
+            yield f"<tr><td>{machine}<br>{description}</td><td>{reach}</td></tr>\n"
         yield "</tbody>\n</table>\n</div>\n"
 
 
 def _accuracy() -> Iterator[str]:
+    """The errors of all devices together, from the guide."""
     accuracy = _SUMMARY.search(read_guide("accuracy"))
     assert accuracy is not None  # tests ensure that the guide has this table
     yield (
@@ -140,10 +146,11 @@ def _accuracy() -> Iterator[str]:
 
 
 def _guides() -> Iterator[str]:
+    """A list of the guides, each with its first paragraph."""
     yield "<ul>\n"
     for topic in TOPICS:
-        told = body_of(about(topic)).strip().removeprefix("<p>").removesuffix("</p>")
-        yield f"<li>{anchor(*guide_link(topic, guide_title(topic)))}: {told}</li>\n"
+        paragraph = body_of(about(topic)).strip().removeprefix("<p>").removesuffix("</p>")
+        yield f"<li>{anchor(*guide_link(topic, guide_title(topic)))}: {paragraph}</li>\n"
     yield "</ul>\n"
 
 
@@ -159,8 +166,9 @@ def llms_text(machines: Sequence[MachineCurves]) -> str:
         lines += ["", f"## {vendor}", ""]
         for entry in entries:
             link = machine_link(entry.fabric.name)
-            told = f"{described(entry.fabric)} ({entry.kind}). All-reduce of 1 GiB: {'; '.join(entry.reach)}"
-            lines.append(f"- [{link.title}]({link.path}): {told}")
+            reach = f"All-reduce of 1 GiB: {'; '.join(entry.reach)}"
+            text = f"{described(entry.fabric)} ({entry.kind}). {reach}"
+            lines.append(f"- [{link.title}]({link.path}): {text}")
     lines += ["", "## Accuracy", ""]
     lines.append(f"- [{SCOREBOARD.title}]({SCOREBOARD.path}): predictors on published measurements")
     lines += ["", "## Guides", ""]

@@ -1,5 +1,9 @@
 """The page of a machine: what it is, what it should reach, how it is joined, each test of nccl-tests
-with what was measured of it, and how far off its prices are."""
+with what was measured of it, and how far off its prices are.
+
+:func:`machine_page` has the sections in their order; each is a function below it that yields the
+section's parts as HTML.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ from colltool.render.views.expect import EXPECTED_COLUMNS, keepers_text
 from colltool.render.views.report_risks import basis_text
 from colltool.render.views.score import SCORE_COLUMNS
 
-# 1 KiB, 32 KiB, 1 MiB ...; of the chart of large sizes 16 MiB, 128 MiB, 1 GiB, 8 GiB
+# bytes with a label: 1 KiB, 32 KiB ... 1 GiB; of the chart of large sizes 16 MiB, 128 MiB ... 8 GiB
 _TICKS = tuple(2.0**power for power in range(10, 31, 5))
 _LARGE_TICKS = tuple(2.0**power for power in range(24, 34, 3))
 
@@ -93,101 +97,106 @@ def machine_files(curves: MachineCurves, menu: Sequence[SiteLink]) -> Iterator[t
     name = fabric.name
     file = f"{name}{SUFFIX}"
     path = f"fabrics/{file}"
-    text = machine_page(curves, f"../{path}", menu)
-    yield machine_link(name).path, text
-    filed = shipped_folder() / file
-    yield path, filed.read_text(encoding="utf-8")
+    yield machine_link(name).path, machine_page(curves, f"../{path}", menu)
+    yield path, (shipped_folder() / file).read_text(encoding="utf-8")
     svg = drawing().fabric_svg(fabric)
     yield f"drawings/{name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'
 
 
 def machine_page(curves: MachineCurves, yaml: str, menu: Sequence[SiteLink] = MENU) -> str:
-    """The page; ``yaml``: its file from here."""
+    """The page; ``yaml``: the address of its file, relative to the page."""
     fabric = curves.fabric
     name = fabric.name
     body = f"<h1>{html(name)}</h1>\n"
     body += paragraph(f"{described(fabric)}.", "lead")
-    body += paragraph(_about(fabric))
-    body += section("expected", "What it should reach", _headline(curves))
-    body += section("machine", "How it is joined", _drawn(fabric, yaml))
-    body += section("tests", "Tests", [_contents(curves)])
+    body += paragraph(_priced_as(fabric))
+    body += section("expected", "What it should reach", _headline_parts(curves))
+    body += section("machine", "How it is joined", _drawing_parts(fabric, yaml))
+    body += section("tests", "Tests", [_test_links(curves)])
     for primitive, of_test in curves.tests.items():
         title = f"{test_name(primitive)}_perf"
-        body += section(test_name(primitive), title, _test(name, primitive, of_test))
-    body += section("accuracy", "How accurate it is", _accuracy(fabric))
+        body += section(test_name(primitive), title, _test_parts(name, primitive, of_test))
+    body += section("accuracy", "How accurate it is", _accuracy_parts(fabric))
     title = f"{name}: what it should reach in nccl-tests"
     return page(machine_link(name), title, body, menu)
 
 
-def _about(fabric: Fabric) -> str:
+def _priced_as(fabric: Fabric) -> str:
+    """``72 ranks of GB200, priced as NCCL 2.27 runs them; ...``, with what the numbers rest on."""
     library = fabric.library_facts
-    runs = "any library would run"
+    library_runs = "any library would run"
     if library is not None and library.name != "all":
-        runs = " ".join(filter(None, (library.name.upper(), library.version, "runs")))
+        library_runs = " ".join(filter(None, (library.name.upper(), library.version, "runs")))
     device = f" of {fabric.device}" if fabric.device else ""
     basis = basis_text(basis_of(fabric))
-    return f"{fabric.ranks} ranks{device}, priced as {runs} them; {basis}."
+    return f"{fabric.ranks} ranks{device}, priced as {library_runs} them; {basis}."
 
 
-def _headline(curves: MachineCurves) -> Iterator[str]:
+def _headline_parts(curves: MachineCurves) -> Iterator[str]:
     """The short table, and the commands that give it."""
     rows = []
-    lines = []
+    command_lines = []
     for curve in curves.headline:
         group = curve.group
+        # as many as HEADLINE_SIZES
         small, large = curve.sizes
         rows.append(HeadlineRow(group.label, group.ranks, small, large))
-        lines.append(group.command(Primitive.ALL_REDUCE, HEADLINE_OPTIONS))
+        command_lines.append(group.command(Primitive.ALL_REDUCE, HEADLINE_OPTIONS))
     yield table(Table(_HEADLINE, tuple(rows)))
     yield paragraph(
         f"A gate may ask what {keepers_text(SHARE)} keep. Where no measurement supports it, it is"
         " wide: it says what such prices may be off by.",
         "soft",
     )
-    yield commands(lines)
+    yield commands(command_lines)
 
 
-def _drawn(fabric: Fabric, yaml: str) -> Iterator[str]:
+def _drawing_parts(fabric: Fabric, yaml: str) -> Iterator[str]:
     """The drawing, the tiers and the notes of the file."""
     name = fabric.name
     picture = f"../drawings/{name}.svg"
     image = f'<img src="{picture}" alt="{name} as colltool draws it" loading="lazy">'
     yield f'<div class="beside">\n<figure><a href="{picture}">{image}</a></figure>\n<div>\n'
-    yield unstyled_html(list(_joined(FabricShown(fabric, fabric_facts(fabric)))))
+    yield unstyled_html(list(_fabric_blocks(FabricShown(fabric, fabric_facts(fabric)))))
     yield f"<p>All numbers with their sources: {anchor(yaml, f'{name}.yaml')}.</p>\n"
     yield commands([f"colltool fabric show {name} --all", f"colltool fabric draw {name}"])
     yield "</div>\n</div>\n"
 
 
-def _joined(result: FabricShown) -> Iterator[Block]:
+def _fabric_blocks(result: FabricShown) -> Iterator[Block]:
     """The tiers, what follows from them, and the notes of the file."""
-    parts = blocks(result)
-    shown, _ = in_brief(parts)
-    for part in shown:
-        if isinstance(part, Lines) and part.lines and part.lines[-1].lstrip().startswith("+-"):
-            yield part._replace(title="tiers, outermost first", verbatim=True)
-        elif isinstance(part, Table):
-            yield part.without("topology", "neighbours")
+    all_blocks = blocks(result)
+    brief_blocks, _ = in_brief(all_blocks)
+    for block in brief_blocks:
+        # a tree of tiers ends with a branch
+        if isinstance(block, Lines) and block.lines and block.lines[-1].lstrip().startswith("+-"):
+            yield block._replace(title="tiers, outermost first", verbatim=True)
+        elif isinstance(block, Table):
+            yield block.without("topology", "neighbours")
         # the page says before what it joins
-        elif not isinstance(part, Headline):
-            yield part
-    yield from (part for part in parts if isinstance(part, Lines) and part.title == "notes")
+        elif not isinstance(block, Headline):
+            yield block
+    # which the default view does not show in full
+    notes = (block for block in all_blocks if isinstance(block, Lines) and block.title == "notes")
+    yield from notes
 
 
-def _contents(curves: MachineCurves) -> str:
+def _test_links(curves: MachineCurves) -> str:
     """Links to the tests, and what they are shown on."""
     links = []
     for primitive in curves.tests:
         name = test_name(primitive)
         links.append(anchor(f"#{name}", name))
-    told = "gather_perf, scatter_perf and hypercube_perf have no price."
+    text = "gather_perf, scatter_perf and hypercube_perf have no price."
     grown = [curve.group for curve in curves.headline if curve.group.typed != curves.fabric.name]
     if grown:
-        told += f" {grown[-1].typed} is the machine with so many nodes."
-    return f"<p>{', '.join(links)}.</p>\n{paragraph(told, 'soft')}"
+        text += f" {grown[-1].typed} is the machine with so many nodes."
+    return f"<p>{', '.join(links)}.</p>\n{paragraph(text, 'soft')}"
 
 
-def _test(machine: str, primitive: Primitive, curves: Sequence[MachineCurve]) -> Iterator[str]:
+def _test_parts(
+    machine: str, primitive: Primitive, curves: Sequence[MachineCurve]
+) -> Iterator[str]:
     """The chart of a test, what was measured, its numbers and their commands."""
     measured = measured_curves(machine, primitive)
     caption = (
@@ -197,10 +206,10 @@ def _test(machine: str, primitive: Primitive, curves: Sequence[MachineCurve]) ->
     if measured:
         caption += " Dots: published measurements, each a link to its source; grey on other ranks."
     alt = f"Bus bandwidth of {test_name(primitive)}_perf on {machine}, over size"
-    lines = list(map(_line, curves))
-    dots = list(_dots(machine, curves, measured))
+    lines = list(map(_expected_line, curves))
+    dots = list(_measured_dots(machine, curves, measured))
     charts = line_chart(lines, alt, _SIZE, _RATE, dots=dots, ticks=_TICKS)
-    large = [line._replace(points=_large(line.points)) for line in lines]
+    large = [line._replace(points=_large_points(line.points)) for line in lines]
     alt += ", large sizes"
     charts += line_chart(large, alt, _SIZE, _RATE, dots=dots, ticks=_LARGE_TICKS, linear=True)
     yield f'<figure>\n<div class="charts">\n{charts}\n</div>\n'
@@ -211,20 +220,20 @@ def _test(machine: str, primitive: Primitive, curves: Sequence[MachineCurve]) ->
     else:
         yield paragraph("No published measurement of this test on this machine is known.", "soft")
     sizes: list[ExpectedSize] = []
-    typed = []
+    command_lines = []
     for curve in curves:
         sizes += curve.sizes
-        typed.append(curve.group.command(primitive, SIZE_OPTIONS))
+        command_lines.append(curve.group.command(primitive, SIZE_OPTIONS))
     numbers = Table(EXPECTED_COLUMNS, tuple(sizes)).with_shown("ranks")
     yield folded("Numbers of the chart", table(numbers))
-    yield commands(typed)
+    yield commands(command_lines)
 
 
-def _line(curve: MachineCurve) -> ChartLine:
+def _expected_line(curve: MachineCurve) -> ChartLine:
     """A curve with its interval, as bus bandwidth."""
     points = []
     for size in curve.sizes:
-        # bus bandwidth times seconds: what a time is divided into
+        # bus bandwidth is inverse to time: the longest time is the lowest bandwidth
         moved = size.busbw_Bps * size.expected_s
         low = moved / size.interval.high_s
         high = moved / size.interval.low_s
@@ -232,11 +241,12 @@ def _line(curve: MachineCurve) -> ChartLine:
     return ChartLine(curve.group.label, points)
 
 
-def _large(points: Sequence[ChartPoint]) -> list[ChartPoint]:
+def _large_points(points: Sequence[ChartPoint]) -> list[ChartPoint]:
+    """The points of the chart of large sizes."""
     return [point for point in points if point.x >= _LARGE_TICKS[0]]
 
 
-def _dots(
+def _measured_dots(
     machine: str, curves: Sequence[MachineCurve], measured: Sequence[MeasuredCurve]
 ) -> Iterator[ChartDots]:
     """The measured points, in the colour of the line that is on as many ranks."""
@@ -254,6 +264,7 @@ class DeviceErrors(NamedTuple):
 
     wire: str
     test: str
+    # as CLASSES are, in their order
     small: str | None
     medium: str | None
     large: str | None
@@ -270,7 +281,7 @@ _ERRORS: Columns[DeviceErrors] = (
 )
 
 
-def _accuracy(fabric: Fabric) -> Iterator[str]:
+def _accuracy_parts(fabric: Fabric) -> Iterator[str]:
     """Errors on this machine, and on machines of the same device."""
     name = fabric.name
     rows = machine_score(name)
@@ -283,16 +294,16 @@ def _accuracy(fabric: Fabric) -> Iterator[str]:
             " Each row is priced without its own source.",
             "soft",
         )
-    of_device = list(_device_errors(fabric.device or ""))
-    if of_device:
+    device_errors = tuple(_device_errors(fabric.device or ""))
+    if device_errors:
         title = f"median errors on all machines with {fabric.device}, rows in brackets"
-        yield table(Table(_ERRORS, tuple(of_device), title=title))
+        yield table(Table(_ERRORS, device_errors, title=title))
     elif not rows:
-        off = zip(map(percent, DATASHEET), CLASSES, strict=True)
-        told = ", ".join(f"{error} ({where})" for error, where in off)
+        medians = zip(map(percent, DATASHEET), CLASSES, strict=True)
+        errors = ", ".join(f"{median} ({size_class})" for median, size_class in medians)
         yield paragraph(
             f"No published measurement judges these prices. Prices from datasheets alone were off by"
-            f" a median of {told}, on published rows of other machines."
+            f" a median of {errors}, on published rows of other machines."
         )
     yield f"<p>{anchor('../guides/accuracy.html', 'How accuracy is measured')}.</p>\n"
     yield commands(["colltool score --all"])
@@ -300,10 +311,11 @@ def _accuracy(fabric: Fabric) -> Iterator[str]:
 
 def _device_errors(device: str) -> Iterator[DeviceErrors]:
     """The rows of the table of errors for a device, a line for each wire and collective."""
-    mine = [errors for errors in accuracy_table() if errors.device == device]
-    for (wire, collective), several in groupby(mine, key=attrgetter("wire", "collective")):
-        told: list[str | None] = [None] * len(CLASSES)
-        for errors in several:
-            told[errors.size] = f"{percent(errors.median)} ({errors.rows})"
+    of_device = [errors for errors in accuracy_table() if errors.device == device]
+    # the table of the package has neighbouring rows for the classes of a wire and collective
+    for (wire, collective), classes in groupby(of_device, key=attrgetter("wire", "collective")):
+        texts: list[str | None] = [None] * len(CLASSES)
+        for errors in classes:
+            texts[errors.size] = f"{percent(errors.median)} ({errors.rows})"
         where = "inside a node" if wire == "inside" else "across nodes"
-        yield DeviceErrors(where, collective, *told)
+        yield DeviceErrors(where, collective, *texts)

@@ -16,12 +16,12 @@ from colltool.render.site.frame import anchor, folded, paragraph
 
 
 class MeasuredCurve(NamedTuple):
-    """The rows of a source on so many ranks, by size."""
+    """The rows of a source on so many ranks."""
 
     source: PublishedSource
     ranks: int
     primitive: Primitive
-    rows: Sequence[PublishedRow]
+    rows: Sequence[PublishedRow]  # by size
 
     def busbw_Bps(self, measured: PublishedRow) -> float:
         rate = measured.bytes / measured.time_s
@@ -73,9 +73,9 @@ def measured_curves(machine: str, primitive: Primitive) -> list[MeasuredCurve]:
     for measured in published_rows():
         if measured.fabric == machine and measured.collective == primitive:
             series.setdefault((measured.source, measured.ranks), []).append(measured)
-    found = []
+    curves = []
     by_size = attrgetter("bytes")
     for (source, ranks), rows in series.items():
         rows.sort(key=by_size)
-        found.append(MeasuredCurve(source, ranks, primitive, rows))
-    return found
+        curves.append(MeasuredCurve(source, ranks, primitive, rows))
+    return curves

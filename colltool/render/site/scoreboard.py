@@ -25,6 +25,7 @@ from colltool.render.site.frame import (
 )
 from colltool.render.site.guide import body_of
 
+# of the sections, by what their rows are grouped by: ``ScoreRow.by``
 _TITLES = {
     "all": "All rows",
     "size": "By size",
@@ -33,7 +34,7 @@ _TITLES = {
     "collective": "By collective",
     "machine": "By machine",
 }
-# what the guide says of the tool that is asked in its own environment
+# the paragraph of the guide on the tool that is asked in its own environment
 _ASKED = re.compile(r"^aiconfigurator .*?(?=\n\n)", re.MULTILINE | re.DOTALL)
 _COMMANDS = (
     f"colltool score {' '.join(PREDICTORS)} --all",
@@ -49,6 +50,7 @@ _COMMANDS = (
 
 
 def scoreboard_page(menu: Sequence[SiteLink]) -> str:
+    """The page, whose scores are worked out here."""
     result = score(list(PREDICTORS))
     body = "<h1>Scoreboard of predictors</h1>\n" + "".join(_answer(result))
     for by, title in _TITLES.items():
@@ -60,8 +62,8 @@ def scoreboard_page(menu: Sequence[SiteLink]) -> str:
 
 def _answer(result: Score) -> Iterator[str]:
     """The medians, what each predictor is, and the commands."""
-    parts = blocks(result)
-    yield unstyled_html([part for part in parts if isinstance(part, Headline)])
+    all_blocks = blocks(result)
+    yield unstyled_html([block for block in all_blocks if isinstance(block, Headline)])
     yield body_of(
         "`colltool`: its prices, each made without the source of its row; `nccl`: what NCCL's own"
         " tuning model estimates for its pick; `datasheet`: colltool without a measured number;"
@@ -71,22 +73,23 @@ def _answer(result: Score) -> Iterator[str]:
     assert asked is not None  # tests hold the guide to it
     yield body_of(asked[0])
     yield commands(_COMMANDS)
-    for part in parts:
+    for block in all_blocks:
         # the legend of the columns is a title without lines
-        if isinstance(part, Lines) and not part.lines:
-            yield paragraph(f"{part.title}.", "soft")
+        if isinstance(block, Lines) and not block.lines:
+            yield paragraph(f"{block.title}.", "soft")
 
 
 def _rows(result: Score, by: str) -> Iterator[str]:
+    """The table of the score with the rows of one grouping."""
     rows = tuple(scored for scored in result.rows if scored.by == by)
-    for part in blocks(result):
-        if isinstance(part, Table):
-            yield table(part._replace(records=rows))
+    for block in blocks(result):
+        if isinstance(block, Table):
+            yield table(block._replace(records=rows))
 
 
 def _lost(result: Score) -> Iterator[str]:
     """The rows on which colltool loses most, and who is not scored where."""
-    lists = [part for part in blocks(result) if isinstance(part, Lines) and part.lines]
+    lists = [block for block in blocks(result) if isinstance(block, Lines) and block.lines]
     yield unstyled_html(lists)
 
 
@@ -95,6 +98,6 @@ def _sources() -> Iterator[str]:
     items = ""
     for source in published_sources().values():
         link = anchor(source.url, source.source)
-        told = ", ".join(filter(None, (source.hardware, source.library, source.machine)))
-        items += f"<li>{link}: {html(told)}</li>\n"
+        facts = ", ".join(filter(None, (source.hardware, source.library, source.machine)))
+        items += f"<li>{link}: {html(facts)}</li>\n"
     yield f"<ul>\n{items}</ul>\n"

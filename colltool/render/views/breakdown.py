@@ -1,14 +1,14 @@
 """``breakdown``: the phases of one algorithm, what adds up to its time, and what would save some.
 
-Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_phases` the rows of CSV,
-:func:`_sums` the time as a sum.
+Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_phase_table` the rows of CSV,
+:func:`_sum_text` the time as a sum. The price of a breakdown has one row, the algorithm's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import floor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import argument_text, localize
 from colltool.base.formatting import (
@@ -23,24 +23,22 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import PhaseCost
 from colltool.estimate.results import Breakdown, Gain, Price
 from colltool.estimate.segments import BestSegments
-from colltool.render import estimates as r
+from colltool.render import estimates
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, group_columns, listed
 from colltool.render.documents import LEFT_OUT, optional
+from colltool.render.row_document import RowDocument
 from colltool.render.views.price import gain_words, links_table, price_answer
-
-if TYPE_CHECKING:
-    pass
 
 
 def _gain_line(gain: Gain, total_s: float) -> str:
     """``half the latency of ib: 1.2 ms (-3%), --set ib.alpha=2us``."""
-    what = gain_words(gain)
-    took = format_time(gain.total_s)
-    change = r.change_text(gain.total_s / total_s - 1)
+    improvement = gain_words(gain)
+    time = format_time(gain.total_s)
+    change = estimates.change_text(gain.total_s / total_s - 1)
     settings = [argument_text("set", setting) for setting in gain.set]
-    typed = localize(" ".join(settings))
-    return f"{what}: {took} ({change}), {typed}"
+    arguments = localize(" ".join(settings))
+    return f"{improvement}: {time} ({change}), {arguments}"
 
 
 def _algorithm_name(phase: PhaseCost) -> str:
@@ -67,7 +65,7 @@ _PHASE: Columns[PhaseCost] = (
 
 class _Remainder(NamedTuple):
     """Time that belongs to no phase: the launch, the library's overhead, or, below 0, what phases
-    save by running at once."""
+    save by running at once. It is a record beside phases: what it lacks of them is None or empty."""
 
     label: str
     total_s: float
@@ -90,29 +88,30 @@ _Part = PhaseCost | _Remainder
 
 
 def _remainders(price: Price) -> list[_Remainder]:
-    """What a price has besides its phases; with them it adds up to the total."""
+    """The time of a price's row besides its phases, with which it adds up to the total."""
     row = price.results[0]
     in_phases_s = sum(float(phase.total_s) for phase in row.phases)
-    library = r.library_label(price) or "library"
+    library = estimates.library_label(price) or "library"
     parts = {
         "overlap of the phases": float(row.steps_s + row.moved_s) - in_phases_s,
         "launch": float(row.overhead_s),
         f"{library} overhead": float(row.rest_s),
     }
-    # less is rounding
+    # less than this is rounding
     least_s = 1e-9 * float(row.total_s)
     remainders = []
-    for part, took_s in parts.items():
-        if abs(took_s) > least_s:
-            remainders.append(_Remainder(part, took_s))
+    for part, part_s in parts.items():
+        if abs(part_s) > least_s:
+            remainders.append(_Remainder(part, part_s))
     return remainders
 
 
 def _whole_shares(parts: Sequence[_Part], total_s: float) -> dict[int, str]:
-    """The share of each part in whole percent, by its id.
+    """The share of each part in whole percent, such as ``34%``, by the part's ``id()``: two parts may
+    be equal.
 
     Rounded so that they add up to 100: of 33.4, 33.3 and 33.3 the first, which loses most when it is
-    rounded down, gets the percent that is left.
+    rounded down, gets the percent that is missing.
     """
     exact = {id(part): 100 * float(part.total_s) / total_s for part in parts}
     shares = {}
@@ -120,8 +119,8 @@ def _whole_shares(parts: Sequence[_Part], total_s: float) -> dict[int, str]:
     for key, share in exact.items():
         shares[key] = floor(share)
         losses[key] = share - shares[key]
-    left = 100 - sum(shares.values())
-    for key in sorted(losses, key=losses.__getitem__, reverse=True)[:left]:
+    missing = 100 - sum(shares.values())
+    for key in sorted(losses, key=losses.__getitem__, reverse=True)[:missing]:
         shares[key] += 1
     return {key: f"{share}%" for key, share in shares.items()}
 
@@ -134,8 +133,8 @@ def _step(part: _Part) -> str:
     return "" if isinstance(part, _Remainder) else part.label
 
 
-def _phases(result: Breakdown) -> Table:
-    """The phases of an algorithm; the question is in hidden columns, for CSV."""
+def _phase_table(result: Breakdown) -> Table:
+    """The phases of an algorithm; what was priced is in hidden columns, for CSV."""
     price = result.price
     row = price.results[0]
 
@@ -159,48 +158,52 @@ def _phases(result: Breakdown) -> Table:
     return Table(tuple(columns), row.phases)
 
 
-_FELT = 0.005
-"""Least share of a part on the first screen: it would be shown as 0%."""
+_LEAST_SHARE = 0.005  # of the total; a part below it would be shown as 0%
 
 
-def _phases_for_people(result: Breakdown) -> Table:
-    """The phases, and a row for all that is in none, so that the shares add up to 100%."""
+def _table_for_people(result: Breakdown) -> Table:
+    """The phases, and a row for each time that is in none, so that the shares add up to 100%. Parts
+    of less than half a percent come last, for --all."""
     price = result.price
     total_s = float(price.results[0].total_s)
     parts: list[_Part] = [*price.results[0].phases, *_remainders(price)]
     shares = _whole_shares(parts, total_s)
-    # what takes no time that anybody feels is for --all
-    felt = [part for part in parts if abs(float(part.total_s)) >= _FELT * total_s]
-    parts = [*felt, *(part for part in parts if part not in felt)]
+    large = []
+    small = []
+    for part in parts:
+        if abs(float(part.total_s)) >= _LEAST_SHARE * total_s:
+            large.append(part)
+        else:
+            small.append(part)
 
     def share(part: _Part) -> str:
         return shares[id(part)]
 
+    # columns of CSV that differ for people, or whose records may be remainders
     for_people: dict[str, Column[Any]] = {
         "primitive": label("primitive", "phase", get=_phase_name),
         "label": label("label", "step", drop=4, get=_step),
         "share": number("share", get=share),
     }
     columns: list[Column[Any]] = []
-    for column in _phases(result).columns:
+    for column in _phase_table(result).columns:
         if column.key == "share":
             columns.append(number("total_s", "time", format_time))
         columns.append(for_people.get(column.key, column))
-    return Table(tuple(columns), tuple(parts), first=len(felt))
+    return Table(tuple(columns), (*large, *small), first=len(large))
 
 
 def _blocks(result: Breakdown) -> list[Block]:
     price = result.price
     row = price.results[0]
     answer = price_answer(price, row, result.gains)
-    out: list[Block] = [Headline(answer), _phases_for_people(result)]
-    out.append(Lines(_sums(price), ()))
-    slow = r.slow_words(row.slow)
+    out: list[Block] = [Headline(answer), _table_for_people(result), Lines(_sum_text(price), ())]
+    slow = estimates.slow_words(row.slow)
     if slow:
         out.append(Lines(slow, ()))
-    segments = r.segment_lines(result.segments)
+    segments = estimates.segment_lines(result.segments)
     # payloads that are best sent whole are for --all
-    first = None if any(cut.exact >= 1 for cut in result.segments) else 0
+    first = None if any(part.exact >= 1 for part in result.segments) else 0
     title = "segments of the pipeline, P* = sqrt((F-1) b M / (alpha BW))"
     out += listed(title, segments, first=first)
     gains = [_gain_line(gain, float(row.total_s)) for gain in result.gains]
@@ -210,26 +213,27 @@ def _blocks(result: Breakdown) -> list[Block]:
         out.append(Lines(text, (), first=0))
     out.append(links_table([row], first=0))
     if result.baselines:
-        baselines = [r.Ranked(price, baseline) for baseline in result.baselines]
-        out.append(r.row_table(baselines, "flat baselines", names=True)._replace(first=0))
-    return out + r.notes([row], price.model, first=0)
+        baselines = [estimates.Ranked(price, baseline) for baseline in result.baselines]
+        out.append(estimates.row_table(baselines, "flat baselines", names=True)._replace(first=0))
+    return out + estimates.notes([row], price.model, first=0)
 
 
-def _sums(price: Price) -> str:
-    """Such as ``3 us = latency 1 us + transfer 2 us (protocol LL)``."""
+def _sum_text(price: Price) -> str:
+    """Such as ``3 us = latency 1 us + transfer 2 us (protocol LL)``; without launch and overhead of
+    0, and with the energy where it is known."""
     row = price.results[0]
     terms = {
         "latency": float(row.steps_s),
         "transfer": float(row.moved_s),
         "launch": float(row.overhead_s),
-        f"{r.library_label(price) or 'library'} overhead": float(row.rest_s),
+        f"{estimates.library_label(price) or 'library'} overhead": float(row.rest_s),
     }
-    sums = ""
-    for term, seconds in terms.items():
-        if seconds or term in ("latency", "transfer"):
-            sign = "-" if seconds < 0 else "+"
-            sums += f" {sign} {term} {format_time(abs(seconds))}"
-    text = f"{format_time(float(row.total_s))} = {sums.removeprefix(' + ')}"
+    terms_text = ""
+    for term, term_s in terms.items():
+        if term_s or term in ("latency", "transfer"):
+            sign = "-" if term_s < 0 else "+"
+            terms_text += f" {sign} {term} {format_time(abs(term_s))}"
+    text = f"{format_time(float(row.total_s))} = {terms_text.removeprefix(' + ')}"
     if row.protocol:
         text += f" (protocol {row.protocol})"
     if row.energy_J is not None:
@@ -239,18 +243,18 @@ def _sums(price: Price) -> str:
 
 def _summary(result: Breakdown) -> str:
     row = result.price.results[0]
-    heading = r.heading(result.price)
-    text = f"{row.title}: {heading}\n{_sums(result.price)}"
-    slow = r.slow_words(row.slow)
+    heading = estimates.heading(result.price)
+    text = f"{row.title}: {heading}\n{_sum_text(result.price)}"
+    slow = estimates.slow_words(row.slow)
     if slow:
         text += f"; {slow}"
     return text
 
 
-class BreakdownDocument(r.SizeDocument):
+class BreakdownDocument(estimates.SizeDocument):
     """The price of one schedule, and of flat baselines to compare it with."""
 
-    baselines: list[r.RowDocument]
+    baselines: list[RowDocument]
     segments: list[BestSegments] = optional("segments")
     gains: list[Gain]
 
@@ -264,4 +268,4 @@ def _document(result: Breakdown) -> dict[str, Any]:
     )
 
 
-VIEWS = {Breakdown: View("breakdown", _blocks, _document, _phases, _summary)}
+VIEWS = {Breakdown: View("breakdown", _blocks, _document, _phase_table, _summary)}

@@ -1,7 +1,8 @@
 """``calibrate``: fitted protocols and how well each series fits, or the rows of a machine file.
 
-Read from :data:`VIEWS`: :func:`_answer` and :func:`_blocks` of a fit; where no protocol was fitted,
-:func:`_rows_answer` and :func:`_rows_blocks`.
+Read from :data:`VIEWS`: :func:`_blocks` is the screen under :func:`_answer`, :func:`_residual_table` the
+rows of CSV. Where no protocol was fitted the result has a machine file alone, with
+:func:`_rows_blocks` under :func:`_rows_answer`.
 """
 
 from __future__ import annotations
@@ -43,20 +44,13 @@ from colltool.render.blocks import (
     lines_by_names,
     number,
 )
-from colltool.render.dispatch import (
-    View,
-    context,
-    listed,
-    on_fabric,
-    signed_percent,
-)
+from colltool.render.dispatch import View, context, listed, on_fabric, signed_percent
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
-from colltool.render.shared_documents import (
-    values_set,
-)
+from colltool.render.shared_documents import values_set
 
 
 def _points_used(fit: FittedSeries) -> int:
+    """How many of a series' sizes the fit uses."""
     return sum(residual.used for residual in fit.residuals)
 
 
@@ -79,10 +73,11 @@ class _SharedProtocol(NamedTuple):
     protocol: FittedProtocol
 
 
-def _interval(
+def _interval_column(
     field: str, title: str, text: Callable[..., str], drop: int
 ) -> Column[_SharedProtocol]:
-    """A fitted number with its 95% interval."""
+    """The column of a fitted number's 95% interval: ``field`` of ``alpha_s`` has the key
+    ``alpha_ci95``."""
 
     def bounds(row: _SharedProtocol) -> Any:
         # the data cannot tell the number from another one: the fit kept the fabric's own value
@@ -109,11 +104,11 @@ _PROTOCOLS: Columns[_SharedProtocol] = (
         (
             label("protocol", path="name"),
             number("launch_overhead_s", "launch overhead"),
-            _interval("launch_overhead_s", "overhead 95%", format_time, drop=4),
+            _interval_column("launch_overhead_s", "overhead 95%", format_time, drop=4),
             number("alpha_s", "alpha"),
-            _interval("alpha_s", "alpha 95%", format_time, drop=5),
+            _interval_column("alpha_s", "alpha 95%", format_time, drop=5),
             number("bandwidth_Bps", "bandwidth"),
-            _interval("bandwidth_Bps", "bandwidth 95%", format_rate, drop=3),
+            _interval_column("bandwidth_Bps", "bandwidth 95%", format_rate, drop=3),
             number("eta_beta", "eta_b", _three_digits, drop=1),
             number("local_copy_Bps", "local copy", drop=2, path="copy_Bps"),
         ),
@@ -146,7 +141,8 @@ _RESIDUALS: Columns[_FittedPoint] = (
 )
 
 
-def _residuals(result: Calibration) -> Table:
+def _residual_table(result: Calibration) -> Table:
+    """Every measured size of every series, beside the fit."""
     records = []
     for fit in result.series:
         records += [_FittedPoint(fit, residual) for residual in fit.residuals]
@@ -164,49 +160,54 @@ _MEASURED_ROWS: Columns[SeriesRows] = (
 
 
 def _rows_blocks(result: Calibration) -> Iterator[Block]:
+    """The rows of a machine file by series."""
     own_rows = result.machine_rows
+    # a result has a fit, or rows, or both
     assert own_rows is not None
     yield Headline(_rows_answer(result))
-    yield _next_lines(result)
+    yield _next_measurement(result)
     table = Table(_MEASURED_ROWS, own_rows.series, title="rows by series")
     yield table.without_empty("forced")
-    yield from listed("rows skipped", map(_skipped, result.skipped), first=0)
+    yield from listed("rows skipped", map(_skipped_text, result.skipped), first=0)
 
 
-def _skipped(skip: Skipped) -> str:
+def _skipped_text(skip: Skipped) -> str:
+    """``3: no time (first at a.log:12)``."""
     return f"{skip.rows}: {skip.reason} (first at {skip.where})"
 
 
 def _rows_answer(result: Calibration) -> str:
     own_rows = result.machine_rows
     assert own_rows is not None
-    where = on_fabric(result.fabric.name, tuple(result.overrides))
-    off = sum(abs(measured.r) for measured in own_rows.file.rows) / own_rows.total
+    # as plain pairs, which name no machine file: these rows are to become one
+    fabric = on_fabric(result.fabric.name, tuple(result.overrides))
+    # of the logarithm of measured over price
+    mean_error = sum(abs(measured.r) for measured in own_rows.file.rows) / own_rows.total
     rows = counted(own_rows.total, "row")
     how_to_keep = either(
         shell="add -o NAME.machine.yaml to keep them", python="machine_text is the file"
     )
     return (
-        f"{rows} measured on this machine differ from the prices of {where} by {percent(off)} on"
-        f" average."
-        f" {_written(result, how_to_keep)}"
+        f"{rows} measured on this machine differ from the prices of {fabric} by"
+        f" {percent(mean_error)} on average. {_written_sentence(result, how_to_keep)}"
     )
 
 
-def _written(result: Calibration, keep: str) -> str:
+def _written_sentence(result: Calibration, how_to_keep: str) -> str:
     """Where the result was written, or how to keep it."""
     if result.path:
         return f"Written to {result.path}."
-    return f"Nothing written: {localize(keep)}."
+    return f"Nothing written: {localize(how_to_keep)}."
 
 
-def _next_lines(result: Calibration) -> Lines:
+def _next_measurement(result: Calibration) -> Lines:
+    """The command to measure next, and what it would do for the intervals of prices."""
     row = result.next
     if row is None:
         return Lines("no further measurement would narrow these prices by more than 1%", ())
-    what = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
+    collective = f"{row.primitive.label} of {size_text(row.bytes)} on {row.ranks} ranks"
     width = f"+-{_half_width(row.sigma)} -> +-{_half_width(row.sigma_after)}"
-    return Lines(f"measure next, to narrow prices most ({what}: {width})", (row.command,))
+    return Lines(f"measure next, to narrow prices most ({collective}: {width})", (row.command,))
 
 
 def _half_width(sigma: float) -> str:
@@ -224,50 +225,48 @@ def _blocks(result: Calibration) -> Iterator[Block]:
         return
     yield Headline(_answer(result))
     if result.machine_rows is not None:
-        yield Lines(_machine_file_note(result.machine_rows.total), ())
-        yield _next_lines(result)
-    yield _protocols(result)
+        rows = counted(result.machine_rows.total, "row")
+        how_to_keep = either(
+            shell=f"-o NAME.machine.yaml keeps the {rows} as they were measured",
+            python=f"machine_text is a file of the {rows} as they were measured",
+        )
+        yield Lines(localize(how_to_keep), ())
+        yield _next_measurement(result)
+    yield _protocol_table(result)
     yield Table(_FITTED, result.series, title="series", first=0)
     yield from listed("notes", result.notes, first=0)
     left_out = []
     for fit in result.series:
         left_out += [(excluded.reason, fit.series.title) for excluded in fit.left_out]
     yield from listed("off the curve and not in the fit", lines_by_names(left_out), first=0)
-    unused = [_skipped(skip) for skip in result.skipped if not skip.used]
+    unused = [_skipped_text(skip) for skip in result.skipped if not skip.used]
     yield from listed("rows skipped", unused, first=0)
-    used = [_skipped(skip) for skip in result.skipped if skip.used]
+    used = [_skipped_text(skip) for skip in result.skipped if skip.used]
     yield from listed("rows used with a reservation", used, first=0)
 
 
-def _machine_file_note(total: int) -> str:
-    rows = counted(total, "row")
-    how_to_keep = either(
-        shell=f"-o NAME.machine.yaml keeps the {rows} as they were measured",
-        python=f"machine_text is a file of the {rows} as they were measured",
-    )
-    return localize(how_to_keep)
-
-
 def _answer(result: Calibration) -> str:
+    """What was fitted to what, how far off the worst series is, and where the fit is."""
     if not result.series:
         return _rows_answer(result)
-    where = on_fabric(result.fabric.name, result.overrides)
+    fabric = on_fabric(result.fabric.name, result.overrides)
     worst = max(result.series, key=attrgetter("mape"))
     measured = worst.series.title
-    which = "it"
+    subject = "it"
     if len(result.series) > 1:
-        which = f"the worst of them ({measured})"
+        subject = f"the worst of them ({measured})"
         measured = f"{len(result.series)} measurements"
-    error = f"{which} is {percent(worst.mape)} off on average"
+    error = f"{subject} is {percent(worst.mape)} off on average"
     if worst.cv_mape is not None:
         error += f", {percent(worst.cv_mape)} on unseen sizes"
-    keep = either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file")
-    return f"Fitted {result.tier} of {where} to {measured}: {error}. {_written(result, keep)}"
+    how_to_keep = either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file")
+    written = _written_sentence(result, how_to_keep)
+    return f"Fitted {result.tier} of {fabric} to {measured}: {error}. {written}"
 
 
-def _protocols(result: Calibration) -> Table:
+def _protocol_table(result: Calibration) -> Table:
     """The fitted protocols; one row for those that several collectives share."""
-    # compared one by one: protocols hold dicts, so they are not hashable
+    # a list of groups and no dict of them: protocols hold dicts, so they are not hashable
     groups: list[list[FittedSeries]] = []
     for fit in result.series:
         for group in groups:
@@ -346,6 +345,7 @@ class CalibrateDocument(Document):
     series: list[FittedSeriesDocument]
     # where the result was written: a fabric, or without a fit a machine file
     fabric: str | None = derived(lambda result: (result.series and result.path) or None)
+    # null where it was not written
     machine_file: str | None = optional(
         lambda result: LEFT_OUT if result.series else result.path or None
     )
@@ -360,5 +360,5 @@ class CalibrateDocument(Document):
 
 
 VIEWS = {
-    Calibration: View("calibrate", _blocks, CalibrateDocument.of, _residuals, _answer),
+    Calibration: View("calibrate", _blocks, CalibrateDocument.of, _residual_table, _answer),
 }

@@ -3,6 +3,11 @@ them.
 
 Read from :data:`VIEWS`: :func:`_headline` first, :func:`_blocks` in the order of the screen,
 :class:`ChannelsDocument` for JSON.
+
+NCCL searches a graph for each pattern (ring, tree, NVLS, CollNet): how many channels run along which
+GPUs and NICs, at which speed. ``inside`` is the speed of a channel between the GPUs of a node,
+``across`` that of its part between nodes; a search has both in MB/s, results in bytes/s. The first
+graph of a result is the ring's.
 """
 
 from __future__ import annotations
@@ -34,14 +39,15 @@ from colltool.render.blocks import (
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document, derived, or_null
 
-_NAMES = {
+_PATTERN_NAMES = {
     "ring": "ring",
     "tree": "tree",
     "nvls": "NVLS",
     "collnet_chain": "CollNet chain",
     "collnet_direct": "CollNet direct",
 }
-_CHANGES = {
+# by the kind of a change: ``names`` are devices of the file, ``to`` the new value
+_CHANGE_TEXTS = {
     "nvlinks": "{to} NVLinks to the switches on {names}",
     "gdr": "GPUDirect RDMA (gdr=1) on {names}",
     "slots": "{names} at {to}",
@@ -49,17 +55,18 @@ _CHANGES = {
     "nics": "{names} on the switch of a GPU without a NIC",
     "new-nics": "a NIC beside GPU {names}",
 }
-_FEW_CHANNELS = 8
-_FEW_COLUMNS = 16
+# shown without --all
+_FEW_CHANNELS = 8  # rows of the table of channels
+_FEW_COLUMNS = 16  # a matrix of paths of more is for --all
 
 
-class _Order(NamedTuple):
-    """Channels that are alike: ranks in order and the NICs that they come and leave by."""
+class _AlikeChannels(NamedTuple):
+    """Neighbouring channels that are alike, in the words of a table."""
 
     graph: str
-    channels: str
-    gpus: str
-    nics: str
+    channels: str  # their numbers: ``0-3``
+    gpus: str  # ranks in the channel's order: ``0 1 2 3``
+    nics: str  # by which it comes and leaves: ``mlx5_0 to mlx5_1``; empty on one node
 
 
 def _Bps(MBps: float) -> float:
@@ -67,23 +74,24 @@ def _Bps(MBps: float) -> float:
 
 
 def _rate(MBps: float) -> str:
+    """``48 GB/s``."""
     return format_rate(_Bps(MBps))
 
 
 _GRAPHS: Columns[GraphFound] = (
-    label("graph", get=lambda row: _NAMES[row.pattern]),
+    label("graph", get=lambda row: _PATTERN_NAMES[row.pattern]),
     number("channels"),
     number("inside_Bps", "inside"),
     number("across_Bps", "across"),
     label("between_gpus", "GPUs"),
     label("to_nics", "NICs"),
     number("cross_nic", "crossNic", path="searched.best.request.cross_nic"),
-    label("pattern", get=lambda row: _pattern(row.searched)),
+    label("pattern", get=lambda row: _numbered_pattern(row.searched)),
     flag("same_order", "one order", drop=2, path="searched.best.request.same"),
     number("trial", drop=1, path="searched.best.trial"),
     number("trials", "of", drop=1, path="searched.trials"),
 )
-_ORDERS: Columns[_Order] = (
+_CHANNELS: Columns[_AlikeChannels] = (
     label("graph"),
     label("channels"),
     label("gpus", "GPUs"),
@@ -91,7 +99,7 @@ _ORDERS: Columns[_Order] = (
 )
 
 
-def _pattern(searched: Searched) -> str:
+def _numbered_pattern(searched: Searched) -> str:
     """``3 tree``: as NCCL's debug lines number it."""
     pattern = searched.best.request.pattern
     return f"{pattern} {PATTERNS[pattern]}"
@@ -99,7 +107,7 @@ def _pattern(searched: Searched) -> str:
 
 def _channels_text(row: GraphFound) -> str:
     """``8 ring channels of 48 GB/s``."""
-    channels = counted(row.channels, f"{_NAMES[row.pattern]} channel")
+    channels = counted(row.channels, f"{_PATTERN_NAMES[row.pattern]} channel")
     text = f"{channels} of {format_rate(row.inside_Bps)}"
     across = row.across_Bps
     if across is not None and across != row.inside_Bps:
@@ -108,13 +116,14 @@ def _channels_text(row: GraphFound) -> str:
 
 
 def _headline(result: ChannelsFound) -> str:
-    nodes = result.node.nodes
-    on = "one node" if nodes == 1 else f"{nodes} nodes"
-    shown = [row for row in result.graphs if row.pattern in ("ring", "tree", "nvls")]
-    found = and_text(list(map(_channels_text, shown)))
+    """What is found, what a communicator gets of it, and what binds the rings."""
+    count = result.node.nodes
+    nodes = "one node" if count == 1 else f"{count} nodes"
+    usual = [row for row in result.graphs if row.pattern in ("ring", "tree", "nvls")]
+    channels = and_text(list(map(_channels_text, usual)))
     text = (
-        f"NCCL {result.release} finds {found} on {on} like {result.file}, and gives a communicator"
-        f" {counted(result.communicator.channels, 'channel')}."
+        f"NCCL {result.release} finds {channels} on {nodes} like {result.file}, and gives a"
+        f" communicator {counted(result.communicator.channels, 'channel')}."
     )
     ring = result.graphs[0]
     if ring.binding is not None:
@@ -123,37 +132,39 @@ def _headline(result: ChannelsFound) -> str:
 
 
 def _system_lines(result: ChannelsFound) -> Iterator[str]:
+    """GPUs, NICs, CPUs and PCI switches of a node, a line each."""
     system = result.node.system
+    # 90 is 9.0
     capabilities = sorted({device.sm for device in system.devices})
-    kinds = and_text([f"{value // 10}.{value % 10}" for value in capabilities])
-    slots = [gpu.device.total_MBps("PCI") for gpu in system.gpus]
-    text = f"{counted(len(system.gpus), 'GPU')} of compute capability {kinds}"
-    text += f", slots of {_rates(slots)}"
-    links = [gpu.device.total_MBps("NVL") for gpu in system.gpus]
-    if any(links):
-        text += f", NVLinks of {_rates(links)}"
+    capability_names = [f"{number // 10}.{number % 10}" for number in capabilities]
+    slots_MBps = [gpu.device.total_MBps("PCI") for gpu in system.gpus]
+    text = f"{counted(len(system.gpus), 'GPU')} of compute capability {and_text(capability_names)}"
+    text += f", slots of {_rate_range(slots_MBps)}"
+    nvlinks_MBps = [gpu.device.total_MBps("NVL") for gpu in system.gpus]
+    if any(nvlinks_MBps):
+        text += f", NVLinks of {_rate_range(nvlinks_MBps)}"
     if system.nvswitch is not None:
         text += " to NVSwitches"
     yield text
     if system.nets:
-        ports = [net.MBps for net in system.nets]
-        yield f"{counted(len(ports), 'NIC')} of {_rates(ports)}"
+        ports_MBps = [net.MBps for net in system.nets]
+        yield f"{counted(len(ports_MBps), 'NIC')} of {_rate_range(ports_MBps)}"
     else:
         yield "no NIC for collectives"
     cpus = f"{counted(len(system.cpus), 'NUMA domain')} ({system.cpus[0].vendor or 'unknown CPU'})"
     if len(system.cpus) > 1:
-        cpus += f", {_rates([cpu.MBps for cpu in system.cpus])} from one to another"
+        cpus += f", {_rate_range([cpu.MBps for cpu in system.cpus])} from one to another"
     yield cpus
     if system.switches:
         yield f"PCI switches: {len(system.switches)}"
 
 
-def _rates(values: Sequence[int]) -> str:
+def _rate_range(MBps: Sequence[int]) -> str:
     """One rate, or from the least to the most."""
-    return span_text(_rate(min(values)), _rate(max(values)))
+    return span_text(_rate(min(MBps)), _rate(max(MBps)))
 
 
-def _matrix(system: System, paths: Paths) -> Lines:
+def _path_matrix(system: System, paths: Paths) -> Lines:
     """Types of paths from each GPU to all GPUs and NICs:
 
          G0  G1  N0
@@ -173,26 +184,29 @@ def _matrix_row(name: str, cells: Sequence[str]) -> str:
 
 
 def _path_kinds(paths: Paths, gpu: RankedGpu, ends: Sequence[RankedGpu | NicPort]) -> list[str]:
+    """NCCL's types of the paths from a GPU, such as ``NVL``, in the order of the ends."""
     return [KINDS[paths.get(gpu, end).kind] for end in ends]
 
 
-def _orders(result: ChannelsFound) -> Iterator[_Order]:
+def _alike_channels(result: ChannelsFound) -> Iterator[_AlikeChannels]:
+    """The rows of the table of channels, graph by graph, numbered from 0."""
     for row in result.graphs:
         nets = row.domain.paths.system.nets
         first = 0
         for channel, alike in groupby(row.searched.best.channels):
             last = first + len(list(alike)) - 1
+            # a channel has indices of GPUs and of NICs
             gpus = " ".join(str(row.domain.ranks[gpu]) for gpu in channel.gpus)
             nics = " to ".join(nets[net].name for net in channel.nets)
             channels = str(first) if first == last else f"{first}-{last}"
-            yield _Order(_NAMES[row.pattern], channels, gpus, nics)
+            yield _AlikeChannels(_PATTERN_NAMES[row.pattern], channels, gpus, nics)
             first = last + 1
 
 
 def _trial_lines(result: ChannelsFound) -> Iterator[str]:
     """Which trials of the searches found something, and with what demands."""
     for row in result.graphs:
-        name = _NAMES[row.pattern]
+        name = _PATTERN_NAMES[row.pattern]
         for attempt in row.searched.log:
             request = attempt.request
             text = f"trial {attempt.trial} of {row.searched.trials}: {attempt.channels} of"
@@ -207,38 +221,41 @@ def _trial_lines(result: ChannelsFound) -> Iterator[str]:
 def _change_text(change: NodeChange, result: ChannelsFound) -> str:
     """``with 18 NVLinks to the switches on 0000:1b:00.0: 12 ring channels of 30 GB/s instead of 10
     of 25 GB/s``."""
-    what = _CHANGES[change.kind].format(names=few_of(change.names), to=change.to)
-    ring = result.graphs[0].searched
-    now = change.after.first.graphs["ring"]
+    change_text = _CHANGE_TEXTS[change.kind].format(names=few_of(change.names), to=change.to)
+    before = result.graphs[0].searched
+    after = change.after.first.graphs["ring"]
     groups = len(change.after.domains)
-    rate = _rate(now.inside_MBps)
-    text = f"with {what}: {counted(now.best.channel_count, 'ring channel')} of {rate}"
+    channels = counted(after.best.channel_count, "ring channel")
+    text = f"with {change_text}: {channels} of {_rate(after.inside_MBps)}"
     if groups != len(result.node.domains):
         text += f" in {counted(groups, 'group')} of GPUs"
-    before = (ring.best.channel_count, ring.inside_MBps)
-    if before == (now.best.channel_count, now.inside_MBps):
-        return f"{text} as before, and other {_moved(change, result)}"
-    return f"{text} instead of {ring.best.channel_count} of {_rate(ring.inside_MBps)}"
+    before_channels = before.best.channel_count
+    if (before_channels, before.inside_MBps) == (after.best.channel_count, after.inside_MBps):
+        return f"{text} as before, and other {_moved_graphs(change, result)}"
+    return f"{text} instead of {before_channels} of {_rate(before.inside_MBps)}"
 
 
-def _moved(change: NodeChange, result: ChannelsFound) -> str:
-    """The graphs besides the ring that a change moves."""
+def _moved_graphs(change: NodeChange, result: ChannelsFound) -> str:
+    """``tree channels and NVLS channels``: those that a change moves beside the ring's; ``graphs`` if
+    none has other figures."""
     moved = []
     for row in result.graphs:
         after = change.after.first.graphs.get(row.pattern)
         if after is None or _figures(after) != _figures(row.searched):
-            moved.append(f"{_NAMES[row.pattern]} channels")
+            moved.append(f"{_PATTERN_NAMES[row.pattern]} channels")
     return and_text(moved or ["graphs"])
 
 
 def _figures(searched: Searched) -> tuple[float, ...]:
+    """The number of channels, and their speeds in MB/s."""
     return (searched.best.channel_count, searched.inside_MBps, searched.across_MBps)
 
 
 def _notes(result: ChannelsFound) -> Iterator[str]:
+    """What binds the graphs beside the ring's, and what of the answer needs a caution."""
     for row in result.graphs[1:]:
         if row.binding is not None:
-            yield f"{_NAMES[row.pattern]}: {row.binding.text}"
+            yield f"{_PATTERN_NAMES[row.pattern]}: {row.binding.text}"
     domains = result.node.domains
     if len(domains) > 1:
         yield (
@@ -263,10 +280,11 @@ def _notes(result: ChannelsFound) -> Iterator[str]:
 
 
 def _pick_lines(result: ChannelsFound) -> Iterator[str]:
+    """``from 1 B: Tree/LL``, by rising size."""
     for pick in result.picks:
-        way = f"{ALGORITHM_NAMES[pick.algorithm]}/{PROTOCOL_NAMES[pick.protocol]}"
+        algorithm = f"{ALGORITHM_NAMES[pick.algorithm]}/{PROTOCOL_NAMES[pick.protocol]}"
         start = "from 1 B" if pick.from_bytes <= 1 else f"from {format_bytes(pick.from_bytes)}"
-        yield f"{start}: {way}"
+        yield f"{start}: {algorithm}"
 
 
 def _table(result: ChannelsFound) -> Table:
@@ -281,8 +299,10 @@ def _blocks(result: ChannelsFound) -> Iterator[Block]:
     yield from listed("what would change it", changes)
     yield from listed("notes", map(sentence, _notes(result)))
     yield from listed("the node as NCCL reads it", _system_lines(result))
-    yield _matrix(node.system, node.paths)
-    yield Table(_ORDERS, list(_orders(result)), title="channels, by rank", first=_FEW_CHANNELS)
+    yield _path_matrix(node.system, node.paths)
+    yield Table(
+        _CHANNELS, list(_alike_channels(result)), title="channels, by rank", first=_FEW_CHANNELS
+    )
     yield from listed("trials that found them", _trial_lines(result), first=0)
     yield from listed("NCCL's pick for an all-reduce", _pick_lines(result), first=0)
 
@@ -303,7 +323,8 @@ class BindingDocument(Document, of=Binding):
     of_Bps: float
 
 
-def _order_documents(row: GraphFound) -> Iterator[dict[str, Any]]:
+def _channel_documents(row: GraphFound) -> Iterator[dict[str, Any]]:
+    """Each channel, as :class:`ChannelDocument` has it."""
     nets = row.domain.paths.system.nets
     for channel in row.searched.best.channels:
         gpus = [row.domain.ranks[gpu] for gpu in channel.gpus]
@@ -311,7 +332,8 @@ def _order_documents(row: GraphFound) -> Iterator[dict[str, Any]]:
 
 
 class GraphDocument(Document, of=GraphFound):
-    """The channels of a pattern; ``trial``: which of the search's found them, 0 if none did."""
+    """The channels of a pattern; ``trial``: which of the search's found them, 0 if none did;
+    ``orders``: the channels themselves."""
 
     graph: str = derived("pattern")
     pattern: int = derived("searched.best.request.pattern")
@@ -327,7 +349,7 @@ class GraphDocument(Document, of=GraphFound):
     trial: int = derived("searched.best.trial")
     trials: int = derived("searched.trials")
     binding: BindingDocument | None
-    orders: list[ChannelDocument] = derived(_order_documents)
+    orders: list[ChannelDocument] = derived(_channel_documents)
 
 
 class GpuDocument(Document):

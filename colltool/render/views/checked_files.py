@@ -1,4 +1,8 @@
-"""``fabric check``, ``job check`` and ``library check``: what was read from files without mistakes."""
+"""``fabric check``, ``job check`` and ``library check``: what was read from files without mistakes.
+
+:func:`checked` makes the view of each. Its results have ``checks``, one for each file: with ``file``,
+what was read, and ``warnings``, which have ``what`` is doubted, ``where`` and ``why``.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ class _CheckedLine(NamedTuple):
     """What a check found in a file: a value, or a warning with its place and reason."""
 
     file: str
-    kind: str
+    kind: str  # value or warning
     what: str
-    where: str = ""
-    why: str = ""
+    where: str = ""  # of a warning
+    why: str = ""  # of a warning
 
 
 _CHECKED: Columns[_CheckedLine] = (
@@ -61,19 +65,20 @@ def checked(
     """The view of checked files.
 
     Args:
-        noun: what they are.
-        values: what was read from one, a line each.
-        table: of the CSV; by default a row for each value and warning.
+        noun: what a file is: ``fabric``; the document is called so with ``-check``.
+        values: returns what was read from a file, a line each, of its check.
+        document: the JSON, if it has more keys.
+        table: returns the table of CSV; by default a row for each value and warning.
     """
 
-    # CSV has a row for each value and warning, text a list for each file
     def lines_table(result: Any) -> Table:
         rows = []
         for check in result.checks:
             rows += [_CheckedLine(check.file, "value", line) for line in values(check)]
             for warning in check.warnings:
-                place = (warning.what, warning.where, warning.why)
-                rows.append(_CheckedLine(check.file, "warning", *place))
+                rows.append(
+                    _CheckedLine(check.file, "warning", warning.what, warning.where, warning.why)
+                )
         return Table(_CHECKED, rows)
 
     def blocks(result: Any) -> Iterator[Block]:

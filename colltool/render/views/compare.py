@@ -1,8 +1,9 @@
 """``compare``: fabrics side by side, who wins, and ratios to the first.
 
-Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`verdict` and :func:`conclusions` its
-headline, which reports repeat; documents come last. What two prices assume differently is worded
-in :mod:`colltool.render.assumption_differences`.
+Read from :data:`VIEWS`: :func:`_blocks` is the screen under the headline of
+:mod:`colltool.render.verdicts`, :func:`_table` the rows of CSV; documents come last. Conclusions beside
+the verdicts are in :mod:`colltool.render.views.compare_conclusions`, what prices assume differently in
+:mod:`colltool.render.assumption_differences`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 from colltool.analysis.cells import Cell
 from colltool.analysis.compare import CompareColumn, Comparison, RanksOffer
@@ -19,19 +20,10 @@ from colltool.analysis.outcomes import (
     ColumnDifference,
     CompareLine,
     OnePortWinner,
-    SameReason,
     VerdictKind,
 )
 from colltool.analysis.winners import QuestionVerdict, RivalRatio, SizeBand
-from colltool.base.errors import argument_text, localize
-from colltool.base.formatting import (
-    counted,
-    format_factor,
-    percent,
-    sentence,
-    title_size,
-)
-from colltool.base.primitives import Primitive
+from colltool.base.formatting import counted, format_factor, title_size
 from colltool.estimate.interval import SHARE
 from colltool.estimate.results import Accuracy
 from colltool.machines.used import Overrides, assumed_of, user_rows_of
@@ -50,12 +42,13 @@ from colltool.render.blocks import (
     attribute_at,
     label,
     number,
-    span_text,
 )
 from colltool.render.busbw_chart import BusbwChart, curves
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.estimates import ModelDocument, readings_block, running
+from colltool.render.first_screen import height, lists_that_fit, rows_that_fit
+from colltool.render.fitted_words import offer_sentence
 from colltool.render.intervals import IntervalDocument, no_cell_interval, within_several
 from colltool.render.shared_documents import (
     MachineDocument,
@@ -65,20 +58,13 @@ from colltool.render.shared_documents import (
     model_echo,
     whole_size,
 )
-from colltool.render.verdicts import (
-    headline,
-    height,
-    lists_that_fit,
-    offer_sentence,
-    rows_that_fit,
-    tail,
-    verdict_sentence,
-)
+from colltool.render.verdicts import closing_sentences, headline, verdict_sentence
+from colltool.render.views.compare_conclusions import conclusions, rank_counts
 
 # --- the table
 
 
-_WHERE: Columns[CompareLine] = (
+_POINT: Columns[CompareLine] = (
     label("primitive", "primitive", lambda primitive: primitive.label),
     number("ranks"),
     number("bytes", "size", title_size, whole=True),
@@ -91,7 +77,11 @@ def _cell(line: CompareLine, index: int, name: str) -> Any:
 
 
 def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine]]:
-    """The columns of the long table; ``people`` see the library's names."""
+    """Four columns for each fabric (time, ratio to the first, busbw, algorithm), and the winner.
+
+    Args:
+        people: whether for people, who see the library's names, and a word where nobody wins.
+    """
     for index, column in enumerate(result.columns):
         cell = partial(_cell, index=index)
         yield number(f"{column.name}:total_s", column.name, get=partial(cell, name="total_s"))
@@ -105,13 +95,14 @@ def _columns(result: Comparison, *, people: bool) -> Iterator[Column[CompareLine
         yield label(
             f"{column.name}:algorithm",
             runs_title(line.cells[index] for line in result.lines),
+            # of a narrow table the last fabric's goes first
             drop=3 + index,
             get=partial(cell, name="known_as" if people else "algorithm"),
             hidden=people and _same_algorithms(result, index),
         )
     names = [column.name for column in result.columns]
-    call = partial(_call if people else _winner, names=names)
-    yield label("winner", drop=2, fold=12, get=call)
+    winner = partial(_winner_or_verdict if people else _winner, names=names)
+    yield label("winner", drop=2, fold=12, get=winner)
 
 
 def runs_title(cells: Iterable[Cell]) -> str:
@@ -120,24 +111,21 @@ def runs_title(cells: Iterable[Cell]) -> str:
 
 
 def _winner(line: CompareLine, names: Sequence[str]) -> str | None:
+    """The name of the column that wins at a point; None where none does."""
     winner = line.winner()
     return None if winner is None else names[winner]
 
 
-_VERDICTS: dict[VerdictKind, str] = {
-    "winner": "",
+# the verdicts that a table says in place of a winner; of the others the cells speak for themselves
+_WITHOUT_WINNER: dict[VerdictKind, str] = {
     "behind": "too close",
-    "mixed": "",
     "close": "too close",
     "same": "same",
-    "unlike": "",
-    "alone": "",
-    "none": "",
 }
 
 
-def _call(line: CompareLine, names: Sequence[str]) -> str | None:
-    return _winner(line, names) or _VERDICTS[line.verdict().kind]
+def _winner_or_verdict(line: CompareLine, names: Sequence[str]) -> str | None:
+    return _winner(line, names) or _WITHOUT_WINNER.get(line.verdict().kind, "")
 
 
 def _same_algorithms(result: Comparison, index: int) -> bool:
@@ -148,11 +136,12 @@ def _same_algorithms(result: Comparison, index: int) -> bool:
 
 
 def _table(result: Comparison) -> Table:
-    return Table((*_WHERE, *_columns(result, people=False)), result.lines)
+    """A row for each collective, rank count and size."""
+    return Table((*_POINT, *_columns(result, people=False)), result.lines)
 
 
 def _table_for_people(result: Comparison) -> Table:
-    table = Table((*_WHERE, *_columns(result, people=True)), result.lines)
+    table = Table((*_POINT, *_columns(result, people=True)), result.lines)
     # what is the same in every row stands in the answer
     for key in ("primitive", "ranks"):
         if len({getattr(line, key) for line in result.lines}) == 1:
@@ -162,43 +151,48 @@ def _table_for_people(result: Comparison) -> Table:
 
 def _chart(result: Comparison) -> BusbwChart:
     """Bus bandwidth of each column, for the first primitive and number of ranks."""
-    shown = result.lines[0]
+    primitive = result.lines[0].primitive
+    ranks = result.lines[0].ranks
     points = []
     for line in result.lines:
-        if (line.primitive, line.ranks) != (shown.primitive, shown.ranks):
+        if (line.primitive, line.ranks) != (primitive, ranks):
             continue
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell.busbw_Bps:
                 points.append((column.name, line.bytes, cell.busbw_Bps))
-    return BusbwChart(f"{shown.primitive.label}, {shown.ranks} ranks", curves(points))
+    return BusbwChart(f"{primitive.label}, {ranks} ranks", curves(points))
 
 
 # --- the answer
 
 
-def _named(result: Comparison) -> list[tuple[str, Overrides]]:
+def _names_and_overrides(result: Comparison) -> list[tuple[str, Overrides]]:
     """The columns by name, with what was set and what their files assume."""
     return [(column.name, column.set) for column in result.columns]
 
 
 def _blocks(result: Comparison) -> list[Block]:
+    """The answer, the table, then lists; without ``--all`` as much as a terminal of the usual size
+    has room for."""
     reasons: dict[str, None] = {}
     for line in result.lines:
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell.reason:
                 reasons[f"{column.name}: {cell.reason}"] = None
-    own_rows = user_rows_of(_named(result))
-    said = verdict(result)
+    closing = closing_sentences(result, layers_sentence(result.ground))
+    answer, verdicts_in_answer = headline(result, closing)
+    more_verdicts = verdict(result)[verdicts_in_answer:]
     # the answer has the first
     more_offers = map(offer_sentence, result.offers[1:])
-    answer, shown = headline(result, tail(result, layers_sentence(result.ground)))
     readings = readings_block(result.readings)
+    overrides = _names_and_overrides(result)
     lists: list[tuple[str, Sequence[str]]] = [
-        ("Conclusions", (*said[shown:], *more_offers, *conclusions(result))),
-        ("Different assumptions", basis_lines(result.ground, _ranks(result))),
-        ("Measured rows of your own", tuple(own_rows)),
-        ("Assumed in the fabric's file", tuple(assumed_of(_named(result)))),
+        ("Conclusions", (*more_verdicts, *more_offers, *conclusions(result))),
+        ("Different assumptions", basis_lines(result.ground, rank_counts(result))),
+        ("Measured rows of your own", tuple(user_rows_of(overrides))),
+        ("Assumed in the fabric's file", tuple(assumed_of(overrides))),
     ]
+    # each of these blocks is a line and a blank
     above = height(answer) + 2 * len(readings)
     one_question = len({(line.primitive, line.ranks) for line in result.lines}) == 1
     return [
@@ -211,14 +205,6 @@ def _blocks(result: Comparison) -> list[Block]:
     ]
 
 
-def conclusions(result: Comparison) -> list[str]:
-    """Values that make no difference, with the reason, and what turns the order."""
-    lines = []
-    for finding in result.findings:
-        lines += _no_difference(result, finding)
-    return list(dict.fromkeys([*lines, *_one_port_lines(result)]))
-
-
 def cell_intervals(cells: Sequence[Cell]) -> str:
     """Narrowest and widest interval of cells; empty without any."""
     priced = [cell for cell in cells if cell.total_s]
@@ -228,94 +214,22 @@ def cell_intervals(cells: Sequence[Cell]) -> str:
 
 
 def _notes(result: Comparison) -> Iterator[str]:
+    """For each column, at how many points its library implements no algorithm, and at how many the
+    nearest measurement of its overhead was used."""
     for index, column in enumerate(result.columns):
         not_run = result.not_run(index)
         if not_run:
-            some = ""
+            points = ""
             if len(not_run) < len(result.lines):
-                some = f"{len(not_run)} of {counted(len(result.lines), 'row')}, "
-            yield f"{column.name}: {some}{running(result.libraries[index], leads=False)}"
-        for line in extrapolated_notes([line.cells[index] for line in result.lines]):
-            yield f"{column.name}: {line}"
+                points = f"{len(not_run)} of {counted(len(result.lines), 'row')}, "
+            yield f"{column.name}: {points}{running(result.libraries[index], leads=False)}"
+        for note in extrapolated_notes([line.cells[index] for line in result.lines]):
+            yield f"{column.name}: {note}"
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
     """A sentence on each question, a collective and rank counts: who wins, or that nobody does."""
     return tuple(verdict_sentence(result, question) for question in result.verdicts)
-
-
-def _one_port_lines(result: Comparison) -> list[str]:
-    """Such as ``All-to-all at 1KB: if a GPU can drive only one port at a time, nvl72 has the
-    shorter time``."""
-    turned: dict[tuple[Primitive, str], list[OnePortWinner]] = {}
-    for winner in result.turned:
-        turned.setdefault((winner.primitive, winner.column), []).append(winner)
-    option = localize(argument_text("ports", "one"))
-    condition = f"if a rank can drive only one port at a time ({option})"
-    lines = []
-    for (primitive, column), winners in turned.items():
-        where = f"{sentence(primitive.label)}{_where_turned(result, primitive, winners)}"
-        lines.append(f"{where}: {condition}, {column} has the shorter time")
-    return lines
-
-
-def _where_turned(
-    result: Comparison, primitive: Primitive, winners: Sequence[OnePortWinner]
-) -> str:
-    """Such as `` on 64 ranks at 1MB, 16MB``. Empty where it is so on all ranks and at all sizes."""
-    lines = [line for line in result.lines if line.primitive is primitive]
-    counts = dict.fromkeys(winner.ranks for winner in winners)
-    sizes = dict.fromkeys(winner.bytes for winner in winners)
-    where = ""
-    if set(counts) != {line.ranks for line in lines}:
-        where += f" on {', '.join(map(str, counts))} ranks"
-    if set(sizes) != {line.bytes for line in lines}:
-        where += f" at {', '.join(map(title_size, sizes))}"
-    return where
-
-
-def _ranks(result: Comparison) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(line.ranks for line in result.lines))
-
-
-def _no_difference(result: Comparison, finding: ColumnDifference) -> list[str]:
-    """Why the values of a column make no difference to the time, where a value of the fabric is
-    the reason."""
-    reasons: dict[str, None] = {}
-    for run in finding.runs:
-        for why in run.why:
-            if why.key and why.reason != "small":
-                reasons[_reason(why)] = None
-    if not reasons:
-        return []
-    ranks = ""
-    if finding.ranks != _ranks(result):
-        counts = span_text(str(finding.ranks[0]), str(finding.ranks[-1]))
-        ranks = f" on {counts} ranks"
-    what = f"{finding.primitive.label}{ranks}"
-    some = "" if all(run.outcome == "same" for run in finding.runs) else " at some sizes"
-    return [f"{finding.column} makes no difference to {what}{some}: {'; '.join(reasons)}"]
-
-
-def _reason(why: SameReason) -> str:
-    """Why two columns take equally long."""
-    match why.reason:
-        case "tier":
-            return f"no two ranks meet on {why.tier}"
-        case "level":
-            holds = f"one {why.below} holds all {why.endpoints} endpoints"
-            return f"nothing reaches the {why.level} of {why.tier}: {holds}"
-        case "share":
-            level = f"the {why.level} of {why.tier}"
-            return f"too few messages of {why.algorithm} cross {level} at the same time"
-        case "unpaid":
-            if not why.key:
-                return f"{why.algorithm} takes as long on both"
-            return f"{why.algorithm}, the fastest, does not depend on {why.key}"
-        case "small":
-            return f"at most {percent(why.most)}"
-        case _:
-            assert_never(why.reason)
 
 
 def _summary(result: Comparison) -> str:
@@ -324,24 +238,26 @@ def _summary(result: Comparison) -> str:
 
 # --- notes on cells beyond what was measured
 
-_NOT_MEASURED = " was not measured "
 
+def _overhead_name(note: str) -> str:
+    """What a note on extrapolated software time is about: ``NCCL overhead of ring``.
 
-def _overhead(note: str) -> str:
-    """What a note on extrapolated software time is about: ``NCCL overhead of ring``."""
-    what = note.partition(_NOT_MEASURED)[0]
-    return what.removeprefix("what ").replace(" takes beside the bytes of ", " overhead of ")
+    The note is a sentence of ``estimate``: ``what NCCL takes beside the bytes of ring was not measured
+    ...``.
+    """
+    subject = note.partition(" was not measured ")[0]
+    return subject.removeprefix("what ").replace(" takes beside the bytes of ", " overhead of ")
 
 
 def extrapolated_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Notes on cells beyond the measured sizes or ranks, which use the nearest measurement of
     software time."""
-    by_text = Counter(_overhead(cell.extrapolated) for cell in cells if cell.extrapolated)
-    every = counted(sum(cell.algorithm is not None for cell in cells), "point")
+    by_name = Counter(_overhead_name(cell.extrapolated) for cell in cells if cell.extrapolated)
+    priced_points = counted(sum(cell.algorithm is not None for cell in cells), "point")
     return tuple(
-        f"{count} of {every}: {what} was not measured at these sizes or ranks, nearest measurement"
-        " used"
-        for what, count in by_text.items()
+        f"{count} of {priced_points}: {overhead} was not measured at these sizes or ranks, nearest"
+        " measurement used"
+        for overhead, count in by_name.items()
     )
 
 
@@ -357,7 +273,7 @@ class RatioInterval(NamedTuple):
 
 
 class ValueDocument(Document):
-    """The fastest of a column at a point."""
+    """The fastest of a column at a point; ``ratio``: its time over the first column's."""
 
     total_s: float | None
     busbw_Bps: float | None
@@ -410,6 +326,7 @@ class QuestionDocument(Document, of=QuestionVerdict):
 
 
 def _overrides_of(change: Fitted) -> dict[str, str]:
+    """``{"ib.size": "144"}`` of ``ib.size=144``."""
     return dict(text.split("=", 1) for text in change.overrides)
 
 

@@ -1,5 +1,8 @@
-"""``contention``: slowdown by group, the hottest links, a heat map of all links; or the eta to
-paste."""
+"""``contention``: slowdown by group, the hottest links, a heat map of all links; or, with
+``--as-eta``, the eta to paste.
+
+Read from :data:`VIEWS`: :func:`_blocks` and :func:`_eta_blocks` are the two screens.
+"""
 
 from __future__ import annotations
 
@@ -64,18 +67,19 @@ _GROUP: Columns[GroupCost] = (
 
 
 def _blocks(result: Contention) -> Iterator[Block]:
+    """The answer, the links if they were asked for, the groups and the map."""
     # the slowest first, else in their order
     groups = nlargest(_MOST_GROUPS, result.groups, key=_slowdown)
     yield Headline(_answer(result))
     if result.links:
         yield _link_table(result.links, result, "every loaded link")
     yield _group_table(groups, result)._replace(first=_FIRST_GROUPS)
-    left = len(result.groups) - len(groups)
-    if left:
-        everywhere = localize(
+    more = len(result.groups) - len(groups)
+    if more:
+        where_all = localize(
             either(shell="--format csv and json have all", python="groups has all")
         )
-        yield Lines(f"{left} more groups are no slower; {everywhere}", (), first=0)
+        yield Lines(f"{more} more groups are no slower; {where_all}", (), first=0)
     if not result.links:
         # the answer names the hottest, and the map shows where they are
         yield later(_link_table(result.hottest, result, "hottest links"))
@@ -85,6 +89,7 @@ def _blocks(result: Contention) -> Iterator[Block]:
 
 
 def _answer(result: Contention) -> str:
+    """How much the slowest group is slowed down, and by which link."""
     worst = max(result.groups, key=_slowdown)
     groups = counted(len(result.groups), "group")
     # less would be shown as 1x
@@ -95,10 +100,10 @@ def _answer(result: Contention) -> str:
         )
     else:
         slowdown = "No group is slowed down"
-    where = f"{result.layout} on {fabric_of(result)}"
+    layout = f"{result.layout} on {fabric_of(result)}"
     verb = "runs" if len(result.groups) == 1 else "run at once"
     shared = f"{result.shared} of the {result.loaded} loaded links and ports are shared by groups"
-    return f"{slowdown}. {groups} {verb} ({where}); {shared}."
+    return f"{slowdown}. {groups} {verb} ({layout}); {shared}."
 
 
 def _context_columns(result: Contention | LayoutEta) -> Columns[Any]:
@@ -106,12 +111,14 @@ def _context_columns(result: Contention | LayoutEta) -> Columns[Any]:
 
 
 def _group_table(groups: Sequence[GroupCost], result: Contention) -> Table:
+    """The groups, a row each, with the layout in hidden columns."""
     table = Table((*_context_columns(result), *_GROUP), groups)
     # without a size there are loads in units of M, but no times
     return table if result.unit == "bytes" else table.without("ideal_s", "together_s")
 
 
 def _multiples_of_size(load: float) -> str:
+    """``1.5 M``, M being the size of a collective."""
     return f"{format_count(load, 5)} M"
 
 
@@ -134,9 +141,9 @@ def _table(result: Contention) -> Table:
 
 def _summary(result: Contention) -> str:
     groups = f"{counted(len(result.groups), 'group')} at once"
-    where = f"{result.layout} on {fabric_of(result)}"
+    layout = f"{result.layout} on {fabric_of(result)}"
     slowdown = f"the slowest takes {format_factor(result.slowdown)} as long with contention"
-    return f"{where}: {groups}, {slowdown}; hottest link: {result.hottest[0].link}"
+    return f"{layout}: {groups}, {slowdown}; hottest link: {result.hottest[0].link}"
 
 
 class GroupCostDocument(Document, of=GroupCost):
@@ -203,14 +210,15 @@ class ContentionDocument(LayoutDocument):
 # --- as an eta to paste
 
 
-def _file(value: float) -> str:
+def _nine_digits(value: float) -> str:
+    """An eta as a file has it."""
     return format_count(value, 9)
 
 
 _ETA: Columns[TierEta] = (
     label("tier"),
-    number("alpha", "eta alpha", _file),
-    number("beta", "eta beta", _file),
+    number("alpha", "eta alpha", _nine_digits),
+    number("beta", "eta beta", _nine_digits),
     number("group", "from"),
 )
 _MEANING = (
@@ -229,25 +237,25 @@ def _eta_table(result: LayoutEta) -> Table:
 
 
 def _eta_blocks(result: LayoutEta) -> list[Block]:
-    """The η of each tier that a price may take for the layout."""
+    """The η of each tier that a price may take for the layout, as lines of a file and as options."""
     yaml = []
     options = []
     for eta in result.etas:
         # a tier that bounds no group has no beta, and keeps its own
-        keys = {"alpha": _file(eta.alpha)}
+        keys = {"alpha": _nine_digits(eta.alpha)}
         if eta.beta is not None:
-            keys["beta"] = _file(eta.beta)
+            keys["beta"] = _nine_digits(eta.beta)
         pairs = ", ".join(f"{key}: {value}" for key, value in keys.items())
         yaml.append(f"eta: {{{pairs}}}  # tier {eta.tier}")
         options += [f"{eta.tier}.eta.{key}={value}" for key, value in keys.items()]
     shell = " ".join(f"--set {option}" for option in options)
-    pasted = localize(either(shell=shell, python=f"overrides={options!r}"))
-    where = localize(either(shell="on the command line", python="as an argument"))
+    arguments = localize(either(shell=shell, python=f"overrides={options!r}"))
+    arguments_title = localize(either(shell="on the command line", python="as an argument"))
     return [
         Headline(f"{sentence(_eta_summary(result))}. Paste either form below."),
         _eta_table(result),
         Lines("in the fabric file", yaml, verbatim=True),
-        Lines(where, (pasted,), verbatim=True),
+        Lines(arguments_title, (arguments,), verbatim=True),
         Lines("notes", (_MEANING, _AGREEMENT), first=0),
     ]
 
@@ -255,12 +263,11 @@ def _eta_blocks(result: LayoutEta) -> list[Block]:
 def _eta_summary(result: LayoutEta) -> str:
     tiers = []
     for eta in result.etas:
-        text = f"{eta.tier} has eta alpha {_file(eta.alpha)}"
+        text = f"{eta.tier} has eta alpha {_nine_digits(eta.alpha)}"
         if eta.beta is not None:
-            text += f" and eta beta {_file(eta.beta)}"
+            text += f" and eta beta {_nine_digits(eta.beta)}"
         tiers.append(text)
-    where = fabric_of(result)
-    return f"for {result.layout} on {where}, {', '.join(tiers)}"
+    return f"for {result.layout} on {fabric_of(result)}, {', '.join(tiers)}"
 
 
 class LayoutEtaDocument(LayoutDocument):

@@ -28,6 +28,7 @@ class _SideLine(NamedTuple):
 
 
 def _lines(result: Contest) -> list[_SideLine]:
+    """The fabrics in their order, which is that of the comparisons behind the first."""
     beats: Sequence[Beats | None] = (None, *result.beats)
     return list(map(_SideLine, result.sides, beats))
 
@@ -57,8 +58,8 @@ def _blocks(result: Contest) -> list[Block]:
     first = result.sides[0].name
     size = title_size(result.bytes)
     mode = CONTENTION[ideal_or_realistic(result)]
-    what = sentence(result.primitive.label)
-    question = f"{what} against {first}, {result.ranks} ranks, {size} per rank, {mode}"
+    collective = sentence(result.primitive.label)
+    question = f"{collective} against {first}, {result.ranks} ranks, {size} per rank, {mode}"
     verdict = ". ".join(contest_verdict(result))
     return [
         Headline(f"{verdict}. {question}."),
@@ -73,18 +74,18 @@ def _sample_lines(result: Contest) -> Iterator[str]:
     first = result.sides[0].name
     yield f"{samples_text(result)}, seed {result.seed}"
     for side in result.sides:
-        whose = "as given"
+        origin = "as given"
         if side.assumed:
-            whose = "assumed, as none were given"
+            origin = "assumed, as none were given"
         ranges = []
         for drawn in side.numbers:
             ends = range_ends(drawn, "to")
             ranges.append(f"{drawn.key} {ends}")
-        listed_ranges = ", ".join(ranges) or "none"
-        yield f"  {side.name}, ranges {whose}: {listed_ranges}"
+        ranges_text = ", ".join(ranges) or "none"
+        yield f"  {side.name}, ranges {origin}: {ranges_text}"
     for beats in result.beats:
         shared = ", ".join(beats.shared) or "nothing"
-        yield (f"  drawn together for {first} and {beats.name}: {shared}; all others separately")
+        yield f"  drawn together for {first} and {beats.name}: {shared}; all others separately"
 
 
 def contest_verdict(result: Contest) -> tuple[str, ...]:
@@ -93,44 +94,56 @@ def contest_verdict(result: Contest) -> tuple[str, ...]:
 
 
 def _against_first(first: str, beats: Beats) -> str:
-    # None where the two are not compared
+    """``b is faster than a in 95% of the samples. Its time is 0.8x that of a (0.7x to 0.9x, 90%
+    interval)``."""
+    # all None where the two are not compared
     ratios = (beats.ratio_p5, beats.ratio_p50, beats.ratio_p95)
-    known = [format_factor(ratio) for ratio in ratios if ratio is not None]
-    if beats.faster is None or len(known) < len(ratios):
+    factors = [format_factor(ratio) for ratio in ratios if ratio is not None]
+    if beats.faster is None or len(factors) < len(ratios):
         return (
             f"{beats.name} is not comparable with {first}: only one of the two includes launch"
             " overhead, and it matters at this size"
         )
-    low, middle, high = known
+    low, median, high = factors
     faster = percent(beats.faster)
-    how = f"{beats.name} is faster than {first} in {faster} of the samples"
+    text = f"{beats.name} is faster than {first} in {faster} of the samples"
     if beats.same:
         same = percent(beats.same)
-        how += f" and equal within {SAME:.0%} in {same}"
-    return f"{how}. Its time is {middle} that of {first} ({low} to {high}, 90% interval)"
+        text += f" and equal within {SAME:.0%} in {same}"
+    return f"{text}. Its time is {median} that of {first} ({low} to {high}, 90% interval)"
 
 
 def _summary(result: Contest) -> str:
     return "; ".join((*contest_verdict(result), *basis_summary(result.ground)))
 
 
-class SideDocument(Document):
+class SideTimesDocument(Document, at="side"):
+    """The times of a fabric over all samples."""
+
+    name: str
+    fabric: str
+    algorithm: str
+    nominal_s: float
+    p5_s: float
+    p50_s: float
+    p95_s: float
+    assumed: bool
+
+
+class BeatsDocument(Document, at="beats"):
+    """How a fabric compares with the first, which itself has null."""
+
+    faster: float | None
+    same: float | None
+    slower: float | None
+    ratio_p5: float | None
+    ratio_p50: float | None
+    ratio_p95: float | None
+
+
+class SideDocument(SideTimesDocument, BeatsDocument):
     """A fabric, and how it compares with the first."""
 
-    name: str = derived("side.name")
-    fabric: str = derived("side.fabric")
-    algorithm: str = derived("side.algorithm")
-    nominal_s: float = derived("side.nominal_s")
-    p5_s: float = derived("side.p5_s")
-    p50_s: float = derived("side.p50_s")
-    p95_s: float = derived("side.p95_s")
-    assumed: bool = derived("side.assumed")
-    faster: float | None = derived("beats.faster")
-    same: float | None = derived("beats.same")
-    slower: float | None = derived("beats.slower")
-    ratio_p5: float | None = derived("beats.ratio_p5")
-    ratio_p50: float | None = derived("beats.ratio_p50")
-    ratio_p95: float | None = derived("beats.ratio_p95")
     # the first is compared with nothing
     shared: list[str] = derived(lambda line: line.beats.shared if line.beats else ())
     compared: bool = derived(lambda line: line.beats is None or line.beats.compared)

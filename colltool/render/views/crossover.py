@@ -1,13 +1,14 @@
 """``crossover``: which algorithm is the fastest at which size, and where two take equally long.
 
-Read from :data:`VIEWS`: :func:`_verdict` is the answer, :func:`_blocks` the screen.
+Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_answer` its first sentences, and
+:func:`_crossings` the rows of CSV.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from colltool.algorithms.libraries import LIBRARIES
 from colltool.base.errors import argument_text, localize
@@ -19,7 +20,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.estimate.results import AlgorithmPair, Crossover, PickCost, Winner
-from colltool.render import estimates as r
+from colltool.render import estimates
 from colltool.render.blocks import (
     Block,
     Column,
@@ -41,36 +42,40 @@ from colltool.render.shared_documents import (
 )
 
 _APPROXIMATIONS = ("N*alpha*BW/log2N", "N*alpha*BW", "N*alpha*BW/(log2N-1)")
-"""Closed forms for the size of a crossing, as far as a pair has them: the headings of columns."""
+"""Closed forms of textbooks for the size of a crossing, by which ``AlgorithmPair.approximations`` has
+the sizes of a pair that has any. They are keys of columns too."""
 
 
-class _CrossoverLine(NamedTuple):
-    """A row of CSV: a crossing of a pair, a pair of which one dominates, or a winner; fields of the
-    others stay None."""
+class _Line(NamedTuple):
+    """A row of CSV, of one of three kinds: a crossing of a pair, a pair of which one dominates, or a
+    winner. What another kind has is None."""
 
-    kind: str
+    kind: Literal["crossing", "dominates", "winner"]
     pair: AlgorithmPair | None = None
-    bytes: float | None = None  # of the crossing
+    bytes: float | None = None  # the size of the crossing
     faster_below: str | None = None
     faster_above: str | None = None
-    # the sizes at which an algorithm's latency equals its bandwidth time
+    # bytes at which the latency of the pair's first and second equals their bandwidth time
     balance_a: float | None = None
     balance_b: float | None = None
     winner: Winner | None = None
 
-    def named(self, title: str | None) -> str | None:
-        return self.pair and self.pair.named(title)
+    def library_name(self, algorithm: str | None) -> str | None:
+        """The name that people know for one of the pair."""
+        return self.pair and self.pair.named(algorithm)
 
 
-def _approximation(name: str) -> Column[_CrossoverLine]:
-    def size(line: _CrossoverLine) -> float | None:
-        return line.pair and line.pair.approximations.get(name)
+def _approximation(closed_form: str) -> Column[_Line]:
+    """The column of a closed form's sizes."""
 
-    return number(name, f"textbook estimate {name}", format_bytes, drop=5, get=size)
+    def size(line: _Line) -> float | None:
+        return line.pair and line.pair.approximations.get(closed_form)
+
+    return number(closed_form, f"textbook estimate {closed_form}", format_bytes, drop=5, get=size)
 
 
-_KIND: Column[_CrossoverLine] = label("kind", hidden=True)
-_PAIR: Columns[_CrossoverLine] = (
+_KIND: Column[_Line] = label("kind", hidden=True)
+_PAIR: Columns[_Line] = (
     label("a", path="pair.a"),
     label("b", path="pair.b"),
     label("a_spec", "spec of a", hidden=True, path="pair.a_spec"),
@@ -92,33 +97,40 @@ _WINNER: Columns[Winner] = (
 )
 
 
-def _size_or_none(line: _CrossoverLine) -> float | str:
-    return line.bytes or "none"
+def _size_or_none(line: _Line) -> float | str:
+    """The size of a crossing, or the word for a pair without one."""
+    return "none" if line.bytes is None else line.bytes
 
 
 def _size_text(size: float | str) -> str:
     return size if isinstance(size, str) else format_bytes(size)
 
 
-# the same by the names that people know
-_FOR_PEOPLE: dict[str, Column[_CrossoverLine]] = {
+# columns of CSV by the names that people know
+_FOR_PEOPLE: dict[str, Column[_Line]] = {
     "a": label("a", "algorithm", path="pair.a_name"),
     "b": label("b", "against", path="pair.b_name"),
     "bytes": Column("bytes", "crossover", _size_text, get=_size_or_none),
     "faster_below": label(
-        "faster_below", "faster below", drop=4, get=lambda line: line.named(line.faster_below)
+        "faster_below",
+        "faster below",
+        drop=4,
+        get=lambda line: line.library_name(line.faster_below),
     ),
     "faster_above": label(
-        "faster_above", "faster above", drop=3, get=lambda line: line.named(line.faster_above)
+        "faster_above",
+        "faster above",
+        drop=3,
+        get=lambda line: line.library_name(line.faster_above),
     ),
 }
 
 
-def _pair_lines(result: Crossover) -> Iterator[_CrossoverLine]:
+def _pair_lines(result: Crossover) -> Iterator[_Line]:
     """The crossings of each pair, and the pairs of which one is always the faster."""
     for pair in result.pairs:
         of_pair = partial(
-            _CrossoverLine,
+            _Line,
             pair=pair,
             balance_a=result.balance.get(pair.a),
             balance_b=result.balance.get(pair.b),
@@ -135,6 +147,7 @@ def _pair_lines(result: Crossover) -> Iterator[_CrossoverLine]:
 
 
 def _crossings(result: Crossover) -> Table:
+    """The main table: lines of pairs, then the winners; what was asked is in hidden columns."""
     columns = (
         _KIND,
         *context(fabric=result.fabric, primitive=result.primitive, ranks=result.ranks),
@@ -143,40 +156,40 @@ def _crossings(result: Crossover) -> Table:
         *_PAIR,
         *columns_at("winner", _WINNER),
     )
-    winners = (_CrossoverLine("winner", winner=winner) for winner in result.winners)
+    winners = (_Line("winner", winner=winner) for winner in result.winners)
     return Table(columns, [*_pair_lines(result), *winners])
 
 
-LARGEST_SHOWN = 16e9
-"""Bytes: crossovers beyond are for --all, as nobody sends more per rank in one call."""
+LARGEST_SENT = 16e9
+"""Bytes per rank: crossovers beyond are for --all, as nobody sends more in one call."""
 
 
 def _blocks(result: Crossover) -> Iterator[Block]:
     """Which algorithm runs at which size, where pairs cross, and what would be the fastest."""
-    picks_known = bool(result.picks) and not result.asked
-    # in one line, or by the pair's own table
-    in_answer = len(result.winners) < 2 or (bool(result.asked) and len(result.pairs) == 1)
+    # who named algorithms did not ask what the library would pick
+    are_named = bool(result.asked)
     winners = _winners(result, result.winners, "fastest").without_empty("protocol")
     pairs = _crossings_for_people(result)
-    yield Headline(_verdict(result))
-    if picks_known:
+    yield Headline(_answer(result))
+    if result.picks and not are_named:
         yield _picks(result)
         yield later(winners._replace(title="the fastest by these prices"))
-        # flat schedules, which the library's own names do not mean
+        # of flat schedules, which the library's own names do not mean
         yield later(pairs)
     else:
-        yield later(winners) if in_answer else winners
+        # the answer names a single winner, and the table of a single named pair has both
+        is_repetition = len(result.winners) < 2 or (are_named and len(result.pairs) == 1)
+        yield later(winners) if is_repetition else winners
         yield pairs
     yield from _never_crossing(result)
     if result.uneven:
         library = LIBRARIES[result.library].label
         option = argument_text("library", "all")
-        whose = f"some of these include {library}'s measured overhead, others none"
-        yield Lines(localize(f"{whose}: {option} leaves it out"), ())
-    # who named algorithms did not ask what the library would pick
-    if result.picks and result.asked:
+        text = f"some of these include {library}'s measured overhead, others none"
+        yield Lines(localize(f"{text}: {option} leaves it out"), ())
+    if result.picks and are_named:
         yield later(_picks(result))
-    yield from r.notes([], result.model)
+    yield from estimates.notes([], result.model)
 
 
 def _picks(result: Crossover) -> Table:
@@ -189,22 +202,21 @@ def _picks(result: Crossover) -> Table:
     )
 
 
-def _is_shown(size: float | None) -> bool:
-    return size is not None and size <= LARGEST_SHOWN
+def _is_sent(size: float | None) -> bool:
+    """Whether anybody sends so many bytes in one call; not for None, which is no size."""
+    return size is not None and size <= LARGEST_SENT
 
 
 def _crossings_for_people(result: Crossover) -> Table:
     """The pairs with their crossing sizes in words. Those that cross at a size that somebody sends
     come first; the others are for --all."""
-    lines = sorted(_pair_lines(result), key=lambda line: not _is_shown(line.bytes))
+    lines = sorted(_pair_lines(result), key=lambda line: not _is_sent(line.bytes))
     names = dict.fromkeys(pair.a_name for pair in result.pairs)
     columns = [_FOR_PEOPLE.get(column.key, column) for column in _PAIR]
     title = f"crossovers with {' and '.join(names)}"
-    shown = sum(_is_shown(line.bytes) for line in lines)
-    table = Table(tuple(columns), lines, title=title, first=shown)
-    known = set().union(*(pair.approximations for pair in result.pairs))
-    unknown = [algorithm for algorithm in _APPROXIMATIONS if algorithm not in known]
-    return table.without(*unknown, "balance_a", "balance_b")
+    sent = sum(_is_sent(line.bytes) for line in lines)
+    table = Table(tuple(columns), lines, title=title, first=sent)
+    return table.without_empty(*_APPROXIMATIONS).without("balance_a", "balance_b")
 
 
 _EVERYWHERE = "at every size"
@@ -212,97 +224,104 @@ _EVERYWHERE = "at every size"
 
 def _never_crossing(result: Crossover) -> Iterator[Block]:
     """The algorithms that are faster at every size, or up to 16 GB, each with all that it beats."""
-    beaten = []
+    claim_and_loser = []
     for pair in result.pairs:
         winner = pair.dominates
-        where = _EVERYWHERE
+        sizes = _EVERYWHERE
         if pair.crossings:
-            nearest = pair.crossings[0]
-            if _is_shown(nearest.bytes):
+            smallest = pair.crossings[0]
+            if _is_sent(smallest.bytes):
                 continue
-            winner = nearest.faster_below
-            where = f"up to {format_bytes(LARGEST_SHOWN)}"
+            winner = smallest.faster_below
+            sizes = f"up to {format_bytes(LARGEST_SENT)}"
         if winner is not None:
             loser = pair.b_name if winner == pair.a else pair.a_name
-            beaten.append((f"{pair.named(winner)} is faster {where} than", loser))
-    for what, names in gathered(beaten).items():
-        line = Lines(f"{what} {', '.join(names)}", ())
-        yield line if _EVERYWHERE in what else later(line)
+            claim_and_loser.append((f"{pair.named(winner)} is faster {sizes} than", loser))
+    for claim, losers in gathered(claim_and_loser).items():
+        line = Lines(f"{claim} {', '.join(losers)}", ())
+        yield line if _EVERYWHERE in claim else later(line)
 
 
-def _end_shown(winner: Winner) -> float | None:
+def _sent_end(winner: Winner) -> float | None:
     """Where a winner's sizes end, unless nobody sends as much."""
-    return winner.to_bytes if _is_shown(winner.to_bytes) else None
+    return winner.to_bytes if _is_sent(winner.to_bytes) else None
 
 
-_MOST_STRETCHES = 4  # size ranges without --all
+_MOST_RANGES = 4  # size ranges without --all
 _MOST_STEPS = 3  # changes of the fastest that a sentence lists; more are only named
 
 
 def _winners(result: Crossover, winners: Sequence[Winner], title: str) -> Table:
-    """Which algorithm wins between which sizes, by the library's names; first what somebody
-    sends."""
-    names: list[Column[Winner]] = [label("algorithm", title, fold=22, path="name")]
-    every = (*result.winners, *result.picks)
-    if any(winner.name != winner.algorithm for winner in every):
-        names.append(label("how", "inside / across", drop=7, path="algorithm"))
-    # the names in place of the column of the algorithm
-    start, end, _, *others = _WINNER
-    columns = (start, end._replace(get=_end_shown), *names, *others)
-    shown = sum(_is_shown(winner.from_bytes) for winner in winners)
-    return Table(columns, winners, first=min(_MOST_STRETCHES, shown))
+    """Which algorithm wins between which sizes, by the library's names under a ``title``; first what
+    somebody sends."""
+    columns: list[Column[Winner]] = []
+    for column in _WINNER:
+        if column.key == "algorithm":
+            columns.append(label("algorithm", title, fold=22, path="name"))
+            every = (*result.winners, *result.picks)
+            if any(winner.name != winner.algorithm for winner in every):
+                columns.append(label("how", "inside / across", drop=7, path="algorithm"))
+        elif column.key == "to_bytes":
+            columns.append(column._replace(get=_sent_end))
+        else:
+            columns.append(column)
+    sent = sum(_is_sent(winner.from_bytes) for winner in winners)
+    return Table(tuple(columns), winners, first=min(_MOST_RANGES, sent))
 
 
-def _verdict(result: Crossover) -> str:
-    """What runs at each size and what that choice costs, and what was asked."""
-    return f"{stretches_answer(result)} {sentence(crossover_title(result))}."
+def _answer(result: Crossover) -> str:
+    """What runs at each size and what that choice costs, then what was priced."""
+    return f"{ranges_answer(result)} {sentence(crossover_title(result))}."
 
 
-def stretches_answer(result: Crossover) -> str:
-    """What the library runs at which size, and what its choice costs. Where it is not known, and
-    for named algorithms, which is the fastest. Such as ``NCCL runs Tree below 323 KB and NVLSTree
-    above. ...``"""
+def ranges_answer(result: Crossover) -> str:
+    """What the library runs at which size, and what its choice costs: ``NCCL runs Tree below 323 KB
+    and NVLSTree above. ...``. Where its picks are not known, and for named algorithms, which is the
+    fastest."""
     if not result.picks or result.asked:
-        return f"{_stretches(result.winners, 'is the fastest', 'Fastest: ')}."
+        return f"{_ranges_text(result.winners, 'is the fastest', 'Fastest: ')}."
     library = library_title(result)
-    runs = _stretches(result.picks, "", f"{library} runs ", digits=3)
+    runs = _ranges_text(result.picks, "", f"{library} runs ", digits=3)
     return f"{runs}{_choice_cost(library, result.pick_cost)}."
 
 
-_COSTS = 1.02
-"""A choice that takes this many times as long as the fastest costs something."""
+# how many times as long as the fastest a choice takes
+_LEAST_COST = 1.02  # less costs nothing
+_TWICE = 2.0  # as much and more is written as a factor, not in percent
 
 
 def _choice_cost(library: str, cost: PickCost | None) -> str:
     """What the library's choice costs where it costs most, to follow what it runs."""
     if cost is None:
         return ""
-    if cost.factor < _COSTS:
+    if cost.factor < _LEAST_COST:
         return "; nothing it has is faster"
     times = f"{format_time(cost.fastest_s, 3)} instead of {format_time(cost.pick_s, 3)}"
-    other = cost.fastest
+    faster = cost.fastest
     if cost.fastest == cost.pick:
-        other += " under another protocol"
-    what = f"at {format_bytes(cost.bytes, 2)} {other} would take {times}"
-    factor = format_factor(cost.factor, 2)
+        faster += " under another protocol"
+    example = f"at {format_bytes(cost.bytes, 2)} {faster} would take {times}"
+    more = format_factor(cost.factor, 2)
     if cost.factor < _TWICE:
-        factor = whole_percent(cost.factor - 1)
+        more = whole_percent(cost.factor - 1)
     if cost.close:
-        return f". That choice costs at most {factor} ({what}), too close to call"
-    return f". {library}'s choice costs up to {factor}: {what}"
+        return f". That choice costs at most {more} ({example}), too close to call"
+    return f". {library}'s choice costs up to {more}: {example}"
 
 
-_TWICE = 2.0
-"""A cost of at least this many times is written as a factor, not in percent."""
+def _ranges_text(winners: Sequence[Winner], alone: str, before: str, digits: int = 4) -> str:
+    """``Tree below 200 KB and NVLSTree above``, under whatever protocol.
 
-
-def _stretches(winners: Sequence[Winner], alone: str, before: str, digits: int = 4) -> str:
-    """``Tree below 200 KB and NVLSTree above``, under whatever protocol, after the text ``before``;
-    one that wins everywhere is followed by ``alone``."""
+    Args:
+        alone: what follows the name of one that wins everywhere; if empty, ``before`` stands before
+            it.
+        before: what stands before the names of several.
+        digits: of sizes.
+    """
     names: list[str] = []
-    sizes = []  # from which each name wins
+    sizes = []  # from which each name wins, as text
     for winner in winners:
-        if not names or (names[-1] != winner.name and _is_shown(winner.from_bytes)):
+        if not names or (names[-1] != winner.name and _is_sent(winner.from_bytes)):
             names.append(winner.name)
             sizes.append(format_bytes(winner.from_bytes, digits))
     if len(names) == 1:
@@ -310,28 +329,29 @@ def _stretches(winners: Sequence[Winner], alone: str, before: str, digits: int =
     start = f"{before}{names[0]} below {sizes[1]}"
     end = f"{names[-1]} above"
     if len(names) > _MOST_STEPS + 1:
-        known = list(dict.fromkeys(names))
-        others = " and ".join(known) if len(known) == 2 else f"{len(known)} algorithms"
-        return f"{start}, {end} {sizes[-1]}, and in between {others} in turn"
+        distinct = list(dict.fromkeys(names))
+        in_turn = " and ".join(distinct) if len(distinct) == 2 else f"{len(distinct)} algorithms"
+        return f"{start}, {end} {sizes[-1]}, and in between {in_turn} in turn"
     # each of those between wins up to where the next one does
     steps = [f", {name} up to {size}" for name, size in zip(names[1:-1], sizes[2:], strict=True)]
     return f"{start}{''.join(steps)} and {end}"
 
 
 def library_title(result: Crossover) -> str:
+    """The display name of the library; empty if any may run."""
     return LIBRARIES[result.library].label if result.library else ""
 
 
 def crossover_title(result: Crossover) -> str:
-    where = fabric_of(result)
-    parts = [f"{result.primitive.label} on {where}", result.group.label]
+    """``all-reduce on nvl72, 72 ranks, NCCL, with contention``."""
+    parts = [f"{result.primitive.label} on {fabric_of(result)}", result.group.label]
     if result.library:
-        parts.append(r.running(result.library, leads=result.library_leads))
-    return ", ".join((*parts, r.CONTENTION[result.mode]))
+        parts.append(estimates.running(result.library, leads=result.library_leads))
+    return ", ".join((*parts, estimates.CONTENTION[result.mode]))
 
 
 def _summary(result: Crossover) -> str:
-    return f"{crossover_title(result)}: {_stretches(result.winners, 'is the fastest', '')}"
+    return f"{crossover_title(result)}: {_ranges_text(result.winners, 'is the fastest', '')}"
 
 
 class WinnerDocument(Document, of=Winner):
@@ -356,7 +376,7 @@ class CrossingDocument(Document):
     faster_above_spec: str
 
 
-def _pair_crossings(pair: AlgorithmPair) -> Iterator[dict[str, Any]]:
+def _crossing_documents(pair: AlgorithmPair) -> Iterator[dict[str, Any]]:
     for crossing in pair.crossings:
         yield CrossingDocument.of(
             crossing,
@@ -368,7 +388,7 @@ def _pair_crossings(pair: AlgorithmPair) -> Iterator[dict[str, Any]]:
 class PairDocument(Document, extends=AlgorithmPair):
     """Two algorithms, and every size at which one overtakes the other."""
 
-    crossings: list[CrossingDocument] = derived(_pair_crossings)
+    crossings: list[CrossingDocument] = derived(_crossing_documents)
     dominates_spec: str | None = derived(lambda pair: pair.spec(pair.dominates))
 
 
@@ -381,6 +401,7 @@ class CrossoverLibraryDocument(Document):
 
 
 def _library(result: Crossover) -> Any:
+    """The library; left out where any may run."""
     return CrossoverLibraryDocument.of(result) if result.library else LEFT_OUT
 
 
@@ -391,7 +412,7 @@ class CrossoverDocument(OnFabricDocument):
     ranks: int
     group: GroupDocument
     mode: str
-    model: r.ModelDocument = derived(lambda result: result.model.echo())
+    model: estimates.ModelDocument = derived(lambda result: result.model.echo())
     pairs: list[PairDocument]
     uneven: bool
     winners: list[WinnerDocument]

@@ -1,5 +1,9 @@
 """``fabric size`` of a dragonfly, a dragonfly+ or a HyperX: cables of each kind, the keys of a
-file, and a Clos to compare with."""
+file, and a Clos to compare with.
+
+Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_table` a row for each kind of switch and
+cable. What it shares with a sized Clos is in ``fabric_size``.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +42,14 @@ def _table(result: DirectSized) -> Table:
 
 
 def _blocks(result: DirectSized) -> Iterator[Block]:
-    return sized_blocks(result, _summary(result), _table(result), _totals(result))
+    return sized_blocks(result, _summary(result), _table(result), _total_lines(result))
 
 
-def _totals(result: DirectSized) -> Iterator[str]:
+def _total_lines(result: DirectSized) -> Iterator[str]:
+    """Cables, loads, distances and spare ports of the whole, the Clos beside it, and keys of a file."""
     plan = result.plan
-    between = counted(plan.cables, "cable")
-    yield f"{between} between switches and {counted(plan.ports, 'cable')} to endpoints"
+    switch_cables = counted(plan.cables, "cable")
+    yield f"{switch_cables} between switches and {counted(plan.ports, 'cable')} to endpoints"
     # a single switch of a rail has neither a busiest cable nor a bisection
     if plan.switches > plan.rails:
         yield (
@@ -60,7 +65,7 @@ def _totals(result: DirectSized) -> Iterator[str]:
         yield f"room for {counted(plan.spare_ports, 'more port')}"
     yield _clos_text(result)
     if plan.tier:
-        yield f"keys for a fabric file (add rates and alpha): {_keys(plan.tier)}"
+        yield f"keys for a fabric file (add rates and alpha): {_yaml_pairs(plan.tier)}"
 
 
 def _clos_text(result: DirectSized) -> str:
@@ -82,21 +87,23 @@ def _clos_cost(result: DirectSized) -> Cost | None:
     return result.clos_bill.cost if result.clos_bill else None
 
 
-def _keys(tier: dict[str, object]) -> str:
+def _yaml_pairs(tier: dict[str, object]) -> str:
     """Write YAML within a line: ``topology: hyperx, hosts: 20, shape: [10, 21], links: [{links: 2},
     {links: 1}]``."""
-    return ", ".join(f"{key}: {_value(value)}" for key, value in tier.items())
+    return ", ".join(f"{key}: {_yaml_value(value)}" for key, value in tier.items())
 
 
-def _value(value: object) -> str:
+def _yaml_value(value: object) -> str:
+    """A number, a text, a list or a mapping within a line of YAML."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_yaml_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{_keys(value)}}}"
+        return f"{{{_yaml_pairs(value)}}}"
     return str(value)
 
 
-def _extent(plan: DirectPlan) -> str:
+def _network_text(plan: DirectPlan) -> str:
+    """``dragonfly of 21 groups of 10 switches, 5 endpoints per switch``."""
     ends = counted(plan.hosts, "endpoint")
     if plan.topology == "hyperx":
         return f"HyperX of {shape_text(plan.shape)} switches with {ends} each"
@@ -125,7 +132,8 @@ class ClosDocument(Document):
     cost: Cost | None
 
 
-def _clos(result: DirectSized) -> dict[str, Any] | None:
+def _clos_document(result: DirectSized) -> dict[str, Any] | None:
+    """The Clos with its cost; None where none joins as many endpoints."""
     if result.clos is None:
         return None
     return ClosDocument.of(result.clos, cost=_clos_cost(result))
@@ -153,7 +161,7 @@ class DirectSizeDocument(Document, at="plan"):
         lambda result: levels_with_optics(result, DirectLevelDocument)
     )
     tier: dict[str, Any]
-    clos: ClosDocument | None = derived(_clos)
+    clos: ClosDocument | None = derived(_clos_document)
     notes: list[str]
     failures: list[Failure] = derived("failures")
     bill: BillDocument = derived("bill")
@@ -161,7 +169,9 @@ class DirectSizeDocument(Document, at="plan"):
 
 def _summary(result: DirectSized) -> str:
     plan = result.plan
-    text = sized_text(plan.switches, f"a {_extent(plan)}", plan.cables + plan.ports, plan.ports)
+    text = sized_text(
+        plan.switches, f"a {_network_text(plan)}", plan.cables + plan.ports, plan.ports
+    )
     return f"{text} on {plan.rails} rails" if plan.rails > 1 else text
 
 

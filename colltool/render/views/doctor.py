@@ -1,8 +1,8 @@
 """``doctor``: what the machine is, whether it is healthy, the cause and the next experiment.
 
 Read from :data:`VIEWS`: :func:`_blocks` is the screen in its order, under the answer of
-:mod:`colltool.render.views.doctor_answer`. A finding of a benchmark has :func:`_finding_blocks`,
-what lines of a log state outright :func:`_stated_blocks`.
+:mod:`colltool.render.views.doctor_answer`. A finding has :func:`_finding_blocks`, what lines of a log
+state outright :func:`_stated_blocks`; fleets of hosts and NCCL's channels have modules of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isclose
 from operator import attrgetter
-from typing import NamedTuple
 
 from colltool.base.formatting import (
     and_text,
@@ -20,25 +19,15 @@ from colltool.base.formatting import (
     size_text,
     whole_percent,
 )
-from colltool.diagnosis.logged_channels import (
-    ComparedNode,
-    GraphDifference,
-    TopologyCompared,
-)
 from colltool.diagnosis.results import (
     AssumedFabric,
     Cause,
     Diagnosis,
     DiagnosisFinding,
     Experiment,
-    Fleet,
-    FleetHost,
-    FleetPair,
     Prediction,
     SeriesHealth,
 )
-from colltool.libraries.nccl.topology.damages import Damage
-from colltool.logs.nccl_graph_lines import GraphFigures
 from colltool.logs.series import Skipped
 from colltool.logs.stated import Kind, StatedLine
 from colltool.logs.traced_calls import LeftOutKernels
@@ -71,12 +60,11 @@ from colltool.render.views.doctor_answer import (
     reached,
     stated_finding,
 )
-from colltool.render.views.health import (
-    SeriesHealthDocument,
-    skipped_text,
-)
+from colltool.render.views.doctor_fleet import FleetDocument, fleet_blocks
+from colltool.render.views.doctor_topology import TopologyDocument, topology_blocks
+from colltool.render.views.health import SeriesHealthDocument, skipped_text
 
-_BOUND = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
+_BOUNDS_TITLE = "not judged: these times are upper bounds, as a kernel waits for the slowest rank"
 # shown without --all
 _MOST_SERIES = 10
 _MOST_NOTES = 2
@@ -84,6 +72,7 @@ _MOST_LINES = 5  # that a log states
 
 
 def _state(health: SeriesHealth) -> str:
+    """The word of CSV for how a series passes."""
     if health.low:
         return "off"
     if health.too_fast:
@@ -91,7 +80,7 @@ def _state(health: SeriesHealth) -> str:
     return "as expected" if health.judgeable else "not judged"
 
 
-# as a table says it; CSV keeps the words that scripts know
+# what people see for some of these words
 _STATES = {"off": "slow", "as expected": "passes"}
 
 
@@ -124,7 +113,7 @@ _SERIES: Columns[SeriesHealth] = (
     number("small_bar", "their pass mark", whole_percent, drop=7),
     label("state", "is", _state_text, get=_state),
 )
-_PREDICTED: Columns[Prediction] = (
+_OUTCOMES: Columns[Prediction] = (
     label("cause", "if the cause is"),
     number("busbw_Bps", "busbw would be"),
     number("seconds", "time", format_time),
@@ -138,17 +127,18 @@ _CAUSES: Columns[Cause] = (
 
 
 def _table(result: Diagnosis) -> Table:
-    causes: dict[str, dict[str, None]] = {}
+    """The series beside what they should reach; columns that none has a value for are hidden."""
+    causes_by_title: dict[str, dict[str, None]] = {}
     for finding in result.findings:
         for title in finding.series:
-            names = causes.setdefault(title, {})
+            names = causes_by_title.setdefault(title, {})
             names.update((cause.name, None) for cause in finding.causes)
+
+    def causes(health: SeriesHealth) -> str:
+        return " ".join(causes_by_title.get(health.judged.series.title, ()))
+
     hidden: Columns[SeriesHealth] = (
-        label(
-            "causes",
-            get=lambda health: " ".join(causes.get(health.judged.series.title, ())),
-            hidden=True,
-        ),
+        label("causes", get=causes, hidden=True),
         *context(set=set_text(result.assumed.overrides)),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)
@@ -167,107 +157,60 @@ def _blocks(result: Diagnosis) -> Iterator[Block]:
     series = [_table(result)] if result.series else []
     yield Headline(diagnosed(result))
     if result.fleet:
-        yield from _fleet(result.fleet)
+        yield from fleet_blocks(result.fleet)
     if main is None:
         for experiment in result.measure:
-            yield from _test("next, to measure these tiers", experiment)
+            yield from _experiment_blocks("next, to measure these tiers", experiment)
         yield from series
     else:
         yield from _finding_blocks(main, series, result)
         # the others are for --all, and so is what would measure further tiers
         for finding in result.findings:
             if finding is not main:
-                yield from map(later, [*_causes(finding), *_details(finding, result)])
-                yield from map(later, _experiments(finding, result))
+                yield from map(later, [*_cause_blocks(finding), *_detail_blocks(finding, result)])
+                yield from map(later, _next_experiments(finding, result))
         for experiment in result.measure:
-            yield from map(later, _test("to measure these tiers", experiment))
+            yield from map(later, _experiment_blocks("to measure these tiers", experiment))
     # a short answer leaves room for the machine and the first notes
     roomy = main is None or not main.causes
-    yield from _topology_blocks(result)
+    if result.topology is not None:
+        yield from topology_blocks(result.topology)
     yield from _stated_blocks(main, result)
     yield from listed("the machine", result.assumed.said, first=None if roomy else 0)
     # a size that stands out is shown beside any answer
     outliers = sum(note.code == "stands-out" for note in result.notes)
     notes = sorted(result.notes, key=lambda note: note.code != "stands-out")
     yield from listed("notes", notes, first=_MOST_NOTES if roomy else outliers)
-    yield from listed(_BOUND, map(_bound, result.bounds), first=0)
+    yield from listed(_BOUNDS_TITLE, map(_bound_text, result.bounds), first=0)
     title = "rows left out, or used with a reservation"
-    yield from listed(title, _left_out(result), first=0)
-
-
-class _GraphRow(NamedTuple):
-    """A graph of the hosts of a log beside what a topology file allows."""
-
-    hosts: str
-    graph: GraphDifference
-
-
-_DIFFERS = {
-    "pattern": "pattern",
-    "cross_nic": "crossNic",
-    "channels": "channels",
-    "inside_Bps": "inside",
-    "across_Bps": "across",
-    "between_gpus": "GPUs",
-    "to_nics": "NICs",
-    "order": "order",
-}
-# the first sentence has what a narrow screen drops
-_CHANNELS: Columns[_GraphRow] = (
-    label("hosts"),
-    label("graph", path="graph.graph"),
-    number("channels", path="graph.found.channels"),
-    number("allowed_channels", "allowed", path="graph.allowed.channels"),
-    number("inside_Bps", "inside", drop=1, path="graph.found.inside_Bps"),
-    number("allowed_inside_Bps", "allowed", drop=2, path="graph.allowed.inside_Bps"),
-    number("across_Bps", "across", path="graph.found.across_Bps"),
-    number("allowed_across_Bps", "allowed", path="graph.allowed.across_Bps"),
-    label("types", "GPUs/NICs", drop=3, get=lambda row: _types(row.graph.found)),
-    label("allowed_types", "allowed", drop=4, get=lambda row: _types(row.graph.allowed)),
-    label("differs", get=lambda row: " ".join(_DIFFERS[word] for word in row.graph.differs)),
-)
-
-
-def _types(figures: GraphFigures | None) -> str:
-    return "" if figures is None else f"{figures.between_gpus}/{figures.to_nics}"
-
-
-def _topology_blocks(result: Diagnosis) -> Iterator[Block]:
-    """The graphs of the log beside those of a topology file; without a difference for --all."""
-    topology = result.topology
-    if topology is None:
-        return
-    rows = []
-    for node in topology.compared:
-        rows += [_GraphRow(" ".join(node.hosts), graph) for graph in node.graphs]
-    if rows:
-        title = f"NCCL's channels beside what {topology.file} allows"
-        table = Table(_CHANNELS, rows, title=title).without_empty("hosts")
-        yield later(table) if topology.agrees else table
+    yield from listed(title, _left_out_lines(result), first=0)
 
 
 def _stated_blocks(main: DiagnosisFinding | None, result: Diagnosis) -> Iterator[Block]:
-    """What the log states, line by line: what is off with what to type, then mere facts."""
-    off = []
+    """What the log states, line by line: what is off with what to type, then mere facts.
+
+    Without ``--all`` it is shown where it is the main finding.
+    """
+    troubles = []
     facts = []
     for stated in result.stated:
         if stated.kind == "fact":
-            facts.append(_line(stated))
+            facts.append(_stated_text(stated))
         else:
-            off.append(_line(stated))
-    leads = main is not None and main is stated_finding(result)
-    yield from listed("what the log states", off, first=_MOST_LINES if leads else 0)
+            troubles.append(_stated_text(stated))
+    is_main = main is not None and main is stated_finding(result)
+    yield from listed("what the log states", troubles, first=_MOST_LINES if is_main else 0)
     yield from listed("what it says of the machine", facts, first=0)
 
 
-def _line(stated: StatedLine) -> str:
+def _stated_text(stated: StatedLine) -> str:
     """``debug.log:3 (4 times): Using network Socket: TCP sockets and not RDMA. Next: ...``."""
     times = f" ({stated.times} times)" if stated.times > 1 else ""
-    todo = f". Next: {stated.do}" if stated.do else ""
-    return f"{stated.where}{times}: {stated.quoted}: {stated.means}{todo}"
+    action = f". Next: {stated.do}" if stated.do else ""
+    return f"{stated.where}{times}: {stated.quoted}: {stated.means}{action}"
 
 
-def _left_out(result: Diagnosis) -> Iterator[str]:
+def _left_out_lines(result: Diagnosis) -> Iterator[str]:
     """Rows of logs, then kernels of traces."""
     yield from map(skipped_text, result.skipped)
     for kernels in result.left_out:
@@ -279,64 +222,26 @@ def _finding_blocks(
     main: DiagnosisFinding, series: Sequence[Block], result: Diagnosis
 ) -> Iterator[Block]:
     """The main finding: the next command to run, then the causes, or the series without any."""
-    experiments = _experiments(main, result)
+    experiments = _next_experiments(main, result)
+    # of the first experiment its command alone: what it would give is for --all
     yield from experiments[:1]
-    # what the log states is listed with its lines
+    # a finding that the log states has no shares, and its lines are listed further below
     if main.low is None:
         yield from series
         return
-    yield from _causes(main) or series
-    alike = _alike(main)
-    if len(alike) > 1:
-        yield from listed("no run tells these apart; look at", map(_check, alike), first=0)
+    yield from _cause_blocks(main) or series
+    causes = _indistinguishable(main)
+    if len(causes) > 1:
+        yield from listed("no run tells these apart; look at", map(_look_text, causes), first=0)
     yield from map(later, experiments[1:])
     if main.causes:
         yield from map(later, series)
-    yield from map(later, _details(main, result))
+    yield from map(later, _detail_blocks(main, result))
 
 
-_HOSTS: Columns[FleetHost] = (
-    label("host"),
-    number("runs"),
-    number("slow"),
-    number("failed"),
-    number("of_fleet", "of the median", whole_percent),
-    label("state", "is"),
-)
-_MOST_HOSTS = 5  # rows without --all
-_WIDEST_MATRIX = 24  # hosts that a matrix of text has room for
-_MOST_SAID = 3  # sentences on a fleet without --all
-
-
-def _fleet(fleet: Fleet) -> Iterator[Block]:
-    worst = sorted(fleet.hosts, key=lambda host: (not host.bad, -host.failed, host.of_fleet or 0.0))
-    title = f"{len(fleet.hosts)} hosts in {counted(fleet.files, 'run')}"
-    said = list(map(str, fleet.said)) or [f"{title}: all alike"]
-    yield Lines("the fleet", said, first=_MOST_SAID)
-    bad = sum(host.bad for host in worst)
-    yield Table(_HOSTS, worst, title=title, first=max(_MOST_HOSTS, bad))
-    if fleet.pairs and len(fleet.hosts) <= _WIDEST_MATRIX:
-        matrix = Lines("pairs, in % of the median; x failed", tuple(_matrix(fleet)), verbatim=True)
-        yield later(matrix)
-
-
-def _matrix(fleet: Fleet) -> Iterator[str]:
-    """A line per host: its name, then a cell for each host before it."""
-    names = [host.host for host in fleet.hosts]
-    width = max(map(len, names))
-    # by the two names in either order
-    cells = {}
-    for pair in fleet.pairs:
-        text = "x" if pair.failed else f"{100 * (pair.of_fleet or 0.0):.0f}"
-        cells[frozenset((pair.a, pair.b))] = text
-    for before, name in enumerate(names):
-        line = f"{name:{width}}"
-        for other in names[:before]:
-            line += f"{cells.get(frozenset((name, other)), '.'):>4}"
-        yield line
-
-
-def _causes(finding: DiagnosisFinding) -> list[Block]:
+def _cause_blocks(finding: DiagnosisFinding) -> list[Block]:
+    """The table of causes, as a list of one; empty without any. Causes that no price is needed to see
+    have no fit error."""
     if not finding.causes:
         return []
     table = Table(_CAUSES, finding.causes, title="possible causes (fit error)")
@@ -345,72 +250,77 @@ def _causes(finding: DiagnosisFinding) -> list[Block]:
     return [table]
 
 
-def _details(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
-    look = listed("look at", map(_check, finding.causes))
-    series = Lines(reached(finding, result), finding.series if len(finding.series) > 1 else ())
-    return [series, *listed("what the numbers say", finding.hints), *look]
+def _detail_blocks(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
+    """What is reached, with the series if they are several, the hints, and where to look."""
+    series = finding.series if len(finding.series) > 1 else ()
+    return [
+        Lines(reached(finding, result), series),
+        *listed("what the numbers say", finding.hints),
+        *listed("look at", map(_look_text, finding.causes)),
+    ]
 
 
-def _experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
-    """What to run next, and what each cause would make of it."""
-    alike = [cause.name for cause in _alike(finding)]
-    if len(finding.causes) in (1, len(alike)):
+def _next_experiments(finding: DiagnosisFinding, result: Diagnosis) -> list[Block]:
+    """What to run next, and what each cause would make of it: two blocks for each experiment."""
+    names = [cause.name for cause in _indistinguishable(finding)]
+    if len(finding.causes) in (1, len(names)):
         purpose = "to be sure"
-    elif len(alike) > 1:
-        purpose = f"to tell {and_text(alike)} from the others"
+    elif len(names) > 1:
+        purpose = f"to tell {and_text(names)} from the others"
     else:
         purpose = "to tell these causes apart"
-    across = any((health.judged.series.nodes or 1) > 1 for health in result.series)
+    is_across_hosts = any((health.judged.series.nodes or 1) > 1 for health in result.series)
     blocks: list[Block] = []
     when = "next"
     for experiment in finding.experiments:
-        if across and experiment.hosts == 1:
+        if is_across_hosts and experiment.hosts == 1:
             when += ", on one host"
-        blocks += _test(f"{when}, {purpose}", experiment)
+        blocks += _experiment_blocks(f"{when}, {purpose}", experiment)
         when = "then"
     return blocks
 
 
-def _check(cause: Cause) -> str:
+def _look_text(cause: Cause) -> str:
     return f"{cause.name}: {cause.look}"
 
 
-def _alike(finding: DiagnosisFinding) -> list[Cause]:
-    """The leading cause, and those whose times no experiment tells from its own."""
+def _indistinguishable(finding: DiagnosisFinding) -> list[Cause]:
+    """The leading cause, and those whose times no experiment tells from its own; empty without
+    experiments."""
     times: dict[str, list[float]] = {cause.name: [] for cause in finding.causes}
     for experiment in finding.experiments:
         for outcome in experiment.foretold:
             times.setdefault(outcome.cause, []).append(outcome.seconds)
-    alike = []
+    causes = []
     if finding.experiments:
         for cause in finding.causes:
             if all(map(isclose, times[cause.name], times[finding.causes[0].name])):
-                alike.append(cause)
-    return alike
+                causes.append(cause)
+    return causes
 
 
-def _test(title: str, experiment: Experiment) -> list[Block]:
+def _experiment_blocks(title: str, experiment: Experiment) -> list[Block]:
     """The command of an experiment, and what each cause would give."""
-    foretold = f"what it gives at {size_text(experiment.bytes)}"
+    outcomes_title = f"what it gives at {size_text(experiment.bytes)}"
     if experiment.note:
-        foretold += f", {experiment.note}"
+        outcomes_title += f", {experiment.note}"
     return [
         Lines(title, (experiment.command,), verbatim=True),
-        Table(_PREDICTED, experiment.foretold, title=foretold),
+        Table(_OUTCOMES, experiment.foretold, title=outcomes_title),
     ]
 
 
-def _bound(bound: UpperBound) -> str:
+def _bound_text(bound: UpperBound) -> str:
     """``15 calls of all-reduce, 2 ranks, over nvlink: 1 of 2 ranks has a trace``."""
-    what = (
+    calls = (
         f"{counted(bound.calls, 'call')} of {bound.primitive.label}, {bound.ranks} ranks, over"
         f" {bound.wire}"
     )
     if not bound.missing:
-        return f"{what}: the calls of the ranks do not pair off"
-    seen = bound.ranks - len(bound.missing)
-    verb = "has" if seen == 1 else "have"
-    return f"{what}: {seen} of {bound.ranks} ranks {verb} a trace"
+        return f"{calls}: the calls of the ranks do not pair off"
+    traced = bound.ranks - len(bound.missing)
+    verb = "has" if traced == 1 else "have"
+    return f"{calls}: {traced} of {bound.ranks} ranks {verb} a trace"
 
 
 # --- the document
@@ -451,15 +361,6 @@ class FindingDocument(Document, of=DiagnosisFinding):
     hints: list[str]
 
 
-class FleetDocument(Document, of=Fleet):
-    """Runs of several sets of hosts beside each other."""
-
-    runs: int = derived("files")
-    said: list[str]
-    hosts: list[FleetHost]
-    pairs: list[FleetPair]
-
-
 class StatedDocument(Document, of=StatedLine):
     """What a line of a log states: its kind, where it stands, what it means and what to type."""
 
@@ -473,43 +374,6 @@ class StatedDocument(Document, of=StatedLine):
     host: str | None = or_null("host")
     means: str
     do: str | None = or_null("do")
-
-
-class DamageDocument(Document, of=Damage):
-    """What makes the file's node give the log's channels: of which parts, and links or MB/s."""
-
-    kind: str
-    names: list[str]
-    now: int
-    was: int
-    all: bool
-    together: list[str] = derived(lambda damage: [part.kind for part in damage.together])
-
-
-class ComparedNodeDocument(Document, of=ComparedNode):
-    """Hosts with the same channels."""
-
-    hosts: list[str]
-    where: str
-    gpus: int | None = or_null("kept")
-    differs: bool
-    graphs: list[GraphDifference]
-    damages: list[DamageDocument] = derived(
-        lambda node: node.explained.damages if node.explained else ()
-    )
-    exact: bool = derived(lambda node: node.explained is None or node.explained.exact)
-
-
-class TopologyDocument(Document, of=TopologyCompared):
-    """A log's channels beside those that a topology file allows."""
-
-    file: str
-    nccl: str | None = or_null("release")
-    nodes: int
-    agrees: bool
-    missing: list[str]
-    compared: list[ComparedNodeDocument]
-    notes: list[str]
 
 
 class DoctorDocument(Document):
@@ -539,11 +403,11 @@ class DoctorDocument(Document):
 
 def _chart(result: Diagnosis) -> BusbwChart | None:
     """The series that is furthest off, among those that are too slow if there are any."""
-    judged = [health.judged for health in result.series if health.low]
-    judged = judged or [health.judged for health in result.series]
-    if not judged:
+    series = [health for health in result.series if health.low] or result.series
+    if not series:
         return None
-    return series_chart(max(judged, key=attrgetter("mape")))
+    worst = max(series, key=attrgetter("judged.mape"))
+    return series_chart(worst.judged)
 
 
 VIEWS = {Diagnosis: View("doctor", _blocks, DoctorDocument.of, _table, diagnosed, chart=_chart)}

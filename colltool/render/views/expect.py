@@ -1,5 +1,9 @@
 """``expect``: what a machine should reach in nccl-tests, what a gate may require, and which
-measured sizes fall short of it."""
+measured sizes fall short of it.
+
+Read from :data:`VIEWS`: :func:`_blocks` is the screen under :func:`_answer`; with logs it is of
+measured sizes (:func:`_measured_blocks`, :func:`_measured_answer`).
+"""
 
 from __future__ import annotations
 
@@ -49,8 +53,9 @@ _BASIS_WORDS = {
 }
 
 
-def _grounds_in_table(size: ExpectedSize) -> str:
-    """What a gate rests on, in few words: ``33 measurements``, or what takes their place."""
+def _support_in_table(size: ExpectedSize) -> str:
+    """What a gate rests on, in the few words of a table: ``33 measurements``, or what takes their
+    place."""
     interval = size.interval
     if size.supported and interval.rows:
         return counted(interval.rows, "measurement")
@@ -66,7 +71,7 @@ EXPECTED_COLUMNS: Columns[ExpectedSize] = (
     number("busbw_Bps", "busbw"),
     number("floor_busbw_Bps", "a gate may ask"),
     number("floor_share", "of busbw", whole_percent, drop=2),
-    label("support", "it rests on", get=_grounds_in_table),
+    label("support", "it rests on", get=_support_in_table),
     number("slowest_s", "slowest", hidden=True),
     *columns_at(
         "interval",
@@ -100,7 +105,7 @@ _MEASURED: Columns[MeasuredSize] = (
     label("test", hidden=True, path="expected.test"),
     number("ranks", hidden=True),
     flag("supported", hidden=True, path="expected.supported"),
-    label("support", "it rests on", hidden=True, get=lambda size: _grounds_in_table(size.expected)),
+    label("support", "it rests on", hidden=True, get=lambda size: _support_in_table(size.expected)),
     label("where", hidden=True),
 )
 
@@ -130,54 +135,58 @@ def keepers_text(share: float) -> str:
 
 def _blocks(result: Expected) -> Iterator[Block]:
     yield Headline(_answer(result))
-    every = Table(EXPECTED_COLUMNS, result.sizes)
+    all_sizes = Table(EXPECTED_COLUMNS, result.sizes)
     if result.measured:
         yield from _measured_blocks(result)
+    # the largest size of each test
     elif len(result.largest) >= _FEWEST_TESTS:
-        every = every.with_shown("test")
-        yield every._replace(records=result.largest, title="at the largest size")
-        yield every._replace(title="at every size", first=0)
+        all_sizes = all_sizes.with_shown("test")
+        yield all_sizes._replace(records=result.largest, title="at the largest size")
+        yield all_sizes._replace(title="at every size", first=0)
     else:
-        yield every._replace(first=_FIRST_ROWS, spread=True)
+        yield all_sizes._replace(first=_FIRST_ROWS, spread=True)
     left_out = [(test.reason, test.algorithm) for test in result.left_out]
     yield from listed("left out", lines_by_names(left_out))
     yield from readings_block(result.readings)
 
 
 def _measured_blocks(result: Expected) -> Iterator[Block]:
-    every = Table(_MEASURED, result.measured, title="every measured size")
+    """The measured sizes: those that fall short first, with the command that looks for a cause."""
+    all_sizes = Table(_MEASURED, result.measured, title="every measured size")
     if len(result.logs) > 1:
-        every = every.with_shown("file")
+        all_sizes = all_sizes.with_shown("file")
     if not result.short:
-        yield every._replace(title="", first=_FIRST_ROWS, spread=True)
+        yield all_sizes._replace(title="", first=_FIRST_ROWS, spread=True)
         return
     yield Lines("to find out why", (result.doctor,), verbatim=True)
-    worst = sorted(result.short, key=attrgetter("of_floor"))
-    table = every._replace(records=worst, title="short of the gate", first=_FIRST_ROWS)
+    worst_first = sorted(result.short, key=attrgetter("of_floor"))
+    table = all_sizes._replace(records=worst_first, title="short of the gate", first=_FIRST_ROWS)
     yield table.without("short")
-    yield every._replace(first=0)
+    yield all_sizes._replace(first=0)
 
 
 def _answer(result: Expected) -> str:
+    """What the first test should reach at its largest size, and its gate; with logs what they
+    reach."""
     if result.measured:
-        return _judgement(result)
-    last = result.largest[0]
-    machine = machine_text(result)
-    said = (
-        f"{sentence(machine)} should reach {format_rate(last.busbw_Bps, 3)} of bus bandwidth in"
-        f" {last.test}_perf at {title_size(last.bytes)};"
+        return _measured_answer(result)
+    largest = result.largest[0]
+    expectation = (
+        f"{sentence(machine_text(result))} should reach {format_rate(largest.busbw_Bps, 3)} of bus"
+        f" bandwidth in {largest.test}_perf at {title_size(largest.bytes)};"
     )
-    ask = format_rate(last.floor_busbw_Bps, 3)
+    gate = format_rate(largest.floor_busbw_Bps, 3)
     keepers = keepers_text(result.share)
-    if last.supported:
-        return f"{said} a gate may ask {ask} ({keepers} keep it; it rests on {_grounds_in_answer(last)})."
+    if largest.supported:
+        support = _support_in_answer(largest)
+        return f"{expectation} a gate may ask {gate} ({keepers} keep it; it rests on {support})."
     return (
-        f"{said} no measurement supports a gate there ({last.interval.reason}): the wide one asks"
-        f" {ask}, which {keepers} should keep."
+        f"{expectation} no measurement supports a gate there ({largest.interval.reason}): the wide one"
+        f" asks {gate}, which {keepers} should keep."
     )
 
 
-def _grounds_in_answer(size: ExpectedSize) -> str:
+def _support_in_answer(size: ExpectedSize) -> str:
     """What a gate rests on, in the sentence: ``33 comparable measurements``, else the reason of the
     interval, and the nearest one."""
     interval = size.interval
@@ -189,7 +198,7 @@ def _grounds_in_answer(size: ExpectedSize) -> str:
     return f"{words}, the nearest {interval.nearest}"
 
 
-def _judgement(result: Expected) -> str:
+def _measured_answer(result: Expected) -> str:
     """Which sizes fall short, and how far."""
     short = result.short
     count = len(result.measured)
@@ -197,40 +206,43 @@ def _judgement(result: Expected) -> str:
     if not short:
         least = min(result.measured, key=attrgetter("of_floor"))
         margin = whole_percent(least.of_floor)
-        who = f"All {count} measured sizes pass" if count > 1 else "The measured size passes"
+        subject = f"All {count} measured sizes pass" if count > 1 else "The measured size passes"
         return (
-            f"{who} the gate that {keepers} keep; the nearest"
-            f" to it, {_series(result, least)} at {title_size(least.expected.bytes)}, reaches {margin} of it."
-            f"{_unsupported(result)}"
+            f"{subject} the gate that {keepers} keep; the nearest"
+            f" to it, {_series_name(result, least)} at {title_size(least.expected.bytes)}, reaches {margin} of it."
+            f"{_unsupported_sentence(result)}"
         )
     worst = min(short, key=attrgetter("of_floor"))
     verb = "falls" if len(short) == 1 else "fall"
     return (
         f"{len(short)} of {counted(count, 'measured size')} {verb} short of what {keepers} keep:"
-        f" {_series(result, worst)} reaches {format_rate(worst.measured_busbw_Bps, 3)} at"
+        f" {_series_name(result, worst)} reaches {format_rate(worst.measured_busbw_Bps, 3)} at"
         f" {title_size(worst.expected.bytes)}, where a gate may ask"
-        f" {format_rate(worst.expected.floor_busbw_Bps, 3)}.{_unsupported(result)}"
+        f" {format_rate(worst.expected.floor_busbw_Bps, 3)}.{_unsupported_sentence(result)}"
     )
 
 
-def _series(result: Expected, size: MeasuredSize) -> str:
+def _series_name(result: Expected, size: MeasuredSize) -> str:
     """The series of a size, with its log where there are several."""
     return f"{size.series} of {size.file}" if len(result.logs) > 1 else size.series
 
 
-def _unsupported(result: Expected) -> str:
-    """How many of the gates rest on no measurement."""
-    wide = [size for size in result.measured if not size.expected.supported]
-    if not wide:
+def _unsupported_sentence(result: Expected) -> str:
+    """How many of the gates rest on no measurement; empty for none."""
+    unsupported = sum(not size.expected.supported for size in result.measured)
+    if not unsupported:
         return ""
-    if len(wide) == len(result.measured):
+    if unsupported == len(result.measured):
         return " Every gate is wide, for want of measurements."
-    are = "is wide" if len(wide) == 1 else "are wide"
-    return f" {len(wide)} of the {len(result.measured)} gates {are}, for want of measurements."
+    verb = "is" if unsupported == 1 else "are"
+    return (
+        f" {unsupported} of the {len(result.measured)} gates {verb} wide, for want of measurements."
+    )
 
 
 def _chart(result: Expected) -> BusbwChart | None:
-    """Expected and asked bandwidth of one test, and what was measured."""
+    """Expected bandwidth and gates of one test, and what was measured; None for several tests or
+    series."""
     # sizes of several series would go back and forth
     if len(result.largest) != 1 or len({size.series for size in result.measured}) > 1:
         return None
@@ -260,7 +272,7 @@ class ExpectedSizeDocument(Document, of=ExpectedSize):
     low_s: float = derived("interval.low_s")
     high_s: float = derived("interval.high_s")
     supported: bool
-    support: str = derived(_grounds_in_table)
+    support: str = derived(_support_in_table)
     basis: str = derived("interval.basis")
     rows: int = derived("interval.rows")
     reason: str = derived("interval.reason")

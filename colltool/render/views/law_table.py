@@ -9,7 +9,8 @@ from colltool import __version__
 from colltool.analysis.laws import Law, LawTable, LinePiece, NotCovered
 from colltool.base.errors import displayed
 from colltool.base.formatting import format_bytes, whole_percent
-from colltool.render.dispatch import set_text, to_json
+from colltool.render.data_formats import to_json
+from colltool.render.dispatch import set_text
 from colltool.render.documents import Document, optional
 
 

@@ -45,6 +45,7 @@ from colltool.render.busbw_chart import BusbwChart, BusbwCurve, curves
 from colltool.render.dispatch import View, listed, on_fabric
 from colltool.render.documents import Document
 from colltool.render.intervals import may_be_as_fast, within, within_several
+from colltool.render.not_ranked import WHY_NOT_RANKED
 
 if TYPE_CHECKING:
     from colltool.libraries.nccl.model import NcclEstimate
@@ -233,9 +234,9 @@ def _winners_answer(result: PriceList) -> str:
         which = _by_size(prices)
     else:
         # a price at a size needs no crossovers
-        from colltool.render.views.crossover import stretches_answer
+        from colltool.render.views.crossover import ranges_answer
 
-        which = stretches_answer(result.crossover)
+        which = ranges_answer(result.crossover)
     answer = f"{which} {sentence(r.heading(prices[0], ''))}."
     intervals = []
     for price in prices:
@@ -336,7 +337,7 @@ def _why_unranked(rows: Sequence[r.Ranked]) -> str:
     statuses = {ranked.row.status for ranked in rows}
     if statuses == {"reference"}:
         return "for reference only (no library implements these)"
-    reasons = [why for status, why in r.WHY_NOT_RANKED.items() if status in statuses]
+    reasons = [why for status, why in WHY_NOT_RANKED.items() if status in statuses]
     return f"not ranked: {'; '.join(reasons)}"
 
 

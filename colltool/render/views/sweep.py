@@ -31,9 +31,9 @@ from colltool.render.blocks import Block, Column, Columns, Headline, Table, flag
 from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.estimates import ModelDocument, readings_block
+from colltool.render.first_screen import height, lists_that_fit, rows_that_fit
 from colltool.render.intervals import IntervalDocument, no_cell_interval
 from colltool.render.shared_documents import OverridesDocument, ideal_or_realistic
-from colltool.render.verdicts import height, lists_that_fit, rows_that_fit
 from colltool.render.views.compare import FittedDocument, extrapolated_notes, runs_title
 from colltool.render.views.sweep_answer import sweep_answer
 from colltool.render.views.sweep_words import (

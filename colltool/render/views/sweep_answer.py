@@ -14,7 +14,7 @@ from colltool.analysis.sweep import Sweep, is_surely_beaten
 from colltool.base.formatting import counted, format_factor, or_text, sentence
 from colltool.render.assumption_differences import layers_sentence
 from colltool.render.estimates import running
-from colltool.render.verdicts import fitted_sentences
+from colltool.render.fitted_words import fitted_sentences
 from colltool.render.views.compare import cell_intervals
 from colltool.render.views.sweep_words import axis_values, question, shown, value_in_words
 
