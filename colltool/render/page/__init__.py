@@ -32,13 +32,8 @@ from colltool.render.page.lines import AxisWords, ChartLine, ChartPoint, chart_s
 from colltool.render.text import fitting
 from colltool.render.views.doctor_answer import diagnosed
 from colltool.render.views.report_costs import cost_sentences, cost_table
-from colltool.render.views.report_decision import (
-    answers,
-    chart_of,
-    reference_point,
-    reference_ranks,
-    report_title,
-)
+from colltool.render.views.report_decision import answers, chart_of, report_title
+from colltool.render.views.report_reference import reference_point, reference_ranks
 from colltool.render.views.report_risks import risks
 from colltool.render.views.sweep import changes_block
 from colltool.render.views.sweep_words import shown
