@@ -27,7 +27,8 @@ from colltool.render import estimates as r
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
 from colltool.render.dispatch import View, context, group_columns, listed
 from colltool.render.documents import LEFT_OUT, optional
-from colltool.render.views.price import gain_words, links_table, price_answer
+from colltool.render.views.price import links_table
+from colltool.render.views.price_answer import gain_words, price_answer
 
 if TYPE_CHECKING:
     pass
