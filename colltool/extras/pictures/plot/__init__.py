@@ -25,13 +25,15 @@ from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown, Crossover
-from colltool.extras.pictures.plot import fits, sweep_charts, times
+from colltool.extras.pictures.plot import fits, step_charts, sweep_charts
+from colltool.extras.pictures.plot.breakdown_chart import breakdown_chart
 from colltool.extras.pictures.plot.comparison_chart import comparison_chart
 from colltool.extras.pictures.plot.crossover_chart import crossover_chart
 from colltool.extras.pictures.plot.look import STYLE
 from colltool.extras.pictures.plot.page import GlyphOutlines, inline_svg
 from colltool.extras.pictures.plot.panels import Chart, draw_chart
 from colltool.extras.pictures.plot.sensitivity_chart import sensitivity_chart
+from colltool.extras.pictures.plot.trace_chart import trace_chart
 from colltool.training.plan import Plan
 
 if TYPE_CHECKING:
@@ -50,11 +52,11 @@ VIEWS: dict[type, dict[str, ChartOf]] = {
     Sweep: {"map": sweep_charts.map_chart, "busbw": sweep_charts.lines_chart},
     Comparison: {"busbw": comparison_chart},
     Sensitivity: {"spread": sensitivity_chart},
-    Breakdown: {"phases": times.breakdown_chart},
-    Plan: {"step": times.plan_chart},
-    Plans: {"step": times.plans_chart},
+    Breakdown: {"phases": breakdown_chart},
+    Plan: {"step": step_charts.plan_chart},
+    Plans: {"step": step_charts.plans_chart},
     Crossover: {"sizes": crossover_chart},
-    TraceComparison: {"calls": times.trace_chart},
+    TraceComparison: {"calls": trace_chart},
     Diagnosis: {"busbw": fits.diagnosis_chart},
     Calibration: _time_and_busbw(fits.calibration_chart),
     Validation: _time_and_busbw(fits.validation_chart),
