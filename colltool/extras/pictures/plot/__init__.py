@@ -1,7 +1,9 @@
-"""Results as PNG, SVG or PDF pictures, and as inline ``<svg>`` elements of a page. Needs
-matplotlib, an optional extra.
+"""Results as PNG, SVG or PDF pictures (:func:`picture`), and as inline ``<svg>`` elements of a page
+(:func:`page_svg`). Needs matplotlib, an optional extra.
 
-No pyplot, no display, no matplotlibrc of the user: the same result always gives the same bytes.
+:data:`VIEWS` says which results can be plotted, and how: a function makes a :class:`.panels.Chart`
+of the result, and ``panels`` draws it. No pyplot, no display, no matplotlibrc of the user: the same
+result always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ def chart_of(result: Any, view: str = "", *, paged: bool = False) -> Chart:
 
 
 def picture(result: Any, suffix: str, view: str = "") -> bytes:
-    """A result as a picture file; ``view`` is one of :data:`VIEWS`, the first by default."""
+    """The bytes of a picture file with such a suffix (``.png``); ``view`` is one of :data:`VIEWS`, the
+    first by default."""
     suffix = suffix.lower()
     buffer = BytesIO()
     with drawn(result, view) as figure:
@@ -124,23 +127,23 @@ def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> N
         raise needs_extra(extra, what, "matplotlib", argument=argument) from error
     except ValueError as error:  # a bad MPLBACKEND or matplotlibrc
         cause = clipped(str(error), 200)
-        hint = "mend its settings: matplotlibrc"
+        fix = "mend its settings: matplotlibrc"
         backend = os.environ.get("MPLBACKEND")
         if backend:
             cause = f"MPLBACKEND={clipped(backend)} names none of its backends"
-            hint = "leave it out of the environment: unset MPLBACKEND"
+            fix = "leave it out of the environment: unset MPLBACKEND"
         raise ColltoolError(
-            f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=hint
+            f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=fix
         ) from error
 
 
 def check_plot(path: Path) -> None:
     """Raise a ColltoolError, before any long work, if the plot could not be written afterwards."""
     if path.suffix.lower() not in _METADATA:
-        found = f"'{path.suffix}'" if path.suffix else "no suffix"
-        hint = f"end the name in {', '.join(_METADATA)}, such as {path.stem or 'fit'}.png"
+        suffix = f"'{path.suffix}'" if path.suffix else "no suffix"
+        fix = f"end the name in {', '.join(_METADATA)}, such as {path.stem or 'fit'}.png"
         raise ColltoolError(
-            f"{path} has {found}, which is no format of a plot", argument="plot", fix=hint
+            f"{path} has {suffix}, which is no format of a plot", argument="plot", fix=fix
         )
     need_matplotlib("a plot")
     folder = path.parent
@@ -150,7 +153,9 @@ def check_plot(path: Path) -> None:
             argument="plot",
             fix=f"create it: mkdir -p {folder}",
         )
-    writable = os.access(folder, os.W_OK) and (os.access(path, os.W_OK) or not os.path.exists(path))
+    # a file that is there is written over, a new one needs the folder's permission only
+    is_new = not os.path.exists(path)
+    writable = os.access(folder, os.W_OK) and (is_new or os.access(path, os.W_OK))
     if os.path.isdir(path) or not writable:
         raise ColltoolError(
             f"cannot write {path}",
@@ -181,4 +186,5 @@ def page_svg(
     return inline_svg(buffer.getvalue(), chart_of(result, view).alt, prefix, letters)
 
 
+# by this name the core asks for it
 shared_letters = GlyphOutlines
