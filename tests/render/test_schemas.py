@@ -303,10 +303,9 @@ ELSEWHERE = {
         "fastest_s": "results",
         "pick_protocol": "pick",
         "priced_as": "runs",
-        "runner_up": "results",
-        "runner_up_s": "results",
         "runs_s": "runs",
     },
+    "price_sizes": {"fastest": "results", "runner_up": "results", "runner_up_s": "results"},
     "sensitivity": {"range": "low"},
     "serve": {
         "phase": "name",
@@ -356,6 +355,8 @@ WITHIN = {
     "fabric_diagram": "fabric",
     "fabric_parts": "fabric",
     "library": "fabric",
+    "plan": "plan_document",
+    "price_sizes": "price",
     "report_costs": "report",
     "trace_graphs": "trace",
 }

@@ -19,7 +19,7 @@ from colltool.diagnosis.results import Diagnosis
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown
 from colltool.render.views.doctor_answer import diagnosed
-from colltool.render.views.plan import answer as plan_answer
+from colltool.render.views.plan_answer import answer as plan_answer
 from colltool.render.views.report_collectives import (
     compared_collectives,
     compared_in_title,

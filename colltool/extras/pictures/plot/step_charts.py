@@ -31,7 +31,7 @@ from colltool.extras.pictures.plot.panels import (
     lettered_keys,
 )
 from colltool.render.dispatch import on_fabric
-from colltool.render.views.plan import plan_title
+from colltool.render.views.plan_answer import plan_title
 from colltool.training.memory import Memory
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
