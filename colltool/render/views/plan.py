@@ -38,7 +38,7 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, context, listed
 from colltool.render.intervals import nine_in_ten
-from colltool.render.views.job import layout_text, numbers_text
+from colltool.render.views.job_words import layout_text, stages_text
 from colltool.render.views.plan_answer import answer, memory_text, typed_change
 from colltool.render.views.plan_document import PlanDocument
 from colltool.render.views.plan_facts import step_facts
@@ -282,7 +282,7 @@ _COLLECTIVES: Columns[PlannedCall] = (
     number("exposed_s", "exposed", format_time, path="sent.exposed_s"),
     number("energy_J", "energy", format_energy, drop=8, hidden=True),
     label("bound", "bound by", drop=6, path="sent.cost.bound"),
-    label("stages", drop=7, get=lambda call: numbers_text(call.stages), hidden=True),
+    label("stages", drop=7, get=lambda call: stages_text(call.stages), hidden=True),
     flag("paces", hidden=True),
 )
 

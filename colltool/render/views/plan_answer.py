@@ -13,7 +13,7 @@ from colltool.base.errors import either, localize
 from colltool.base.formatting import format_bytes, format_time, percent, whole_percent
 from colltool.estimate.placement import tiers_spanned
 from colltool.render.dispatch import on_fabric
-from colltool.render.views.job import to_type
+from colltool.render.views.job_words import to_type
 from colltool.training.job import Job
 from colltool.training.layout_constraints import CHOICE_OF_KEY
 from colltool.training.memory import Memory

@@ -18,7 +18,6 @@ from colltool.render.shared_documents import (
     mapping,
     whole,
 )
-from colltool.render.views.job import memory_parts
 from colltool.training.goodput import Goodput
 from colltool.training.job_links import JobLink
 from colltool.training.memory import MemoryPart
@@ -190,7 +189,7 @@ class PlanDocument(PlannedDocument):
     mfu_convention: str = derived(lambda _: MFU_CONVENTION)
     parts: list[StepPart]
     collectives: list[PlannedCallDocument]
-    memory: list[MemoryPart] = derived(memory_parts)
+    memory: list[MemoryPart] = derived(lambda result: result.memory.parts if result.memory else ())
     memory_bytes: float | None
     capacity_bytes: float | None = derived("memory.capacity_bytes")
     fits: bool | None = derived("memory.fits")

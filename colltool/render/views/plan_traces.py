@@ -1,5 +1,9 @@
 """``plan`` of Chakra traces: the time of the step, what of it is exposed communication, tier by
-tier and call by call."""
+tier and call by call.
+
+:func:`_blocks` is the screen. A trace is of one rank; ``result.world`` is how many there were in all,
+as far as the traces say.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,7 @@ _TIERS: Columns[TierTime] = (
 
 
 def _title(result: TracePlan) -> str:
+    """``4 traces of 16 ranks on dgx-h100``."""
     traces = counted(len(result.ranks), "trace")
     if result.world:
         traces += f" of {result.world} ranks"
@@ -66,6 +71,7 @@ def _answer(result: TracePlan) -> str:
 
 
 def _facts(result: TracePlan) -> Iterator[str]:
+    """What the step's time rests on, and what is not in it."""
     yield (
         f"compute takes {format_time(result.compute_s)} on {graph_name(result.slowest)}, the slowest,"
         " as recorded"
@@ -73,7 +79,7 @@ def _facts(result: TracePlan) -> Iterator[str]:
     if not result.compute_s:
         yield "no compute node on the GPU has a duration, so nothing hides communication"
     yield "ranks do not wait for each other: pipeline bubbles and stragglers are not in the step"
-    # 0 or less where traces do not say how many ranks there are
+    # below 0 where no trace says how many ranks there are
     missing = (result.world or 0) - len(result.ranks)
     if missing:
         yield f"{counted(missing, 'rank')} without a trace may be slower"
