@@ -322,9 +322,8 @@ ELSEWHERE = {
         "n_beta_executed": "n_beta",
         "n_beta_formula": "n_beta",
         "price_s": "time_s",
-        "step_n_alpha": "n_alpha",
-        "step_n_beta": "n_beta",
     },
+    "verify_trace": {"step_n_alpha": "n_alpha", "step_n_beta": "n_beta"},
 }
 """Columns of a module that are called otherwise than the key that says it in the document."""
 
@@ -359,6 +358,7 @@ WITHIN = {
     "price_sizes": "price",
     "report_costs": "report",
     "trace_graphs": "trace",
+    "verify_trace": "verify",
 }
 """Modules whose tables are parts of a result of another module, and of its document."""
 
