@@ -269,7 +269,7 @@ ELSEWHERE = {
         "balance_b": "balance",
         "kind": "dominates",
     },
-    "fabric_parts": {"cable": "count", "nic": "count", "optic": "count", "switch": "count"},
+    "fabric_bill": {"cable": "count", "nic": "count", "optic": "count", "switch": "count"},
     "checked_files": {"kind": "warnings"},
     "kernels": {
         "apart_s": "costs_s",
@@ -352,7 +352,7 @@ def columns_of(module: Any) -> Iterator[Column]:
 MODULES = sorted(found.name for found in iter_modules(views.__path__))
 WITHIN = {
     "fabric_diagram": "fabric",
-    "fabric_parts": "fabric",
+    "fabric_bill": "fabric",
     "library": "fabric",
     "plan": "plan_document",
     "price_sizes": "price",

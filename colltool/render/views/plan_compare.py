@@ -20,7 +20,7 @@ from colltool.render.blocks import Block, Columns, Headline, Table, label, numbe
 from colltool.render.dispatch import View, listed, on_fabric, set_text, signed_percent
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import MachineDocument, assumed_with, machine_of, mapping
-from colltool.render.views.fabric_parts import PLURAL
+from colltool.render.views.fabric_bill import PLURAL
 from colltool.render.views.plan import rate_text
 from colltool.render.views.trace import signed_time
 from colltool.training.plan import Plan
