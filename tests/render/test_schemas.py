@@ -269,6 +269,7 @@ ELSEWHERE = {
         "balance_b": "balance",
         "kind": "dominates",
     },
+    "fabric_drawn": {"level": "levels", "tier": "tiers"},
     "fabric_bill": {"cable": "count", "nic": "count", "optic": "count", "switch": "count"},
     "checked_files": {"kind": "warnings"},
     "kernels": {

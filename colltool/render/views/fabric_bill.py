@@ -41,7 +41,9 @@ class _BillLevel(NamedTuple):
     def power_W(self) -> float | None:
         """The sum over parts whose power is known. None if there are none."""
         powers_W = [line.power_W for line in self.lines.values() if line.power_W is not None]
-        return sum(powers_W) if powers_W else None
+        if not powers_W:
+            return None
+        return sum(powers_W)
 
 
 def _count_column(part: str) -> Column[_BillLevel]:

@@ -43,7 +43,9 @@ def _values(check: CheckedFabric) -> Iterator[str]:
         yield library_text(fabric.library_facts)
     if fabric.uncertainty:
         # in the words of the file: such as 0.4:1, or ±10%
-        ranges = [f"{key} {words}" for key, words in fabric.uncertainty.items()]
+        ranges = []
+        for key, words in fabric.uncertainty.items():
+            ranges.append(f"{key} {words}")
         yield f"uncertainty: {', '.join(ranges)}"
     if fabric.prices:
         yield prices_text(fabric.prices)

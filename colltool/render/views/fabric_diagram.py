@@ -115,7 +115,9 @@ def kind_text(diagram: TierDiagram) -> str:
 
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
     """``rank`` or ``nvlink domains``."""
-    name = "rank" if diagram.below is None else f"{diagram.below} domain"
+    name = "rank"
+    if diagram.below is not None:
+        name = f"{diagram.below} domain"
     if count == 1:
         return name
     return f"{name}s"
@@ -127,7 +129,9 @@ def place_text(diagram: TierDiagram) -> str:
     facts = diagram.facts
     ranks = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
-        return f"{ranks} in all" if ranks else ""
+        if ranks:
+            return f"{ranks} in all"
+        return ""
     text = f"{facts.domains} of these"
     if ranks:
         return f"{text}, {ranks} in each"

@@ -69,8 +69,9 @@ class SeriesWords(NamedTuple):
         """The verb, which depends on the number of series, and what follows it."""
         if health.too_fast:
             factor = format_factor(health.large or 0.0, 2).removesuffix("x")
-            reason = f"{factor} times faster than {self.fabric} allows, so another machine ran it"
-            return "is", reason
+            return "is", (
+                f"{factor} times faster than {self.fabric} allows, so another machine ran it"
+            )
         if health.large is not None:
             return "reaches", _share_text(health.large, health.bar)
         if health.small is None or health.small_bar is None:
@@ -103,7 +104,10 @@ def _share_text(share: float, mark: float) -> str:
     return f"{whole_percent(share)} of expected (pass mark {whole_percent(mark)})"
 
 
-def _distinction(series: Series, alike: Sequence[Series]) -> str:
+def _distinction(
+    series: Series,
+    alike: Sequence[Series],
+) -> str:
     """What tells a series apart from others of its collective and ranks, ``alike``: `` of 8 nodes``,
     `` (second.log)``."""
     text = ""

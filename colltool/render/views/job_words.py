@@ -40,13 +40,15 @@ def model_text(job: Job) -> str:
     model = job.draft.model
     if model is None:
         return "no model"
-    text = f"{model.name}: {model.layers} layers, {billions(model.parameters)} parameters"
+    parameters = billions(model.parameters)
+    text = f"{model.name}: {model.layers} layers, {parameters} parameters"
     active = active_parameters(model)
     if active != model.parameters:
         text += f", {billions(active)} of them active"
     shape = model.shape
     if shape is not None and shape.window:
-        text += f", windows of {shape.window} in {round(shape.windowed * model.layers)} layers"
+        windowed_layers = round(shape.windowed * model.layers)
+        text += f", windows of {shape.window} in {windowed_layers} layers"
     return text
 
 
@@ -57,14 +59,21 @@ def billions(parameters: float) -> str:
 
 def stages_text(stages: tuple[int, ...]) -> str:
     """Stages of a pipeline: ``0``, ``0-3`` or ``0,2``."""
-    if len(stages) > 2 and stages == tuple(range(stages[0], stages[-1] + 1)):
-        return f"{stages[0]}-{stages[-1]}"
+    first = stages[0]
+    last = stages[-1]
+    if len(stages) > 2 and stages == tuple(range(first, last + 1)):
+        return f"{first}-{last}"
     return ",".join(map(str, stages))
 
 
-def to_type(values: Iterable[tuple[str, str]], option: str, keyword: str) -> str:
+def to_type(
+    values: Iterable[tuple[str, str]],
+    option: str,
+    keyword: str,
+) -> str:
     """What sets these (key, value) pairs: ``--job-set layout.tp=4`` by the option, in Python
     ``overrides=['layout.tp=4']`` by the keyword."""
     pairs = list(map("=".join, values))
     shell = " ".join(f"{option} {pair}" for pair in pairs)
-    return localize(either(shell=shell, python=f"{keyword}={pairs!r}"))
+    python = f"{keyword}={pairs!r}"
+    return localize(either(shell=shell, python=python))

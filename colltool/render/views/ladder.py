@@ -21,7 +21,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.base.primitives import SHORT
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.results import Infeasible, Ladder, Rung
 from colltool.render.blocks import (
@@ -43,13 +43,9 @@ from colltool.render.estimates import ModelDocument, readings_block
 from colltool.render.shared_documents import whole_size
 
 
-def _eta_alpha(rung: Rung) -> float:
-    """Of the first phase; JSON has it only where all phases have the same."""
-    return float(rung.realistic.phases[0].eta_alpha)
-
-
-def _eta_beta(rung: Rung) -> float:
-    return float(rung.realistic.phases[0].eta_beta)
+def _first_phase(rung: Rung) -> PhaseCost:
+    """The phase whose etas the table has; JSON has them only where they are the same in all."""
+    return rung.realistic.phases[0]
 
 
 def _compression(rung: Rung) -> float:
@@ -68,8 +64,20 @@ _COLUMNS: Columns[Rung] = (
     number("n_alpha", "n_alpha", format_count, drop=5, path="ideal.n_alpha"),
     number("n_beta", "n_beta", format_count, drop=6, path="ideal.n_beta"),
     number("ideal_s", "ideal", path="ideal.total_s"),
-    number("eta_alpha", "eta_a", format_count, drop=8, get=_eta_alpha),
-    number("eta_beta", "eta_b", format_count, drop=9, get=_eta_beta),
+    number(
+        "eta_alpha",
+        "eta_a",
+        format_count,
+        drop=8,
+        get=lambda rung: float(_first_phase(rung).eta_alpha),
+    ),
+    number(
+        "eta_beta",
+        "eta_b",
+        format_count,
+        drop=9,
+        get=lambda rung: float(_first_phase(rung).eta_beta),
+    ),
     number("realistic_s", "realistic", path="realistic.total_s"),
     number("gap_ideal", "gap ideal", format_gap, drop=4),
     number("gap_realistic", "gap real", format_gap, drop=1),

@@ -101,15 +101,12 @@ def _list_table(result: LibraryList) -> Table:
     return Table(_LIBRARY, result.rows)
 
 
-def _without_all_reduce(row: LibraryRow) -> bool:
-    return "all_reduce" not in row.operations
-
-
 def _by_name(rows: Sequence[LibraryRow]) -> tuple[LibraryRow, ...]:
     """Versions of a library that price the same operations in one row, those with an all-reduce
     first, to fit a screen."""
     merged: dict[tuple[str, str], LibraryRow] = {}
-    for row in sorted(rows, key=_without_all_reduce):
+    # False sorts before True
+    for row in sorted(rows, key=lambda row: "all_reduce" not in row.operations):
         key = (row.name, _operations(row))
         version = row.version
         if key in merged:

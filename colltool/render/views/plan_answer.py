@@ -25,8 +25,9 @@ _MOST_PAIRS = 4
 
 def plan_title(result: Plan) -> str:
     """``llama3-70b on 64 ranks of dgx-h100``, with what was set of the job and of the fabric."""
-    name = on_fabric(result.job.name, titled_overrides(result.job))
-    return f"{name} on {result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
+    job = on_fabric(result.job.name, titled_overrides(result.job))
+    fabric = on_fabric(result.fabric, result.fabric_overrides)
+    return f"{job} on {result.ranks} ranks of {fabric}"
 
 
 def titled_overrides(job: Job) -> tuple[tuple[str, str], ...]:
@@ -36,7 +37,9 @@ def titled_overrides(job: Job) -> tuple[tuple[str, str], ...]:
 
 def answer(result: Plan) -> str:
     """The title of a plan, and what follows of it in sentences."""
-    return f"{plan_title(result)} {'. '.join(_sentences(result))}."
+    title = plan_title(result)
+    sentences = ". ".join(_sentences(result))
+    return f"{title} {sentences}."
 
 
 def _sentences(result: Plan) -> Iterator[str]:
@@ -45,8 +48,12 @@ def _sentences(result: Plan) -> Iterator[str]:
     memory = result.memory
     # a step that does not fit has no time worth showing first
     if memory is not None and memory.fits is False and memory.capacity_bytes is not None:
-        needs = f"{format_bytes(memory.bytes, 3)} of {format_bytes(memory.capacity_bytes, 3)}"
-        yield f"does not fit: stage {memory.worst_stage} needs {needs} per GPU; try {_cure(result)}"
+        needs = format_bytes(memory.bytes, 3)
+        capacity = format_bytes(memory.capacity_bytes, 3)
+        yield (
+            f"does not fit: stage {memory.worst_stage} needs {needs} of {capacity} per GPU;"
+            f" try {_cure(result)}"
+        )
         yield f"If it did fit, a step would take {step}"
         return
     takes = f"takes {step} per step"
@@ -63,13 +70,17 @@ def _sentences(result: Plan) -> Iterator[str]:
         yield f"Exposed communication is {exposed} of it{_mostly(result)}"
     goodput = result.goodput
     if goodput is not None:
-        steps = f"{goodput.steps_per_day:,.0f} steps per day"
-        yield f"With failures it makes {steps} ({percent(goodput.share)} of the time)"
+        share = percent(goodput.share)
+        yield (
+            f"With failures it makes {goodput.steps_per_day:,.0f} steps per day"
+            f" ({share} of the time)"
+        )
     # the best gain stands first; what a tight job needs for room may cost time
     best = result.changes[0] if result.changes else None
     if best is not None and best.gain > 0:
         gain = percent(best.gain)
-        yield f"Gains most: {best.change} ({gain}), {typed_change(best.set, best.where)}"
+        typed = typed_change(best.set, best.where)
+        yield f"Gains most: {best.change} ({gain}), {typed}"
     elif result.collectives:
         yield "None of the changes that were tried makes it faster"
 

@@ -151,7 +151,10 @@ def _per_domain(plan: Plan) -> dict[str, str]:
     return counts_of
 
 
-def _comparison(result: Plans, index: int) -> str:
+def _comparison(
+    result: Plans,
+    index: int,
+) -> str:
     """``nvl72: 12% faster, most of it tp (-41 ms)``: how a plan compares with the first, and which part
     of the step makes most of it."""
     first = result.first
@@ -159,13 +162,16 @@ def _comparison(result: Plans, index: int) -> str:
     change = result.ratio(index) - 1
     name = result.titles[index]
     if plan.device != first.device:
-        name += f" ({plan.device or 'no device'}, not {first.device or 'none'})"
+        device = plan.device or "no device"
+        first_device = first.device or "none"
+        name += f" ({device}, not {first_device})"
     if abs(change) < _ROUNDING:
         return f"{name}: no difference (nothing that the job sends takes longer or shorter)"
     if abs(change) < _SAME_STEP:
         return f"{name}: no difference ({signed_percent(change)})"
     share = percent(abs(change))
-    difference = f"{share} slower" if change > 0 else f"{share} faster"
+    word = "slower" if change > 0 else "faster"
+    difference = f"{share} {word}"
     error = result.error(index)
     if error is not None and abs(change) <= error:
         uncertainty = whole_percent(error)
@@ -184,7 +190,8 @@ def _most_changed_part(first: Plan, plan: Plan, *, slower: bool) -> str:
         changes_s[part] = plan_s.get(part, 0.0) - first_s.get(part, 0.0)
     largest = max if slower else min
     part = largest(changes_s, key=changes_s.__getitem__)
-    return f"{part} ({signed_time(changes_s[part])})"
+    change = signed_time(changes_s[part])
+    return f"{part} ({change})"
 
 
 def _exposed_s(plan: Plan) -> dict[str, float]:

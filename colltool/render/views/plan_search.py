@@ -8,6 +8,7 @@ the one that its file gives.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, format_bytes, format_time, percent, whole_percent
@@ -39,10 +40,6 @@ class _RankedLayout(NamedTuple):
         return "tie" if self.layout.tie else ""
 
 
-def _memory_text(size: float) -> str:
-    return format_bytes(size, 3)
-
-
 def _choice(key: str) -> Column[_RankedLayout]:
     """The column of a number that the search chooses, by its field."""
     return number(key, key, path=f"layout.choice.{key}")
@@ -70,7 +67,13 @@ _LAYOUTS: Columns[_RankedLayout] = (
         "control_step_s", "free network", format_time, path="layout.control_step_s", hidden=True
     ),
     number("network_share", "network", percent, drop=4, path="layout.network_share"),
-    number("memory_bytes", "memory", _memory_text, drop=2, path="layout.memory_bytes"),
+    number(
+        "memory_bytes",
+        "memory",
+        partial(format_bytes, digits=3),
+        drop=2,
+        path="layout.memory_bytes",
+    ),
 )
 # columns that are left out where every layout has the default
 _DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from colltool.analysis.jobs import PlanSpread, StepTornadoBar
 from colltool.base.formatting import counted, format_time
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
-from colltool.render.dispatch import View, on_fabric
+from colltool.render.dispatch import View, fabric_of, on_fabric
 from colltool.render.documents import Document, derived, optional
 from colltool.render.shared_documents import (
     MachineDocument,
@@ -33,7 +33,7 @@ _MOVED: Columns[StepTornadoBar] = (
 def _answer(result: PlanSpread) -> str:
     """The step, where nine of ten samples of it lie, and the number that moves it most."""
     job = f"{on_fabric(result.job.name, result.job.overrides)} on {result.ranks} ranks"
-    fabric = on_fabric(result.fabric, result.overrides)
+    fabric = fabric_of(result)
     text = (
         f"{job} of {fabric} takes {format_time(result.step_s)} per step; 90% of the samples lie"
         f" between {format_time(result.p5_s)} and {format_time(result.p95_s)}."

@@ -13,7 +13,7 @@ from operator import attrgetter
 from colltool.base.formatting import counted, format_time, percent, size_text
 from colltool.diagnosis.plan_traces import PlannedTraceCall, TierTime, TracePlan
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.dispatch import View, context, fabric_of
 from colltool.render.documents import derived, or_null
 from colltool.render.shared_documents import OnFabricDocument
 from colltool.render.views.trace import axes_text
@@ -51,7 +51,7 @@ def _title(result: TracePlan) -> str:
     traces = counted(len(result.ranks), "trace")
     if result.world:
         traces += f" of {result.world} ranks"
-    return f"{traces} on {on_fabric(result.fabric, result.overrides)}"
+    return f"{traces} on {fabric_of(result)}"
 
 
 def _answer(result: TracePlan) -> str:

@@ -29,7 +29,11 @@ _LITTLE = 0.3  # a smaller share of the time is not worth shortening
 _MOST_SIZES = 4  # that a sentence lists
 
 
-def price_answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = ()) -> str:
+def price_answer(
+    price: Price,
+    row: AlgorithmEstimate,
+    gains: Sequence[Gain] = (),
+) -> str:
     """The verdict on a row of a price at one size.
 
     ``gains``: what changes of the fabric would save, the largest first; not said without any.
@@ -44,7 +48,8 @@ def price_answer(price: Price, row: AlgorithmEstimate, gains: Sequence[Gain] = (
     interval = within(row)
     if interval:
         time += f" ({interval})"
-    sentences = [f"{name}: {time}, busbw {format_rate(float(row.busbw_Bps))}"]
+    busbw = format_rate(float(row.busbw_Bps))
+    sentences = [f"{name}: {time}, busbw {busbw}"]
     if price.as_filed_s is not None and is_first:
         sentences.append(_change_of_values(price.as_filed_s, total_s))
     sentences.append(_rival_text(price, row))
@@ -67,8 +72,9 @@ def _change_of_values(as_filed_s: float, total_s: float) -> str:
     factor = format_factor(max(as_filed_s / total_s, total_s / as_filed_s))
     if factor == "1x":
         return ""
-    how = "faster" if total_s < as_filed_s else "slower"
-    return f"That is {factor} {how} than with the file's own values, {format_time(as_filed_s)}"
+    word = "faster" if total_s < as_filed_s else "slower"
+    time = format_time(as_filed_s)
+    return f"That is {factor} {word} than with the file's own values, {time}"
 
 
 # --- the row to compare with
@@ -84,29 +90,35 @@ def _rival_text(price: Price, row: AlgorithmEstimate) -> str:
     rival = rivals[0]
     row_s = estimates.seconds(row)
     rival_s = estimates.seconds(rival)
-    time = f"{format_time(rival_s)} ({estimates.change_text(rival_s / row_s - 1)})"
+    change = estimates.change_text(rival_s / row_s - 1)
+    time = f"{format_time(rival_s)} ({change})"
     saved = 1 - rival_s / row_s
     error = price.accuracy.median if price.accuracy else 0.0
     # so only where the row is the library's pick, which need not be the fastest
     if saved > error and not may_be_as_fast(row, rival):
-        whose = "Your own " if rival.status == "own" else ""
-        return f"{whose}{rival.name} would be faster, {time}{_how_to_run(price, rival)}"
+        name = rival.name
+        if rival.status == "own":
+            name = f"Your own {name}"
+        how = _how_to_run(price, rival)
+        return f"{name} would be faster, {time}{how}"
     text = f"Next: {rival.name}, {time}"
     if saved > 0:
         text = f"{rival.name} might be faster, {time}"
-    close = [rival for rival in rivals if estimates.seconds(rival) <= row_s * (1 + error)]
+    close = sum(estimates.seconds(other) <= row_s * (1 + error) for other in rivals)
     # an exact price needs no judgement
     if not close or not row.interval:
         return text
-    if len(close) > 1:
-        return f"{text}; too close to call, as are {len(close) - 1} more"
+    if close > 1:
+        return f"{text}; too close to call, as are {close - 1} more"
     return f"{text}, too close to call"
 
 
 def _how_to_run(price: Price, rival: AlgorithmEstimate) -> str:
     """What to set for an algorithm of the library's; of one's own what its price leaves out."""
     if rival.status == "own":
-        return "" if rival.protocol else " before any library overhead"
+        if rival.protocol:
+            return ""
+        return " before any library overhead"
     if price.shows_pick:
         return f": set NCCL_ALGO={_nccl_algo(price, rival)}"
     return ""
@@ -150,7 +162,8 @@ def _largest_part(price: Price, row: AlgorithmEstimate) -> str:
         return f"{text}; a faster network would barely help"
     if 2 * largest_s < total_s:
         second_s, second = max(parts.values())
-        return f"{text} and {whole_percent(second_s / total_s)} {second}"
+        second_share = whole_percent(second_s / total_s)
+        return f"{text} and {second_share} {second}"
     if row.bound == "bandwidth":
         return f"Bandwidth-bound ({share} of the time)"
     if row.bound == "latency":
@@ -167,7 +180,8 @@ def _largest_gains(gains: Sequence[Gain], total_s: float) -> str:
         if saved >= _FELT_GAIN:
             # the verb once: half the latency of nvlink 3%
             verb = "" if texts else " would save"
-            texts.append(f"{gain_words(gain)}{verb} {whole_percent(saved)}")
+            share = whole_percent(saved)
+            texts.append(f"{gain_words(gain)}{verb} {share}")
     return sentence(", ".join(texts))
 
 

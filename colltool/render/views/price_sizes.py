@@ -35,7 +35,8 @@ def sizes_answer(result: PriceList) -> str:
         from colltool.render.views.crossover import stretches_answer
 
         winners = stretches_answer(result.crossover)
-    answer = f"{winners} {sentence(estimates.heading(prices[0], ''))}."
+    question = sentence(estimates.heading(prices[0], ""))
+    answer = f"{winners} {question}."
     intervals = []
     for price in prices:
         interval = price.best.interval
@@ -50,7 +51,8 @@ def _winners_text(prices: Sequence[Price]) -> str:
     """``NCCL runs Tree at 1MB, 16MB and NVLSTree at 256MB, 1GB.``"""
     winners = []
     for price in sorted(prices, key=lambda price: float(price.bytes)):
-        winners.append((price.best.name, title_size(float(price.bytes))))
+        size = title_size(float(price.bytes))
+        winners.append((price.best.name, size))
     verb = "Fastest:"
     if all(price.shows_pick for price in prices):
         verb = f"{estimates.library_label(prices[0])} runs"
@@ -100,7 +102,10 @@ _FOR_PEOPLE: dict[str, Column[_SizeWinner]] = {
 }
 
 
-def winners_table(result: PriceList, columns: Columns[_SizeWinner] = _COLUMNS) -> Table:
+def winners_table(
+    result: PriceList,
+    columns: Columns[_SizeWinner] = _COLUMNS,
+) -> Table:
     """A row a size: the winner and by how much; protocols only where the library has some."""
     winners = []
     for price in result.prices:
@@ -131,7 +136,9 @@ def busbw_chart(result: PriceList) -> BusbwChart:
     title = f"{first.primitive.label} on {where}, {first.group.label}"
     if result.winners_only:
         # rows hold the winner and the runner-up of a size: one curve that goes all the way
-        best = [("selected", float(price.bytes), float(price.best.busbw_Bps)) for price in prices]
+        best = []
+        for price in prices:
+            best.append(("selected", float(price.bytes), float(price.best.busbw_Bps)))
         return BusbwChart(title, curves(best))
     winners = {price.best.name for price in prices}
     points = []
@@ -143,4 +150,5 @@ def busbw_chart(result: PriceList) -> BusbwChart:
         # False sorts before True; among winners, and among others, the highest first
         return curve.name not in winners, -curve.highest
 
-    return BusbwChart(title, tuple(sorted(curves(points), key=winners_first)))
+    ordered = sorted(curves(points), key=winners_first)
+    return BusbwChart(title, tuple(ordered))

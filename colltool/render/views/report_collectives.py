@@ -42,10 +42,14 @@ from colltool.render.views.report_reference import (
 def priced_in_title(report: Report, breakdown: Breakdown) -> str:
     """``all-reduce of 64 MB on 1152 GPUs takes 538 us (-34% to +51%)``."""
     collective = reference_collective(report, breakdown.price.primitive)
-    return f"{collective} takes {_total_text(breakdown.price.best)}"
+    time = _total_text(breakdown.price.best)
+    return f"{collective} takes {time}"
 
 
-def compared_in_title(report: Report, comparison: Comparison) -> str:
+def compared_in_title(
+    report: Report,
+    comparison: Comparison,
+) -> str:
     """``all-reduce up to 1.9x faster than dgx-b200 above 329 MB``: the first of two fabrics, in the
     first primitive. Empty without a verdict on it."""
     verdict = reference_verdict(report, comparison, comparison.lines[0].primitive)
@@ -64,7 +68,8 @@ def fastest_in_title(report: Report, comparison: Comparison) -> str:
     if len(ranking) < 2:
         return ""
     collective = f"{line.primitive.label} of {title_size(line.bytes)}"
-    (best_s, best), (rival_s, rival) = ranking[:2]
+    best_s, best = ranking[0]
+    rival_s, rival = ranking[1]
     fastest = report.titles[best]
     second = report.titles[rival]
     if _too_close(line, best, rival):
@@ -82,8 +87,8 @@ def reference_time(report: Report, breakdown: Breakdown) -> Iterator[str]:
     price = breakdown.price.best
     collective = sentence(reference_collective(report, breakdown.price.primitive))
     rate = format_rate(float(price.busbw_Bps), 3)
-    bound = f"{rate} bus bandwidth, {price.bound}-bound"
-    yield f"{collective} takes {_total_text(price)}: {bound}."
+    time = _total_text(price)
+    yield (f"{collective} takes {time}: {rate} bus bandwidth, {price.bound}-bound.")
 
 
 def compared_collectives(report: Report, comparison: Comparison) -> Iterator[str]:
@@ -99,10 +104,12 @@ def compared_collectives(report: Report, comparison: Comparison) -> Iterator[str
         if verdict is None:
             continue
         claims = claims_text(comparison, verdict)
-        text = f"{sentence(primitive.label)}, {reference_ranks(report)}: {claims}."
+        collective = sentence(primitive.label)
+        text = f"{collective}, {reference_ranks(report)}: {claims}."
         if line is not None:
             size = title_size(line.bytes)
-            text += f" At {size}: {_times_text(report, line)}."
+            times = _times_text(report, line)
+            text += f" At {size}: {times}."
         yield text
 
 
@@ -116,7 +123,10 @@ def _order_text(report: Report, line: CompareLine) -> str:
     (best_s, best), *slower = ranking
     fastest = report.titles[best]
     time = _time_text(best_s, line.cells[best].interval)
-    close = [report.titles[column] for _, column in slower if _too_close(line, best, column)]
+    close = []
+    for _, column in slower:
+        if _too_close(line, best, column):
+            close.append(report.titles[column])
     if close:
         among = and_text([fastest, *close])
         text = f"{collective} is too close to call between {among}: {time} on {fastest}."
@@ -126,7 +136,8 @@ def _order_text(report: Report, line: CompareLine) -> str:
     for total_s, column in slower:
         # the verb once: dgx-b200 takes 3.3x, dgx-h100 3.4x as long
         verb = "" if factors else " takes"
-        factors.append(f"{report.titles[column]}{verb} {format_factor(total_s / best_s, 2)}")
+        factor = format_factor(total_s / best_s, 2)
+        factors.append(f"{report.titles[column]}{verb} {factor}")
     if factors:
         text += f" {', '.join(factors)} as long."
     absent = []
@@ -187,8 +198,9 @@ def _too_close(line: CompareLine, best: int, rival: int) -> bool:
     rival_s = line.cells[rival].total_s
     if best_s is None or rival_s is None:
         return False
-    compared_with_first = rival if best == 0 else best
-    return rival_s / best_s - 1 <= line.ratio_error(compared_with_first)
+    lead = rival_s / best_s - 1
+    # one of the two is column 0
+    return lead <= line.ratio_error(max(best, rival))
 
 
 def _overlap(cell: Cell, rival: Cell) -> bool:

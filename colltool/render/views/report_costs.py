@@ -15,7 +15,7 @@ from colltool.analysis.report import FabricPrices, Report
 from colltool.base.errors import either, localize
 from colltool.base.formatting import format_money, format_power, format_time
 from colltool.estimate.results import Breakdown
-from colltool.fabric.bill import Bill, Cost, bill_of
+from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.properties import FabricFacts
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Columns, Table, gathered, label, number
@@ -39,13 +39,6 @@ class _FabricCost(NamedTuple):
     rate: float | None  # see _rate_unit
 
     @property
-    def cost(self) -> Cost | None:
-        """What the whole network costs and draws."""
-        if self.bill is None:
-            return None
-        return self.bill.cost
-
-    @property
     def gpu_cost(self) -> float | None:
         """What the GPUs that are used cost."""
         if self.prices is None or self.prices.gpu is None:
@@ -55,9 +48,9 @@ class _FabricCost(NamedTuple):
     @property
     def network_part(self) -> float | None:
         """What the network costs, in proportion to the ranks that are used."""
-        if self.cost is None or self.cost.total is None:
+        if self.bill is None or self.bill.cost is None or self.bill.cost.total is None:
             return None
-        return self.cost.total * self.gpus / self.facts.ranks
+        return self.bill.cost.total * self.gpus / self.facts.ranks
 
     @property
     def total_cost(self) -> float | None:
@@ -92,13 +85,13 @@ _COLUMNS: Columns[_FabricCost] = (
     number("ranks", "ranks in all", drop=8, path="facts.ranks"),
     number("switches", drop=7, path="facts.switches"),
     number("links", drop=9, path="facts.links"),
-    number("network_cost", "whole network", format_money, path="cost.total", hidden=True),
+    number("network_cost", "whole network", format_money, path="bill.cost.total", hidden=True),
     number("gpu_cost", "GPUs", format_money, drop=2),
     number("network_part", "network", format_money, drop=1),
     number("total_cost", "cost", format_money),
     label("currency", "in"),
     number("cost_per_rate", "cost per rate", format_money),
-    number("network_W", "network draws", format_power, path="cost.power_W"),
+    number("network_W", "network draws", format_power, path="bill.cost.power_W"),
     number("step_s", "step", format_time, drop=6, path="plan.step_s"),
     number("device_hours", "device-hours per step", "{:.4g}".format, hidden=True),
     number("tokens_per_s", "tokens/s", "{:,.0f}".format, path="plan.tokens_per_s"),

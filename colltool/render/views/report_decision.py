@@ -143,7 +143,7 @@ def chart_of(report: Report) -> Exhibit | None:
     first_of: dict[type, Exhibit] = {}
     for section in report.sections:
         for exhibit in section.exhibits:
-            has_chart = exhibit.view is not None
-            if has_chart:
+            # None: without a chart
+            if exhibit.view is not None:
                 first_of.setdefault(type(exhibit.result), exhibit)
     return first_of.get(Comparison) or first_of.get(Sweep)

@@ -31,22 +31,26 @@ def step_in_title(plan: Plan) -> str:
 
 def compared_step_in_title(plans: Plans) -> str:
     """``training step 12% faster``: how the page's own fabric does beside the other of two."""
-    change = plans.ratio(1) - 1
-    if abs(change) < _SAME_STEP:
+    if _is_same(plans, 1):
         return "training step equally long"
     if _too_close(plans, 1):
         return "training step too close to call"
-    share = percent(abs(change))
     # the ratio is the other fabric's time over this one's
+    change = plans.ratio(1) - 1
+    share = percent(abs(change))
     if change > 0:
         return f"training step {share} faster"
     return f"training step {share} slower"
 
 
-def fastest_step_in_title(report: Report, plans: Plans) -> str:
+def fastest_step_in_title(
+    report: Report,
+    plans: Plans,
+) -> str:
     """``llama3-70b trains fastest on nvl72, 7.7% ahead of dgx-b200``: of three fabrics and more."""
     steps_s = [plan.step_s for plan in plans.plans]
-    best, rival = sorted(range(len(steps_s)), key=steps_s.__getitem__)[:2]
+    fastest_first = sorted(range(len(steps_s)), key=steps_s.__getitem__)
+    best, rival = fastest_first[:2]
     fastest = report.titles[best]
     second = report.titles[rival]
     job = plans.first.job.name
@@ -61,7 +65,10 @@ def fastest_step_in_title(report: Report, plans: Plans) -> str:
 # --- in the verdict
 
 
-def compared_steps(report: Report, plans: Plans) -> Iterator[str]:
+def compared_steps(
+    report: Report,
+    plans: Plans,
+) -> Iterator[str]:
     """Which fabric has the shortest step, then a line for each that is compared with the first."""
     first, *others = plans.plans
     step = f"A training step of {first.job.name} on {first.ranks} {rank_noun(report)}"
@@ -70,7 +77,7 @@ def compared_steps(report: Report, plans: Plans) -> Iterator[str]:
         for plan, title in titled_plans(report, plans):
             times.append(f"{_step_time(plan)} on {title}")
         yield f"{step} takes {', '.join(times)}."
-        yield f"{report.titles[1]}: {_difference_in_full(report, plans)}."
+        yield (f"{report.titles[1]}: {_difference_in_full(report, plans)}.")
         return
     fastest = min(plans.plans, key=attrgetter("step_s"))
     title = report.titles[plans.plans.index(fastest)]
@@ -81,11 +88,17 @@ def compared_steps(report: Report, plans: Plans) -> Iterator[str]:
         text += f" Comparisons of steps are typically {percent(error)} off."
     yield text
     for index, plan in enumerate(others, 1):
-        time = format_time(plan.step_s, 3)
-        yield f"{report.titles[index]}: {time}, {_difference_in_brief(report, plans, index)}."
+        yield (
+            f"{report.titles[index]}:"
+            f" {format_time(plan.step_s, 3)},"
+            f" {_difference_in_brief(report, plans, index)}."
+        )
 
 
-def titled_plans(report: Report, plans: Plans) -> Iterator[tuple[Plan, str]]:
+def titled_plans(
+    report: Report,
+    plans: Plans,
+) -> Iterator[tuple[Plan, str]]:
     """Each plan with the title of its fabric."""
     yield from zip(plans.plans, report.titles, strict=True)
 
@@ -119,7 +132,7 @@ def _too_close(plans: Plans, index: int) -> bool:
 
 
 def _difference_in_full(report: Report, plans: Plans) -> str:
-    """Between two fabrics, with the error of comparing them: ``12% slower than nvl72 (such comparisons
+    """The difference of two fabrics, with the error of comparing them: ``12% slower than nvl72 (such comparisons
     are typically 6% off); 360 ms of 539 ms because the GPU is slower, 179 ms because of the
     network``."""
     difference = _difference(report, plans, 1)
@@ -131,41 +144,57 @@ def _difference_in_full(report: Report, plans: Plans) -> str:
         return f"too close to call (the step is {difference}, and {doubt})"
     if error:
         difference += f" ({doubt})"
-    return f"{difference}; {_cause(plans.first, plans.plans[1])}"
+    return f"{difference}; {_cause(plans, 1)}"
 
 
-def _difference_in_brief(report: Report, plans: Plans, index: int) -> str:
-    """Between the first fabric and one of several others: ``12% slower than nvl72; all 539 ms because
+def _difference_in_brief(
+    report: Report,
+    plans: Plans,
+    index: int,
+) -> str:
+    """The difference of the first fabric and one of several others: ``12% slower than nvl72; all 539 ms because
     the network is slower``."""
     difference = _difference(report, plans, index)
     if _is_same(plans, index):
         return difference
     if _too_close(plans, index):
         return f"too close to call ({difference})"
-    return f"{difference}; {_cause(plans.first, plans.plans[index])}"
+    return f"{difference}; {_cause(plans, index)}"
 
 
 def _is_same(plans: Plans, index: int) -> bool:
     return abs(plans.ratio(index) - 1) < _SAME_STEP
 
 
-def _difference(report: Report, plans: Plans, index: int) -> str:
+def _difference(
+    report: Report,
+    plans: Plans,
+    index: int,
+) -> str:
     """``12% slower than nvl72``, the first fabric."""
     first = report.titles[0]
     if _is_same(plans, index):
         return f"no measurable difference to {first}"
     change = plans.ratio(index) - 1
-    word = "slower" if change > 0 else "faster"
-    return f"{percent(abs(change))} {word} than {first}"
+    share = percent(abs(change))
+    return f"{share} {_word(change)} than {first}"
 
 
-def _cause(first: Plan, other: Plan) -> str:
-    """What of the difference between two steps the GPU makes and what the network, by the steps on a
-    free network: ``360 ms of 539 ms because the GPU is slower, 179 ms because of the network``."""
-    change_s = other.step_s - first.step_s
-    by_device_s = other.control_step_s - first.control_step_s
+def _word(change: float) -> str:
+    if change > 0:
+        return "slower"
+    return "faster"
+
+
+def _cause(plans: Plans, index: int) -> str:
+    """What of the difference between a step and the first the GPU makes and what the network, by the
+    steps on a free network: ``360 ms of 539 ms because the GPU is slower, 179 ms because of the
+    network``."""
+    plan = plans.plans[index]
+    change_s = plan.step_s - plans.first.step_s
+    by_device_s = plan.control_step_s - plans.first.control_step_s
     by_network_s = change_s - by_device_s
-    word = "slower" if change_s > 0 else "faster"
+    word = _word(change_s)
     total = format_time(abs(change_s), 3)
     negligible_s = _NEGLIGIBLE_PART * abs(change_s)
     # all of it, where compute is given by the job or both fabrics have the same device

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time
 from colltool.render.blocks import Block, Columns, Headline, Table, label, number
-from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.dispatch import View, context, fabric_of
 from colltool.render.documents import Document, derived, optional
 from colltool.render.shared_documents import (
     FabricDocument,
@@ -56,7 +56,7 @@ def _question(result: Resharded) -> str:
         size += f" ({result.weights.label})"
     replicas = counted(result.receivers // result.replica, "replica")
     receivers = f"{replicas} of {counted(result.replica, 'rank')}"
-    fabric = on_fabric(result.fabric, result.overrides)
+    fabric = fabric_of(result)
     return f"{result.job} on {fabric} sends {size} from {source} to {receivers}"
 
 

@@ -26,7 +26,7 @@ from colltool.base.formatting import (
 )
 from colltool.fabric.ranges import ParameterRange
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
-from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.dispatch import View, context, fabric_of, listed
 from colltool.render.documents import Document, derived, or_null
 from colltool.render.estimates import CONTENTION, ModelDocument, readings_block, running
 from colltool.render.shared_documents import (
@@ -201,10 +201,6 @@ _TIMES: Columns[Spread] = (
 )
 
 
-def _table(result: Sensitivity) -> Table:
-    return _samples(result)
-
-
 def _samples(result: Sensitivity, *, people: bool = False) -> Table:
     """The times of each algorithm; for ``people`` by the library's names."""
     algorithm: Column[Spread] = label("algorithm", fold=22)
@@ -232,7 +228,7 @@ def _samples(result: Sensitivity, *, people: bool = False) -> Table:
 def sensitivity_title(result: Sensitivity) -> str:
     """``all-reduce on dgx-h100, 64 ranks, 32MB per rank, ...``: what was asked."""
     parts = [
-        f"{result.primitive.label} on {on_fabric(result.fabric, result.overrides)}",
+        f"{result.primitive.label} on {fabric_of(result)}",
         result.group.label,
         f"{title_size(result.bytes)} per rank",
     ]
@@ -284,4 +280,4 @@ class SensitivityDocument(OnFabricDocument):
     verdict: str = derived(verdict)
 
 
-VIEWS = {Sensitivity: View("sensitivity", _blocks, SensitivityDocument.of, _table, _summary)}
+VIEWS = {Sensitivity: View("sensitivity", _blocks, SensitivityDocument.of, _samples, _summary)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from colltool.base.errors import argument_text, either, localize
 from colltool.base.formatting import format_bytes, format_time, whole_percent
 from colltool.estimate.interval import Interval
-from colltool.render.dispatch import on_fabric
+from colltool.render.dispatch import fabric_of
 from colltool.render.intervals import within
 from colltool.render.views.kernels import warnings_first
 from colltool.serving.results import Served, ServedChange, ServedPhase
@@ -54,7 +54,9 @@ def serve_answer(result: Served) -> str:
 def _tokens(result: Served) -> str:
     """``About 3,580 tokens/s (2,900 to 4,300: ...; at most 7,400), with 17.9 ms per token (TPOT) and at
     least 290 ms per prefill (part of TTFT): llama3-70b on ...``, where the device is known."""
-    about = "If it did: about" if result.fits is False else "About"
+    about = "About"
+    if result.fits is False:
+        about = "If it did: about"
     tokens = tokens_text(result.estimated_tokens_per_s or 0.0)
     batch = result.deployment.batch
     # the smallest that fills the layout is the default, which few mean
@@ -67,10 +69,14 @@ def _tokens(result: Served) -> str:
         least = _rate_text(batch / interval.high_s)
         most = _rate_text(batch / interval.low_s)
         limits = f"{least} to {most}: {interval.reason}; {limits}"
-    token = f"{format_time(result.estimated_time_per_token_s or 0.0)} per token (TPOT)"
-    prefill = f"at least {format_time(result.prefill.limit_s or 0.0)} per prefill (part of TTFT)"
-    question = f"{result.job} on {deployment_in_words(result)}"
-    return f"{about} {tokens} ({limits}), with {token} and {prefill}: {question}."
+    token = format_time(result.estimated_time_per_token_s or 0.0)
+    prefill = format_time(result.prefill.limit_s or 0.0)
+    return (
+        f"{about} {tokens} ({limits}),"
+        f" with {token} per token (TPOT)"
+        f" and at least {prefill} per prefill (part of TTFT):"
+        f" {_question(result)}."
+    )
 
 
 def _parts(decode: ServedPhase) -> str:
@@ -85,7 +91,8 @@ def _parts(decode: ServedPhase) -> str:
     network = _network_text(decode)
     # two-batch overlap
     if decode.beside:
-        return f"{text}, the network {network}, {format_time(decode.hidden_s)} of that while kernels run."
+        hidden = format_time(decode.hidden_s)
+        return f"{text}, the network {network}, {hidden} of that while kernels run."
     share = whole_percent(decode.network_s / (decode.estimate_s or 1.0))
     return f"{text}, the network {share}: {network}."
 
@@ -96,11 +103,14 @@ def _two_batches(result: Served) -> str:
     texts = []
     for phase, without in result.overlapped:
         change = phase.least_known_s / without.least_known_s - 1
-        verb = "loses" if change > 0 else "gains"
+        verb = "gains"
+        if change > 0:
+            verb = "loses"
         share = whole_percent(abs(change))
         time = format_time(without.least_known_s)
         texts.append(f"{verb} {share} per {STEP_NOUN[phase.name]} ({time} without it)")
-    return f"Two-batch overlap {' and '.join(texts)}."
+    changes = " and ".join(texts)
+    return f"Two-batch overlap {changes}."
 
 
 def _network_alone(result: Served) -> list[str]:
@@ -111,12 +121,15 @@ def _network_alone(result: Served) -> list[str]:
         f"Tokens/s are not given: {result.fabric} names no device whose memory and FLOPs are known;"
         f" add {device}."
     )
-    question = f"{result.job} on {deployment_in_words(result)}"
+    question = _question(result)
     if not decode.network_s:
         return [f"Nothing is sent: {question} needs one rank.", unknown]
-    token = f"{_network_text(decode)} per token"
-    prefill = f"{format_time(result.prefill.network_s)} per prefill"
-    return [f"Network time: {token} and {prefill}: {question}.", unknown]
+    token = _network_text(decode)
+    prefill = format_time(result.prefill.network_s)
+    return [
+        f"Network time: {token} per token and {prefill} per prefill: {question}.",
+        unknown,
+    ]
 
 
 def _share_of_given_time(result: Served, tpot_s: float) -> str:
@@ -126,13 +139,15 @@ def _share_of_given_time(result: Served, tpot_s: float) -> str:
     if least_s is not None and tpot_s < least_s:
         limit = f"its lower limit, {format_time(least_s)}"
         return f"The {tpot} per token that were given are below {limit}."
-    return f"The network is {whole_percent(result.share or 0.0)} of {tpot} per token."
+    share = whole_percent(result.share or 0.0)
+    return f"The network is {share} of {tpot} per token."
 
 
 def _memory(result: Served) -> str:
     """``61.2 GB of 80 GB per rank``, where the device is known."""
+    needed = format_bytes(result.memory_bytes)
     capacity = format_bytes(result.capacity_bytes or 0)
-    return f"{format_bytes(result.memory_bytes)} of {capacity} per rank"
+    return f"{needed} of {capacity} per rank"
 
 
 def _room_for(result: Served) -> str:
@@ -158,19 +173,24 @@ def change_text(change: ServedChange) -> str:
     tokens_per_s = change.estimated_tokens_per_s
     token_s = change.estimated_time_per_token_s
     if tokens_per_s is None or token_s is None:
-        network = f"{format_time(change.network_s)} of network time per token"
-        return f"{change.change}: {network} ({change.factor:.3g} times)"
+        network = format_time(change.network_s)
+        return f"{change.change}: {network} of network time per token ({change.factor:.3g} times)"
     sign = "+" if change.gain >= 1 else "-"
-    gain = f"{sign}{whole_percent(abs(change.gain - 1))}"
-    token = f"{format_time(token_s)} per token"
-    return f"{change.change}: {tokens_text(tokens_per_s)} ({gain}) at {token}"
+    gain = whole_percent(abs(change.gain - 1))
+    tokens = tokens_text(tokens_per_s)
+    token = format_time(token_s)
+    return f"{change.change}: {tokens} ({sign}{gain}) at {token} per token"
+
+
+def _question(result: Served) -> str:
+    return f"{result.job} on {deployment_in_words(result)}"
 
 
 def deployment_in_words(result: Served) -> str:
     """``hgx-h200, tp 8, batch 64, 4096 in, 1024 out, vllm@0.24.0, weights: bf16``."""
     deployment = result.deployment
     parts = [
-        on_fabric(result.fabric, result.overrides),
+        fabric_of(result),
         deployment.label,
         f"batch {deployment.batch}, {deployment.input} in, {deployment.output} out",
     ]
@@ -202,4 +222,6 @@ def tokens_text(tokens_per_s: float) -> str:
 
 
 def _rate_text(tokens_per_s: float) -> str:
-    return f"{tokens_per_s:,.0f}" if tokens_per_s >= 100 else f"{tokens_per_s:.3g}"
+    if tokens_per_s >= 100:
+        return f"{tokens_per_s:,.0f}"
+    return f"{tokens_per_s:.3g}"

@@ -44,7 +44,9 @@ def _what_runs(result: Sweep) -> str:
     runs = "the fastest is"
     if any(cell.picked for cell in result.priced):
         # of several fabrics the first may have none
-        library = running(result.library, leads=True) if result.library else "the library"
+        library = "the library"
+        if result.library:
+            library = running(result.library, leads=True)
         runs = f"{library} runs"
     small, large = _size_classes(result)
     names = _names_at(result, small)
@@ -52,7 +54,8 @@ def _what_runs(result: Sweep) -> str:
         return f"{runs} {names}"
     largest = shown("bytes", small[-1])
     next_size = shown("bytes", large[0])
-    return f"{runs} {names} up to {largest}, {_names_at(result, large)} from {next_size}"
+    names_of_large = _names_at(result, large)
+    return f"{runs} {names} up to {largest}, {names_of_large} from {next_size}"
 
 
 def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
@@ -68,7 +71,7 @@ def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
         names[cell.at[_BYTES]].add(cell.known_as)
 
     def count_names(cut: int) -> int:
-        """Of the classes before and after an index of the sizes."""
+        """Count the names of the classes before and after an index of the sizes."""
         count = 0
         for size_class in (sizes[:cut], sizes[cut:]):
             names_of_class: set[str] = set()
@@ -89,13 +92,18 @@ def _names_at(result: Sweep, sizes: Sequence[float]) -> str:
     counts = Counter(cell.known_as for cell in cells)
     texts = []
     for name, _ in counts.most_common(_MOST_NAMES):
-        texts.append(f"{name}{_only_at(result, cells, name)}")
+        condition = _only_at(result, cells, name)
+        texts.append(f"{name}{condition}")
     if len(counts) > _MOST_NAMES:
         texts.append("others")
     return or_text(texts)
 
 
-def _only_at(result: Sweep, cells: Sequence[Cell], name: str) -> str:
+def _only_at(
+    result: Sweep,
+    cells: Sequence[Cell],
+    name: str,
+) -> str:
     """The one value of an axis at which an algorithm runs, where others run at other values alone:
     `` (8 ranks)``. Empty if no axis has one, or if nothing else runs."""
     own = [cell for cell in cells if cell.known_as == name]
@@ -108,7 +116,8 @@ def _only_at(result: Sweep, cells: Sequence[Cell], name: str) -> str:
         values = {cell.at[index] for cell in own}
         values_of_others = {cell.at[index] for cell in others}
         if len(values) == 1 and values.isdisjoint(values_of_others):
-            return f" ({value_in_words(axis.key, values.pop())})"
+            value = values.pop()
+            return f" ({value_in_words(axis.key, value)})"
     return ""
 
 
@@ -124,7 +133,9 @@ def _faster_text(result: Sweep) -> str:
     if not beaten:
         return ""
     names = dict.fromkeys(cell.runner_up_known_as for cell in beaten)
-    rivals = or_text(list(names)) if len(names) <= _MOST_NAMES else "others"
+    rivals = "others"
+    if len(names) <= _MOST_NAMES:
+        rivals = or_text(list(names))
     factors = []
     for cell in beaten:
         # neither is None, nor 0, in a cell that is beaten: the values are for the type checker
@@ -132,18 +143,19 @@ def _faster_text(result: Sweep) -> str:
         faster_s = cell.runner_up_s or 1.0
         factors.append(total_s / faster_s)
     largest = format_factor(max(factors), 3)
-    points = f"{len(beaten)} of {_points(result)}"
-    return f"{sentence(rivals)} would be up to {largest} faster in {points}"
+    points = _points(result)
+    return f"{sentence(rivals)} would be up to {largest} faster in {len(beaten)} of {points}"
 
 
 def _too_close_text(result: Sweep) -> str:
-    """At how many points another algorithm may be faster than what runs. Empty for none."""
+    """``In 3 of 12 points two algorithms are too close to call``. Empty for none."""
     close = [cell for cell in result.close if not is_surely_beaten(cell)]
     if not close:
         return ""
     if len(result.cells) == 1:
         return "Two algorithms are too close to call"
-    return f"In {len(close)} of {_points(result)} two algorithms are too close to call"
+    points = _points(result)
+    return f"In {len(close)} of {points} two algorithms are too close to call"
 
 
 def _none_implemented(result: Sweep) -> str:

@@ -48,7 +48,8 @@ def value_in_words(key: str, value: Any) -> str:
 
 def settings_in_words(settings: AxisSettings) -> str:
     """``64 ranks, ib.bandwidth 25GB/s``."""
-    return ", ".join(value_in_words(key, value) for key, value in settings)
+    texts = [value_in_words(key, value) for key, value in settings]
+    return ", ".join(texts)
 
 
 def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
@@ -100,4 +101,8 @@ def _typed_overrides(result: Sweep) -> Overrides:
         fitting.update(change.overrides)
     typed = [(key, value) for key, value in overrides if f"{key}={value}" not in fitting]
     # the pairs alone would lose what the fabric's overrides also know: its machine, what was assumed
-    return Applied(typed, machine_used(overrides), assumed_in(overrides))
+    return Applied(
+        typed,
+        machine_used(overrides),
+        assumed_in(overrides),
+    )

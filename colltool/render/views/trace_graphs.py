@@ -16,7 +16,7 @@ from colltool.base.statements import Statement
 from colltool.diagnosis.replay import Replayed, ReplayedCall
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.render.blocks import Block, Columns, Table, label, number
-from colltool.render.dispatch import listed, on_fabric
+from colltool.render.dispatch import fabric_of, listed
 from colltool.render.documents import Document
 from colltool.render.shared_documents import mapping
 
@@ -88,7 +88,7 @@ def prices_alone(result: TraceComparison, files: str) -> str:
     """What graphs hold of whose calls no time is known: their prices, or why they have none.
     ``files``: how many there are."""
     slowest = _slowest(result.replayed)
-    fabric = on_fabric(result.fabric, result.overrides)
+    fabric = fabric_of(result)
     priced = [calls for calls in slowest.calls if calls.each_s is not None]
     if not priced:
         return f"No call of {files} has a price on {fabric}: {_why_not(result, slowest)}"

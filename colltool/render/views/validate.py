@@ -33,8 +33,8 @@ from colltool.render.busbw_chart import BusbwChart, series_chart
 from colltool.render.dispatch import (
     View,
     context,
+    fabric_of,
     listed,
-    on_fabric,
     reached_percent,
     signed_percent,
 )
@@ -120,7 +120,7 @@ def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = ""
 
 def _blocks(result: Validation) -> Iterator[Block]:
     """How far off predictions are: in all, by series, and at each size."""
-    fabric = on_fabric(result.fabric, result.overrides)
+    fabric = fabric_of(result)
     several = len(result.series) > 1
     yield Headline(_answer(result))
     if several:
@@ -143,10 +143,15 @@ def _blocks(result: Validation) -> Iterator[Block]:
 
 
 def _chart(result: Validation) -> BusbwChart | None:
-    """The series with the largest error, as the answer has it."""
+    """The worst series, as the answer has it; None without one."""
     if not result.series:
         return None
-    return series_chart(max(result.series, key=lambda fit: abs(fit.worst)))
+    return series_chart(_worst(result))
+
+
+def _worst(result: Validation) -> ValidatedSeries:
+    """The series with the largest error at a size."""
+    return max(result.series, key=lambda fit: abs(fit.worst))
 
 
 def _series_name(series: Series) -> str:
@@ -158,13 +163,13 @@ def _series_name(series: Series) -> str:
 
 def _answer(result: Validation) -> str:
     """The verdict, the worst size, and what a few series reach of what is expected."""
-    fabric = on_fabric(result.fabric, result.overrides)
+    fabric = fabric_of(result)
     text = f"{fabric} is {result.verdict}."
     if result.other_hardware:
         text = f"{sentence(result.other_hardware)}. {text}"
     if not result.series:
         return text
-    worst = max(result.series, key=lambda fit: abs(fit.worst))
+    worst = _worst(result)
     title = f" ({worst.series.title})" if len(result.series) > 1 else ""
     text += f" The worst size is {signed_percent(worst.worst)}{title}."
     judged = [health for health in result.health if health.judgeable]

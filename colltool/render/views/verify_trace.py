@@ -29,7 +29,9 @@ def trace_legend(trace: Trace) -> str:
     """What the texts of messages and chunks mean."""
     if not trace.summed:
         return _MOVED_CHUNKS
-    return _SUMS if trace.ranks <= _ONE_DIGIT else _SUMS_OF_MANY
+    if trace.ranks <= _ONE_DIGIT:
+        return _SUMS
+    return _SUMS_OF_MANY
 
 
 # --- tables
@@ -44,7 +46,9 @@ class _TraceRow(NamedTuple):
 
     @property
     def messages(self) -> str:
-        return _messages_text(self.traced.messages) if self.traced else ""
+        if self.traced is None:
+            return ""
+        return _messages_text(self.traced.messages)
 
 
 _STEP_COLUMNS: Columns[_TraceRow] = (
@@ -70,7 +74,11 @@ def _trace_table(row: Verified, trace: Trace, nodes: range) -> Table:
     step_columns = _STEP_COLUMNS if nodes.start == 0 else ()
     holdings = (_holdings_column(trace, node) for node in nodes)
     columns: Columns[_TraceRow] = (number("step"), *step_columns, *holdings)
-    return Table(columns, tuple(states), title=_trace_title(row, trace, nodes))
+    return Table(
+        columns,
+        tuple(states),
+        title=_trace_title(row, trace, nodes),
+    )
 
 
 def _trace_title(row: Verified, trace: Trace, nodes: range) -> str:
@@ -83,8 +91,9 @@ def _trace_title(row: Verified, trace: Trace, nodes: range) -> str:
     title = f"{row.algorithm}, {question}: {chunks}"
     if len(nodes) == len(trace.start):
         return title
-    ranks = f"ranks {nodes[0]} to {nodes[-1]}" if len(nodes) > 1 else f"rank {nodes[0]}"
-    return f"{title}; {ranks}"
+    if len(nodes) == 1:
+        return f"{title}; rank {nodes[0]}"
+    return f"{title}; ranks {nodes[0]} to {nodes[-1]}"
 
 
 def _holdings_column(trace: Trace, node: int) -> Column[_TraceRow]:
@@ -120,7 +129,10 @@ def _ranks_of_sum(ranks: Sequence[int], all_ranks: int) -> str:
             runs.append([rank])
     texts = []
     for run in runs:
-        texts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+        text = str(run[0])
+        if len(run) > 1:
+            text += f"-{run[-1]}"
+        texts.append(text)
     return "+".join(texts)
 
 
@@ -140,4 +152,5 @@ def _chunk_text(chunk: Message | TracedChunk) -> str:
     """The number of a chunk, with its values where the run is on numbers: ``2(5)``."""
     if not chunk.values:
         return str(chunk.chunk)
-    return f"{chunk.chunk}({' '.join(f'{value:g}' for value in chunk.values)})"
+    values = " ".join(f"{value:g}" for value in chunk.values)
+    return f"{chunk.chunk}({values})"

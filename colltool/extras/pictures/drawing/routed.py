@@ -58,9 +58,15 @@ def drawn_ranks(diagram: TierDiagram) -> int:
 def draw_routed(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
     """Draw the network itself, only the first nodes where there are many; return the first rank."""
     wires = _wires(diagram)
-    if isinstance(wires, DragonflyWires):
-        return draw_dragonfly(canvas, diagram, wires, words, room)
-    sketch = _sketch(wires, room)
+    match wires:
+        case DragonflyWires():
+            return draw_dragonfly(canvas, diagram, wires, words, room)
+        case GraphWires():
+            sketch = _graph(wires, room)
+        case HyperXWires():
+            sketch = _grid(wires, room)
+        case _:
+            assert_never(wires)
     for a, b in sketch.links:
         _draw_link(canvas, sketch.points[a], sketch.points[b], bows=sketch.bows)
     for node, (x, y) in sketch.points.items():
@@ -85,16 +91,6 @@ def _wires(diagram: TierDiagram) -> Wires:
     # only other tiers have None, and DRAWN of tiers.py draws those otherwise
     assert wires is not None
     return wires
-
-
-def _sketch(wires: GraphWires | HyperXWires, room: Area) -> Sketch:
-    match wires:
-        case GraphWires():
-            return _graph(wires, room)
-        case HyperXWires():
-            return _grid(wires, room)
-        case _:
-            assert_never(wires)
 
 
 def _draw_link(canvas: Canvas, start: Point, end: Point, *, bows: bool) -> None:

@@ -7,12 +7,16 @@ colour and a letter is a phase; hatched is its latency, plain its bandwidth.
 
 from __future__ import annotations
 
-from functools import partial
-
-from colltool.base.formatting import format_factor, format_time, percent
+from colltool.base.formatting import format_factor, percent
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Breakdown
-from colltool.extras.pictures.plot.look import HIDDEN_HATCH, PALE_GREY, colour_of, letter
+from colltool.extras.pictures.plot.look import (
+    HIDDEN_HATCH,
+    PALE_GREY,
+    colour_of,
+    letter,
+    short_time,
+)
 from colltool.extras.pictures.plot.panels import (
     Bar,
     BarPiece,
@@ -28,25 +32,23 @@ _SOFTWARE_HATCH = "--"
 _LAUNCH_HATCH = "xx"
 _AXIS_END_FACTOR = 2.5  # times the whole time: where the axis ends; longer baselines get an arrow
 
-_time = partial(format_time, digits=3)
-
 
 def breakdown_chart(result: Breakdown, _paged: bool) -> Chart:
     """The chart of the price's first row and of its baselines."""
     row = result.price.results[0]
     total_s = float(row.total_s)
-    bars = [Bar(row.title, _total_pieces(row), _time(total_s))]
+    bars = [Bar(row.title, _total_pieces(row), short_time(total_s))]
     if row.streams:
         bars += [_streamed_bar(number, phase) for number, phase in enumerate(row.phases)]
     baselines = []
     for baseline in result.baselines:
         bars.append(_baseline_bar(baseline, total_s))
-        baselines.append(f"{baseline.title} {_time(float(baseline.total_s))}")
+        baselines.append(f"{baseline.title} {short_time(float(baseline.total_s))}")
     title = f"{row.title}: {heading(result.price)}"
-    alt = f"{title}, {_time(total_s)} in all. {_phase_shares(row)}."
+    alt = f"{title}, {short_time(total_s)} in all. {_phase_shares(row)}."
     if baselines:
         alt += f" Flat baselines: {', '.join(baselines)}."
-    panel = bars_panel(bars, _time, axis_end=_AXIS_END_FACTOR * total_s, along="time")
+    panel = bars_panel(bars, short_time, axis_end=_AXIS_END_FACTOR * total_s, along="time")
     return Chart(title, alt, (panel,), _keys(row))
 
 
@@ -62,7 +64,7 @@ def _total_pieces(row: AlgorithmEstimate) -> list[BarPiece]:
         pieces.append(BarPiece(float(phase.alpha_s), letter(number), colour, HIDDEN_HATCH))
         if not row.streams:
             seconds = float(phase.bandwidth_s)
-            pieces.append(BarPiece(seconds, f"{letter(number)} {_time(seconds)}", colour))
+            pieces.append(BarPiece(seconds, f"{letter(number)} {short_time(seconds)}", colour))
     if row.streams:
         pieces.append(BarPiece(float(row.moved_s), "at once", PALE_GREY))
     pieces.append(BarPiece(float(row.overhead_s), "launch", PALE_GREY, _LAUNCH_HATCH))
@@ -77,7 +79,7 @@ def _streamed_bar(number: int, phase: PhaseCost) -> Bar:
         BarPiece(float(phase.alpha_s), "", colour, HIDDEN_HATCH),
         BarPiece(float(phase.bandwidth_s), letter(number), colour),
     )
-    return Bar(f"{letter(number)}, streamed", pieces, _time(float(phase.total_s)))
+    return Bar(f"{letter(number)}, streamed", pieces, short_time(float(phase.total_s)))
 
 
 def _baseline_bar(baseline: AlgorithmEstimate, total_s: float) -> Bar:
@@ -91,7 +93,7 @@ def _baseline_bar(baseline: AlgorithmEstimate, total_s: float) -> Bar:
     )
     baseline_s = float(baseline.total_s)
     factor = format_factor(baseline_s / total_s, 3)
-    return Bar(baseline.title, pieces, f"{_time(baseline_s)}, {factor}")
+    return Bar(baseline.title, pieces, f"{short_time(baseline_s)}, {factor}")
 
 
 def _drawn_rest_s(row: AlgorithmEstimate) -> float:
@@ -107,10 +109,10 @@ def _keys(row: AlgorithmEstimate) -> list[Key]:
     """The legend: a colour a phase, then what is no phase, then what hatching means."""
     keys = lettered_keys(map(_phase_text, row.phases))
     if row.overhead_s:
-        launch = _time(float(row.overhead_s))
+        launch = short_time(float(row.overhead_s))
         keys.append(Key(f"launch overhead {launch}", PALE_GREY, _LAUNCH_HATCH))
     if row.rest_s > 0:
-        keys.append(Key(f"software {_time(float(row.rest_s))}", PALE_GREY, _SOFTWARE_HATCH))
+        keys.append(Key(f"software {short_time(float(row.rest_s))}", PALE_GREY, _SOFTWARE_HATCH))
     return [
         *keys,
         Key("hatched: latency (alpha)", PALE_GREY, HIDDEN_HATCH),
@@ -134,4 +136,4 @@ def _phase_text(phase: PhaseCost) -> str:
     if phase.level and phase.level != place:
         place = f"{place} {phase.level}" if place else phase.level
     what_runs = f"{phase.primitive.label}, {phase.algorithm}"
-    return f"{place}: {what_runs} {_time(float(phase.alpha_s))} + {_time(float(phase.bandwidth_s))}"
+    return f"{place}: {what_runs} {short_time(float(phase.alpha_s))} + {short_time(float(phase.bandwidth_s))}"

@@ -75,7 +75,7 @@ def _stretches(winners: Iterable[Any]) -> list[Stretch]:
 
 
 def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
-    """From 1 byte on: between the crossings of a pair, which are in ascending order."""
+    """The stretches from 1 byte on, between the crossings of a pair, which are in ascending order."""
     start = 1.0
     fastest = pair.dominates  # None where they cross, or are the same
     for crossing in pair.crossings:

@@ -48,8 +48,10 @@ def diagnosis_chart(result: Diagnosis, paged: bool) -> Chart:
     """The matrix of a fleet's pairs; without pairs the busbw of each series."""
     if result.fleet and result.fleet.pairs:
         return fleet_chart(result.fleet)
-    title = f"{on_fabric(result.assumed.fabric, result.assumed.overrides)}: {diagnosed(result)}"
-    panels = judged_panels([health.judged for health in result.series], "busbw", _max_panels(paged))
+    fabric = on_fabric(result.assumed.fabric, result.assumed.overrides)
+    title = f"{fabric}: {diagnosed(result)}"
+    judged = [health.judged for health in result.series]
+    panels = judged_panels(judged, "busbw", _max_panels(paged))
     reached = "; ".join(map(_reached_text, result.series))
     alt = f"Measured busbw beside what is expected, over message size: {reached}. {title}."
     return _chart(panels, title, paged, "busbw")._replace(alt=alt)
@@ -77,4 +79,9 @@ def _chart(panels: Sequence[SizePanel], title: str, paged: bool, quantity: Quant
     columns = 1 if paged else _COLUMNS.get(len(panels), _MOST_COLUMNS)
     texts = "; ".join(f"{panel.title}: {panel.subtitle}" for panel in panels)
     alt = f"{title}. {quantity} over message size: {texts}"
-    return Chart(title, alt, drawn_panels(panels, columns, quantity), columns=columns)
+    return Chart(
+        title,
+        alt,
+        drawn_panels(panels, columns, quantity),
+        columns=columns,
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import printable
+from colltool.base.formatting import format_time
 from colltool.extras.pictures.drawing.svg import lines_of
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "colltool",
     "savefig.dpi": 150,
 }
+short_time = partial(format_time, digits=3)
+"""Seconds as text of a plot."""
 HIDDEN_HATCH = "////"  # latency, and what is hidden
 _MOST_LINES = 12  # of a name or a title
 _LETTER_INCHES = 0.068  # the average letter of 8 points in DejaVu Sans

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colltool.analysis.sensitivity import Sensitivity, Spread, TornadoBar
-from colltool.base.formatting import format_time, percent
-from colltool.extras.pictures.plot.look import DARK_BLUE, GREY, INK, ORANGE, SKY
+from colltool.base.formatting import percent
+from colltool.extras.pictures.plot.look import DARK_BLUE, GREY, INK, ORANGE, SKY, short_time
 from colltool.extras.pictures.plot.panels import Chart, Panel
 from colltool.extras.pictures.plot.ticks import name_rows, value_axis
 from colltool.render.views.sensitivity import quantity, sensitivity_title
@@ -93,4 +93,4 @@ def _time_rows(axes: Axes, names: list[str], inches: float) -> None:
     """Name the bars, and label the axis of times."""
     name_rows(axes, names, _NAMES_SHARE * inches)
     axes.margins(x=_TEXT_MARGIN)
-    value_axis(axes, partial(format_time, digits=3))
+    value_axis(axes, short_time)

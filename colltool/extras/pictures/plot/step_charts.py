@@ -13,13 +13,14 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 
 from colltool.analysis.jobs import Plans
-from colltool.base.formatting import format_bytes, format_factor, format_time, percent
+from colltool.base.formatting import format_bytes, format_factor, percent
 from colltool.extras.pictures.plot.look import (
     HIDDEN_HATCH,
     PALE_GREY,
     colour_of,
     hatch_of,
     letter,
+    short_time,
 )
 from colltool.extras.pictures.plot.panels import (
     Bar,
@@ -38,7 +39,6 @@ from colltool.training.step_time import StepPart
 
 _MOST_NAMED_PARTS = 4  # in the text in place of the picture
 
-_time = partial(format_time, digits=3)
 _bytes = partial(format_bytes, digits=3)
 
 
@@ -51,7 +51,7 @@ def plan_chart(plan: Plan, _paged: bool) -> Chart:
     hidden_bars = list(_hidden_bars(plan))
     if hidden_bars:
         title = "communication: hidden under compute (hatched), exposed (plain)"
-        panels.append(bars_panel(hidden_bars, _time, title))
+        panels.append(bars_panel(hidden_bars, short_time, title))
     labels = list(_part_labels(plan))
     has_capacity = False
     if plan.memory is not None:
@@ -70,9 +70,9 @@ def plan_chart(plan: Plan, _paged: bool) -> Chart:
 def _plan_alt(plan: Plan) -> str:
     """The text in place of the picture."""
     longest = sorted(plan.parts, key=attrgetter("exposed_s"), reverse=True)[:_MOST_NAMED_PARTS]
-    parts = ", ".join(f"{part.name} {_time(part.exposed_s)}" for part in longest)
+    parts = ", ".join(f"{part.name} {short_time(part.exposed_s)}" for part in longest)
     text = (
-        f"{plan_title(plan)}: a step of {_time(plan.step_s)}, {_time(plan.control_step_s)} with a"
+        f"{plan_title(plan)}: a step of {short_time(plan.step_s)}, {short_time(plan.control_step_s)} with a"
         f" free network. Most of it: {parts}."
     )
     if plan.memory is None:
@@ -82,10 +82,10 @@ def _plan_alt(plan: Plan) -> str:
 
 def _step_panel(plan: Plan) -> Panel:
     names = [part.name for part in plan.parts]
-    step = Bar("step", _step_pieces(plan.parts, names), _time(plan.step_s))
+    step = Bar("step", _step_pieces(plan.parts, names), short_time(plan.step_s))
     control = BarPiece(plan.control_step_s, "", PALE_GREY)
-    free = Bar("free network", (control,), _time(plan.control_step_s))
-    return bars_panel([step, free], _time, "the step, and the same with a free network")
+    free = Bar("free network", (control,), short_time(plan.control_step_s))
+    return bars_panel([step, free], short_time, "the step, and the same with a free network")
 
 
 def _hidden_bars(plan: Plan) -> Iterator[Bar]:
@@ -98,14 +98,14 @@ def _hidden_bars(plan: Plan) -> Iterator[Bar]:
             BarPiece(part.hidden_s, "hidden", colour_of(index), HIDDEN_HATCH),
             BarPiece(part.exposed_s, "exposed", colour_of(index)),
         )
-        times = [f"{_time(piece.amount)} {piece.text}" for piece in pieces if piece.amount]
+        times = [f"{short_time(piece.amount)} {piece.text}" for piece in pieces if piece.amount]
         yield Bar(f"{letter(index)}  {part.name}", pieces, ", ".join(times))
 
 
 def _part_labels(plan: Plan) -> Iterator[str]:
     """Each part of a step, with its exposed time and share."""
     for part in plan.parts:
-        label = f"{part.name} {_time(part.exposed_s)}"
+        label = f"{part.name} {short_time(part.exposed_s)}"
         if plan.step_s:
             label += f" ({percent(part.exposed_s / plan.step_s)})"
         yield label
@@ -116,7 +116,7 @@ def _step_pieces(parts: Sequence[StepPart], names: Sequence[str]) -> list[BarPie
     pieces = []
     for part in parts:
         index = names.index(part.name)
-        text = f"{letter(index)} {_time(part.exposed_s)}"
+        text = f"{letter(index)} {short_time(part.exposed_s)}"
         pieces.append(BarPiece(part.exposed_s, text, colour_of(index), hatch_of(index)))
     return pieces
 
@@ -166,7 +166,7 @@ def plans_chart(plans: Plans, _paged: bool) -> Chart:
     names = list(dict.fromkeys(part.name for part in parts))
     bars = []
     for index, plan in enumerate(plans.plans):
-        time = _time(plan.step_s)
+        time = short_time(plan.step_s)
         # plans are compared with the first
         if index > 0:
             time += f", {format_factor(plans.ratio(index), 3)}"
@@ -178,4 +178,4 @@ def plans_chart(plans: Plans, _paged: bool) -> Chart:
     times = ", ".join(f"{bar.name} {bar.end_text}" for bar in bars)
     alt = f"A step of {job.name} on {ranks} ranks: {times}."
     keys = [*lettered_keys(names, hatched=True), Key("the end with a free network")]
-    return Chart(title, alt, (bars_panel(bars, _time, along="time of a step"),), keys)
+    return Chart(title, alt, (bars_panel(bars, short_time, along="time of a step"),), keys)

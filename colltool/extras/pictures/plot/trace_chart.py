@@ -3,11 +3,9 @@ what the fabric should take."""
 
 from __future__ import annotations
 
-from functools import partial
-
-from colltool.base.formatting import format_time, percent, size_text
+from colltool.base.formatting import percent, size_text
 from colltool.diagnosis.trace_results import CallTotal, TraceComparison
-from colltool.extras.pictures.plot.look import HIDDEN_HATCH, SKY
+from colltool.extras.pictures.plot.look import HIDDEN_HATCH, SKY, short_time
 from colltool.extras.pictures.plot.panels import Bar, BarPiece, Chart, Key, bars_panel
 from colltool.render.views.trace_answer import trace_title, trace_verdict
 
@@ -15,8 +13,6 @@ _MOST_BARS = 16
 _MOST_NAMED_CALLS = 3  # in the text in place of the picture
 _TITLE_POINTS = 9.0  # smaller than usual, as the verdict is in it
 _COLOUR = SKY  # one for all calls
-
-_time = partial(format_time, digits=3)
 
 
 def trace_chart(trace: TraceComparison, _paged: bool) -> Chart:
@@ -34,7 +30,7 @@ def trace_chart(trace: TraceComparison, _paged: bool) -> Chart:
     alt = f"{title}: {verdict}. Longest: {calls}."
     if len(totals) < len(trace.totals):
         title += f" (the {len(totals)} of {len(trace.totals)} that took most)"
-    panel = bars_panel(bars, _time, along="time of all calls, on all ranks with a trace")
+    panel = bars_panel(bars, short_time, along="time of all calls, on all ranks with a trace")
     return Chart(f"{title}: {verdict}", alt, (panel,), keys, points=_TITLE_POINTS)
 
 
@@ -48,7 +44,7 @@ def _call_bar(call: CallTotal) -> Bar:
     name = f"{call.primitive.label} {size_text(call.bytes)}, {call.group_size} ranks"
     if call.calls > 1:
         name = f"{call.calls} x {name}"
-    time = _time(call.total_s)
+    time = short_time(call.total_s)
     if call.of_expected is not None:
         time += f", {percent(call.of_expected, 0)} of expected"
     hidden = BarPiece(call.total_s - call.exposed_s, "hidden", _COLOUR, HIDDEN_HATCH)
