@@ -98,11 +98,6 @@ class DrawnLevelDocument(Document, of=LevelDiagram):
     reached: bool
 
 
-def _shape(diagram: TierDiagram) -> list[int] | None:
-    """The sizes of a lattice's axes; None for other tiers."""
-    return [axis.size for axis in diagram.kind.axes] or None
-
-
 def _alpha_s(diagram: TierDiagram) -> float | None:
     """The latency of a tier without levels, which have their own."""
     return None if diagram.kind.levels else diagram.kind.classes[0].alpha_s
@@ -113,7 +108,10 @@ class DrawnTierDocument(Document, of=TierDiagram, at="tier"):
 
     name: str
     topology: str
-    shape: list[int] | None = derived(_shape)
+    # of a lattice
+    shape: list[int] | None = derived(
+        lambda diagram: [axis.size for axis in diagram.kind.axes] or None
+    )
     endpoints: int = derived("facts.endpoints")
     drawn: int = derived(_drawn_endpoints)
     ranks: int = derived("facts.ranks")

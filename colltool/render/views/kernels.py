@@ -109,8 +109,12 @@ def _question(price: KernelPrice) -> str:
             f" {tokens.top_k} of {tokens.experts} experts, {tokens.dtype},"
             f" {_TIMED[price.best.mode]}"
         )
-    operation = _operation(price).capitalize()
-    return f"{operation} on {fabric_of(price)}, {price.group.label}, {size}"
+    return f"{sentence(_call(price))}, {size}"
+
+
+def _call(price: KernelPrice) -> str:
+    """``all-reduce on hgx-h200, 4 ranks``."""
+    return f"{_operation(price)} on {fabric_of(price)}, {price.group.label}"
 
 
 def _operation(price: KernelPrice) -> str:
@@ -122,8 +126,7 @@ def _answer_of_sizes(prices: Sequence[KernelPrice]) -> str:
     """Which kernels the library takes, from the smallest size to the largest."""
     first = prices[0]
     kernels = dict.fromkeys(price.best.kernel for price in prices)
-    question = f"{_operation(first)} on {fabric_of(first)}, {first.group.label}"
-    question += _LAUNCH[first.mode]
+    question = f"{_call(first)}{_LAUNCH[first.mode]}"
     picks = f"{first.best.library} picks {', then '.join(kernels)}: {question}."
     return " ".join([*warnings_first(first.notes), picks])
 
@@ -299,10 +302,6 @@ def _size(price: KernelPrice) -> int:
     return round(price.bytes if price.what is None else price.best.bytes)
 
 
-def _infeasible(price: KernelPrice) -> tuple[Infeasible, ...]:
-    return tuple(Infeasible(library, reason) for library, reason in price.refused)
-
-
 def _accuracy(price: KernelPrice) -> Accuracy | None:
     """The error of the kernel that the library takes, in the record of other prices; None where it
     is not known."""
@@ -337,7 +336,9 @@ class KernelSizeDocument(OnFabricDocument):
     mode: str = derived(lambda _: "realistic")
     launch: str = optional(lambda price: price.mode or LEFT_OUT)
     results: list[KernelRowDocument]
-    infeasible: list[Infeasible] = derived(_infeasible)
+    infeasible: list[Infeasible] = derived(
+        lambda price: tuple(Infeasible(library, reason) for library, reason in price.refused)
+    )
     library: KernelChoice = optional("library")
     notes: list[str]
     accuracy: Accuracy | None = derived(_accuracy)
@@ -458,10 +459,6 @@ class KernelCrossing(NamedTuple):
     faster_above: str
 
 
-def _crossing_records(result: KernelCrossover) -> tuple[KernelCrossing, ...]:
-    return tuple(KernelCrossing(*crossing) for crossing in result.crossings)
-
-
 class KernelCrossoverDocument(OnFabricDocument):
     """Where one kernel gives way to another."""
 
@@ -470,7 +467,9 @@ class KernelCrossoverDocument(OnFabricDocument):
     group: GroupDocument
     library: str
     launch: str = optional(lambda result: result.mode or LEFT_OUT)
-    crossings: list[KernelCrossing] = derived(_crossing_records)
+    crossings: list[KernelCrossing] = derived(
+        lambda result: tuple(KernelCrossing(*crossing) for crossing in result.crossings)
+    )
     thresholds: list[Threshold]
     notes: list[str]
 

@@ -103,7 +103,7 @@ def _premises(result: Plan) -> Lines:
         lines.append(_speed_line(result))
     if result.memory is not None:
         lines.append(memory_text(result.memory))
-    # from the sentence of training/sentences.toml on a fabric that was enlarged for the job
+    # the sentence of commands/plan_requests.py on a shipped fabric that was enlarged for the job
     lines += [ground for ground in result.grounds if "grows to" in ground]
     return Lines("per step", tuple(lines))
 

@@ -263,8 +263,12 @@ class PlanCompareDocument(Document):
     ground: list[BasisDocument]
 
 
-def _summary(result: Plans) -> str:
-    return "; ".join(verdict(result))
-
-
-VIEWS = {Plans: View("plan-compare", _blocks, PlanCompareDocument.of, _table, _summary)}
+VIEWS = {
+    Plans: View(
+        "plan-compare",
+        _blocks,
+        PlanCompareDocument.of,
+        _table,
+        lambda result: "; ".join(verdict(result)),
+    ),
+}

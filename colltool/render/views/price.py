@@ -127,8 +127,7 @@ def _why_unranked(unranked: Sequence[estimates.Ranked]) -> str:
 def _below_zero(price: Price) -> str:
     """Title of the ranking where it shows an overhead below 0: what that means. Else empty."""
     for estimate in price.leading[:_MOST_ROWS]:
-        visible_s = _VISIBLE * estimates.seconds(estimate)
-        if float(estimate.rest_s) < -visible_s:
+        if float(estimate.rest_s) < -_VISIBLE * estimates.seconds(estimate):
             return "an overhead below 0: this machine was measured to be that much faster"
     return ""
 

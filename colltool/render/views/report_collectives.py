@@ -88,7 +88,7 @@ def reference_time(report: Report, breakdown: Breakdown) -> Iterator[str]:
     collective = sentence(reference_collective(report, breakdown.price.primitive))
     rate = format_rate(float(price.busbw_Bps), 3)
     time = _total_text(price)
-    yield (f"{collective} takes {time}: {rate} bus bandwidth, {price.bound}-bound.")
+    yield f"{collective} takes {time}: {rate} bus bandwidth, {price.bound}-bound."
 
 
 def compared_collectives(report: Report, comparison: Comparison) -> Iterator[str]:

@@ -77,7 +77,12 @@ def compared_steps(
         for plan, title in titled_plans(report, plans):
             times.append(f"{_step_time(plan)} on {title}")
         yield f"{step} takes {', '.join(times)}."
-        yield (f"{report.titles[1]}: {_difference_in_full(report, plans)}.")
+        error = plans.error(1)
+        doubt = ""
+        if error:
+            doubt = f"such comparisons are typically {percent(error)} off"
+        difference = _difference_and_cause(report, plans, 1, doubt)
+        yield f"{report.titles[1]}: {difference}."
         return
     fastest = min(plans.plans, key=attrgetter("step_s"))
     title = report.titles[plans.plans.index(fastest)]
@@ -88,17 +93,12 @@ def compared_steps(
         text += f" Comparisons of steps are typically {percent(error)} off."
     yield text
     for index, plan in enumerate(others, 1):
-        yield (
-            f"{report.titles[index]}:"
-            f" {format_time(plan.step_s, 3)},"
-            f" {_difference_in_brief(report, plans, index)}."
-        )
+        time = format_time(plan.step_s, 3)
+        difference = _difference_and_cause(report, plans, index)
+        yield f"{report.titles[index]}: {time}, {difference}."
 
 
-def titled_plans(
-    report: Report,
-    plans: Plans,
-) -> Iterator[tuple[Plan, str]]:
+def titled_plans(report: Report, plans: Plans) -> Iterator[tuple[Plan, str]]:
     """Each plan with the title of its fabric."""
     yield from zip(plans.plans, report.titles, strict=True)
 
@@ -131,34 +131,26 @@ def _too_close(plans: Plans, index: int) -> bool:
     return abs(plans.ratio(index) - 1) <= error
 
 
-def _difference_in_full(report: Report, plans: Plans) -> str:
-    """The difference of two fabrics, with the error of comparing them: ``12% slower than nvl72 (such comparisons
-    are typically 6% off); 360 ms of 539 ms because the GPU is slower, 179 ms because of the
-    network``."""
-    difference = _difference(report, plans, 1)
-    if _is_same(plans, 1):
-        return difference
-    error = plans.error(1) or 0.0
-    doubt = f"such comparisons are typically {percent(error)} off"
-    if _too_close(plans, 1):
-        return f"too close to call (the step is {difference}, and {doubt})"
-    if error:
-        difference += f" ({doubt})"
-    return f"{difference}; {_cause(plans, 1)}"
-
-
-def _difference_in_brief(
+def _difference_and_cause(
     report: Report,
     plans: Plans,
     index: int,
+    doubt: str = "",
 ) -> str:
-    """The difference of the first fabric and one of several others: ``12% slower than nvl72; all 539 ms because
-    the network is slower``."""
+    """``12% slower than nvl72; 360 ms of 539 ms because the GPU is slower, 179 ms because of the
+    network``: how a step differs from the first, and why.
+
+    ``doubt``: a sentence on the error of comparing them, where it is not said for all.
+    """
     difference = _difference(report, plans, index)
     if _is_same(plans, index):
         return difference
     if _too_close(plans, index):
+        if doubt:
+            difference = f"the step is {difference}, and {doubt}"
         return f"too close to call ({difference})"
+    if doubt:
+        difference += f" ({doubt})"
     return f"{difference}; {_cause(plans, index)}"
 
 

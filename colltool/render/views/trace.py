@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
 
 from colltool.base.errors import clipped
 from colltool.base.formatting import (
@@ -275,10 +274,6 @@ def _calls(result: TraceComparison) -> Iterable[object]:
     return [TracedCallDocument.of(call, places=None) for call in result.calls]
 
 
-def _compared(result: TraceComparison) -> Any:
-    return LEFT_OUT if result.against is None else compared_totals(result)
-
-
 class TraceFindingDocument(Document, extends=TraceFinding):
     """The calls of one primitive and rank count, as ``doctor`` reads them."""
 
@@ -304,7 +299,9 @@ class TracesDocument(OnFabricDocument):
     unpriced: list[UnpricedKernels]
     replayed: list[ReplayedDocument] = optional("replayed")
     assumed: list[str] = optional("assumed")
-    against: list[ComparedCalls] = optional(_compared)
+    against: list[ComparedCalls] = optional(
+        lambda result: LEFT_OUT if result.against is None else compared_totals(result)
+    )
     verdict: str = derived(trace_verdict)
     blame: list[str] = derived(lambda result: tuple(blame(result)))
     wires: list[LinkHealth]

@@ -274,10 +274,6 @@ class StepsDocument(Document, of=Trace):
     )
 
 
-def _price_and_run(row: Verified) -> PriceAndRun | None:
-    return PriceAndRun(*row.time_s) if row.time_s else None
-
-
 class VerifiedDocument(Document, of=Verified):
     """A formula, and the execution of its schedule."""
 
@@ -290,7 +286,9 @@ class VerifiedDocument(Document, of=Verified):
     n_alpha: FormulaAndRun = derived(lambda row: FormulaAndRun(*row.n_alpha))
     n_beta: FormulaAndRun = derived(lambda row: FormulaAndRun(*row.n_beta))
     post_condition: bool
-    time_s: PriceAndRun | None = derived(_price_and_run)
+    time_s: PriceAndRun | None = derived(
+        lambda row: PriceAndRun(*row.time_s) if row.time_s else None
+    )
     note: str
     spec: str
     simulated_s: float = optional("simulated_s")

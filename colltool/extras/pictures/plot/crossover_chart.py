@@ -143,8 +143,14 @@ def _draw_ribbons(
             # a size too close to the last one is left out: the table has it
             room = inches_per_e * log(size / labelled)
             if size > low and room >= _LETTER_INCHES * len(text):
-                y = row - _HALF_HEIGHT - 0.05
-                axes.text(size, y, text, ha="center", va="bottom", fontsize=7)
+                axes.text(
+                    size,
+                    row - _HALF_HEIGHT - 0.05,
+                    text,
+                    ha="center",
+                    va="bottom",
+                    fontsize=7,
+                )
                 labelled = size
     log_scale(axes, "x", (low, high), title_size)
     axes.set_xlabel("message size")

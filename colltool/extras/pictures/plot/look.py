@@ -93,8 +93,8 @@ def letters(inches: float) -> int:
 def wrapped(text: str, inches: float, points: float = 8) -> str:
     """Text in lines that fit a width at a font size of ``points``, without control characters,
     which names from files may have."""
-    points_per_inch = 72
-    return "\n".join(lines_of(printable(text), points_per_inch * inches, points, _MOST_LINES))
+    # an inch has 72 points
+    return "\n".join(lines_of(printable(text), 72 * inches, points, _MOST_LINES))
 
 
 def text_on(colour: str) -> str:

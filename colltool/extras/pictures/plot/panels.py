@@ -193,8 +193,11 @@ def bars_panel(
     ``show`` writes a value of the axis, ``along`` is its label. It ends at ``axis_end`` (0: the
     longest bar); longer bars get an arrow.
     """
-    draw = partial(_draw_bars, bars, show, axis_end, along)
-    return Panel(draw, _BAR_INCHES * (len(bars) + 1), title)
+    return Panel(
+        partial(_draw_bars, bars, show, axis_end, along),
+        _BAR_INCHES * (len(bars) + 1),
+        title,
+    )
 
 
 def _draw_bars(
@@ -238,8 +241,13 @@ def _draw_pieces(
         shown = min(left + piece.amount, end) - left
         if not shown:
             continue
-        style = _area_style(piece.colour, piece.hatch)
-        axes.barh(row, shown, left=left, height=_BAR_HEIGHT, **style)
+        axes.barh(
+            row,
+            shown,
+            left=left,
+            height=_BAR_HEIGHT,
+            **_area_style(piece.colour, piece.hatch),
+        )
         # the whole text, just its first word, or nothing
         most_letters = letters(abs(shown) * inches_per_unit) - 1
         texts = filter(None, (piece.text, piece.text.partition(" ")[0]))

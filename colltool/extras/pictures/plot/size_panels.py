@@ -300,6 +300,6 @@ def _scale_sizes(main: Axes, strip: Axes, sizes: Sequence[float]) -> None:
 
 def _powers_of_two(low: float, high: float, step: int) -> list[int]:
     """Every ``step``-th power of two within the ends of an axis: with 10 these are 1 KiB, 1 MiB, ..."""
-    largest = 60  # an exponent that no message reaches
-    sizes = [2**exponent for exponent in range(0, largest + 1, step)]
+    # no message has 2**61 bytes
+    sizes = [2**exponent for exponent in range(0, 61, step)]
     return [size for size in sizes if low <= size <= high]
