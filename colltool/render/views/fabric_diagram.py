@@ -32,7 +32,7 @@ class LevelDiagram:
     name: str  # empty where a tier has one unnamed level
     distance: DistanceClass  # of the pairs of endpoints that meet at this level
     groups: int  # in one domain of the tier
-    last: int  # endpoints under the last of the groups
+    last: int  # endpoints under the last of the groups, which may be fewer
     # at this level's own boundary; ``distance`` has the total down to the endpoints
     hop_oversubscription: float = 1.0
     switches: int | None = None  # on all rails; None where the fabric file does not give enough

@@ -154,6 +154,7 @@ class _KernelLine(NamedTuple):
 
     @property
     def within(self) -> str:
+        """``-13% to +15%``; empty without an interval."""
         return nine_in_ten(self.row.interval, self.row.total_s)
 
 
@@ -387,6 +388,7 @@ _CROSSING: Columns[_KernelSwitch] = (
 
 
 def _crossings(result: KernelCrossover) -> Table:
+    """The changes of the library's own table, then those of the fastest kernel by the formulas."""
     switches = []
     for threshold in result.thresholds:
         switch = _KernelSwitch(

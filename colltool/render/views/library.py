@@ -81,6 +81,7 @@ def _runs(tier: Tier) -> dict[Primitive, Sequence[str]]:
 
 
 def _tier_protocols(fabric: Fabric) -> Iterator[_TierProtocol]:
+    """A row a tier and protocol, where the library is known."""
     for tier, medium in _media(fabric):
         tier_step_s = tier.eta.alpha * capabilities_of(tier).nearest_alpha_s
         for protocol in _protocols(tier):

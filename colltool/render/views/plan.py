@@ -230,6 +230,8 @@ _PART_NAMES = {
 
 
 def _parts(result: Plan) -> Table:
+    """The parts of the step, whose exposed times add up to it."""
+
     def share(part: StepPart) -> float:
         if result.step_s:
             return part.exposed_s / result.step_s

@@ -105,6 +105,7 @@ def _blocks(result: LayoutSearch) -> list[Block]:
 
 
 def _answer(result: LayoutSearch) -> str:
+    """The fastest layout, how many are as fast, and how the job's own does."""
     best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
     job = on_fabric(result.job.name, titled_overrides(result.job))

@@ -55,6 +55,7 @@ def _title(result: TracePlan) -> str:
 
 
 def _answer(result: TracePlan) -> str:
+    """The step of the slowest rank, what of it is exposed communication, and what has no price."""
     slowest = result.slowest
     text = f"{_title(result)}: a step takes {format_time(result.step_s)}"
     if slowest.recorded_s:

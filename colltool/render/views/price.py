@@ -268,6 +268,7 @@ _PICKS: Columns[_Pick] = (
 
 
 def _pick_of(price: Price, choice: LibraryChoice, estimate: NcclEstimate) -> _Pick:
+    """The row of a price; ``choice`` and ``estimate`` are the price's own, neither of them None."""
     # the user's own schedules are not the library's to pick
     pickable = [row for row in price.runnable if row.status != "own"]
     if choice.runs is not None:

@@ -40,9 +40,9 @@ def price_answer(
     """
     library = estimates.library_label(price)
     total_s = estimates.seconds(row)
-    is_first = row is price.best
+    is_best = row is price.best
     name = row.name
-    if price.shows_pick and is_first:
+    if price.shows_pick and is_best:
         name += f" ({library}'s pick)"
     time = format_time(total_s)
     interval = within(row)
@@ -50,7 +50,7 @@ def price_answer(
         time += f" ({interval})"
     busbw = format_rate(float(row.busbw_Bps))
     sentences = [f"{name}: {time}, busbw {busbw}"]
-    if price.as_filed_s is not None and is_first:
+    if price.as_filed_s is not None and is_best:
         sentences.append(_change_of_values(price.as_filed_s, total_s))
     sentences.append(_rival_text(price, row))
     sentences.append(_largest_part(price, row))

@@ -73,10 +73,6 @@ class _SizeWinner(NamedTuple):
     row: AlgorithmEstimate
     second: AlgorithmEstimate | None
 
-    @property
-    def second_name(self) -> str:
-        return self.second.name if self.second else ""
-
 
 _COLUMNS: Columns[_SizeWinner] = (
     label("fastest", path="row.title"),
@@ -98,7 +94,7 @@ def _bound_words(bound: str) -> str:
 _FOR_PEOPLE: dict[str, Column[_SizeWinner]] = {
     "fastest": label("fastest", "algorithm", fold=22, path="row.name"),
     "bound": label("bound", "bound by", _bound_words, drop=4, path="row.bound"),
-    "runner_up": label("runner_up", "next", drop=2, fold=22, path="second_name"),
+    "runner_up": label("runner_up", "next", drop=2, fold=22, path="second.name"),
 }
 
 

@@ -57,6 +57,7 @@ def report_title(report: Report) -> str:
 
 
 def _winners(report: Report) -> Iterator[str]:
+    """Of three fabrics and more: which has the shortest step, and the fastest collective."""
     plans = report.result_of(Plans)
     if plans:
         yield fastest_step_in_title(report, plans)
@@ -66,6 +67,7 @@ def _winners(report: Report) -> Iterator[str]:
 
 
 def _about_the_first(report: Report) -> Iterator[str]:
+    """What one fabric takes; or, of two, how the first does beside the other."""
     if len(report.titles) == 1:
         plan = report.result_of(Plan)
         if plan:

@@ -155,6 +155,7 @@ def _difference_and_cause(
 
 
 def _is_same(plans: Plans, index: int) -> bool:
+    """Whether nobody could measure a difference from the first step."""
     return abs(plans.ratio(index) - 1) < _SAME_STEP
 
 

@@ -37,6 +37,7 @@ class _ServedLine(NamedTuple):
 
     @property
     def within(self) -> str:
+        """``-13% to +15%``; empty without an interval."""
         return nine_in_ten(self.call.interval, self.call.each_s)
 
 
@@ -58,6 +59,7 @@ _OPERATION: Columns[_ServedLine] = (
 
 
 def _operations(result: Served) -> Table:
+    """A row an operation: those of a token, then those of a prefill."""
     records: list[_ServedLine] = []
     # decode first: its latency is what users feel
     for phase in reversed(result.phases):

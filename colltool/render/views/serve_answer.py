@@ -183,6 +183,7 @@ def change_text(change: ServedChange) -> str:
 
 
 def _question(result: Served) -> str:
+    """What was asked: the model and its deployment."""
     return f"{result.job} on {deployment_in_words(result)}"
 
 

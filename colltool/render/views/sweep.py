@@ -299,6 +299,7 @@ class CellDocument(Document, open=True):
 
 
 def _cells(result: Sweep) -> list[dict[str, Any]]:
+    """The cells, each with a key for every axis."""
     keys = _keys(result)
     cells = []
     for cell in result.cells:

@@ -46,6 +46,7 @@ class _TraceRow(NamedTuple):
 
     @property
     def messages(self) -> str:
+        """``0>1:2+ 1>0:0,1+``; empty at the start."""
         if self.traced is None:
             return ""
         return _messages_text(self.traced.messages)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PANEL_INCHES = 3.7  # height with the strip of errors
-_OFF_SCALE_AT = 0.86  # of the axis of errors: where arrows for those beyond it stand
+_OFF_SCALE_AT = 0.86  # of half the axis of errors: where arrows for those beyond it stand
 _SHAPES = ("X", "s", "D", "P", "p", "h")
 """matplotlib's marks for points that the fit leaves out, one per reason; the last for all others."""
 _HOLLOW: dict[str, Any] = {"markerfacecolor": PAPER, "markersize": 5.5}
@@ -54,7 +54,7 @@ def drawn_panels(panels: Sequence[SizePanel], columns: int, quantity: Quantity) 
 class _Styles(NamedTuple):
     """The looks of lines and points, the same in all panels of a chart."""
 
-    is_shared: bool  # whether a panel has several series, which then have a pen each
+    is_shared: bool  # whether some panel has several series, which then have a pen each
     pens: dict[str, Pen]  # by name of the series where shared, else by name of the model
     shapes: dict[str, str]  # matplotlib's marks, by the reason why a point is left out
 
@@ -66,6 +66,7 @@ class _Styles(NamedTuple):
 
 
 def _styles(panels: Sequence[SizePanel]) -> _Styles:
+    """The looks of all series and models of a chart."""
     curves: list[SeriesCurve] = []
     for panel in panels:
         curves += panel.curves
@@ -252,6 +253,7 @@ def _draw_errors(strip: Axes, curve: SeriesCurve, styles: _Styles, limit: float)
             continue
         error = 100 * point.modelled.error
         colour, _, mark = styles.pen_of_model(curve, point.modelled)
+        # of a point within the axis that the fit uses
         look: dict[str, Any] = {
             "marker": mark if styles.is_shared else "o",
             "markersize": 3,

@@ -81,6 +81,7 @@ def _plan_alt(plan: Plan) -> str:
 
 
 def _step_panel(plan: Plan) -> Panel:
+    """Two bars: the step by its parts, and as long as it would be with a free network."""
     names = [part.name for part in plan.parts]
     step = Bar("step", _step_pieces(plan.parts, names), short_time(plan.step_s))
     control = BarPiece(plan.control_step_s, "", PALE_GREY)
