@@ -57,7 +57,7 @@ def report_title(report: Report) -> str:
 
 
 def _winners(report: Report) -> Iterator[str]:
-    """Of three fabrics and more: which has the shortest step, and the fastest collective."""
+    """Which of three fabrics and more has the shortest step, and the fastest collective."""
     plans = report.result_of(Plans)
     if plans:
         yield fastest_step_in_title(report, plans)

@@ -8,7 +8,7 @@ wire is what a tier's calls reach of the expected times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from colltool.base.errors import clipped
@@ -152,8 +152,8 @@ def _facts(result: TraceComparison) -> Iterator[str]:
             bounds = f"{wire.calls - wire.clear} of {wire.calls} times on {wire.tier}"
             yield f"{bounds} are upper bounds: {wire.why}"
     if result.overlap is not None:
-        by_rank = _in_brackets(_hidden_by_rank(result))
-        yield f"compute hides {percent(result.overlap)} of the communication time{by_rank}"
+        hidden = percent(result.overlap)
+        yield f"compute hides {hidden} of the communication time{_hidden_by_rank(result)}"
     doubts = dict.fromkeys(device.doubt for device in result.activity if device.doubt)
     yield from map(str, doubts)
     # a kernel's name such as AllReduce_Sum_f32_RING_LL
@@ -178,23 +178,18 @@ def _step_text(result: TraceComparison) -> str:
     return text
 
 
-def _hidden_by_rank(result: TraceComparison) -> list[str]:
-    """``rank 3: 41%``, of ranks that communicate."""
+def _hidden_by_rank(result: TraceComparison) -> str:
+    """`` (rank 0: 41%, rank 1: 38% and 6 more)``, of ranks that communicate; empty for one alone."""
     texts = []
     for device in result.activity:
         if device.overlap is not None:
             texts.append(f"rank {device.rank}: {percent(device.overlap)}")
-    return texts
-
-
-def _in_brackets(parts: Sequence[str]) -> str:
-    """Several parts in brackets; nothing for one alone."""
-    if len(parts) < 2:
+    if len(texts) < 2:
         return ""
-    text = ", ".join(parts[:_MOST_ROWS])
-    more = len(parts) - _MOST_ROWS
+    text = ", ".join(texts[:_MOST_ROWS])
+    more = len(texts) - _MOST_ROWS
     if more > 0:
-        return f" ({text} and {more} more)"
+        text += f" and {more} more"
     return f" ({text})"
 
 
