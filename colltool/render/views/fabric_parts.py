@@ -190,7 +190,7 @@ _PROPER_NAMES = {"clos": "Clos", "hyperx": "HyperX"}
 
 
 def topology_text(tier: Tier) -> str:
-    """The name of its topology as it is written in a sentence: ``Clos``, ``fat tree``."""
+    """The name of its topology as it is written in a sentence: ``Clos``, ``full mesh``."""
     spelled = capabilities_of(tier).label.replace("_", " ")
     return _PROPER_NAMES.get(tier.topology, spelled)
 
