@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import colltool
-from colltool.render.views.price import _next
+from colltool.render.views.price_answer import _rival_text
 
 MACHINES = ("dgx-h100", "dgx-a100", "dgx-b200", "hgx-h200", "nvl72")
 SIZES = st.integers(3, 34).map(lambda k: 2.0**k * 1.1)
@@ -80,7 +80,7 @@ def test_the_fastest_is_named_only_where_it_gains_more_than_the_error() -> None:
         assert priced.accuracy is not None
         priced = replace(priced, accuracy=priced.accuracy._replace(median=0.15))
         gain = 1 - float(priced.fastest.total_s) / float(priced.best.total_s)
-        assert ("NCCL_ALGO=" in _next(priced, priced.best)) == (gain > 0.15), size
+        assert ("NCCL_ALGO=" in _rival_text(priced, priced.best)) == (gain > 0.15), size
 
 
 def test_under_another_library_nothing_is_a_pick() -> None:

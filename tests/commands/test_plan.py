@@ -265,7 +265,7 @@ def test_a_step_that_does_not_fit_is_not_what_comes_first(run: Any, folder: Path
 
 
 def test_the_bottleneck_is_named_only_where_it_is_sure() -> None:
-    from colltool.render.views.plan import slow_tier
+    from colltool.render.views.plan_answer import slow_tier
 
     inside = {
         "layout": {"tp": 8, "dp": 8},

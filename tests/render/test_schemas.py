@@ -269,7 +269,8 @@ ELSEWHERE = {
         "balance_b": "balance",
         "kind": "dominates",
     },
-    "fabric_parts": {"cable": "count", "nic": "count", "optic": "count", "switch": "count"},
+    "fabric_drawn": {"level": "levels", "tier": "tiers"},
+    "fabric_bill": {"cable": "count", "nic": "count", "optic": "count", "switch": "count"},
     "checked_files": {"kind": "warnings"},
     "kernels": {
         "apart_s": "costs_s",
@@ -303,10 +304,9 @@ ELSEWHERE = {
         "fastest_s": "results",
         "pick_protocol": "pick",
         "priced_as": "runs",
-        "runner_up": "results",
-        "runner_up_s": "results",
         "runs_s": "runs",
     },
+    "price_sizes": {"fastest": "results", "runner_up": "results", "runner_up_s": "results"},
     "sensitivity": {"range": "low"},
     "serve": {
         "phase": "name",
@@ -323,9 +323,8 @@ ELSEWHERE = {
         "n_beta_executed": "n_beta",
         "n_beta_formula": "n_beta",
         "price_s": "time_s",
-        "step_n_alpha": "n_alpha",
-        "step_n_beta": "n_beta",
     },
+    "verify_trace": {"step_n_alpha": "n_alpha", "step_n_beta": "n_beta"},
 }
 """Columns of a module that are called otherwise than the key that says it in the document."""
 
@@ -356,10 +355,13 @@ WITHIN = {
     "doctor_fleet": "doctor",
     "doctor_topology": "doctor",
     "fabric_diagram": "fabric",
-    "fabric_parts": "fabric",
+    "fabric_bill": "fabric",
     "library": "fabric",
+    "plan": "plan_document",
+    "price_sizes": "price",
     "report_costs": "report",
     "trace_graphs": "trace",
+    "verify_trace": "verify",
 }
 """Modules whose tables are parts of a result of another module, and of its document."""
 

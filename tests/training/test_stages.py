@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from swept import swept
 
-from colltool.render.views.job import layout_text
+from colltool.render.views.job_words import layout_text
 from colltool.training.job import load_job
 from colltool.training.parallel_config import ParallelConfig
 from colltool.training.pipeline_stages import ends_as_layers, pipeline_stages

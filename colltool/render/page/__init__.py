@@ -31,12 +31,8 @@ from colltool.render.page.bandwidth import bandwidth_chart, bandwidth_title
 from colltool.render.page.lines import chart_style
 from colltool.render.views.doctor_answer import diagnosed
 from colltool.render.views.report_costs import cost_sentences, cost_table
-from colltool.render.views.report_decision import (
-    answers,
-    chart_of,
-    reference_point,
-    report_title,
-)
+from colltool.render.views.report_decision import answers, chart_of, report_title
+from colltool.render.views.report_reference import reference_point
 from colltool.render.views.report_risks import risks
 from colltool.render.views.sweep import changes_block
 

@@ -15,7 +15,7 @@ from colltool.analysis.compare import Comparison
 from colltool.analysis.sweep import Sweep, pivot_tables
 from colltool.base.formatting import format_bytes, format_rate
 from colltool.render.page.lines import AxisWords, ChartLine, ChartPoint, line_chart
-from colltool.render.views.report_decision import reference_ranks
+from colltool.render.views.report_reference import reference_ranks
 from colltool.render.views.sweep_words import shown
 
 if TYPE_CHECKING:

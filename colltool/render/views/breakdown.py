@@ -28,7 +28,8 @@ from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Tabl
 from colltool.render.dispatch import View, context, group_columns, listed
 from colltool.render.documents import LEFT_OUT, optional
 from colltool.render.row_document import RowDocument
-from colltool.render.views.price import gain_words, links_table, price_answer
+from colltool.render.views.price import links_table
+from colltool.render.views.price_answer import gain_words, price_answer
 
 
 def _gain_line(gain: Gain, total_s: float) -> str:

@@ -18,7 +18,8 @@ from colltool.network.sizing.size_direct import DirectLevel, DirectPlan
 from colltool.render.blocks import Block, Columns, Table, label, number
 from colltool.render.dispatch import View
 from colltool.render.documents import Document, derived
-from colltool.render.views.fabric_parts import BillDocument, switches_text
+from colltool.render.views.fabric_bill import BillDocument
+from colltool.render.views.fabric_parts import switches_text
 from colltool.render.views.fabric_size import (
     levels_table,
     levels_with_optics,

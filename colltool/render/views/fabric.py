@@ -1,16 +1,16 @@
-"""``fabric show``, ``list`` and ``draw``: the tiers as a tree or drawn, derived facts, sizing, cost
-and failures.
+"""``fabric show`` and ``fabric list``: the tiers as a tree, what follows from them, sizing, cost and
+failures; and the shipped fabrics.
 
-Read from :data:`VIEWS`, at the end: ``show`` (:func:`_blocks`), ``list`` (``_list_*``) and
-``draw`` (``_drawn_*``) follow each other.
+``show`` comes first (:func:`_blocks`, the screen, and its parts in their order), then ``list``
+(``_list_*``). ``draw`` is in ``fabric_drawn``. ``facts`` are what a file does not say but what follows
+from it, a record a tier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from colltool.base.extras import drawing
 from colltool.base.formatting import counted, format_bit_energy, format_rate, format_time
 from colltool.fabric.failures import Failure
 from colltool.fabric.model import Fabric, Tier
@@ -18,40 +18,32 @@ from colltool.fabric.properties import FabricFacts, TierFacts, basis_of
 from colltool.fabric.results import FabricDrawn, FabricList, FabricShown
 from colltool.fabric.topology import capabilities_of
 from colltool.machines.used import assumed_in
+from colltool.network.sizing.size_clos import ClosLevel, ClosPlan
 from colltool.render.blocks import (
     Block,
     Column,
     Columns,
     Headline,
     Lines,
-    Picture,
     Table,
-    columns_at,
     label,
     later,
     number,
 )
-from colltool.render.dispatch import View, context, described, listed, on_fabric, one_line, set_text
-from colltool.render.documents import Document, derived, or_null
-from colltool.render.shared_documents import FabricFileDocument, SetInFabricDocument
-from colltool.render.views.fabric_boxes import boxes
-from colltool.render.views.fabric_diagram import (
-    LevelDiagram,
-    TierDiagram,
-    alternative_text,
-    diagrams,
-)
+from colltool.render.dispatch import View, context, listed, on_fabric, one_line
+from colltool.render.documents import Document, derived
+from colltool.render.shared_documents import SetInFabricDocument
+from colltool.render.views.fabric_bill import BillDocument, bill_blocks, failure_blocks
+from colltool.render.views.fabric_diagram import fabric_title
+from colltool.render.views.fabric_drawn import FabricDrawDocument, drawn_blocks, drawn_table
 from colltool.render.views.fabric_parts import (
-    BillDocument,
     alpha_text,
-    bill_blocks,
-    failure_blocks,
     library_text,
     operations_text,
     part_lines,
     plan_lines,
     reached_text,
-    uncounted,
+    uncounted_lines,
 )
 from colltool.render.views.library import (
     TierLibraryDocument,
@@ -64,8 +56,9 @@ from colltool.render.views.library import (
 def _blocks(result: FabricShown) -> Iterator[Block]:
     fabric = result.fabric
     kinds = {tier.name: capabilities_of(tier) for tier in fabric.tiers}
-    joined = " in ".join(f"{name} {kind.label} of {kind.extent}" for name, kind in kinds.items())
-    yield Headline(f"{_name(fabric)} joins {fabric.ranks} ranks: {joined}.")
+    tiers = " in ".join(f"{name} {kind.label} of {kind.extent}" for name, kind in kinds.items())
+    name = on_fabric(fabric.name, fabric.overrides)
+    yield Headline(f"{name} joins {fabric.ranks} ranks: {tiers}.")
     yield _tree(fabric, result.facts)
     yield from listed("assumed in the file", assumed_in(fabric.overrides))
     sigma: Column[TierFacts] = number(
@@ -75,9 +68,13 @@ def _blocks(result: FabricShown) -> Iterator[Block]:
         get=lambda facts: kinds[facts.name].sigma_of(facts.planes),
     )
     table = _table(result)
-    # beside the bisection that it is about; CSV does without, as it follows from the others
-    columns = (*table.columns[:6], sigma, *table.columns[6:])
-    yield table._replace(columns=columns, title="one domain of each tier")
+    # before the bisection that it is about; CSV does without, as it follows from the others
+    columns: list[Column[TierFacts]] = []
+    for column in table.columns:
+        if column.key == "bisection_Bps":
+            columns.append(sigma)
+        columns.append(column)
+    yield table._replace(columns=tuple(columns), title="one domain of each tier")
     yield from _sizing(fabric, result.facts)
     details = [
         *_parts(fabric, result.facts),
@@ -90,10 +87,6 @@ def _blocks(result: FabricShown) -> Iterator[Block]:
     yield from map(later, details)
 
 
-def _name(fabric: Fabric) -> str:
-    return on_fabric(fabric.name, fabric.overrides)
-
-
 def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
     """The tiers as a tree, outermost first: a line each, as the headline has the ranks."""
     tree = []
@@ -101,14 +94,16 @@ def _tree(fabric: Fabric, facts: FabricFacts) -> Lines:
         tree.append(f"launch overhead {format_time(fabric.launch_overhead)}")
     indent = ""
     for tier, tier_facts in zip(reversed(fabric.tiers), reversed(facts.tiers), strict=True):
-        tree.append(f"{indent}+- {tier.name}: {_tier_text(tier)}{_in_short(tier, tier_facts)}")
+        tree.append(
+            f"{indent}+- {tier.name}: {_tier_text(tier)}{_levels_in_short(tier, tier_facts)}"
+        )
         indent += "   "
-    return Lines(_title(fabric), tree)
+    return Lines(fabric_title(fabric), tree)
 
 
-def _in_short(tier: Tier, facts: TierFacts) -> str:
-    """The cables of a tier, whether it is oversubscribed, and what its switches do: what a price
-    turns on."""
+def _levels_in_short(tier: Tier, facts: TierFacts) -> str:
+    """What of a tier's levels a price turns on: long cables, oversubscription, and what switches
+    compute. Empty, or begins with a comma."""
     kind = capabilities_of(tier)
     text = ""
     # a tier with a trunk has a class more than the file has levels
@@ -123,7 +118,7 @@ def _in_short(tier: Tier, facts: TierFacts) -> str:
     return text
 
 
-_COUNTED = (
+_FACTS_IN_WORDS = (
     "diameter: the most links between two endpoints",
     "sigma: what half of the endpoints inject, divided by the bisection one way",
 )
@@ -133,7 +128,7 @@ def _parts(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
     """The levels, in-network operations and planes of each tier, and what the table counts."""
     for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
         yield from listed(tier.name, part_lines(tier, tier_facts, outermost_first=True))
-    yield Lines("the table counts", _COUNTED)
+    yield Lines("the table counts", _FACTS_IN_WORDS)
 
 
 def _tier_text(tier: Tier) -> str:
@@ -155,11 +150,62 @@ def _tier_text(tier: Tier) -> str:
     return text
 
 
-def _title(fabric: Fabric) -> str:
-    if not fabric.description:
-        return _name(fabric)
-    mark = ";" if fabric.overrides else ":"
-    return f"{_name(fabric)}{mark} {described(fabric)}"
+def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
+    """How the switches of each tier that was sized by rule are counted, or why they are not."""
+    for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
+        plan = tier_facts.sizing
+        if plan is None:
+            for misfit in tier_facts.misfits:
+                yield Lines(f"{tier.name}: {misfit}", ())
+            continue
+        lines = list(plan_lines(plan))
+        if tier.rail_only:
+            kind = "rails that never meet"
+        else:
+            kind = "rail-optimised" if plan.rails > plan.split else "sized"
+            lines += uncounted_lines(plan)
+        yield Lines(f"{tier.name}, {kind}: {'; '.join(lines)}", tier_facts.misfits)
+
+
+def _fat_trees(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
+    """The fat-tree that each tier would be."""
+    for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
+        tree = tier_facts.fat_tree
+        if tree is not None:
+            counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
+            text = (
+                f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches"
+                f" ({counts}), {tree.links} cables"
+            )
+            yield Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (text,))
+
+
+def _notes(result: FabricShown) -> Iterator[Block]:
+    """What the library reached, then the notes of the file, the facts and the bill."""
+    fabric = result.fabric
+    library = fabric.library_facts
+    if library is not None:
+        yield Lines(library_text(library), tuple(map(reached_text, library.reached)))
+    file_notes = _note_texts(fabric.notes)
+    derived_notes: list[str] = []
+    for tier, facts in zip(fabric.tiers, result.facts.tiers, strict=True):
+        file_notes += [f"{tier.name}: {note}" for note in _note_texts(tier.notes)]
+        derived_notes += [f"{tier.name}: {note}" for note in facts.notes]
+    derived_notes += result.bill.notes
+    # what the file says of its numbers may no longer hold for those that were set
+    if fabric.overrides:
+        yield from listed("notes of the file, before what is set", map(one_line, file_notes))
+        file_notes = []
+    yield from listed("notes", map(one_line, file_notes + derived_notes))
+
+
+def _note_texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
+    """The notes of a file, which may be one text, a list, or texts by key."""
+    if isinstance(notes, dict):
+        return [f"{key}: {text}" for key, text in notes.items()]
+    if isinstance(notes, str):
+        return [notes]
+    return list(notes or ())
 
 
 _FACTS: Columns[TierFacts] = (
@@ -187,6 +233,21 @@ def _file_content(result: FabricShown) -> dict[str, Any]:
     return content
 
 
+class SizingDocument(Document, of=ClosPlan):
+    """The switches and cables of a sized tier, in its facts."""
+
+    rails: int
+    down_ports: int
+    up_ports: int
+    leaves: int
+    spines: int
+    cables_per_pair: int
+    switches: int
+    cables: int
+    notes: list[str]
+    levels: list[ClosLevel]
+
+
 class GivenFabricDocument(Document):
     """The text of a fabric file as values."""
 
@@ -206,10 +267,14 @@ def _summary(result: FabricShown | FabricDrawn) -> str:
     fabric = result.fabric
     kinds = map(capabilities_of, fabric.tiers)
     tiers = ", ".join(f"{kind.tier.name} {kind.label} {kind.extent}" for kind in kinds)
-    return f"{_title(fabric)}\n{fabric.ranks} ranks: {tiers}"
+    return f"{fabric_title(fabric)}\n{fabric.ranks} ranks: {tiers}"
+
+
+# --- the list of shipped fabrics
 
 
 def _extents(fabric: Fabric) -> str:
+    """``nvlink 8, ib 32``."""
     return ", ".join(f"{tier.name} {capabilities_of(tier).extent}" for tier in fabric.tiers)
 
 
@@ -247,166 +312,6 @@ def _list_summary(result: FabricList) -> str:
     return f"{counted(len(names), 'fabric')}: {', '.join(names)}"
 
 
-def _sizing(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
-    """How the switches of each tier that was sized by rule are counted, or why they are not."""
-    for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
-        plan = tier_facts.sizing
-        if plan is None:
-            for misfit in tier_facts.misfits:
-                yield Lines(f"{tier.name}: {misfit}", ())
-            continue
-        lines = list(plan_lines(plan))
-        if tier.rail_only:
-            rails = "rails that never meet"
-        else:
-            rails = "rail-optimised" if plan.rails > plan.split else "sized"
-            lines += uncounted(plan)
-        yield Lines(f"{tier.name}, {rails}: {'; '.join(lines)}", tier_facts.misfits)
-
-
-def _fat_trees(fabric: Fabric, facts: FabricFacts) -> Iterator[Block]:
-    """The fat-tree that each tier would be."""
-    for tier, tier_facts in zip(fabric.tiers, facts.tiers, strict=True):
-        tree = tier_facts.fat_tree
-        if tree is not None:
-            counts = f"{tree.edge} edge, {tree.aggregation} aggregation, {tree.core} core"
-            text = (
-                f"k = {tree.k}: up to {tree.endpoints} endpoints, {tree.switches} switches"
-                f" ({counts}), {tree.links} cables"
-            )
-            yield Lines(f"{tier.name}, as a non-blocking fat-tree of equal switches", (text,))
-
-
-def _notes(result: FabricShown) -> Iterator[Block]:
-    """What the library reached, then the notes of the file, the facts and the bill."""
-    fabric = result.fabric
-    library = fabric.library_facts
-    if library is not None:
-        yield Lines(library_text(library), tuple(map(reached_text, library.reached)))
-    of_file = _texts(fabric.notes)
-    derived_notes: list[str] = []
-    for tier, facts in zip(fabric.tiers, result.facts.tiers, strict=True):
-        of_file += [f"{tier.name}: {note}" for note in _texts(tier.notes)]
-        derived_notes += [f"{tier.name}: {note}" for note in facts.notes]
-    derived_notes += result.bill.notes
-    # what the file says of its numbers may no longer hold for those that were set
-    if fabric.overrides:
-        yield from listed("notes of the file, before what is set", map(one_line, of_file))
-        of_file = []
-    yield from listed("notes", map(one_line, of_file + derived_notes))
-
-
-def _texts(notes: str | list[str] | dict[str, str] | None) -> list[str]:
-    if isinstance(notes, dict):
-        return [f"{key}: {text}" for key, text in notes.items()]
-    if isinstance(notes, str):
-        return [notes]
-    return list(notes or ())
-
-
-class _DrawnRow(NamedTuple):
-    """A level of a tier, or a tier without levels."""
-
-    tier: TierDiagram
-    level: LevelDiagram | None
-
-
-def _drawn_blocks(result: FabricDrawn) -> list[Block]:
-    # the drawing is an extra, which is loaded by its name alone
-    svg = drawing().fabric_svg(result.fabric, result.fabric.name, page=True)
-    lines = boxes(result.fabric)
-    return [Picture(svg, Lines(_title(result.fabric), lines, verbatim=True))]
-
-
-class DrawnLevelDocument(Document, of=LevelDiagram):
-    """A level of switches."""
-
-    name: str | None = or_null("name")
-    group: int = derived("distance.group")
-    groups: int
-    alpha_s: float = derived("distance.alpha_s")
-    oversubscription: float = derived("distance.oversubscription")
-    uplinks: float = derived("hop_oversubscription")
-    switches: int | None
-    rails: int
-    reached: bool
-
-
-def _shape(diagram: TierDiagram) -> list[int] | None:
-    return [axis.size for axis in diagram.kind.axes] or None
-
-
-def _alpha_s(diagram: TierDiagram) -> float | None:
-    """The latency of a tier without levels, which have their own."""
-    return None if diagram.kind.levels else diagram.kind.classes[0].alpha_s
-
-
-def _drawn_endpoints(diagram: TierDiagram) -> int:
-    return drawing().drawn_endpoints(diagram)
-
-
-class DrawnTierDocument(Document, of=TierDiagram, at="tier"):
-    """A tier as it is drawn."""
-
-    name: str
-    topology: str
-    shape: list[int] | None = derived(_shape)
-    endpoints: int = derived("facts.endpoints")
-    drawn: int = derived(_drawn_endpoints)
-    ranks: int = derived("facts.ranks")
-    domains: int = derived("facts.domains")
-    max_size: int | None
-    ports: int = derived("ports")
-    bandwidth_Bps: float = derived("tier.bandwidth")
-    alpha_s: float | None = derived(_alpha_s)
-    eta_alpha: float = derived("tier.eta.alpha")
-    eta_beta: float = derived("tier.eta.beta")
-    in_network: list[str] = derived(lambda diagram: sorted(diagram.kind.operations))
-    levels: list[DrawnLevelDocument] = derived("levels")
-
-
-class FabricDrawDocument(FabricFileDocument):
-    """The drawing of a fabric in words and numbers."""
-
-    ranks: int = derived("fabric.ranks")
-    tiers: list[DrawnTierDocument] = derived(lambda result: diagrams(result.fabric))
-    text: str = derived(lambda result: alternative_text(result.fabric))
-
-
-_DRAWN: Columns[_DrawnRow] = (
-    *columns_at(
-        "tier",
-        (
-            label("tier", path="tier.name"),
-            label("topology", path="tier.topology"),
-            number("endpoints", path="facts.endpoints"),
-            number("drawn", get=lambda row: _drawn_endpoints(row.tier)),
-            number("domains", path="facts.domains"),
-            number("ports"),
-        ),
-    ),
-    *columns_at(
-        "level",
-        (
-            label("level", path="name"),
-            number("group", path="distance.group"),
-            number("groups"),
-            number("switches"),
-            number("oversubscription", path="distance.oversubscription"),
-            number("uplinks", path="hop_oversubscription"),
-        ),
-    ),
-)
-
-
-def _drawn_table(result: FabricDrawn) -> Table:
-    hidden = context(fabric=result.fabric.name, set=set_text(result.fabric.overrides))
-    rows = []
-    for diagram in diagrams(result.fabric):
-        rows += [_DrawnRow(diagram, level) for level in diagram.levels or (None,)]
-    return Table((*hidden, *_DRAWN), rows)
-
-
 VIEWS = {
     FabricShown: View("fabric-show", _blocks, FabricShowDocument.of, _table, _summary),
     FabricList: View(
@@ -416,5 +321,5 @@ VIEWS = {
         _list_table,
         _list_summary,
     ),
-    FabricDrawn: View("fabric-draw", _drawn_blocks, FabricDrawDocument.of, _drawn_table, _summary),
+    FabricDrawn: View("fabric-draw", drawn_blocks, FabricDrawDocument.of, drawn_table, _summary),
 }

@@ -18,7 +18,8 @@ from colltool.fabric.properties import fabric_facts
 from colltool.fabric.results import FabricsChecked
 from colltool.fabric.topology import capabilities_of
 from colltool.render.views.checked_files import checked
-from colltool.render.views.fabric_parts import library_text, part_lines, prices_text
+from colltool.render.views.fabric_bill import prices_text
+from colltool.render.views.fabric_parts import library_text, part_lines
 
 
 def _values(check: CheckedFabric) -> Iterator[str]:
@@ -29,7 +30,7 @@ def _values(check: CheckedFabric) -> Iterator[str]:
         text += ", hypothetical"
     yield text
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
-        yield _tier_values(tier)
+        yield _tier_text(tier)
         for line in part_lines(tier, facts):
             yield f"{tier.name} {line}"
         sizing = capabilities_of(tier).sizing
@@ -41,15 +42,17 @@ def _values(check: CheckedFabric) -> Iterator[str]:
     if fabric.library_facts:
         yield library_text(fabric.library_facts)
     if fabric.uncertainty:
+        # in the words of the file: such as 0.4:1, or ±10%
         ranges = []
-        for key, how in fabric.uncertainty.items():
-            ranges.append(f"{key} {how}")
+        for key, words in fabric.uncertainty.items():
+            ranges.append(f"{key} {words}")
         yield f"uncertainty: {', '.join(ranges)}"
     if fabric.prices:
         yield prices_text(fabric.prices)
 
 
 def _launch_text(fabric: Fabric) -> str:
+    """The launch overhead of the file, or that a library's protocols have their own."""
     if fabric.launch_overhead:
         return f"launch overhead {format_time(fabric.launch_overhead)}"
     for tier in fabric.tiers:
@@ -59,9 +62,8 @@ def _launch_text(fabric: Fabric) -> str:
     return "no launch overhead"
 
 
-def _tier_values(tier: Tier) -> str:
-    """Such as
-    ``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
+def _tier_text(tier: Tier) -> str:
+    """``ib: clos of 32, alpha 2 us to 8 us, cable 100 m, 50 GB/s, eta 1.2/0.8, 30 pJ/bit``."""
     # as the file has it: which keys a tier has depends on its topology
     data: dict[str, Any] = tier.model_dump(exclude_none=True)
     kind = capabilities_of(tier)

@@ -1,4 +1,8 @@
-"""The content of a fabric drawing: its tiers, their levels of switches, and their texts."""
+"""The content of a fabric drawing: its tiers, their levels of switches, and their texts.
+
+:func:`diagrams` makes a :class:`TierDiagram` of each tier, which the drawings in text
+(``fabric_boxes``) and as SVG (:mod:`colltool.extras.pictures.drawing`) draw with these words.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,13 @@ from colltool.fabric.capabilities import DistanceClass, TierCapabilities
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.properties import TierFacts, fabric_facts
 from colltool.fabric.topology import capabilities_of
+from colltool.render.dispatch import described, on_fabric
 from colltool.render.views.fabric_parts import (
     alpha_text,
     in_network_text,
     planes_lines,
-    spoken_topology,
     switches_text,
+    topology_text,
 )
 
 
@@ -27,7 +32,7 @@ class LevelDiagram:
     name: str  # empty where a tier has one unnamed level
     distance: DistanceClass  # of the pairs of endpoints that meet at this level
     groups: int  # in one domain of the tier
-    last: int  # endpoints under the last of the groups
+    last: int  # endpoints under the last of the groups, which may be fewer
     # at this level's own boundary; ``distance`` has the total down to the endpoints
     hop_oversubscription: float = 1.0
     switches: int | None = None  # on all rails; None where the fabric file does not give enough
@@ -46,6 +51,7 @@ class TierDiagram:
 
     @property
     def kind(self) -> TierCapabilities[Tier]:
+        """What its topology says of it."""
         return capabilities_of(self.tier)
 
     @property
@@ -101,31 +107,34 @@ def diagrams(fabric: Fabric) -> tuple[TierDiagram, ...]:
 
 
 def kind_text(diagram: TierDiagram) -> str:
-    """Such as ``Clos of 32 nvlink domains``."""
+    """``Clos of 32 nvlink domains``."""
     extent = diagram.kind.extent.replace("x", " x ")
     endpoints = endpoint_text(diagram, diagram.facts.endpoints)
-    return f"{spoken_topology(diagram.tier)} of {extent} {endpoints}"
+    return f"{topology_text(diagram.tier)} of {extent} {endpoints}"
 
 
 def endpoint_text(diagram: TierDiagram, count: int = 1) -> str:
-    """Such as ``rank`` or ``nvlink domains``."""
-    name = "rank" if diagram.below is None else f"{diagram.below} domain"
+    """``rank`` or ``nvlink domains``."""
+    name = "rank"
+    if diagram.below is not None:
+        name = f"{diagram.below} domain"
     if count == 1:
         return name
     return f"{name}s"
 
 
 def place_text(diagram: TierDiagram) -> str:
-    """Such as ``32 of these, 8 ranks in each``."""
+    """``32 of these, 8 ranks in each``, or ``256 ranks in all``; without ranks where these are the
+    tier's endpoints, and empty for a single tier of them."""
     facts = diagram.facts
-    inside = "" if diagram.below is None else counted(facts.ranks, "rank")
+    ranks = "" if diagram.below is None else counted(facts.ranks, "rank")
     if facts.domains == 1:
-        if inside:
-            return f"{inside} in all"
+        if ranks:
+            return f"{ranks} in all"
         return ""
     text = f"{facts.domains} of these"
-    if inside:
-        return f"{text}, {inside} in each"
+    if ranks:
+        return f"{text}, {ranks} in each"
     return text
 
 
@@ -150,19 +159,19 @@ def fact_texts(diagram: TierDiagram) -> list[tuple[str, str]]:
 
 
 def ports_text(diagram: TierDiagram) -> str:
-    """Such as ``8 ports each`` or ``4 links in parallel``."""
+    """``8 ports each`` or ``4 links in parallel``."""
     if diagram.kind.has_ports:
         return f"{counted(diagram.ports, 'port')} each"
     return f"{counted(diagram.ports, 'link')} in parallel"
 
 
 def max_size_text(diagram: TierDiagram) -> str:
-    """Such as ``full: max_size is 8``; empty without a limit."""
-    most = diagram.tier.max_size
-    if most is None:
+    """``full: max_size is 8``; empty without a limit."""
+    max_size = diagram.tier.max_size
+    if max_size is None:
         return ""
-    text = f"max_size is {most}"
-    if diagram.facts.endpoints == most:
+    text = f"max_size is {max_size}"
+    if diagram.facts.endpoints == max_size:
         return f"full: {text}"
     return text
 
@@ -170,7 +179,8 @@ def max_size_text(diagram: TierDiagram) -> str:
 def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
     """How many groups a level joins, its switches and its latency."""
     if diagram.kind.trunk_Bps is not None and level.trunk_Bps is None:
-        # in two-sites the trunks leave the sites here: no two endpoints meet, "2 of them" are drawn
+        # the level where trunks leave the endpoints, below those that they lead to: no two endpoints
+        # meet here, as in the shipped two-sites, which has "2 of them"
         return [f"{level.groups} of them"]
     texts = [_groups_text(diagram, level)]
     if level.switches is not None and level.name:
@@ -186,6 +196,7 @@ def level_texts(diagram: TierDiagram, level: LevelDiagram) -> list[str]:
 
 
 def _groups_text(diagram: TierDiagram, level: LevelDiagram) -> str:
+    """``4 groups of 32, the last of 8``, ``joins all 32, up to 64``."""
     size = level.distance.group
     if not level.reached:
         return f"for up to {size}, not reached"
@@ -224,6 +235,7 @@ def alternative_text(fabric: Fabric) -> str:
 
 
 def _tier_texts(diagram: TierDiagram) -> Iterator[str]:
+    """All texts of a tier; some may be empty."""
     yield kind_text(diagram)
     yield place_text(diagram)
     yield max_size_text(diagram)
@@ -236,3 +248,12 @@ def _tier_texts(diagram: TierDiagram) -> Iterator[str]:
             if index:
                 texts += uplink_texts(level)
             yield f"level {level.name}: {', '.join(texts)}"
+
+
+def fabric_title(fabric: Fabric) -> str:
+    """``nvl72: a rack of 72 GPUs``: the fabric, with what was set, and its description."""
+    name = on_fabric(fabric.name, fabric.overrides)
+    if not fabric.description:
+        return name
+    mark = ";" if fabric.overrides else ":"
+    return f"{name}{mark} {described(fabric)}"

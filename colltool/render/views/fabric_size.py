@@ -1,6 +1,7 @@
 """``fabric size``: the switches and cables of a Clos, level by level, their cost and failures.
 
-:func:`sized_blocks` and :func:`sized_text` are for networks of any topology.
+The public functions are for networks of any topology; those of other topologies are in ``direct``. A
+plan is what was sized: levels of switches of one radix, on one or several rails (networks apart).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from colltool.render.blocks import (
 )
 from colltool.render.dispatch import View, listed
 from colltool.render.documents import Document, derived
-from colltool.render.views.fabric_parts import BillDocument, bill_blocks, failure_blocks
+from colltool.render.views.fabric_bill import BillDocument, bill_blocks, failure_blocks
+
+_FIRST_NOTES = 2  # shown without --all
 
 _COLUMNS: Columns[ClosLevel] = (
     label("name", "level"),
@@ -52,11 +55,11 @@ def _table(result: FabricSized) -> Table:
 def levels_table(columns: Columns[Any], plan: ClosPlan | DirectPlan, bill: Bill) -> Table:
     """The levels of a plan, with the optics on the cables of each."""
     optics = optics_of(bill)
-    more: Column[Any] = number("optics", drop=1, get=lambda level: optics.get(level.name, 0))
+    last: Column[Any] = number("optics", drop=1, get=lambda level: optics.get(level.name, 0))
     title = f"switches of {plan.radix} ports"
     if plan.rails > 1:
         title += f", on {plan.rails} rails"
-    return Table((*columns, more), plan.levels, title=title)
+    return Table((*columns, last), plan.levels, title=title)
 
 
 def optics_of(bill: Bill) -> dict[str, int]:
@@ -71,7 +74,7 @@ def _blocks(result: FabricSized) -> Iterator[Block]:
 def sized_blocks(
     result: FabricSized | DirectSized, summary: str, table: Table, totals: Iterable[str]
 ) -> Iterator[Block]:
-    """The blocks of a sized network of any topology."""
+    """The blocks of a sized network of any topology, of whose parts the caller knows the words."""
     yield Headline(f"{summary}.")
     yield table
     yield Lines("in all", list(totals))
@@ -82,17 +85,18 @@ def sized_blocks(
     yield from listed("notes", notes, first=_FIRST_NOTES)
 
 
-_FIRST_NOTES = 2  # shown without --all
-
-
-def sized_text(switches: int, of: str, cables: int, ports: int) -> str:
-    """``544 switches (288 leaf, 256 spine) and 18,432 cables for 9,216 ports``."""
-    what = "1 switch" if switches == 1 else f"{switches:,} switches"
-    joined = "1 cable" if cables == 1 else f"{cables:,} cables"
-    return f"{what} ({of}) and {joined} for {ports:,} {'port' if ports == 1 else 'ports'}"
+def sized_text(switches: int, kinds: str, cables: int, ports: int) -> str:
+    """``544 switches (288 leaf, 256 spine) and 18,432 cables for 9,216 ports``; ``kinds``: in the
+    brackets."""
+    switches_text = "1 switch" if switches == 1 else f"{switches:,} switches"
+    cables_text = "1 cable" if cables == 1 else f"{cables:,} cables"
+    ports_text = "1 port" if ports == 1 else f"{ports:,} ports"
+    return f"{switches_text} ({kinds}) and {cables_text} for {ports_text}"
 
 
 def _totals(plan: ClosPlan) -> Iterator[str]:
+    """Lines on the plan as a whole: cables, oversubscription, paths, what is left over, and the depth
+    of a reduction tree."""
     on_rail = " on a rail" if plan.rails > 1 else ""
     cables = f"{counted(plan.levels[0].cables, 'cable')} to endpoints"
     # a single switch has none to others
@@ -101,10 +105,10 @@ def _totals(plan: ClosPlan) -> Iterator[str]:
     yield cables
     if len(plan.levels) > 1:
         yield f"oversubscription from the endpoints to the top: {plan.oversubscription:.4g}:1"
-        ends = "leaves"
+        path_ends = "leaves"
         if plan.pods > 1:
-            ends = f"pods, in {counted(plan.planes, 'plane')}"
-        yield f"{counted(plan.paths, 'equal path')} between {ends}"
+            path_ends = f"pods, in {counted(plan.planes, 'plane')}"
+        yield f"{counted(plan.paths, 'equal path')} between {path_ends}"
     if plan.pods > 1:
         yield f"{plan.pods} pods{on_rail}"
     if plan.spare_ports:
@@ -137,6 +141,7 @@ class SizedLevelDocument(Document):
 def levels_with_optics(
     result: FabricSized | DirectSized, level_document: type[Document]
 ) -> Iterator[dict[str, Any]]:
+    """The documents of a network's levels, each with its optics."""
     optics = optics_of(result.bill)
     for level in result.plan.levels:
         yield level_document.of(level, optics=optics.get(level.name, 0))

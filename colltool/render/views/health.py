@@ -1,5 +1,10 @@
 """What measured series reach of their prices, in the words that ``doctor``, ``validate`` and
-``trace`` share."""
+``trace`` share.
+
+A series is a run of a collective over sizes. It is judged on large messages, by its bus bandwidth, and
+on small ones: each a share of what is expected, beside the pass mark (``bar``). None where it has no
+such sizes.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +45,19 @@ class SeriesWords(NamedTuple):
     fabric: str  # its name and overrides, as people read them
 
     def name(self, health: SeriesHealth) -> SeriesName:
+        """A series, told apart from others of the same collective and ranks."""
         series = health.judged.series
         devices = {short_device(device) for device in self.devices}
         ranks = counted(series.ranks, "rank")
+        # one device, which has a short name
         if len(devices) == 1 and devices != {""}:
             ranks = f"{series.ranks} {devices.pop()}"
         alike = []
-        for other in self.series:
-            others = other.judged.series
-            if (others.primitive, others.ranks) == (series.primitive, series.ranks):
-                alike.append(others)
-        return SeriesName(series.primitive.label, ranks + _difference(series, alike))
+        for other_health in self.series:
+            other = other_health.judged.series
+            if (other.primitive, other.ranks) == (series.primitive, series.ranks):
+                alike.append(other)
+        return SeriesName(series.primitive.label, ranks + _distinction(series, alike))
 
     def outcome(self, health: SeriesHealth) -> str:
         """How one series passes: ``all-reduce on 64 H200 reaches 103% of expected (pass mark
@@ -61,25 +68,24 @@ class SeriesWords(NamedTuple):
     def _outcome(self, health: SeriesHealth) -> tuple[str, str]:
         """The verb, which depends on the number of series, and what follows it."""
         if health.too_fast:
-            times = format_factor(health.large or 0.0, 2).removesuffix("x")
-            return (
-                "is",
-                f"{times} times faster than {self.fabric} allows, so another machine ran it",
+            factor = format_factor(health.large or 0.0, 2).removesuffix("x")
+            return "is", (
+                f"{factor} times faster than {self.fabric} allows, so another machine ran it"
             )
         if health.large is not None:
-            return "reaches", _reached(health.large, health.bar)
+            return "reaches", _share_text(health.large, health.bar)
         if health.small is None or health.small_bar is None:
             return "was", "measured at too few sizes to be judged"
-        small = _reached(health.small, health.small_bar)
+        small = _share_text(health.small, health.small_bar)
         return "reaches", f"{small} on small messages; large ones were not measured"
 
     def outcomes(self, judged: Sequence[SeriesHealth]) -> str:
-        """How few series pass, in one clause where it is the same."""
+        """How a few series pass, in one clause where it is the same of all."""
         (verb, rest), *others = {self._outcome(health) for health in judged}
         if len(judged) == 1 or others:
             return and_text([self.outcome(health) for health in judged])
         names = [self.name(health) for health in judged]
-        return f"{together(names)} {_OF_SEVERAL[verb]} {rest}"
+        return f"{together(names)} {_PLURAL_VERBS[verb]} {rest}"
 
     def largest(self, health: SeriesHealth) -> str:
         """The busbw at the largest size, and what it should be."""
@@ -90,14 +96,18 @@ class SeriesWords(NamedTuple):
         return f"Measured: {measured} busbw at {size}; expected of {self.fabric}: {expected}."
 
 
-_OF_SEVERAL = {"is": "are", "reaches": "reach", "was": "were"}
+_PLURAL_VERBS = {"is": "are", "reaches": "reach", "was": "were"}
 
 
-def _reached(share: float, mark: float) -> str:
+def _share_text(share: float, mark: float) -> str:
+    """``103% of expected (pass mark 80%)``."""
     return f"{whole_percent(share)} of expected (pass mark {whole_percent(mark)})"
 
 
-def _difference(series: Series, alike: Sequence[Series]) -> str:
+def _distinction(
+    series: Series,
+    alike: Sequence[Series],
+) -> str:
     """What tells a series apart from others of its collective and ranks, ``alike``: `` of 8 nodes``,
     `` (second.log)``."""
     text = ""
@@ -116,6 +126,7 @@ def together(names: Sequence[SeriesName]) -> str:
 
 
 def skipped_text(skip: Skipped) -> str:
+    """``no time: 3 rows, first at run.log:12``."""
     return f"{skip.reason}: {counted(skip.rows, 'row')}, first at {skip.where}"
 
 

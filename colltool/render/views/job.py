@@ -1,14 +1,13 @@
 """``job show`` and ``job list``: what a job computes, sends and keeps; ``job check``: what was read.
 
-Read from :data:`VIEWS`, at the end: a job (:func:`_answer`, :func:`_blocks`), the list of jobs
+Three parts: a job (:func:`_answer`, :func:`_blocks`) and its document, the list of jobs
 (``_list_*``), and the values that ``check`` echoes (:func:`_job_values`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any
 
 from colltool.base.errors import either, localize
 from colltool.base.formatting import (
@@ -23,6 +22,13 @@ from colltool.render.dispatch import View, context, listed, on_fabric
 from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.shared_documents import whole
 from colltool.render.views.checked_files import checked
+from colltool.render.views.job_words import (
+    billions,
+    layout_text,
+    model_text,
+    stages_text,
+    to_type,
+)
 from colltool.training.compute_times import StageTimes
 from colltool.training.files.presets import PART_KINDS, preset_names
 from colltool.training.flops import hardware_flops
@@ -31,16 +37,8 @@ from colltool.training.job_results import CheckedJob, JobList, JobsChecked, JobS
 from colltool.training.memory import MemoryPart
 from colltool.training.model import TransformerModel, active_parameters
 from colltool.training.parallel_config import Axes, ParallelConfig, ParallelLayout
-from colltool.training.pipeline_stages import PipelineStage, ends_as_layers
+from colltool.training.pipeline_stages import PipelineStage
 from colltool.training.sentences import tokens_text
-
-
-def numbers_text(numbers: tuple[int, ...]) -> str:
-    """Stages of a pipeline: ``0``, ``0-3`` or ``0,2``."""
-    if len(numbers) > 2 and numbers == tuple(range(numbers[0], numbers[-1] + 1)):
-        return f"{numbers[0]}-{numbers[-1]}"
-    return ",".join(map(str, numbers))
-
 
 _MOST_CALLS = 10  # rows without --all
 _SENT: Columns[SentBy] = (
@@ -58,7 +56,7 @@ _SENT: Columns[SentBy] = (
             label("hides", "may hide under", drop=3),
         ),
     ),
-    label("stages", drop=4, get=lambda sender: numbers_text(sender.stages)),
+    label("stages", drop=4, get=lambda sender: stages_text(sender.stages)),
     label("source", drop=6, path="call.source", hidden=True),
 )
 _PLAIN: Columns[PlainCall] = (
@@ -69,6 +67,9 @@ _PLAIN: Columns[PlainCall] = (
     number("calls", "calls per step"),
     number("time_s", "known time"),
 )
+
+
+# --- a job
 
 
 def _table(result: JobShown) -> Table:
@@ -86,15 +87,16 @@ def _blocks(result: JobShown) -> Iterator[Block]:
     yield from listed("compute per micro-batch, without communication", compute, first=0)
     memory = result.memory
     if memory is not None:
-        worst = []
+        sizes = []
         for part in memory.parts:
             if part.stage == memory.worst_stage:
-                worst.append(f"{part.part} {format_bytes(part.bytes, 3)}")
+                sizes.append(f"{part.part} {format_bytes(part.bytes, 3)}")
         title = f"memory per GPU on stage {memory.worst_stage}, which needs most"
-        yield Lines(title, worst, first=0)
+        yield Lines(title, sizes, first=0)
 
 
 def _answer(result: JobShown) -> str:
+    """The job's layout, and whether its worst stage fits the memory of the device."""
     name = on_fabric(result.job.name, result.job.overrides)
     text = f"{name} on {result.setup.layout.ranks} ranks: {layout_text(result.setup)}."
     memory = result.memory
@@ -108,48 +110,44 @@ def _answer(result: JobShown) -> str:
         return f"{text} It needs {needs}."
     if memory.tight and memory.share is not None:
         share = f"{whole_percent(memory.share)} +-{whole_percent(memory.within)}"
-        return f"{text} It fits, tight ({share}): {needs}{_change(result, 'gives it room')}."
+        return f"{text} It fits, tight ({share}): {needs}{_cure(result, 'gives it room')}."
     if memory.fits:
         return f"{text} It fits: {needs}."
-    change = _change(result, "makes it fit") or (
+    cure = _cure(result, "makes it fit") or (
         "; no other sharding, recomputation or layout of these ranks makes it fit, so take more ranks"
     )
-    return f"{text} It does not fit: {needs}{change}."
+    return f"{text} It does not fit: {needs}{cure}."
 
 
-def _change(result: JobShown, does: str) -> str:
-    """What to set against a lack of memory, and the memory it then needs: ``; --job-set layout.tp=4
-    makes it fit (60 GB)``. Empty where nothing helps."""
+def _cure(result: JobShown, effect: str) -> str:
+    """What to set against a lack of memory, its ``effect``, and the memory that the job then needs:
+    ``; --job-set layout.tp=4 makes it fit (60 GB)``. Empty where nothing helps."""
     if result.cure is None:
         return ""
     values, size = result.cure
-    typed = to_type(values, "--job-set", "overrides")
-    return f"; {typed} {does} ({format_bytes(size, 3)})"
-
-
-def to_type(values: Iterable[tuple[str, str]], option: str, keyword: str) -> str:
-    """What sets these values: ``--job-set layout.tp=4``, or as a keyword of a Python function."""
-    pairs = list(map("=".join, values))
-    shell = " ".join(f"{option} {pair}" for pair in pairs)
-    return localize(either(shell=shell, python=f"{keyword}={pairs!r}"))
+    return f"; {to_type(values, '--job-set', 'overrides')} {effect} ({format_bytes(size, 3)})"
 
 
 def _facts(result: JobShown) -> Iterator[str]:
+    """Lines on the layout, the model, the batch, the device and the work of a step."""
     setup = result.setup
     yield f"{setup.layout.ranks} ranks: {layout_text(setup)}"
     if setup.model is not None:
-        yield _model_text(result.job)
+        yield model_text(result.job)
         yield _batch_text(setup)
         yield _strategy_text(setup)
     if setup.device is not None and setup.stack is not None:
         yield f"{setup.device.name} under {setup.stack.name}, GEMMs in {setup.precision.compute}"
     if result.flops is not None:
         text = f"{result.flops:.4g} model FLOPs per step (with the causal half of attention)"
-        again = hardware_flops(setup) / result.flops - 1
-        yield f"{text}, and {whole_percent(again)} more for recomputation" if again else text
+        recomputed = hardware_flops(setup) / result.flops - 1
+        if recomputed:
+            text += f", and {whole_percent(recomputed)} more for recomputation"
+        yield text
 
 
 def _batch_text(setup: ParallelConfig) -> str:
+    """``sequence 8192, global batch 1024 sequences (8.4M tokens); 16 micro-batches of 1 sequence``."""
     sequences = counted(setup.global_batch, "sequence")
     tokens = f"{tokens_text(setup.global_batch * setup.sequence)} tokens"
     micro = f"{setup.micro_batches} micro-batches of {counted(setup.micro_batch, 'sequence')}"
@@ -157,72 +155,36 @@ def _batch_text(setup: ParallelConfig) -> str:
 
 
 def _strategy_text(setup: ParallelConfig) -> str:
+    """``schedule 1f1b, zero1, recompute none``, then what differs from the usual."""
     text = f"schedule {setup.schedule}, {setup.shard.mode}, recompute {setup.recompute}"
     if setup.optimizer != "adam":
         text += f", {setup.optimizer} optimizer"
     if setup.lora > 0:
         text += f", LoRA of rank {setup.lora}"
-    for what, share in setup.offload._asdict().items():
+    # of weights, gradients and the like, by their names
+    for tensors, share in setup.offload._asdict().items():
         if share:
-            text += f", {whole_percent(share)} of {what} on the host"
-    return text
-
-
-def layout_text(setup: ParallelConfig) -> str:
-    """Such as ``tp 8 (sp) x pp 4 x dp 16, virtual 5``."""
-    layout = setup.layout
-    parts = []
-    for dimension in ("tp", "cp", "pp", "dp"):
-        size = getattr(layout, dimension)
-        if size == 1:
-            continue
-        part = f"{dimension} {size}"
-        # sequence parallelism splits over the same ranks
-        if dimension == "tp" and layout.sp:
-            part += " (sp)"
-        parts.append(part)
-    text = " x ".join(parts) or "one rank"
-    for name in ("ep", "etp", "virtual"):
-        size = getattr(layout, name)
-        if size > 1:
-            text += f", {name} {size}"
-    if ends_as_layers(setup):
-        text += ", embedding and head count as layers"
-    return text
-
-
-def _model_text(job: Job) -> str:
-    """Such as ``llama3-70b: 80 layers, 70.55B parameters``."""
-    model = job.draft.model
-    if model is None:
-        return "no model"
-    text = f"{model.name}: {model.layers} layers, {_billions(model.parameters)} parameters"
-    active = active_parameters(model)
-    if active != model.parameters:
-        text += f", {_billions(active)} of them active"
-    shape = model.shape
-    if shape is not None and shape.window:
-        text += f", windows of {shape.window} in {round(shape.windowed * model.layers)} layers"
+            text += f", {whole_percent(share)} of {tensors} on the host"
     return text
 
 
 def _compute(result: JobShown) -> Iterator[str]:
-    """A line for all stages that compute alike."""
-    alike: dict[str, list[int]] = {}
-    for entry in result.times:
-        times = entry.all
-        # the text is the key: stages that compute alike share it
-        text = f"({_stage_text(entry.stage)}): forward {format_time(times.forward_s)}"
+    """A line for all stages that compute alike, which are those with the same text."""
+    stages_by_text: dict[str, list[int]] = {}
+    for stage_times in result.times:
+        times = stage_times.all
+        text = f"({_stage_text(stage_times.stage)}): forward {format_time(times.forward_s)}"
         text += f", backward {format_time(times.backward_s)}"
         if times.again_s:
             text += f", recomputation {format_time(times.again_s)}"
-        alike.setdefault(text, []).append(entry.stage.number)
-    for text, stages in alike.items():
+        stages_by_text.setdefault(text, []).append(stage_times.stage.number)
+    for text, stages in stages_by_text.items():
         noun = "stages" if len(stages) > 1 else "stage"
-        yield f"{noun} {numbers_text(tuple(stages))} {text}"
+        yield f"{noun} {stages_text(tuple(stages))} {text}"
 
 
 def _stage_text(stage: PipelineStage) -> str:
+    """``20 layers, embedding``."""
     text = counted(stage.layers, "layer")
     if stage.embedding:
         text += ", embedding"
@@ -231,9 +193,7 @@ def _stage_text(stage: PipelineStage) -> str:
     return text
 
 
-def memory_parts(result: Any) -> tuple[MemoryPart, ...]:
-    """The memory of each stage by its parts; empty where it is not known."""
-    return result.memory.parts if result.memory else ()
+# --- its document
 
 
 class ModelSizeDocument(Document, of=TransformerModel):
@@ -299,7 +259,7 @@ class JobShowDocument(Document):
     collectives: list[SentDocument] = derived("sent")
     calls: list[PlainCallDocument] = derived("plain")
     compute: list[ComputeDocument] = derived("times")
-    memory: list[MemoryPart] = derived(memory_parts)
+    memory: list[MemoryPart] = derived(lambda result: result.memory.parts if result.memory else ())
     memory_bytes: float | None = derived("memory.bytes")
     worst_stage: int | None = derived("memory.worst_stage")
     capacity_bytes: float | None = derived("memory.capacity_bytes")
@@ -309,20 +269,20 @@ class JobShowDocument(Document):
     memory_within: float | None = derived("memory.within")
 
 
+# --- the list of jobs
+
+
 def _with_dp(job: Job) -> ParallelConfig:
-    # 0 is what a file says whose dp follows from the number of ranks
+    """A job's configuration with a dp of at least 1: 0 is what a file says whose dp follows from the
+    number of ranks."""
     layout = job.draft.layout
     return job.draft._replace(layout=layout._replace(dp=max(1, layout.dp)))
-
-
-def _billions(parameters: float) -> str:
-    return f"{parameters / 1e9:.4g}B"
 
 
 _LIST: Columns[Job] = (
     label("name"),
     label("model", path="model_name"),
-    number("parameters", "parameters", _billions, path="draft.model.parameters"),
+    number("parameters", "parameters", billions, path="draft.model.parameters"),
     label("layout", drop=1, get=lambda job: layout_text(_with_dp(job))),
     label("description", drop=2),
 )
@@ -335,14 +295,14 @@ def _list_table(result: JobList) -> Table:
 def _list_blocks(result: JobList) -> list[Block]:
     presets = tuple(f"{kind}: {', '.join(preset_names(kind))}" for kind in PART_KINDS)
     jobs = counted(len(result.jobs), "job")
-    use = localize(
+    example = localize(
         either(
             shell=f"colltool plan {result.jobs[0].name} -f dgx-h100 plans one",
             python=f'colltool.plan("{result.jobs[0].name}", "dgx-h100") plans one',
         )
     )
     return [
-        Headline(f"{jobs} ship: {use}."),
+        Headline(f"{jobs} ship: {example}."),
         _list_table(result),
         Lines("a job file may also name", presets),
     ]
@@ -371,9 +331,13 @@ def _list_summary(result: JobList) -> str:
     return f"{counted(len(result.jobs), 'job')}: {', '.join(job.name for job in result.jobs)}"
 
 
+# --- what was read of a job's file
+
+
 def _job_values(check: CheckedJob) -> Iterator[str]:
+    """Lines that echo a checked job: its model, layout and batch."""
     draft = check.job.draft
-    yield _model_text(check.job)
+    yield model_text(check.job)
     layout = layout_text(_with_dp(check.job))
     yield layout if draft.layout.dp else f"{layout}, dp from the ranks"
     if draft.model:

@@ -1,6 +1,9 @@
-"""``price`` and ``crossover`` by measured kernels of engines and expert libraries.
+"""``price`` and ``crossover`` by measured kernels: those of inference engines such as vLLM, and those
+of expert libraries such as DeepEP, which send tokens to experts (dispatch) and back (combine).
 
-Read from :data:`VIEWS`, at the end: prices (``_list_*``), then crossovers (``_cross_*``).
+Prices come first, then the crossovers between kernels; :data:`VIEWS`, at the end, names what is
+read for each. A price's first result is the kernel that the library takes. Of an expert library's
+call ``price.what`` holds the tokens; of any other call it is None, and ``price.bytes`` is its size.
 """
 
 from __future__ import annotations
@@ -47,6 +50,101 @@ from colltool.render.documents import LEFT_OUT, Document, derived, optional
 from colltool.render.intervals import IntervalDocument, nine_in_ten, within
 from colltool.render.shared_documents import GroupDocument, OnFabricDocument
 
+_NOISE = 0.02  # a kernel that is faster by a smaller share is not said to be
+_MOST_CHOICES = 3  # of the library, with their reasons; a price of many sizes may have more
+
+# how a collective's kernel is launched, by `price.mode`; None where it was not asked
+_LAUNCH = {"graph": ", in a CUDA graph", "eager": ", eager", None: ""}
+# what the time of an expert library's call has in it, by its kernel's mode
+_TIMED = {
+    "graph": "the kernel alone",
+    "eager": "as the host calls it (eager)",
+}
+
+
+# --- prices: the answer
+
+
+def _answer(price: KernelPrice) -> str:
+    """The kernel that the library takes, its time and rate, what was asked, and the kernel that would
+    be faster."""
+    best = price.best
+    kernel = best.kernel if best.kernel == best.library else f"{best.library} {best.kernel}"
+    error = f" ({within(best.interval, best.total_s)})" if best.interval else ""
+    sentences = [
+        *warnings_first(price.notes),
+        f"{kernel}: {format_time(best.total_s)}{error}, {_rate_text(price)}.",
+        f"{_question(price)}.",
+    ]
+    if not best.interval:
+        sentences.append(f"{sentence(best.measured)}.")
+    fastest = price.fastest
+    is_faster = fastest.total_s < best.total_s * (1 - _NOISE)
+    if is_faster and fastest.measured_here:
+        factor = f"{best.total_s / fastest.total_s:.3g} times faster"
+        total = format_time(fastest.total_s)
+        sentences.append(f"{fastest.kernel} would take {total}, {factor}, but is not what runs.")
+    return " ".join(sentences)
+
+
+def _rate_text(price: KernelPrice) -> str:
+    """``busbw 412 GB/s``, or of a call of experts ``3.7 MB sent per rank in fp8``."""
+    best = price.best
+    if price.what is None:
+        return f"busbw {format_rate(best.busbw_Bps)}"
+    sent = f"{format_bytes(best.bytes)} sent per rank"
+    if best.bytes:
+        return f"{sent} in {best.sends}"
+    return sent
+
+
+def _question(price: KernelPrice) -> str:
+    """``All-reduce on hgx-h200, 4 ranks, 64KB per rank, in a CUDA graph``."""
+    tokens = price.what
+    if tokens is None:
+        size = f"{size_text(price.bytes)} per rank{_LAUNCH[price.mode]}"
+    else:
+        size = (
+            f"{counted(tokens.tokens, 'token')} per rank, hidden {tokens.hidden}, top"
+            f" {tokens.top_k} of {tokens.experts} experts, {tokens.dtype},"
+            f" {_TIMED[price.best.mode]}"
+        )
+    return f"{sentence(_call(price))}, {size}"
+
+
+def _call(price: KernelPrice) -> str:
+    """``all-reduce on hgx-h200, 4 ranks``."""
+    return f"{_operation(price)} on {fabric_of(price)}, {price.group.label}"
+
+
+def _operation(price: KernelPrice) -> str:
+    """``all-reduce``, ``dispatch``."""
+    return price.operation.replace("_", "-")
+
+
+def _answer_of_sizes(prices: Sequence[KernelPrice]) -> str:
+    """Which kernels the library takes, from the smallest size to the largest."""
+    first = prices[0]
+    kernels = dict.fromkeys(price.best.kernel for price in prices)
+    question = f"{_call(first)}{_LAUNCH[first.mode]}"
+    picks = f"{first.best.library} picks {', then '.join(kernels)}: {question}."
+    return " ".join([*warnings_first(first.notes), picks])
+
+
+def warnings_first(notes: Sequence[str]) -> list[str]:
+    """The warnings among the notes, such as that the numbers are of another version, as sentences for
+    an answer to begin with."""
+    warnings = [note.removeprefix(WARNING) for note in notes if note.startswith(WARNING)]
+    return [f"{sentence(warning)}." for warning in warnings]
+
+
+def without_warnings(notes: Sequence[str]) -> list[str]:
+    """The notes that :func:`warnings_first` leaves."""
+    return [note for note in notes if not note.startswith(WARNING)]
+
+
+# --- prices: the table, the notes and the chart
+
 
 class _KernelLine(NamedTuple):
     """A row of the table: a kernel at one size."""
@@ -56,62 +154,8 @@ class _KernelLine(NamedTuple):
 
     @property
     def within(self) -> str:
+        """``-13% to +15%``; empty without an interval."""
         return nine_in_ten(self.row.interval, self.row.total_s)
-
-
-_LAUNCHED = {"graph": ", in a CUDA graph", "eager": ", eager", None: ""}
-_CALLED = {
-    "graph": "the kernel alone",
-    "eager": "as the host calls it (eager)",
-}
-
-
-def _question(price: KernelPrice) -> str:
-    what = price.operation.replace("_", "-").capitalize()
-    tokens = price.what
-    if tokens is None:
-        size = f"{size_text(price.bytes)} per rank{_LAUNCHED[price.mode]}"
-    else:
-        size = (
-            f"{counted(tokens.tokens, 'token')} per rank, hidden {tokens.hidden}, top"
-            f" {tokens.top_k} of {tokens.experts} experts, {tokens.dtype},"
-            f" {_CALLED[price.best.mode]}"
-        )
-    return f"{what} on {fabric_of(price)}, {price.group.label}, {size}"
-
-
-def _answer(price: KernelPrice) -> str:
-    best = price.best
-    fastest = price.fastest
-    off = f" ({within(best.interval, best.total_s)})" if best.interval else ""
-    rate = f"busbw {format_rate(best.busbw_Bps)}"
-    if price.what is not None:
-        rate = f"{format_bytes(best.bytes)} sent per rank"
-        if best.bytes:
-            rate += f" in {best.sends}"
-    kernel = best.kernel if best.kernel == best.library else f"{best.library} {best.kernel}"
-    answer = f"{kernel}: {format_time(best.total_s)}{off}, {rate}."
-    answer = " ".join([*warnings_first(price.notes), answer, f"{_question(price)}."])
-    if not best.interval:
-        answer += f" {sentence(best.measured)}."
-    # less than 2% is within the noise of a measurement
-    faster = fastest.total_s < best.total_s * 0.98
-    if faster and fastest.measured_here:
-        times = f"{best.total_s / fastest.total_s:.3g} times faster"
-        took = format_time(fastest.total_s)
-        answer += f" {fastest.kernel} would take {took}, {times}, but is not what runs."
-    return answer
-
-
-def warnings_first(notes: Sequence[str]) -> list[str]:
-    """Warnings of the notes as sentences that an answer begins with, such as that the numbers are of
-    another version."""
-    found = [note.removeprefix(WARNING) for note in notes if note.startswith(WARNING)]
-    return [f"{sentence(warning)}." for warning in found]
-
-
-def without_warnings(notes: Sequence[str]) -> list[str]:
-    return [note for note in notes if not note.startswith(WARNING)]
 
 
 _ROW: Columns[_KernelLine] = (
@@ -156,35 +200,33 @@ def _price_table(prices: Sequence[KernelPrice]) -> Table:
         *_ROW,
     )
     table = Table(columns, records, 0 if len(prices) == 1 else None)
-    # a call of experts sends what its tokens say, which is no bus bandwidth
+    # bytes that tokens make of a call of experts, where bus bandwidth says nothing
     if first.what is None:
         return table.without("sent_bytes", "sends")
     return table.without("busbw_Bps")
 
 
 def _notes(prices: Sequence[KernelPrice]) -> Iterator[Block]:
-    """Why the library takes a kernel, then notes without repetition, and kernels that were refused."""
-    notes: dict[str, None] = {}
-    of_rows: list[tuple[str, str]] = []
-    refused: dict[str, None] = {}
+    """Why the library takes a kernel, then notes without repetition, and libraries that were not
+    measured there."""
     choices: dict[KernelChoice, None] = {}
+    notes: dict[str, None] = {}
+    kernel_notes: list[tuple[str, str]] = []
+    refused: dict[str, None] = {}
     for price in prices:
-        notes |= dict.fromkeys(price.notes)
-        refused |= dict.fromkeys(f"{name}: {why}" for name, why in price.refused)
         if price.library is not None:
             choices[price.library] = None
+        notes |= dict.fromkeys(price.notes)
         for estimate in price.results:
-            of_rows += [(note, estimate.kernel) for note in estimate.notes]
+            kernel_notes += [(note, estimate.kernel) for note in estimate.notes]
+        refused |= dict.fromkeys(f"{library}: {reason}" for library, reason in price.refused)
     for choice in list(choices)[:_MOST_CHOICES]:
-        picked = f"{choice.name}@{choice.version} picks {choice.kernel}"
-        yield Lines(f"{picked}: {choice.reason}", ())
-    # the answer begins with a warning
-    lines = [*without_warnings(tuple(notes)), *lines_by_names(of_rows)]
+        pick = f"{choice.name}@{choice.version} picks {choice.kernel}"
+        yield Lines(f"{pick}: {choice.reason}", ())
+    # warnings are at the beginning of the answer
+    lines = [*without_warnings(tuple(notes)), *lines_by_names(kernel_notes)]
     yield from listed("notes", lines, first=2)
     yield from listed("not measured here", refused, first=0)
-
-
-_MOST_CHOICES = 3  # of kernels, with the reason
 
 
 def _chart(result: KernelPriceList) -> BusbwChart | None:
@@ -195,25 +237,15 @@ def _chart(result: KernelPriceList) -> BusbwChart | None:
     points = []
     for price in result.prices:
         points += [(estimate.kernel, price.bytes, estimate.busbw_Bps) for estimate in price.results]
-    title = f"{first.operation.replace('_', '-')} on {first.fabric}, {first.group.label}"
+    title = f"{_operation(first)} on {first.fabric}, {first.group.label}"
     return BusbwChart(title, curves(points))
 
 
 def _list_blocks(result: KernelPriceList) -> Iterator[Block]:
     prices = result.prices
-    yield Headline(_answer(prices[0]) if len(prices) == 1 else _several(result))
+    yield Headline(_answer(prices[0]) if len(prices) == 1 else _answer_of_sizes(prices))
     yield _price_table(prices)
     yield from _notes(prices)
-
-
-def _several(result: KernelPriceList) -> str:
-    first = result.prices[0]
-    names = dict.fromkeys(price.best.kernel for price in result.prices)
-    what = first.operation.replace("_", "-")
-    where = f"{what} on {fabric_of(first)}, {first.group.label}"
-    where += _LAUNCHED[first.mode]
-    answer = f"{first.best.library} picks {', then '.join(names)}: {where}."
-    return " ".join([*warnings_first(first.notes), answer])
 
 
 def _list_table(result: KernelPriceList) -> Table:
@@ -224,12 +256,15 @@ def _list_summary(result: KernelPriceList) -> str:
     return "\n".join(map(_answer, result.prices))
 
 
-def no_kernel_interval(row: Any) -> Any:
-    """Why a price by a kernel has no interval."""
-    return ERROR_UNKNOWN if row.interval is None else LEFT_OUT
+# --- prices: the document
 
 
-def _nothing(_: KernelEstimate) -> float:
+def no_kernel_interval(record: Any) -> Any:
+    """Why a record with an ``interval`` has none, for a key that is left out where it has one."""
+    return ERROR_UNKNOWN if record.interval is None else LEFT_OUT
+
+
+def _no_seconds(_: KernelEstimate) -> float:
     return 0.0
 
 
@@ -242,9 +277,9 @@ class KernelRowDocument(Document, of=KernelEstimate):
     library: str
     alpha_s: float = derived("latency_s")
     bandwidth_s: float
-    # a kernel's latency has its launch and its software in it
-    overhead_s: float = derived(_nothing)
-    software_s: float = derived(_nothing)
+    # a kernel's measured latency has its launch and its software in it
+    overhead_s: float = derived(_no_seconds)
+    software_s: float = derived(_no_seconds)
     total_s: float
     bound: str
     algbw_Bps: float
@@ -264,24 +299,24 @@ class KernelRowDocument(Document, of=KernelEstimate):
 
 
 def _size(price: KernelPrice) -> int:
+    """Bytes of a collective; of a call of experts what leaves the busiest rank."""
     return round(price.bytes if price.what is None else price.best.bytes)
 
 
-def _refused(price: KernelPrice) -> tuple[Infeasible, ...]:
-    return tuple(Infeasible(*pair) for pair in price.refused)
-
-
 def _accuracy(price: KernelPrice) -> Accuracy | None:
+    """The error of the kernel that the library takes, in the record of other prices; None where it
+    is not known."""
     best = price.best
     if best.error is None:
         return None
     most = best.interval and best.interval.larger_side(best.total_s)
+    # how many rows the error was measured on is in the words of `error_of`
     return Accuracy(best.error, most, rows=0, like=best.error_of)
 
 
-def _tokens(name: str) -> Any:
-    """Declare a key of a call of experts, which other calls do not have."""
-    return optional(lambda price: LEFT_OUT if price.what is None else getattr(price.what, name))
+def _token_key(field: str) -> Any:
+    """Declare a key that only calls of experts have, with a field of their tokens."""
+    return optional(lambda price: LEFT_OUT if price.what is None else getattr(price.what, field))
 
 
 class KernelSizeDocument(OnFabricDocument):
@@ -291,18 +326,20 @@ class KernelSizeDocument(OnFabricDocument):
     ranks: int
     group: GroupDocument
     bytes: int = derived(_size)
-    tokens: int = _tokens("tokens")
-    top_k: int = _tokens("top_k")
-    hidden: int = _tokens("hidden")
-    experts: int = _tokens("experts")
-    dtype: str = _tokens("dtype")
-    sms: int = _tokens("sms")
-    groups: int = _tokens("groups")
-    skew: float = _tokens("skew")
+    tokens: int = _token_key("tokens")
+    top_k: int = _token_key("top_k")
+    hidden: int = _token_key("hidden")
+    experts: int = _token_key("experts")
+    dtype: str = _token_key("dtype")
+    sms: int = _token_key("sms")
+    groups: int = _token_key("groups")
+    skew: float = _token_key("skew")
     mode: str = derived(lambda _: "realistic")
     launch: str = optional(lambda price: price.mode or LEFT_OUT)
     results: list[KernelRowDocument]
-    infeasible: list[Infeasible] = derived(_refused)
+    infeasible: list[Infeasible] = derived(
+        lambda price: tuple(Infeasible(library, reason) for library, reason in price.refused)
+    )
     library: KernelChoice = optional("library")
     notes: list[str]
     accuracy: Accuracy | None = derived(_accuracy)
@@ -326,9 +363,13 @@ def _list_document(result: KernelPriceList) -> dict[str, Any]:
 
 
 class _KernelSwitch(NamedTuple):
-    """Where one kernel gives way to another, by the library's own table or by the measured laws."""
+    """Where one kernel gives way to another, by the library's own table or by the measured formulas.
 
-    change: str
+    ``equal_bytes`` and ``apart_s`` are of a table's change: where both kernels take the same time,
+    and how far apart they are at the change.
+    """
+
+    change: str  # which of the two says so
     below: str
     above: str
     bytes: float
@@ -347,9 +388,10 @@ _CROSSING: Columns[_KernelSwitch] = (
 
 
 def _crossings(result: KernelCrossover) -> Table:
-    changes = []
+    """The changes of the library's own table, then those of the fastest kernel by the formulas."""
+    switches = []
     for threshold in result.thresholds:
-        change = _KernelSwitch(
+        switch = _KernelSwitch(
             "its table",
             threshold.below,
             threshold.above,
@@ -357,38 +399,25 @@ def _crossings(result: KernelCrossover) -> Table:
             equal_bytes=threshold.equal_bytes,
             apart_s=threshold.costs_s,
         )
-        changes.append(change)
+        switches.append(switch)
     for size, below, above in result.crossings:
-        changes.append(_KernelSwitch("measured formulas", below, above, size))
+        switches.append(_KernelSwitch("measured formulas", below, above, size))
     context_columns = context(result.overrides, fabric=result.fabric, library=result.library)
-    return Table((*context_columns, *_CROSSING), changes)
+    return Table((*context_columns, *_CROSSING), switches)
 
 
-def _threshold_text(threshold: Threshold) -> str:
-    """Whether a threshold of the library's table is where two kernels are equally fast."""
-    size = size_text(threshold.at_bytes)
-    apart = format_time(threshold.costs_s)
-    changes = f"it changes from {threshold.below} to {threshold.above} at {size}"
-    if threshold.equal_bytes is None:
-        return f"{changes}, but {threshold.faster} is faster at every size, by {apart} there"
-    # a tenth either way: the formulas are not more precise
-    if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
-        return f"{changes}, where the two are equally fast"
-    far = "" if threshold.measured else " (not measured at these sizes)"
-    equal = f"the two are equally fast at {size_text(threshold.equal_bytes)}{far}"
-    return f"{changes}; {equal} and differ by {apart} at {size}"
+def _crossover_answer(result: KernelCrossover) -> str:
+    return " ".join([*warnings_first(result.notes), _crossover_sentence(result)])
 
 
-def _cross_answer(result: KernelCrossover) -> str:
-    return " ".join([*warnings_first(result.notes), _largest_threshold(result)])
-
-
-def _largest_threshold(result: KernelCrossover) -> str:
+def _crossover_sentence(result: KernelCrossover) -> str:
+    """The threshold of the library's own table that costs most; without such a table the kernels that
+    are fastest by the measured formulas."""
     where = f"on {fabric_of(result)}, {result.group.label}"
-    where += _LAUNCHED[result.mode]
+    where += _LAUNCH[result.mode]
     if result.thresholds:
-        worst = max(result.thresholds, key=attrgetter("costs_s"))
-        return f"{result.library} {where}: {_threshold_text(worst)}."
+        costliest = max(result.thresholds, key=attrgetter("costs_s"))
+        return f"{result.library} {where}: {_threshold_text(costliest)}."
     if result.crossings:
         steps = []
         for size, below, above in result.crossings:
@@ -399,8 +428,24 @@ def _largest_threshold(result: KernelCrossover) -> str:
     return f"One kernel of {result.library} is the fastest at every size {where}."
 
 
-def _cross_blocks(result: KernelCrossover) -> Iterator[Block]:
-    yield Headline(_cross_answer(result))
+def _threshold_text(threshold: Threshold) -> str:
+    """Whether the library changes its kernel where the two are equally fast, and what it costs where
+    not."""
+    size = size_text(threshold.at_bytes)
+    apart = format_time(threshold.costs_s)
+    change = f"it changes from {threshold.below} to {threshold.above} at {size}"
+    if threshold.equal_bytes is None:
+        return f"{change}, but {threshold.faster} is faster at every size, by {apart} there"
+    # a tenth either way: the formulas are not more precise
+    if 0.9 < threshold.at_bytes / threshold.equal_bytes < 1.12:
+        return f"{change}, where the two are equally fast"
+    unmeasured = "" if threshold.measured else " (not measured at these sizes)"
+    equal = f"the two are equally fast at {size_text(threshold.equal_bytes)}{unmeasured}"
+    return f"{change}; {equal} and differ by {apart} at {size}"
+
+
+def _crossover_blocks(result: KernelCrossover) -> Iterator[Block]:
+    yield Headline(_crossover_answer(result))
     yield _crossings(result)
     # a single one is in the answer
     if len(result.thresholds) > 1:
@@ -409,13 +454,11 @@ def _cross_blocks(result: KernelCrossover) -> Iterator[Block]:
 
 
 class KernelCrossing(NamedTuple):
+    """A size at which another kernel becomes the fastest, by the measured formulas."""
+
     bytes: float
     faster_below: str
     faster_above: str
-
-
-def _crossing_records(result: KernelCrossover) -> tuple[KernelCrossing, ...]:
-    return tuple(KernelCrossing(*crossing) for crossing in result.crossings)
 
 
 class KernelCrossoverDocument(OnFabricDocument):
@@ -426,27 +469,26 @@ class KernelCrossoverDocument(OnFabricDocument):
     group: GroupDocument
     library: str
     launch: str = optional(lambda result: result.mode or LEFT_OUT)
-    crossings: list[KernelCrossing] = derived(_crossing_records)
+    crossings: list[KernelCrossing] = derived(
+        lambda result: tuple(KernelCrossing(*crossing) for crossing in result.crossings)
+    )
     thresholds: list[Threshold]
     notes: list[str]
 
 
-def _one_price(price: KernelPrice) -> KernelPriceList:
-    return KernelPriceList((price,))
-
-
 VIEWS = {
+    # a price is shown like a list of one
     KernelPrice: View(
         "price",
-        lambda price: _list_blocks(_one_price(price)),
-        lambda price: _list_document(_one_price(price)),
-        lambda price: _list_table(_one_price(price)),
+        lambda price: _list_blocks(KernelPriceList((price,))),
+        lambda price: _list_document(KernelPriceList((price,))),
+        lambda price: _list_table(KernelPriceList((price,))),
         _answer,
     ),
     KernelPriceList: View(
         "price", _list_blocks, _list_document, _list_table, _list_summary, chart=_chart
     ),
     KernelCrossover: View(
-        "crossover", _cross_blocks, KernelCrossoverDocument.of, _crossings, _cross_answer
+        "crossover", _crossover_blocks, KernelCrossoverDocument.of, _crossings, _crossover_answer
     ),
 }

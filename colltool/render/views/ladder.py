@@ -1,4 +1,9 @@
-"""``ladder``: a fixed list of prices to compare over time."""
+"""``ladder``: a fixed list of prices to compare over time.
+
+:func:`_blocks` is the screen, :func:`_table` the rows of CSV. A rung is a row: a primitive with an
+algorithm on a fabric, priced without contention (``ideal``) and with (``realistic``). A gap is its
+time over the fastest of the same primitive and size.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from colltool.base.formatting import (
     whole_percent,
 )
 from colltool.base.primitives import SHORT
-from colltool.estimate.algorithm_estimate import AlgorithmEstimate
+from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.assumptions import USUAL
 from colltool.estimate.results import Infeasible, Ladder, Rung
 from colltool.render.blocks import (
@@ -38,16 +43,13 @@ from colltool.render.estimates import ModelDocument, readings_block
 from colltool.render.shared_documents import whole_size
 
 
-def _eta_alpha(rung: Rung) -> float:
-    return float(rung.realistic.phases[0].eta_alpha)
-
-
-def _eta_beta(rung: Rung) -> float:
-    return float(rung.realistic.phases[0].eta_beta)
+def _first_phase(rung: Rung) -> PhaseCost:
+    """The phase whose etas the table has; JSON has them only where they are the same in all."""
+    return rung.realistic.phases[0]
 
 
 def _compression(rung: Rung) -> float:
-    """The distance from the fastest with contention, relative to that without."""
+    """The gap with contention over that without, below 1 where contention brings rows closer."""
     return rung.gap_realistic / rung.gap_ideal
 
 
@@ -62,8 +64,20 @@ _COLUMNS: Columns[Rung] = (
     number("n_alpha", "n_alpha", format_count, drop=5, path="ideal.n_alpha"),
     number("n_beta", "n_beta", format_count, drop=6, path="ideal.n_beta"),
     number("ideal_s", "ideal", path="ideal.total_s"),
-    number("eta_alpha", "eta_a", format_count, drop=8, get=_eta_alpha),
-    number("eta_beta", "eta_b", format_count, drop=9, get=_eta_beta),
+    number(
+        "eta_alpha",
+        "eta_a",
+        format_count,
+        drop=8,
+        get=lambda rung: float(_first_phase(rung).eta_alpha),
+    ),
+    number(
+        "eta_beta",
+        "eta_b",
+        format_count,
+        drop=9,
+        get=lambda rung: float(_first_phase(rung).eta_beta),
+    ),
     number("realistic_s", "realistic", path="realistic.total_s"),
     number("gap_ideal", "gap ideal", format_gap, drop=4),
     number("gap_realistic", "gap real", format_gap, drop=1),
@@ -99,6 +113,7 @@ _LEGEND = (
     " that without, below 1 where contention brings the rows closer; with and without: contention"
 )
 _FIRST_ROWS = 10  # shown without --all
+_MOST_NAMED = 3  # collectives that a sentence lists
 
 
 def _table(result: Ladder) -> Table:
@@ -106,10 +121,11 @@ def _table(result: Ladder) -> Table:
 
 
 def _table_for_people(result: Ladder) -> Table:
+    """The table in the library's names, with parts beside each total."""
     table = _table(result)
     columns: list[Column[Rung]] = []
     for column in table.columns:
-        # its own name is for CSV, and parts stand beside their total
+        # our name is for CSV; the parts come from _PARTS
         if column.key in ("algorithm", "ideal_alpha_s", "ideal_bandwidth_s"):
             continue
         columns.append(_FOR_PEOPLE.get(column.key, column))
@@ -133,38 +149,39 @@ def _blocks(result: Ladder) -> Iterator[Block]:
     yield Lines(_LEGEND, (), first=0)
 
 
-_MOST_NAMED = 3  # collectives that a sentence lists
-
-
 def _answer(result: Ladder) -> str:
     """Who is the fastest of most primitives and sizes, and what contention costs."""
-    paid = [float(rung.realistic.total_s / rung.ideal.total_s) - 1 for rung in result.rows]
-    adds = span_text(whole_percent(min(paid)), whole_percent(max(paid)))
+    added = [float(rung.realistic.total_s / rung.ideal.total_s) - 1 for rung in result.rows]
+    shares = span_text(whole_percent(min(added)), whole_percent(max(added)))
     rows = counted(len(result.rows), "row")
     if not _several_sizes(result):
         rows += f" at {title_size(result.bytes)} per rank"
-    return f"{_fastest(result)}. Contention adds {adds} to the time. Ladder {result.name}, {rows}."
+    fastest = _fastest_text(result)
+    return f"{fastest}. Contention adds {shares} to the time. Ladder {result.name}, {rows}."
 
 
-def _fastest(result: Ladder) -> str:
+def _fastest_text(result: Ladder) -> str:
     """``Ring on star512 is the fastest for all-reduce, Tree on nvl72 for broadcast``."""
-    several = _several_sizes(result)
+    several_sizes = _several_sizes(result)
     wins = []
     for rung in result.rows:
         # exactly 1: the fastest is divided by itself
         if rung.gap_realistic == 1:
             question = rung.primitive.label
-            if several:
+            if several_sizes:
                 question += f" of {title_size(float(rung.realistic.bytes))}"
             wins.append((f"{rung.algorithm} on {rung.fabric}", question))
-    (name, won), *others = sorted(gathered(wins).items(), key=lambda win: -len(win[1]))
-    questions = ", ".join(won)
-    if len(won) > _MOST_NAMED:
-        questions = f"{len(won)} of {len(wins)} {'sizes' if several else 'primitives'}"
-    text = f"{sentence(name)} is the fastest for {questions}"
+    # those who win most come first
+    winners = sorted(gathered(wins).items(), key=lambda winner: -len(winner[1]))
+    (first, won_by_first), *others = winners
+    questions = ", ".join(won_by_first)
+    if len(won_by_first) > _MOST_NAMED:
+        noun = "sizes" if several_sizes else "primitives"
+        questions = f"{len(won_by_first)} of {len(wins)} {noun}"
+    text = f"{sentence(first)} is the fastest for {questions}"
     if others:
-        second, also_won = others[0]
-        text += f", {second} for {', '.join(also_won[:_MOST_NAMED])}"
+        second, won_by_second = others[0]
+        text += f", {second} for {', '.join(won_by_second[:_MOST_NAMED])}"
     if len(others) > 1:
         text += f" and {len(others) - 1} more for the others"
     return text
@@ -187,17 +204,17 @@ class IdealDocument(Document):
     protocol: str = optional("protocol")
 
 
-def _shared(row: AlgorithmEstimate, name: str) -> Any:
+def _of_all_phases(row: AlgorithmEstimate, attribute: str) -> Any:
     """A number of the phases; None where they differ."""
-    first, *others = {getattr(phase, name) for phase in row.phases}
-    return None if others else first
+    value, *others = {getattr(phase, attribute) for phase in row.phases}
+    return None if others else value
 
 
 class RealisticDocument(IdealDocument):
     """The price of a row with contention."""
 
-    eta_alpha: float | None = derived(lambda row: _shared(row, "eta_alpha"))
-    eta_beta: float | None = derived(lambda row: _shared(row, "eta_beta"))
+    eta_alpha: float | None = derived(lambda row: _of_all_phases(row, "eta_alpha"))
+    eta_beta: float | None = derived(lambda row: _of_all_phases(row, "eta_beta"))
 
 
 class RungDocument(Document):
@@ -222,12 +239,13 @@ class RungDocument(Document):
 def _rungs(result: Ladder) -> Iterator[dict[str, Any]]:
     for rung in result.rows:
         size = rung.realistic.bytes
-        own = LEFT_OUT if size == result.bytes else whole_bytes(size)
-        yield RungDocument.of(rung, bytes=own)
+        rung_bytes = LEFT_OUT if size == result.bytes else whole_bytes(size)
+        yield RungDocument.of(rung, bytes=rung_bytes)
 
 
 def _unusual_model(result: Ladder) -> Any:
-    """Left out if usual: kept documents are compared."""
+    """The options of the model, left out if they are the usual ones: so documents of before there were
+    options can be compared."""
     return result.readings.echo() if result.readings.unlike(USUAL) else LEFT_OUT
 
 

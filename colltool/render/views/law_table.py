@@ -1,4 +1,8 @@
-"""``export table``: piecewise laws as JSON and as a C header."""
+"""``export table``: the times of collectives as JSON (:func:`table_json`) and as a C header
+(:func:`table_header`), for programs that cannot call colltool.
+
+A law is the time of one collective on some ranks, in pieces that are straight lines over size.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,7 @@ def table_json(table: LawTable) -> str:
     return to_json(head | TableDocument.of(table))
 
 
+# braces of C are doubled, as str.format has single ones
 _HEADER = """\
 /* {title}: time of collectives, by colltool {version}.
  *
@@ -95,10 +100,10 @@ static inline double colltool_seconds(int collective, int ranks, double bytes) {
 def table_header(table: LawTable) -> str:
     """The laws as a C header, which C++ reads too."""
     names = dict.fromkeys(map(_constant, table.laws))  # each once, in their order
+    # the pieces of all laws in one array: a law has the index of its first one, and how many
     pieces: list[str] = []
     laws = []
     for law in table.laws:
-        # In the order of struct colltool_law: its first piece is the next one to be written.
         laws.append(f"  {{{_constant(law)}, {law.ranks}, {len(pieces)}, {len(law.pieces)}}},")
         for piece in law.pieces:
             pieces.append(f"  {{{piece.from_bytes}.0, {piece.a_s:.9g}, {piece.b_s:.9g}}},")
@@ -118,10 +123,12 @@ def table_header(table: LawTable) -> str:
 
 
 def _constant(law: Law) -> str:
+    """``COLLTOOL_ALL_REDUCE``."""
     return f"COLLTOOL_{str(law.primitive).upper()}"
 
 
 def _not_covered(table: LawTable) -> Iterator[str]:
+    """Lines of the header's first comment."""
     for left_out in table.not_covered:
         reason = _in_comment(left_out.reason)
         yield f" * Not here: {left_out.primitive} on {left_out.ranks} ranks: {reason}\n"

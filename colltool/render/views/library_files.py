@@ -1,4 +1,9 @@
-"""``library list``, ``show`` and ``check``, and ``diff --library``: files of measured kernels."""
+"""``library list``, ``show`` and ``check``, and ``diff --library``: files of measured kernels.
+
+Four parts in this order: the list of libraries (``_list_*``), what ``check`` echoes, one file
+(``_file_*``), and two versions of a library (``_diff_*``). An operation is a collective, or a call of
+experts; a dispatch table says which kernel a library picks at which sizes.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +36,22 @@ from colltool.render.blocks import (
     flag,
     label,
     number,
+    span_text,
 )
 from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived
 from colltool.render.shared_documents import FabricDocument
 from colltool.render.views.checked_files import CheckDocument, checked
+
+_MOST_LIBRARIES = 16  # rows without --all, which fit a screen
+_MOST_OPERATIONS = 4  # that a row of the list names
+_MOST_KERNELS = 10  # rows without --all
+_MOST_CHANGES = 12  # rows without --all, which fit a screen below the sentences
+_NO_END_BYTES = 2**50  # from which on a table has no upper end
+_SAME_TIME = 0.01  # a time that changes by a smaller share is not said to
+
+
+# --- words
 
 
 def _gpus(row: LibraryRow | KernelRow | DispatchRow) -> str:
@@ -43,6 +59,7 @@ def _gpus(row: LibraryRow | KernelRow | DispatchRow) -> str:
 
 
 def _rank_range(row: KernelRow | DispatchRow) -> str:
+    """``2-8``, or ``8`` where both ends are the same."""
     return "-".join(map(str, dict.fromkeys(row.ranks)))
 
 
@@ -55,24 +72,27 @@ def _spelled(operation: str) -> str:
     return operation.replace("_", "-")
 
 
-def _first_few(operations: str) -> str:
-    """Operations on a line of a list: of more than four the first."""
-    first, *others = _spelled(operations).split(", ")
-    if len(others) > 3:
-        return f"{first} and {len(others)} more"
-    return ", ".join([first, *others])
+def _first_operations(operations: str) -> str:
+    """Operations, separated by commas, on a line of the list: of too many the first."""
+    names = _spelled(operations).split(", ")
+    if len(names) > _MOST_OPERATIONS:
+        return f"{names[0]} and {len(names) - 1} more"
+    return ", ".join(names)
 
 
 def _range_end(size: float) -> str:
-    """The end of a table; none where it is beyond every size."""
-    return size_text(size) if size < 2**50 else "any"
+    """The upper end of a row of a dispatch table; ``any`` where it has none."""
+    return size_text(size) if size < _NO_END_BYTES else "any"
+
+
+# --- the list
 
 
 _LIBRARY: Columns[LibraryRow] = (
     label("name"),
     label("version"),
     label("spoken", "of", drop=3),
-    label("operations", "kernels for", _first_few, get=_operations),
+    label("operations", "kernels for", _first_operations, get=_operations),
     label("gpus", "measured on", drop=1, get=_gpus),
 )
 
@@ -81,19 +101,12 @@ def _list_table(result: LibraryList) -> Table:
     return Table(_LIBRARY, result.rows)
 
 
-# so many libraries fit a screen
-_LIBRARIES_SHOWN = 16
-
-
-def _without_all_reduce(row: LibraryRow) -> bool:
-    return "all_reduce" not in row.operations
-
-
 def _by_name(rows: Sequence[LibraryRow]) -> tuple[LibraryRow, ...]:
     """Versions of a library that price the same operations in one row, those with an all-reduce
     first, to fit a screen."""
     merged: dict[tuple[str, str], LibraryRow] = {}
-    for row in sorted(rows, key=_without_all_reduce):
+    # False sorts before True
+    for row in sorted(rows, key=lambda row: "all_reduce" not in row.operations):
         key = (row.name, _operations(row))
         version = row.version
         if key in merged:
@@ -103,14 +116,14 @@ def _by_name(rows: Sequence[LibraryRow]) -> tuple[LibraryRow, ...]:
 
 
 def _list_blocks(result: LibraryList) -> list[Block]:
-    use = localize(
+    example = localize(
         either(
             shell="--library vllm@0.24.0 prices with one",
             python='library="vllm@0.24.0" prices with one',
         )
     )
-    table = Table(_LIBRARY, _by_name(result.rows), first=_LIBRARIES_SHOWN)
-    return [Headline(f"{len(result.rows)} libraries ship: {use}."), table]
+    table = Table(_LIBRARY, _by_name(result.rows), first=_MOST_LIBRARIES)
+    return [Headline(f"{len(result.rows)} libraries ship: {example}."), table]
 
 
 def _list_summary(result: LibraryList) -> str:
@@ -118,9 +131,13 @@ def _list_summary(result: LibraryList) -> str:
     return f"{len(result.rows)} libraries: {names}"
 
 
+# --- what was read of a file
+
+
 def _check_values(check: CheckedLibrary) -> Iterator[str]:
     row = check.row
-    yield f"{row.name}@{row.version}: {counted(check.kernels, 'kernel')} for {_spelled(_operations(row))}"
+    kernels = counted(check.kernels, "kernel")
+    yield f"{row.name}@{row.version}: {kernels} for {_spelled(_operations(row))}"
     if row.gpus:
         yield f"measured on {_gpus(row)}"
     if check.thresholds:
@@ -135,6 +152,9 @@ class LibrariesDocument(Document):
 
 class LibraryCheckDocument(CheckDocument, LibrariesDocument):
     """Library files that can be read."""
+
+
+# --- a file
 
 
 _KERNEL: Columns[KernelRow] = (
@@ -163,9 +183,6 @@ def _file_table(result: LibraryShown) -> Table:
     return Table(_KERNEL, result.kernels)
 
 
-_MOST_KERNELS = 10  # rows without --all
-
-
 def _file_blocks(result: LibraryShown) -> Iterator[Block]:
     """What a library's file holds: rules, kernels or a dispatch table, and their sources."""
     yield Headline(f"{_file_summary(result)}.")
@@ -184,7 +201,7 @@ def _file_blocks(result: LibraryShown) -> Iterator[Block]:
 
 
 def _file_summary(result: LibraryShown) -> str:
-    """Such as ``vllm@0.24.0 (vLLM): 10 kernels for all-reduce, median error 4% to 24%``."""
+    """``vllm@0.24.0 (vLLM): 10 kernels for all-reduce, median error 4% to 24%``."""
     name = f"{result.library} ({result.spoken})"
     if result.rules:
         return f"{name}: what it picks follows from its constants and these rules"
@@ -195,8 +212,9 @@ def _file_summary(result: LibraryShown) -> str:
     errors = [kernel.error for kernel in result.kernels if kernel.error is not None]
     if not errors:
         return text
-    ends = dict.fromkeys(map(whole_percent, (min(errors), max(errors))))
-    return f"{text}, median error {' to '.join(ends)}"
+    return (
+        f"{text}, median error {span_text(whole_percent(min(errors)), whole_percent(max(errors)))}"
+    )
 
 
 class LibraryDocument(Document):
@@ -216,30 +234,27 @@ class LibraryDocument(Document):
 
 
 def _diff_answer(result: LibraryDiff) -> str:
-    where = f"From {result.old} to {result.new} on {result.fabric}"
+    """How many picks or times change, and the largest change of a time."""
+    versions = f"From {result.old} to {result.new} on {result.fabric}"
     if not result.changes:
-        return f"{where} nothing changes: {result.looked} sizes and groups compared."
-    differ = f"{where}, {result.differ} of {result.looked} picks or times change"
-    known = [change for change in result.changes if change.factor is not None]
-    costs = [change for change in known if abs((change.factor or 1) - 1) > 0.01]
-    if not costs:
-        return f"{differ}; by colltool's prices no time changes by more than 1%."
-    worst = max(costs, key=lambda change: abs(log(change.factor or 1)))
-    group = f"{worst.ranks} ranks"
-    if worst.stride > 1:
-        group += f", every {ordinal(worst.stride)}"
-    kernels = " to ".join(dict.fromkeys((worst.old, worst.new)))
-    moved = f"{format_time(worst.old_s or 0)} to {format_time(worst.new_s or 0)}"
-    what = f"{_collective(worst)} of {size_text(worst.from_bytes)} on {group}"
-    return f"{differ}. Largest: {what}, {kernels}, {moved}."
-
-
-def _collective(change: PickChange) -> str:
-    return change.primitive.replace("_", "-")
+        return f"{versions} nothing changes: {result.looked} sizes and groups compared."
+    text = f"{versions}, {result.differ} of {result.looked} picks or times change"
+    # a factor is None where one of the two has no price
+    moved = [change for change in result.changes if abs((change.factor or 1) - 1) > _SAME_TIME]
+    if not moved:
+        return f"{text}; by colltool's prices no time changes by more than 1%."
+    largest = max(moved, key=lambda change: abs(log(change.factor or 1)))
+    group = f"{largest.ranks} ranks"
+    if largest.stride > 1:
+        group += f", every {ordinal(largest.stride)}"
+    call = f"{_spelled(largest.primitive)} of {size_text(largest.from_bytes)} on {group}"
+    kernels = span_text(largest.old, largest.new)
+    times = f"{format_time(largest.old_s or 0)} to {format_time(largest.new_s or 0)}"
+    return f"{text}. Largest: {call}, {kernels}, {times}."
 
 
 _CHANGE: Columns[PickChange] = (
-    label("collective", get=_collective),
+    label("collective", get=lambda change: _spelled(change.primitive)),
     number("ranks"),
     number("stride", drop=3),
     number("from_bytes", "from", size_text),
@@ -253,12 +268,8 @@ _CHANGE: Columns[PickChange] = (
 
 
 def _changes(result: LibraryDiff) -> Table:
-    hidden = context(fabric=result.fabric, old_library=result.old, new_library=result.new)
-    return Table((*hidden, *_CHANGE), result.changes)
-
-
-# with the sentences above it fits on a screen
-_MOST_CHANGES = 12
+    versions = context(fabric=result.fabric, old_library=result.old, new_library=result.new)
+    return Table((*versions, *_CHANGE), result.changes)
 
 
 def _diff_blocks(result: LibraryDiff) -> Iterator[Block]:

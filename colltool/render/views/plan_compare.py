@@ -1,7 +1,8 @@
 """One job planned on several fabrics: the steps side by side, and what else the plans differ in.
 
-Read from :data:`VIEWS`: :func:`_against` are the sentences of the headline, :func:`_blocks` the
-screen.
+:func:`_blocks` is the screen: a headline with a sentence for each fabric against the first
+(:func:`_comparisons`), and the table of :data:`_PLANS`. A plan's index is its fabric's among those
+that were given; 0 is the first.
 """
 
 from __future__ import annotations
@@ -19,37 +20,37 @@ from colltool.render.blocks import Block, Columns, Headline, Table, label, numbe
 from colltool.render.dispatch import View, listed, on_fabric, set_text, signed_percent
 from colltool.render.documents import Document, derived, optional, or_null
 from colltool.render.shared_documents import MachineDocument, assumed_with, machine_of, mapping
-from colltool.render.views.fabric_parts import PLURAL
+from colltool.render.views.fabric_bill import PLURAL
 from colltool.render.views.plan import rate_text
 from colltool.render.views.trace import signed_time
 from colltool.training.plan import Plan
 from colltool.training.step_time import StepPart
 
-# relative differences of two steps
-_ROUNDING = 1e-9
-_FELT = 0.005
+# relative differences of two steps, below which
+_ROUNDING = 1e-9  # they are the same
+_SAME_STEP = 0.005  # nobody could measure it
 
 
 class _PlanOn(NamedTuple):
     """A plan against the first one, with the cost of its network."""
 
     plan: Plan
-    ratio: float
-    error: float | None
-    cost: Cost | None
-    cost_per_rate: float | None
+    ratio: float  # of its step time to the first's
+    error: float | None  # relative, of that ratio; None for the same fabric
+    cost: Cost | None  # None for a file without prices
+    cost_per_rate: float | None  # times the seconds of a step
 
 
 def _rows(result: Plans) -> tuple[_PlanOn, ...]:
     rows = []
-    for at, plan in enumerate(result.plans):
+    for index, plan in enumerate(result.plans):
         rows.append(
             _PlanOn(
                 plan,
-                ratio=result.ratio(at),
-                error=result.error(at),
-                cost=result.costs[at],
-                cost_per_rate=result.cost_per_rate(at),
+                ratio=result.ratio(index),
+                error=result.error(index),
+                cost=result.costs[index],
+                cost_per_rate=result.cost_per_rate(index),
             )
         )
     return tuple(rows)
@@ -74,6 +75,7 @@ _PLANS: Columns[_PlanOn] = (
 
 
 def _table(result: Plans, title: str = "") -> Table:
+    """The plans; columns of overrides, costs and devices only where a plan has some."""
     table = Table(_PLANS, _rows(result), title=title)
     if not any(plan.fabric_overrides for plan in result.plans):
         table = table.without("set")
@@ -87,33 +89,35 @@ def _table(result: Plans, title: str = "") -> Table:
 def verdict(result: Plans) -> tuple[str, ...]:
     """A sentence per fabric against the first; then what else differs: device, placement, cost
     basis."""
-    return (*_against(result), *_unlike(result))
+    return (*_comparisons(result), *_differences(result))
 
 
-def _against(result: Plans) -> list[str]:
-    return [_sentence(result, at) for at in range(1, len(result.plans))]
+def _comparisons(result: Plans) -> list[str]:
+    """A sentence for each plan but the first."""
+    return [_comparison(result, index) for index in range(1, len(result.plans))]
 
 
-def _unlike(result: Plans) -> Iterator[str]:
-    """What else the plans differ in than their fabrics."""
+def _differences(result: Plans) -> Iterator[str]:
+    """What else the plans differ in than their fabrics: devices, placement, what costs cover, and
+    what the prices assume."""
     for plan, title in zip(result.plans, result.titles, strict=True):
         if plan.device is not None and plan.job.device_from == "default":
             yield f"{title} names no device, so it computes on {plan.device}, the job's device"
-    yield from _placed_differently(result)
-    covered = {}
+    yield from _placement_differences(result)
+    coverage = {}
     for title, cost in zip(result.titles, result.costs, strict=True):
         if cost:
-            covered[title] = _covered(cost)
-    if len(set(covered.values())) > 1:
-        texts = [f"{title}: {what}" for title, what in covered.items()]
+            coverage[title] = _coverage(cost)
+    if len(set(coverage.values())) > 1:
+        texts = [f"{title}: {text}" for title, text in coverage.items()]
         yield f"network costs do not cover the same: {'; '.join(texts)}"
     yield from basis_sentences(result.ground)
 
 
-def _placed_differently(result: Plans) -> Iterator[str]:
+def _placement_differences(result: Plans) -> Iterator[str]:
     """``tp groups are placed differently: 8 on dgx-h100, 4 x 2 on nvl4``."""
     placements = list(map(_per_domain, result.plans))
-    # the norm of the gradients is left out: it is 4 bytes over all ranks
+    # dimensions that the first plan has; the norm of the gradients is 4 bytes over all ranks
     for dimension in sorted(placements[0].keys() - {"norm"}):
         counts = [placement.get(dimension, "-") for placement in placements]
         if len(set(counts)) == 1:
@@ -124,7 +128,7 @@ def _placed_differently(result: Plans) -> Iterator[str]:
         yield f"{dimension} groups are placed differently: {', '.join(texts)}"
 
 
-def _covered(cost: Cost) -> str:
+def _coverage(cost: Cost) -> str:
     """What a cost covers: ``USD, without optics, with energy of 4 years``."""
     text = cost.currency
     if cost.unpriced:
@@ -137,91 +141,93 @@ def _covered(cost: Cost) -> str:
 
 def _per_domain(plan: Plan) -> dict[str, str]:
     """``1 x 8`` by dimension: members per domain of each tier, innermost first."""
-    found = {}
+    counts_of = {}
     for collective in plan.collectives:
         call = collective.sent.call
         # a point-to-point has two ranks wherever they are
         counts = collective.sent.cost.per_domain
         if counts and call.primitive is not P2P:
-            found[call.dimension] = " x ".join(map(str, counts))
-    return found
+            counts_of[call.dimension] = " x ".join(map(str, counts))
+    return counts_of
 
 
-def _sentence(result: Plans, at: int) -> str:
-    """How a plan compares with the first, and which part of the step makes most of it."""
+def _comparison(
+    result: Plans,
+    index: int,
+) -> str:
+    """``nvl72: 12% faster, most of it tp (-41 ms)``: how a plan compares with the first, and which part
+    of the step makes most of it."""
     first = result.first
-    plan = result.plans[at]
-    change = result.ratio(at) - 1
-    name = result.titles[at]
+    plan = result.plans[index]
+    change = result.ratio(index) - 1
+    name = result.titles[index]
     if plan.device != first.device:
-        own = plan.device or "no device"
-        other = first.device or "none"
-        name += f" ({own}, not {other})"
+        device = plan.device or "no device"
+        first_device = first.device or "none"
+        name += f" ({device}, not {first_device})"
     if abs(change) < _ROUNDING:
         return f"{name}: no difference (nothing that the job sends takes longer or shorter)"
-    if abs(change) < _FELT:
+    if abs(change) < _SAME_STEP:
         return f"{name}: no difference ({signed_percent(change)})"
     share = percent(abs(change))
-    how = f"{share} slower" if change > 0 else f"{share} faster"
-    error = result.error(at)
+    word = "slower" if change > 0 else "faster"
+    difference = f"{share} {word}"
+    error = result.error(index)
     if error is not None and abs(change) <= error:
-        off = whole_percent(error)
-        return f"{name}: too close to call ({how}, uncertainty ±{off})"
-    most = _most_moved(first, plan, slower=change > 0)
-    return f"{name}: {how}, most of it {most}"
+        uncertainty = whole_percent(error)
+        return f"{name}: too close to call ({difference}, uncertainty ±{uncertainty})"
+    part = _most_changed_part(first, plan, slower=change > 0)
+    return f"{name}: {difference}, most of it {part}"
 
 
-def _most_moved(first: Plan, plan: Plan, *, slower: bool) -> str:
+def _most_changed_part(first: Plan, plan: Plan, *, slower: bool) -> str:
     """The part of the step that makes most of a difference: ``tp (+1.2 ms)``."""
-    before = _exposed(first)
-    now = _exposed(plan)
-    moves: dict[str, float] = {}
+    first_s = _exposed_s(first)
+    plan_s = _exposed_s(plan)
+    changes_s: dict[str, float] = {}
     # the parts in the order of the first plan, so that of equals always the same one is named
-    for part in {**before, **now}:
-        moves[part] = now.get(part, 0.0) - before.get(part, 0.0)
-    furthest = max if slower else min
-    most = furthest(moves, key=moves.__getitem__)
-    moved = signed_time(moves[most])
-    return f"{most} ({moved})"
+    for part in {**first_s, **plan_s}:
+        changes_s[part] = plan_s.get(part, 0.0) - first_s.get(part, 0.0)
+    largest = max if slower else min
+    part = largest(changes_s, key=changes_s.__getitem__)
+    change = signed_time(changes_s[part])
+    return f"{part} ({change})"
 
 
-def _exposed(plan: Plan) -> dict[str, float]:
+def _exposed_s(plan: Plan) -> dict[str, float]:
     """Seconds of the step by its part."""
     return {part.name: part.exposed_s for part in plan.parts}
 
 
-def _job(plan: Plan) -> str:
-    job = on_fabric(plan.job.name, plan.job.overrides)
-    return f"{job} on {plan.ranks} ranks"
-
-
 def _blocks(result: Plans) -> list[Block]:
     first = result.first
-    job = _job(first)
-    took = format_time(first.step_s)
-    against = ". ".join(_against(result))
+    job = f"{on_fabric(first.job.name, first.job.overrides)} on {first.ranks} ranks"
+    step = format_time(first.step_s)
+    comparisons = ". ".join(_comparisons(result))
     shared = common([plan.fabric_overrides for plan in result.plans])
     fabrics = [(plan.fabric, plan.fabric_overrides) for plan in result.plans]
     return [
-        Headline(f"{job} takes {took} per step on {result.titles[0]}. {against}."),
+        Headline(f"{job} takes {step} per step on {result.titles[0]}. {comparisons}."),
         _table(result, on_fabric(job, shared)),
         *listed("your own rows", user_rows_of(fabrics)),
         *listed("assumed in the fabric's file", assumed_of(fabrics)),
-        *listed("different assumptions", _unlike(result), first=2),
+        *listed("different assumptions", _differences(result), first=2),
         _parts(result),
     ]
 
 
 def _parts(result: Plans) -> Table:
     """The parts of a step, a column for each fabric."""
+    # a row is the name of a part
     columns = [label("part", get=str)]
     parts: dict[str, None] = {}
-    for at, (plan, title) in enumerate(zip(result.plans, result.titles, strict=True)):
-        exposed = _exposed(plan)
-        parts |= dict.fromkeys(exposed)
-        key = f"{plan.fabric}:{at}"
-        seconds: Callable[[Any], float | None] = exposed.get
-        columns.append(number(key, title, format_time, get=seconds))
+    for index, (plan, title) in enumerate(zip(result.plans, result.titles, strict=True)):
+        exposed_s = _exposed_s(plan)
+        parts |= dict.fromkeys(exposed_s)
+        # one fabric may stand twice, with other overrides
+        key = f"{plan.fabric}:{index}"
+        seconds_of: Callable[[Any], float | None] = exposed_s.get
+        columns.append(number(key, title, format_time, get=seconds_of))
     return Table(tuple(columns), tuple(parts), title="in the step", first=0)
 
 
@@ -257,9 +263,12 @@ class PlanCompareDocument(Document):
     ground: list[BasisDocument]
 
 
-def _summary(result: Plans) -> str:
-    sentences = verdict(result)
-    return "; ".join(sentences)
-
-
-VIEWS = {Plans: View("plan-compare", _blocks, PlanCompareDocument.of, _table, _summary)}
+VIEWS = {
+    Plans: View(
+        "plan-compare",
+        _blocks,
+        PlanCompareDocument.of,
+        _table,
+        lambda result: "; ".join(verdict(result)),
+    ),
+}

@@ -1,12 +1,14 @@
 """``plan --search``: the fastest layouts of a job, and the job's own beside them.
 
-Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the screen and
-:func:`_layouts` the table.
+:func:`_blocks` is the screen: the headline (:func:`_answer`), the command that plans the best layout
+again, the table (:func:`_layouts`), and what was searched (:func:`_facts`). The job's own layout is
+the one that its file gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, format_bytes, format_time, percent, whole_percent
@@ -14,7 +16,9 @@ from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Tabl
 from colltool.render.dispatch import View, context, on_fabric, signed_percent
 from colltool.render.documents import Document, derived, or_null
 from colltool.render.shared_documents import mapping
-from colltool.render.views.plan import PlannedDocument, asked_of, pinned_command, rate_text
+from colltool.render.views.plan import pinned_command, rate_text
+from colltool.render.views.plan_answer import titled_overrides
+from colltool.render.views.plan_document import PlannedDocument
 from colltool.training.files import written
 from colltool.training.layout_results import TIE, LayoutSearch, PricedLayout
 from colltool.training.sentences import MFU_CONVENTION, tokens_text
@@ -30,20 +34,19 @@ class _RankedLayout(NamedTuple):
 
     @property
     def tie(self) -> str:
+        """Whether it is too close to the best to call."""
         if self.rank == 1:
             return "best"
         return "tie" if self.layout.tie else ""
 
 
-def _memory_text(size: float) -> str:
-    return format_bytes(size, 3)
-
-
 def _choice(key: str) -> Column[_RankedLayout]:
+    """The column of a number that the search chooses, by its field."""
     return number(key, key, path=f"layout.choice.{key}")
 
 
 def _named_choice(key: str, *, hidden: bool = False) -> Column[_RankedLayout]:
+    """The column of a word that it chooses."""
     return label(key, key, path=f"layout.choice.{key}", hidden=hidden)
 
 
@@ -64,13 +67,20 @@ _LAYOUTS: Columns[_RankedLayout] = (
         "control_step_s", "free network", format_time, path="layout.control_step_s", hidden=True
     ),
     number("network_share", "network", percent, drop=4, path="layout.network_share"),
-    number("memory_bytes", "memory", _memory_text, drop=2, path="layout.memory_bytes"),
+    number(
+        "memory_bytes",
+        "memory",
+        partial(format_bytes, digits=3),
+        drop=2,
+        path="layout.memory_bytes",
+    ),
 )
 # columns that are left out where every layout has the default
 _DEFAULTS = {"cp": 1, "ep": 1, "etp": 1, "virtual": 1, "recompute": "none"}
 
 
 def _layouts(result: LayoutSearch) -> Table:
+    """The table of the layouts that were kept, the fastest first."""
     columns = (*context(job=result.job.name, fabric=result.fabric, ranks=result.ranks), *_LAYOUTS)
     rows = tuple(map(_RankedLayout._make, enumerate(result.layouts, 1)))
     draft = result.job.draft
@@ -95,17 +105,18 @@ def _blocks(result: LayoutSearch) -> list[Block]:
 
 
 def _answer(result: LayoutSearch) -> str:
+    """The fastest layout, how many are as fast, and how the job's own does."""
     best = result.best
     where = f"{result.ranks} ranks of {on_fabric(result.fabric, result.fabric_overrides)}"
-    job = on_fabric(result.job.name, asked_of(result.job))
+    job = on_fabric(result.job.name, titled_overrides(result.job))
     rate = f"{rate_text(best.tokens_per_s)} tokens/s, MFU {percent(best.mfu)}"
     sentences = [
         f"{job} on {where}: the fastest layout takes {format_time(best.step_s)} per step ({rate})",
         f"It is {best.choice.text}",
     ]
     if result.ties.layouts > 1:
-        within = f"within {whole_percent(TIE)}"
-        sentences.append(f"{result.ties.layouts} layouts are {within}, too close to call")
+        count = result.ties.layouts
+        sentences.append(f"{count} layouts are within {whole_percent(TIE)}, too close to call")
     own = _own_layout_text(result)
     if own:
         sentences.append(own)
@@ -113,7 +124,7 @@ def _answer(result: LayoutSearch) -> str:
 
 
 def _own_layout_text(result: LayoutSearch) -> str:
-    """How the job's own layout compares with the best."""
+    """How the job's own layout compares with the best; empty where it gives none."""
     own = result.own.searched
     if own is None:
         return f"The job's own layout does not run: {result.own.why}" if result.own.why else ""
@@ -126,6 +137,7 @@ def _own_layout_text(result: LayoutSearch) -> str:
 
 
 def _facts(result: LayoutSearch) -> Iterator[str]:
+    """How many layouts there were, what their prices rest on, and what is said of the best."""
     text = counted(result.valid, "layout")
     if result.kept:
         text += f" with {', '.join(map('='.join, result.kept))}"
@@ -182,6 +194,8 @@ class PricedLayoutDocument(LayoutChoiceDocument, of=PricedLayout):
 
 
 class _RankDocument(Document):
+    """A base of its own, so that the rank is the first key."""
+
     rank: int
 
 

@@ -1,6 +1,6 @@
 """``plan --vary``: the time of a step where numbers of the fabric are uncertain.
 
-Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_blocks` the screen.
+:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_table` a row a number.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from colltool.analysis.step_spread import PlanSpread, StepTornadoBar
 from colltool.base.formatting import counted, format_time
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, number
-from colltool.render.dispatch import View, on_fabric
+from colltool.render.dispatch import View, fabric_of, on_fabric
 from colltool.render.documents import Document, derived, optional
 from colltool.render.shared_documents import (
     MachineDocument,
@@ -31,27 +31,28 @@ _MOVED: Columns[StepTornadoBar] = (
 
 
 def _answer(result: PlanSpread) -> str:
-    job = f"{on_fabric(result.job.name, result.job.overrides)} on {result.ranks} ranks of"
-    where = on_fabric(result.fabric, result.overrides)
-    ends = f"{format_time(result.p5_s)} and {format_time(result.p95_s)}"
+    """The step, where nine of ten samples of it lie, and the number that moves it most."""
+    job = f"{on_fabric(result.job.name, result.job.overrides)} on {result.ranks} ranks"
+    fabric = fabric_of(result)
     text = (
-        f"{job} {where} takes {format_time(result.step_s)} per step; 90% of the samples lie between"
-        f" {ends}."
+        f"{job} of {fabric} takes {format_time(result.step_s)} per step; 90% of the samples lie"
+        f" between {format_time(result.p5_s)} and {format_time(result.p95_s)}."
     )
+    # the first moves it most
     if not result.moved or not result.moved[0].span_s:
         return f"{text} None of these numbers changes it."
-    most = result.moved[0]
-    return f"{text} It is most sensitive to {most.number.key}: {times_at_ends(most)}."
+    largest = result.moved[0]
+    return f"{text} It is most sensitive to {largest.number.key}: {times_at_ends(largest)}."
 
 
 def _blocks(result: PlanSpread) -> list[Block]:
-    whose = "assumed ranges (none given)" if result.assumed else "your ranges"
+    ranges = "assumed ranges (none given)" if result.assumed else "your ranges"
     samples = f"{counted(result.samples, 'sample')} of {counted(len(result.moved), 'number')}"
-    how = f"median {format_time(result.p50_s)}; {samples}, seed {result.seed}; {whose}"
+    sampling = f"median {format_time(result.p50_s)}; {samples}, seed {result.seed}; {ranges}"
     table = _table(result)._replace(
         title="the step when one number changes alone", first=rows_that_move(result.moved)
     )
-    return [Headline(_answer(result)), table, Lines(how, (), first=0)]
+    return [Headline(_answer(result)), table, Lines(sampling, (), first=0)]
 
 
 class MoveDocument(MovedNumberDocument, of=StepTornadoBar):

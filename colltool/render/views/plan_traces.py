@@ -1,5 +1,9 @@
 """``plan`` of Chakra traces: the time of the step, what of it is exposed communication, tier by
-tier and call by call."""
+tier and call by call.
+
+:func:`_blocks` is the screen. A trace is of one rank; ``result.world`` is how many there were in all,
+as far as the traces say.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from operator import attrgetter
 from colltool.base.formatting import counted, format_time, percent, size_text
 from colltool.diagnosis.plan_traces import PlannedTraceCall, TierTime, TracePlan
 from colltool.render.blocks import Block, Columns, Headline, Lines, Table, label, later, number
-from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.dispatch import View, context, fabric_of
 from colltool.render.documents import derived, or_null
 from colltool.render.shared_documents import OnFabricDocument
 from colltool.render.views.trace import axes_text
@@ -43,13 +47,15 @@ _TIERS: Columns[TierTime] = (
 
 
 def _title(result: TracePlan) -> str:
+    """``4 traces of 16 ranks on dgx-h100``."""
     traces = counted(len(result.ranks), "trace")
     if result.world:
         traces += f" of {result.world} ranks"
-    return f"{traces} on {on_fabric(result.fabric, result.overrides)}"
+    return f"{traces} on {fabric_of(result)}"
 
 
 def _answer(result: TracePlan) -> str:
+    """The step of the slowest rank, what of it is exposed communication, and what has no price."""
     slowest = result.slowest
     text = f"{_title(result)}: a step takes {format_time(result.step_s)}"
     if slowest.recorded_s:
@@ -66,6 +72,7 @@ def _answer(result: TracePlan) -> str:
 
 
 def _facts(result: TracePlan) -> Iterator[str]:
+    """What the step's time rests on, and what is not in it."""
     yield (
         f"compute takes {format_time(result.compute_s)} on {graph_name(result.slowest)}, the slowest,"
         " as recorded"
@@ -73,7 +80,7 @@ def _facts(result: TracePlan) -> Iterator[str]:
     if not result.compute_s:
         yield "no compute node on the GPU has a duration, so nothing hides communication"
     yield "ranks do not wait for each other: pipeline bubbles and stragglers are not in the step"
-    # 0 or less where traces do not say how many ranks there are
+    # below 0 where no trace says how many ranks there are
     missing = (result.world or 0) - len(result.ranks)
     if missing:
         yield f"{counted(missing, 'rank')} without a trace may be slower"

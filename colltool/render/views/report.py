@@ -1,5 +1,8 @@
-"""``report``: its title, the answers and commands of its exhibits; and the provenance of a fabric's
-numbers."""
+"""``report`` on the screen and as JSON: its verdict, costs, risks and exhibits, whose words are in the
+modules ``report_*``; and the provenance of a fabric's numbers, which is one of its exhibits.
+
+:data:`VIEWS`, at the end, names what is read for each.
+"""
 
 from __future__ import annotations
 
@@ -20,53 +23,56 @@ from colltool.render.estimates import ModelDocument
 from colltool.render.shared_documents import FabricFileDocument, OnFabricDocument, model_echo, whole
 from colltool.render.views.fabric_parts import reached_text
 from colltool.render.views.report_costs import BoughtDocument, cost_sentences, cost_table
-from colltool.render.views.report_decision import answers, chart_of, reference_point, report_title
+from colltool.render.views.report_decision import answers, chart_of, report_title
+from colltool.render.views.report_reference import reference_point
 from colltool.render.views.report_risks import risks
 from colltool.render.views.sensitivity import quantity
 
-# of the first screen
-_VERDICT_ROWS = 5
-_MOST_RISKS = 1  # shown without --all
-_WRAPPED = 74  # letters of a line in a list on 80 columns
-_SHOWN: dict[str, Callable[[float], str]] = {
-    "cable": format_length,
-    "energy": format_bit_energy,
-    "smallest": format_bytes,
-    "largest": format_bytes,
-}
+# of the first screen, without --all
+_VERDICT_ROWS = 5  # rows of the terminal
+_MOST_RISKS = 1  # sentences
+_LINE_WIDTH = 74  # letters of a line in a list on a terminal of 80 columns
 
 
-def _blocks(result: Report) -> list[Block]:
-    written = localize(either(shell="-o report.html", python="to_html()"))
-    costs = cost_table(result)
-    # the table has what a price gives; without any the sentence says what to type
-    priced = any(column.key == "total_cost" for column in costs.shown)
-    verdict = list(answers(result))
-    out: list[Block] = [
-        Headline(f"{report_title(result)}."),
-        *listed("verdict", verdict, first=_on_first_screen(verdict)),
-        costs if priced else costs._replace(first=0),
-        *listed("cost", cost_sentences(result), first=0 if priced else 1),
-        *listed("risk", risks(result), first=_MOST_RISKS),
-        Lines(f"{reference_point(result)}. The page to hand over: {written}", ()),
+# --- a report
+
+
+def _blocks(report: Report) -> list[Block]:
+    page = localize(either(shell="-o report.html", python="to_html()"))
+    costs = cost_table(report)
+    is_priced = any(column.key == "total_cost" for column in costs.shown)
+    if is_priced:
+        cost_lines = 0
+    else:
+        # no amounts for the table: instead the first sentence, which says what to type
+        costs = costs._replace(first=0)
+        cost_lines = 1
+    verdict = list(answers(report))
+    blocks: list[Block] = [
+        Headline(f"{report_title(report)}."),
+        *listed("verdict", verdict, first=_lines_that_fit(verdict)),
+        costs,
+        *listed("cost", cost_sentences(report), first=cost_lines),
+        *listed("risk", risks(report), first=_MOST_RISKS),
+        Lines(f"{reference_point(report)}. The page to hand over: {page}", ()),
     ]
-    for section in result.sections:
+    for section in report.sections:
         lines = []
         for exhibit in section.exhibits:
             lines.append(f"{exhibit.title}:")
             lines += [f"  {command}" for command in exhibit.commands]
-        out.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
-    return out
+        blocks.append(Lines(section.title, tuple(lines), verbatim=True, first=0))
+    return blocks
 
 
-def _on_first_screen(lines: Sequence[str]) -> int:
+def _lines_that_fit(verdict: Sequence[str]) -> int:
     """How many lines of the verdict the first screen has room for, at least one."""
     rows = 0
-    for at, line in enumerate(lines):
-        rows += ceil(len(line) / _WRAPPED)
+    for count, line in enumerate(verdict):
+        rows += ceil(len(line) / _LINE_WIDTH)
         if rows > _VERDICT_ROWS:
-            return max(1, at)
-    return len(lines)
+            return max(1, count)
+    return len(verdict)
 
 
 class _PlacedExhibit(NamedTuple):
@@ -83,16 +89,17 @@ def _in_a_line(exhibit: Exhibit) -> str:
 _EXHIBITS: Columns[_PlacedExhibit] = (
     label("section", path="section.title"),
     label("title", path="exhibit.title"),
-    label("summary", "what follows", get=lambda line: _in_a_line(line.exhibit)),
-    label("commands", "command", get=lambda line: " && ".join(line.exhibit.commands)),
+    label("summary", "what follows", get=lambda placed: _in_a_line(placed.exhibit)),
+    label("commands", "command", get=lambda placed: " && ".join(placed.exhibit.commands)),
 )
 
 
-def _table(result: Report) -> Table:
-    lines = []
-    for section in result.sections:
-        lines += [_PlacedExhibit(section, exhibit) for exhibit in section.exhibits]
-    return Table(_EXHIBITS, tuple(lines))
+def _table(report: Report) -> Table:
+    """An exhibit a row, for CSV."""
+    exhibits = []
+    for section in report.sections:
+        exhibits += [_PlacedExhibit(section, exhibit) for exhibit in section.exhibits]
+    return Table(_EXHIBITS, tuple(exhibits))
 
 
 # --- the document
@@ -104,17 +111,17 @@ class ReportedFabricDocument(OnFabricDocument):
     fabric: str = derived("name")
 
 
-def _cost_rows(result: Report) -> list[dict[str, Any]]:
-    """The table of costs, by the keys of its columns."""
-    costs = cost_table(result)
+def _cost_rows(report: Report) -> list[dict[str, Any]]:
+    """The table of costs, by the keys of its columns, those without a value among them."""
+    costs = cost_table(report)
     rows = []
     for row in costs.records:
         rows.append({column.key: column.value(row) for column in costs.columns})
     return rows
 
 
-def _chart_title(result: Report) -> str | None:
-    chart = chart_of(result)
+def _chart_title(report: Report) -> str | None:
+    chart = chart_of(report)
     return chart and chart.title
 
 
@@ -122,15 +129,15 @@ class DecisionDocument(Document):
     """The verdict, what it costs and what it risks."""
 
     title: str = derived(report_title)
-    answer: str = derived(lambda result: next(answers(result), ""))
+    answer: str = derived(lambda report: next(answers(report), ""))
     chart: str | None = derived(_chart_title)
     cost: list[BoughtDocument] = derived(_cost_rows)
-    cost_in_words: list[str] = derived(lambda result: tuple(cost_sentences(result)))
-    risks: list[str] = derived(lambda result: tuple(risks(result)))
+    cost_in_words: list[str] = derived(lambda report: tuple(cost_sentences(report)))
+    risks: list[str] = derived(lambda report: tuple(risks(report)))
 
 
 class ExhibitResultDocument(Document, open=True):
-    """The document of another command."""
+    """The document of another command: these two keys, and that command's own."""
 
     schema: str
     colltool: str
@@ -157,24 +164,27 @@ class ReportDocument(Document):
     """A page about a fabric."""
 
     fabrics: list[ReportedFabricDocument] = derived(
-        lambda result: list(map(ReportedFabricDocument.of, result.fabrics))
+        lambda report: list(map(ReportedFabricDocument.of, report.fabrics))
     )
     ranks: int
     bytes: float = whole("bytes")
-    verdict: list[str] = derived(lambda result: tuple(answers(result)))
+    verdict: list[str] = derived(lambda report: tuple(answers(report)))
     decision: DecisionDocument = derived(DecisionDocument.of)
     sections: list[SectionDocument]
 
 
-def _summary(result: Report) -> str:
-    return "\n".join((report_title(result), *answers(result)))
+def _summary(report: Report) -> str:
+    return "\n".join((report_title(report), *answers(report)))
 
 
-def _page(result: Report) -> str:
-    # here, as the page imports this module for its title
+def _page(report: Report) -> str:
+    # not at the top: the page imports other views, which need not be loaded for the screen
     from colltool.render.page import report_page
 
-    return report_page(result)
+    return report_page(report)
+
+
+# --- a fabric's numbers, and where they come from
 
 
 _STATED: Columns[Provenance] = (
@@ -184,35 +194,44 @@ _STATED: Columns[Provenance] = (
 )
 
 
+# of numbers whose key does not end in a unit that `quantity` knows
+_SHOW_BY_KEY: dict[str, Callable[[float], str]] = {
+    "cable": format_length,
+    "energy": format_bit_energy,
+    "smallest": format_bytes,
+    "largest": format_bytes,
+}
+
+
 def _value(key: str, value: Any) -> str:
-    """A number or word of a file as people read it."""
+    """A number or word of a file as people read it: its ``key`` says the unit."""
     if isinstance(value, Efficiency):
         return reached_text(value)
     # before numbers: a bool is an int to Python
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return ", ".join(f"{_value(key, name)} {_value(key, item)}" for name, item in value.items())
+        return ", ".join(f"{_value(key, word)} {_value(key, item)}" for word, item in value.items())
     if isinstance(value, tuple):
         between = " x " if key.endswith("shape") else ", "
         return between.join(_value(key, item) for item in value)
     if isinstance(value, float):
-        show = _SHOWN.get(key.rpartition(".")[2])
+        show = _SHOW_BY_KEY.get(key.rpartition(".")[2])
         return show(value) if show else quantity(key, value)
     return value.label if isinstance(value, Primitive) else str(value)
 
 
-def _assumed_blocks(result: Assumptions) -> list[Block]:
-    words = [f"{reading}={value}" for reading, value in result.readings._asdict().items()]
-    if result.library:
-        words.insert(0, f"library={result.library}")
-    title = f"{result.fabric.name}: numbers of its file, and where they come from"
-    read = (", ".join(words), "colltool guide model says what each does")
-    return [_assumed_table(result)._replace(title=title), Lines("how the model was read", read)]
+def _assumed_blocks(assumed: Assumptions) -> list[Block]:
+    options = [f"{option}={value}" for option, value in assumed.readings._asdict().items()]
+    if assumed.library:
+        options.insert(0, f"library={assumed.library}")
+    title = f"{assumed.fabric.name}: numbers of its file, and where they come from"
+    lines = (", ".join(options), "colltool guide model says what each does")
+    return [_assumed_table(assumed)._replace(title=title), Lines("how the model was read", lines)]
 
 
-def _assumed_table(result: Assumptions) -> Table:
-    return Table(_STATED, result.stated)
+def _assumed_table(assumed: Assumptions) -> Table:
+    return Table(_STATED, assumed.stated)
 
 
 def _plain_value(entry: Provenance) -> Any:
@@ -238,9 +257,11 @@ class AssumptionsDocument(FabricFileDocument):
     model: ModelDocument = derived(model_echo)
 
 
-def _assumed_summary(result: Assumptions) -> str:
-    sourced = sum(bool(entry.source) for entry in result.stated)
-    return f"{result.fabric.name}: {len(result.stated)} numbers and words, {sourced} with a source"
+def _assumed_summary(assumed: Assumptions) -> str:
+    sourced = sum(bool(entry.source) for entry in assumed.stated)
+    return (
+        f"{assumed.fabric.name}: {len(assumed.stated)} numbers and words, {sourced} with a source"
+    )
 
 
 VIEWS = {

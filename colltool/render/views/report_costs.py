@@ -15,39 +15,32 @@ from colltool.analysis.report import FabricPrices, Report
 from colltool.base.errors import either, localize
 from colltool.base.formatting import format_money, format_power, format_time
 from colltool.estimate.results import Breakdown
-from colltool.fabric.bill import Bill, Cost, bill_of
+from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.properties import FabricFacts
 from colltool.fabric.results import FabricShown
 from colltool.render.blocks import Columns, Table, gathered, label, number
 from colltool.render.documents import Document
-from colltool.render.views.report_decision import reference_line
+from colltool.render.views.report_reference import reference_line
 from colltool.training.plan import Plan
 
 
-class _Bought(NamedTuple):
-    """A fabric of the page, what of it the reference point or the job takes, and the job's step.
+class _FabricCost(NamedTuple):
+    """A row of the table: a fabric, the part of it that is used, and what it gives for the money.
 
-    Args:
-        gpus: ranks of the job, else of the reference point.
-        rate: what the money buys: tokens/s of the job, else GB/s of bus bandwidth.
+    All amounts are in the ``currency`` of the fabric's prices, and None where a price is not known.
     """
 
     title: str
     facts: FabricFacts
-    gpus: int
+    gpus: int  # that are used: ranks of the job, else of the reference point
     prices: FabricPrices | None
-    bill: Bill | None
-    plan: Plan | None
-    rate: float | None
-
-    @property
-    def cost(self) -> Cost | None:
-        if self.bill is None:
-            return None
-        return self.bill.cost
+    bill: Bill | None  # of the whole network; None without prices of its parts
+    plan: Plan | None  # the job's step; None without a job
+    rate: float | None  # see _rate_unit
 
     @property
     def gpu_cost(self) -> float | None:
+        """What the GPUs that are used cost."""
         if self.prices is None or self.prices.gpu is None:
             return None
         return self.prices.gpu * self.gpus
@@ -55,48 +48,50 @@ class _Bought(NamedTuple):
     @property
     def network_part(self) -> float | None:
         """What the network costs, in proportion to the ranks that are used."""
-        if self.cost is None or self.cost.total is None:
+        if self.bill is None or self.bill.cost is None or self.bill.cost.total is None:
             return None
-        return self.cost.total * self.gpus / self.facts.ranks
+        return self.bill.cost.total * self.gpus / self.facts.ranks
 
     @property
     def total_cost(self) -> float | None:
-        known = [part for part in (self.gpu_cost, self.network_part) if part is not None]
-        if not known:
-            return None
-        return sum(known)
+        """GPUs and network together, or the one of them whose price is known."""
+        if self.gpu_cost is None:
+            return self.network_part
+        return self.gpu_cost + (self.network_part or 0.0)
 
     @property
     def cost_per_rate(self) -> float | None:
+        """Cost per token/s, or per GB/s."""
         if self.total_cost is None or not self.rate:
             return None
         return self.total_cost / self.rate
 
     @property
     def currency(self) -> str | None:
+        """``USD``; None without prices."""
         return self.prices and self.prices.currency
 
     @property
     def device_hours(self) -> float | None:
-        plan = self.plan
-        if plan is None:
+        """Hours of all devices together that a step takes."""
+        if self.plan is None:
             return None
-        return plan.ranks * plan.step_s / 3600
+        return self.plan.ranks * self.plan.step_s / 3600
 
 
-_COST: Columns[_Bought] = (
+_COLUMNS: Columns[_FabricCost] = (
     label("fabric", path="title"),
     number("gpus", "ranks used"),
     number("ranks", "ranks in all", drop=8, path="facts.ranks"),
     number("switches", drop=7, path="facts.switches"),
     number("links", drop=9, path="facts.links"),
-    number("network_cost", "whole network", format_money, path="cost.total", hidden=True),
+    number("network_cost", "whole network", format_money, path="bill.cost.total", hidden=True),
     number("gpu_cost", "GPUs", format_money, drop=2),
     number("network_part", "network", format_money, drop=1),
     number("total_cost", "cost", format_money),
     label("currency", "in"),
     number("cost_per_rate", "cost per rate", format_money),
-    number("network_W", "network draws", format_power, path="cost.power_W"),
+    number("network_W", "network draws", format_power, path="bill.cost.power_W"),
     number("step_s", "step", format_time, drop=6, path="plan.step_s"),
     number("device_hours", "device-hours per step", "{:.4g}".format, hidden=True),
     number("tokens_per_s", "tokens/s", "{:,.0f}".format, path="plan.tokens_per_s"),
@@ -123,108 +118,114 @@ class BoughtDocument(Document):
     tokens_per_s: float | None
 
 
-def _bought(result: Report) -> list[_Bought]:
-    """What of each fabric is bought, at which prices, and what it gives for that."""
-    shown = result.results_of(FabricShown)
-    plans = result.result_of(Plans)
-    # without a job there is no step, and one fabric has one plan
-    single = result.result_of(Plan)
-    steps = plans.plans if plans else [single] * len(shown)
-    prices = result.prices or (None,) * len(shown)
+def _fabric_costs(report: Report) -> list[_FabricCost]:
+    """A row a fabric, in the order of the report's titles."""
+    # the sections of a report show each fabric, in that order too
+    fabrics = report.results_of(FabricShown)
+    plans = report.result_of(Plans)
+    # one fabric has a plan alone, and no fabric has one without a job
+    steps = plans.plans if plans else [report.result_of(Plan)] * len(fabrics)
+    prices_of = report.prices or (None,) * len(fabrics)
     rows = []
-    for at, (fabric, title, step) in enumerate(zip(shown, result.titles, steps, strict=True)):
+    for index, title in enumerate(report.titles):
+        prices = prices_of[index]
         bill = None
-        given = prices[at]
-        if given is not None and given.parts is not None:
-            bill = bill_of(fabric.fabric.model_copy(update={"prices": given.parts}))
+        if prices is not None and prices.parts is not None:
+            bill = bill_of(fabrics[index].fabric.model_copy(update={"prices": prices.parts}))
+        plan = steps[index]
         rows.append(
-            _Bought(
+            _FabricCost(
                 title=title,
-                facts=fabric.facts,
-                gpus=step.ranks if step else result.ranks,
-                prices=given,
+                facts=fabrics[index].facts,
+                gpus=plan.ranks if plan else report.ranks,
+                prices=prices,
                 bill=bill,
-                plan=step,
-                rate=step.tokens_per_s if step else _reference_rate(result, at),
+                plan=plan,
+                rate=plan.tokens_per_s if plan else _reference_GBps(report, index),
             )
         )
     return rows
 
 
-def _reference_rate(result: Report, at: int) -> float | None:
-    """GB/s of bus bandwidth at the reference point, on a fabric by its number."""
-    rate: Any = None
-    comparison = result.result_of(Comparison)
-    breakdown = result.result_of(Breakdown)
+def _reference_GBps(report: Report, index: int) -> float | None:
+    """GB/s of bus bandwidth at the reference point, in the report's first primitive, on a fabric by
+    its index in the titles; None where it was not priced."""
+    busbw_Bps: Any = None
+    comparison = report.result_of(Comparison)
+    breakdown = report.result_of(Breakdown)
     if comparison:
-        line = reference_line(result, comparison, comparison.lines[0].primitive)
-        rate = line and line.cells[at].busbw_Bps
+        line = reference_line(report, comparison, comparison.lines[0].primitive)
+        busbw_Bps = line and line.cells[index].busbw_Bps
     elif breakdown:
-        rate = breakdown.price.best.busbw_Bps
-    if not rate:
+        busbw_Bps = breakdown.price.best.busbw_Bps
+    if not busbw_Bps:
         return None
-    return float(rate) / 1e9
+    return float(busbw_Bps) / 1e9
 
 
-def _per(row: _Bought) -> str:
-    """What the money buys."""
+def _rate_unit(row: _FabricCost) -> str:
+    """Unit of what the money buys: the job's tokens, else the bandwidth at the reference point."""
     return "token/s" if row.plan else "GB/s of bus bandwidth"
 
 
-def cost_table(result: Report) -> Table:
+def cost_table(report: Report) -> Table:
     """What each fabric is made of and costs, and the job's step there; columns without a value are
     left out."""
-    rows = tuple(_bought(result))
+    rows = _fabric_costs(report)
     columns = []
-    for column in _COST:
+    for column in _COLUMNS:
+        # all rows have a step, or none has: the first says what is the same for all
         if column.key == "cost_per_rate":
-            column = column._replace(title=f"per {_per(rows[0])}")
+            column = column._replace(title=f"per {_rate_unit(rows[0])}")
         columns.append(column)
     title = "The fabrics"
-    # all of them have one, or none
     if rows[0].plan:
         title += ", and a training step on each"
     if any(row.network_part is not None and row.gpus < row.facts.ranks for row in rows):
         title += " (of a network used in part, that part)"
-    table = Table(tuple(columns), rows, title=title)
-    for column in _COST:
-        if all(column.value(row) is None for row in rows):
-            table = table.without(column.key)
-    return table
+    return Table(tuple(columns), rows, title=title).without_empty()
 
 
-def cost_sentences(result: Report) -> Iterator[str]:
+def cost_sentences(report: Report) -> Iterator[str]:
     """What each fabric costs in words, and what to type where no price is known."""
-    rows = _bought(result)
-    bought = [row for row in rows if row.total_cost is not None]
-    yield from map(_cost_text, bought)
-    missing = [row.title for row in rows if row.total_cost is None]
-    if missing:
-        both = localize(
-            either(
-                shell="--price gpu=30000 --price switch=20000",
-                python="price={'gpu': 30000, 'switch': 20000}",
-            )
-        )
-        whose = f" for {', '.join(missing)}" if bought else ""
-        yield f"No price is known{whose}: add {both}, or prices: to the fabric's file."
-    without_gpu = [row.title for row in bought if row.total_cost and row.gpu_cost is None]
-    if without_gpu:
-        gpu = localize(either(shell="--price gpu=30000", python="price={'gpu': 30000}"))
-        yield f"GPUs are not in the cost of {', '.join(without_gpu)}: add {gpu}."
-    switch = localize(either(shell="--price switch=20000", python="price={'switch': 20000}"))
-    why = []
-    for row in bought:
-        if row.total_cost and row.network_part is None:
+    rows = _fabric_costs(report)
+    priced = [row for row in rows if row.total_cost is not None]
+    yield from map(_cost_text, priced)
+    unpriced = [row.title for row in rows if row.total_cost is None]
+    if unpriced:
+        whose = f" for {', '.join(unpriced)}" if priced else ""
+        example = _price_argument("gpu=30000", "switch=20000")
+        yield f"No price is known{whose}: add {example}, or prices: to the fabric's file."
+    # a cost of 0 lacks nothing: someone gave it
+    costly = [row for row in priced if row.total_cost]
+    without_gpus = [row.title for row in costly if row.gpu_cost is None]
+    if without_gpus:
+        example = _price_argument("gpu=30000")
+        yield f"GPUs are not in the cost of {', '.join(without_gpus)}: add {example}."
+    without_network = []
+    for row in costly:
+        if row.network_part is None:
             notes = "; ".join(row.bill.notes) if row.bill else ""
-            why.append((notes or f"add {switch}", row.title))
-    for reason, names in gathered(why).items():
-        yield f"The network is not in the cost of {', '.join(names)}: {reason}."
+            reason = notes or f"add {_price_argument('switch=20000')}"
+            without_network.append((reason, row.title))
+    for reason, titles in gathered(without_network).items():
+        yield f"The network is not in the cost of {', '.join(titles)}: {reason}."
 
 
-def _cost_text(row: _Bought) -> str:
-    """``nvl72: 38,400,000 USD for 1152 GPUs (34,560,000 USD) and their network (3,840,000
-    USD)``."""
+def _price_argument(*prices: str) -> str:
+    """How to state prices such as ``gpu=30000``: ``--price gpu=30000``, or ``price={'gpu': 30000}``
+    in Python."""
+    options = [f"--price {price}" for price in prices]
+    items = []
+    for price in prices:
+        part, amount = price.split("=")
+        items.append(f"'{part}': {amount}")
+    return localize(either(shell=" ".join(options), python=f"price={{{', '.join(items)}}}"))
+
+
+def _cost_text(row: _FabricCost) -> str:
+    """``nvl72 costs 34,560,000 USD for 1152 GPUs and 3,840,000 USD for the network, 38,400,000 USD in
+    all: 1.2 USD per token/s.``"""
     currency = row.currency or ""
     parts = []
     if row.gpu_cost is not None:
@@ -234,10 +235,10 @@ def _cost_text(row: _Bought) -> str:
         network = format_money(row.network_part, currency)
         parts.append(f"{network} for the network")
     text = f"{row.title} costs {' and '.join(parts)}"
-    if len(parts) > 1:
-        total = format_money(row.total_cost or 0.0, currency)
+    if len(parts) > 1 and row.total_cost is not None:
+        total = format_money(row.total_cost, currency)
         text += f", {total} in all"
     if row.cost_per_rate is not None:
         rate = format_money(row.cost_per_rate, currency)
-        text += f": {rate} per {_per(row)}"
+        text += f": {rate} per {_rate_unit(row)}"
     return f"{text}."

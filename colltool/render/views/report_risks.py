@@ -6,7 +6,7 @@ prices rest on, and in what the fabrics differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from colltool.analysis.compare import Comparison
 from colltool.analysis.jobs import Plans
@@ -18,74 +18,80 @@ from colltool.fabric.properties import basis_of
 from colltool.render.assumption_differences import basis_sentences
 from colltool.render.blocks import gathered
 from colltool.render.intervals import within
-from colltool.render.views.report_decision import titled_plans
+from colltool.render.views.report_steps import titled_plans
 
 _SAFE = 0.01  # a choice of algorithm that loses less is safe
 
 
-def risks(result: Report) -> Iterator[str]:
-    """What the verdict depends on: the model's error, the number that moves it most, what the
-    prices rest on, and in what the fabrics differ."""
-    yield from _errors(result.results_of(Breakdown))
-    yield from map(_most_sensitive_text, result.results_of(Sensitivity))
-    yield from _rests_on(result)
-    plans = result.result_of(Plans)
+def risks(report: Report) -> Iterator[str]:
+    """A sentence for each thing that the verdict depends on, in the order of this module's first
+    sentence."""
+    yield from _errors(report)
+    yield from map(_most_sensitive_text, report.results_of(Sensitivity))
+    yield from _sources(report)
+    plans = report.result_of(Plans)
     if plans:
-        yield from _assumed_devices(result, plans)
+        yield from _assumed_devices(report, plans)
         yield from _differences([plans])
     else:
-        yield from _differences(result.results_of(Comparison))
+        yield from _differences(report.results_of(Comparison))
 
 
-def _errors(breakdowns: Sequence[Breakdown]) -> Iterator[str]:
+def _errors(report: Report) -> Iterator[str]:
     """How far off the prices may be; collectives with the same interval share a sentence."""
-    errors = []
-    for breakdown in breakdowns:
+    intervals = []
+    for breakdown in report.results_of(Breakdown):
         price = breakdown.price
         if price.best.interval is not None:
-            errors.append((within(price.best), price.primitive.label))
-    for off, names in gathered(errors).items():
-        # -34% to +51%: no measurement beyond 192 ranks
-        around, _, why = off.partition(": ")
-        ends = around.replace(" to ", " and ")
-        inside = around
-        if around.startswith("-"):
-            inside = f"within {ends}"
-        elif around.endswith(" times that"):
-            inside = f"between {ends.replace('that', 'the price')}"
-        if why:
-            inside += f" ({why})"
-        yield f"{sentence(', '.join(names))}: {inside}."
+            intervals.append((within(price.best), price.primitive.label))
+    for interval, primitives in gathered(intervals).items():
+        yield f"{sentence(', '.join(primitives))}: {_interval_in_words(interval)}."
 
 
-def _rests_on(result: Report) -> Iterator[str]:
+def _interval_in_words(interval: str) -> str:
+    """``within -34% and +51% (no measurement beyond 192 ranks)``, or ``between 0.7 and 3.2 times the
+    price``: from what :func:`within` writes, ``-34% to +51%: no measurement beyond 192 ranks`` and
+    ``0.7 to 3.2 times that``."""
+    ends, _, reason = interval.partition(": ")
+    text = ends
+    if ends.startswith("-"):
+        text = f"within {ends.replace(' to ', ' and ')}"
+    elif ends.endswith(" times that"):
+        factors = ends.replace(" to ", " and ").replace("that", "the price")
+        text = f"between {factors}"
+    if reason:
+        text += f" ({reason})"
+    return text
+
+
+def _sources(report: Report) -> Iterator[str]:
     """What the numbers of each fabric come from, and how many have no source."""
     bases = []
-    for fabric, title in zip(result.fabrics, result.titles, strict=True):
+    for fabric, title in zip(report.fabrics, report.titles, strict=True):
         bases.append((basis_text(basis_of(fabric)), title))
-    for basis, names in gathered(bases).items():
-        yield f"{', '.join(names)}: {basis}."
-    for assumptions in result.results_of(Assumptions):
-        without = sum(not entry.source for entry in assumptions.stated)
-        if without:
+    for basis, titles in gathered(bases).items():
+        yield f"{', '.join(titles)}: {basis}."
+    for assumptions in report.results_of(Assumptions):
+        unsourced = sum(not entry.source for entry in assumptions.stated)
+        if unsourced:
             name = assumptions.fabric.name
-            yield f"{name}: {without} of its {len(assumptions.stated)} numbers have no source."
+            yield f"{name}: {unsourced} of its {len(assumptions.stated)} numbers have no source."
 
 
-def _assumed_devices(result: Report, plans: Plans) -> Iterator[str]:
+def _assumed_devices(report: Report, plans: Plans) -> Iterator[str]:
     """The fabrics whose step is for the job's device, because their files name none."""
-    for plan, title in titled_plans(result, plans):
+    for plan, title in titled_plans(report, plans):
         if plan.device is not None and plan.job.device_from == "default":
             yield f"{title} names no device: the step is for {plan.device}, which the job names."
 
 
-def _differences(results: Sequence[Plans | Comparison]) -> Iterator[str]:
+def _differences(results: Iterable[Plans | Comparison]) -> Iterator[str]:
     """What the fabrics' prices assume differently, each difference once."""
-    lines: dict[str, None] = {}
+    differences: dict[str, None] = {}
     for result in results:
-        lines.update(dict.fromkeys(basis_sentences(result.ground)))
-    for line in lines:
-        yield f"Different assumptions: {line}."
+        differences.update(dict.fromkeys(basis_sentences(result.ground)))
+    for difference in differences:
+        yield f"Different assumptions: {difference}."
 
 
 _BASIS = {
@@ -98,7 +104,7 @@ _BASIS = {
 
 def basis_text(basis: str) -> str:
     """What the prices of a fabric rest on; ``basis`` may be ``as`` with the name of a machine."""
-    return _BASIS.get(basis) or f"prices come from measurements of {basis[3:]}"
+    return _BASIS.get(basis) or f"prices come from measurements of {basis.removeprefix('as ')}"
 
 
 def _most_sensitive_text(result: Sensitivity) -> str:
@@ -106,14 +112,16 @@ def _most_sensitive_text(result: Sensitivity) -> str:
     choice = f"A wrong choice of algorithm costs at most {percent(result.regret_p95)}."
     if result.regret_p95 < _SAFE:
         choice = "The choice of algorithm is safe."
-    what = sentence(result.primitive.label)
-    moving = [bar for bar in result.moves if bar.low_s != bar.high_s]
+    collective = sentence(result.primitive.label)
+    # low_s and high_s: the time at the low and at the high end of a number's range
+    moving = [move for move in result.moves if move.low_s != move.high_s]
     if not moving:
-        return f"{what}: no number of the fabric moves it. {choice}"
-    bar = max(moving, key=lambda move: abs(move.high_s - move.low_s))
-    low, high = (format_time(end, 3) for end in sorted((bar.low_s, bar.high_s)))
-    span = f"{low} to {high} over its plausible range"
-    return f"{what} is most sensitive to {number_in_words(bar.key)}: {span}. {choice}"
+        return f"{collective}: no number of the fabric moves it. {choice}"
+    largest = max(moving, key=lambda move: abs(move.high_s - move.low_s))
+    shortest_s, longest_s = sorted((largest.low_s, largest.high_s))
+    times = f"{format_time(shortest_s, 3)} to {format_time(longest_s, 3)}"
+    number = number_in_words(largest.key)
+    return f"{collective} is most sensitive to {number}: {times} over its plausible range. {choice}"
 
 
 _TIER_NAMES = {
@@ -126,6 +134,7 @@ _TIER_NAMES = {
     "ici": "ICI",
     "launch_overhead": "launch overhead",
 }
+# by the end of a key; a longer end stands before the one that it ends in
 _NUMBER_NAMES = {
     "eta.beta": "bandwidth efficiency",
     "eta.alpha": "latency factor",
@@ -137,17 +146,19 @@ _NUMBER_NAMES = {
 
 
 def number_in_words(key: str) -> str:
-    """``ib.levels.spine.alpha`` as people say it: ``InfiniBand spine latency``."""
-    tier, *rest = key.split(".")
+    """``ib.levels.spine.alpha`` as people say it: ``InfiniBand spine latency``; the key itself where
+    it ends in no number that has a name."""
+    tier, *path = key.split(".")
     words = [_TIER_NAMES.get(tier, tier)]
-    if "in_network" in rest:
+    if not path:
+        return words[0]
+    if "in_network" in path:
         words.append("in-network")
-    if rest[:1] == ["levels"] and len(rest) > 1:
-        words.append(rest[1])
-    if "eta_beta" in rest:
-        words.append("bandwidth efficiency")
-        return " ".join(words)
+    if path[0] == "levels" and len(path) > 1:
+        words.append(path[1])
+    if "eta_beta" in path:
+        return " ".join((*words, "bandwidth efficiency"))
     for end, name in _NUMBER_NAMES.items():
-        if ".".join(rest).endswith(end):
+        if ".".join(path).endswith(end):
             return " ".join((*words, name))
-    return " ".join(words) if not rest else key
+    return key

@@ -1,4 +1,9 @@
-"""New weights from one mesh to another: the time of a sync, and what takes it."""
+"""``reshard``: new weights from the ranks of trainers to those of servers, the time of a sync, and what
+takes it.
+
+:func:`_answer` is the headline, :func:`_ways` the table. A way is a library that moves weights, or,
+with an empty ``library``, the fabric's own links.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,8 @@ from operator import attrgetter
 
 from colltool.base.formatting import counted, format_bytes, format_rate, format_time
 from colltool.render.blocks import Block, Columns, Headline, Table, label, number
-from colltool.render.dispatch import View, context, on_fabric
+from colltool.render.dispatch import View, context, fabric_of
 from colltool.render.documents import Document, derived, optional
-from colltool.render.intervals import within
 from colltool.render.shared_documents import (
     FabricDocument,
     MachineDocument,
@@ -18,33 +22,32 @@ from colltool.render.shared_documents import (
 )
 from colltool.render.views.kernels import no_kernel_interval
 from colltool.render.views.serve import ServedJobDocument
+from colltool.render.views.serve_answer import time_text
 from colltool.serving.quantization import WeightFormat
 from colltool.serving.reshard import Resharded, ReshardWay
 
 
-def _took(way: ReshardWay) -> str:
-    """Such as ``1.1 s (-41% to +70%: 9 measured syncs of this way)``."""
-    off = f" ({within(way.interval, way.total_s)})" if way.interval else ""
-    return f"{format_time(way.total_s)}{off}"
-
-
 def _answer(result: Resharded) -> str:
-    first = result.best
-    sent = _sent(result)
+    """The time of the best way and what decides it, what goes where, the lower limit, and a faster
+    way of other engines."""
+    best = result.best
+    question = _question(result)
+    time = time_text(best.total_s, best.interval)
     limit = f"The lower limit is {format_time(result.least_s)}"
-    if not first.library:
-        took = f"Network time: {_took(first)}, limited by {first.wire} ({first.way})"
-        return f"{took}. {sent}. {limit}; loading the tensors is not included."
-    took = f"A sync by {first.way} ({first.library}) takes {_took(first)}"
-    sentences = [took, _decided(first, result), sent, limit]
-    fastest = min(result.others, key=attrgetter("total_s"), default=first)
-    if fastest.total_s < first.total_s:
+    if not best.library:
+        network = f"Network time: {time}, limited by {best.wire} ({best.way})"
+        return f"{network}. {question}. {limit}; loading the tensors is not included."
+    sync = f"A sync by {best.way} ({best.library}) takes {time}"
+    sentences = [sync, _deciding_part(best, result), question, limit]
+    fastest = min(result.others, key=attrgetter("total_s"), default=best)
+    if fastest.total_s < best.total_s:
         sentences.append(f"Faster: {fastest.way}, {format_time(fastest.total_s)}")
     return f"{'. '.join(sentences)}."
 
 
-def _sent(result: Resharded) -> str:
-    """What goes where: ``llama3-70b on dgx-h100 sends 141.1 GB from 128 ranks to 8 replicas``."""
+def _question(result: Resharded) -> str:
+    """What goes where: ``llama3-70b on dgx-h100 sends 141.1 GB (bf16) from 128 ranks to 8 replicas of
+    8 ranks``."""
     source = f"{result.senders} ranks"
     if result.storage_Bps is not None:
         source = f"a store of {format_rate(result.storage_Bps)}"
@@ -52,27 +55,27 @@ def _sent(result: Resharded) -> str:
     if result.weights is not None:
         size += f" ({result.weights.label})"
     replicas = counted(result.receivers // result.replica, "replica")
-    to = f"{replicas} of {counted(result.replica, 'rank')}"
-    fabric = on_fabric(result.fabric, result.overrides)
-    return f"{result.job} on {fabric} sends {size} from {source} to {to}"
+    receivers = f"{replicas} of {counted(result.replica, 'rank')}"
+    fabric = fabric_of(result)
+    return f"{result.job} on {fabric} sends {size} from {source} to {receivers}"
 
 
-def _decided(first: ReshardWay, result: Resharded) -> str:
+def _deciding_part(way: ReshardWay, result: Resharded) -> str:
     """What takes most of a sync, beside its bytes on the network."""
-    wire = f"{format_time(first.wire_s)} on the network"
-    match first.decided_by:
+    network = f"{format_time(way.wire_s)} on the network"
+    match way.decided_by:
         case "wire":
-            return f"Bytes decide: {wire}, limited by {first.wire}"
+            return f"Bytes decide: {network}, limited by {way.wire}"
         case "tensors":
             tensors = counted(result.plain_layers, "layer")
             if result.experts:
                 tensors = f"{result.experts:,} experts"
-            took = f"{tensors} take {format_time(first.tensors_s)} one by one"
-            return f"Tensors decide, not bytes: {took}, with {wire}"
+            moving = f"{tensors} take {format_time(way.tensors_s)} one by one"
+            return f"Tensors decide, not bytes: {moving}, with {network}"
         case "load":
-            took = f"{format_time(first.load_s)} into the engine"
-            return f"Loading decides, not the network: {took}, with {wire}"
-    return f"Starting decides, not the network: {format_time(first.start_s)}, with {wire}"
+            loading = f"{format_time(way.load_s)} into the engine"
+            return f"Loading decides, not the network: {loading}, with {network}"
+    return f"Starting decides, not the network: {format_time(way.start_s)}, with {network}"
 
 
 _WAY: Columns[ReshardWay] = (
@@ -86,13 +89,13 @@ _WAY: Columns[ReshardWay] = (
     number("out_bytes", "sent per sender", format_bytes, 2),
     number("in_bytes", "received per receiver", format_bytes, 3),
 )
-_PARTS = ("wire_s", "start_s", "tensors_s", "load_s")
-_WIRED = ("wire", "out_bytes", "in_bytes")
-_MOST_WAYS = 3  # of a table: both fit the first screen
-_OTHERS = "as engines of weights do"
+_LIBRARY_COLUMNS = ("wire_s", "start_s", "tensors_s", "load_s")  # of ways by a library
+_LINK_COLUMNS = ("wire", "out_bytes", "in_bytes")  # of ways by links alone
+_MOST_WAYS = 3  # rows of a table without --all: both tables fit the first screen
 
 
 def _ways(result: Resharded) -> Table:
+    """All ways, for CSV."""
     context_columns = context(result.overrides, job=result.job, fabric=result.fabric)
     ways = (*result.ways, *result.others)
     return Table((*context_columns, *_WAY), ways, 0)
@@ -102,18 +105,12 @@ def _blocks(result: Resharded) -> list[Block]:
     headline = Headline(_answer(result))
     table = _ways(result)
     if not result.best.library:
-        return [headline, table.without(*_PARTS)]
-    table = table.without(*_WIRED)
+        return [headline, table.without(*_LIBRARY_COLUMNS)]
+    table = table.without(*_LINK_COLUMNS)
     blocks: list[Block] = [headline]
-    for title, ways in (("", result.ways), (_OTHERS, result.others)):
+    for title, ways in (("", result.ways), ("as engines of weights do", result.others)):
         if ways:
-            blocks.append(
-                table._replace(
-                    records=ways,
-                    title=title,
-                    first=_MOST_WAYS,
-                )
-            )
+            blocks.append(table._replace(records=ways, title=title, first=_MOST_WAYS))
     return blocks
 
 

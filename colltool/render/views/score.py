@@ -1,4 +1,8 @@
-"""``score``: how far predictors are off on published measurements."""
+"""``score``: how far predictors are off on published measurements, colltool itself among them.
+
+:func:`_blocks` is the screen. A row is a group of measurements, such as all of a machine; ``by`` says
+what groups them, and is ``all`` in the row of a predictor that has them all.
+"""
 
 from __future__ import annotations
 
@@ -28,79 +32,90 @@ _LEGEND = (
     " and high; colltool: its error on the same rows, as far as its numbers were not fitted to them;"
     " nearer: share of these on which the predictor is nearer than colltool, half and twice the time being equally far"
 )
-_FIRST_ROWS, _SEVERAL_ROWS = 12, 8  # without --all; of several predictors
-_FIRST_NOTES = 4  # shown without --all
-_MOST_LOST = 20  # predictions that are listed
+# without --all
+_FIRST_ROWS = 12
+_FIRST_ROWS_OF_SEVERAL = 8  # of several predictors
+_FIRST_NOTES = 4
+_MOST_LOST = 20  # predictions that --all lists
 
 
 def _table(result: Score) -> Table:
     several = len(result.predictors) > 1
-    return Table(SCORE_COLUMNS, result.rows, first=_SEVERAL_ROWS if several else _FIRST_ROWS)
+    return Table(
+        SCORE_COLUMNS, result.rows, first=_FIRST_ROWS_OF_SEVERAL if several else _FIRST_ROWS
+    )
 
 
 def _table_for_people(result: Score) -> Table:
-    table = _table(result)
-    empty = []
-    for column in ("covered", "own_median", "nearer"):
-        if all(getattr(line, column) is None for line in result.rows):
-            empty.append(column)
-    if len(result.predictors) == 1:
-        empty.append("predictor")
-        if result.predictors[0].name == OWN:
-            empty.append("own_median")
-    return table.without(*empty)
+    """The table without columns that are empty, or the same in all rows."""
+    table = _table(result).without_empty("covered", "own_median", "nearer")
+    if len(result.predictors) > 1:
+        return table
+    table = table.without("predictor")
+    if result.predictors[0].name == OWN:
+        return table.without("own_median")
+    return table
 
 
 def _answer(result: Score) -> str:
-    """The median error over all rows, of each predictor."""
-    units = [_unit_text(scored) for scored in result.predictors if scored.unit]
-    everything = [line for line in result.rows if line.by == "all"]
-    rows = f"{result.published:,} published rows"
-    if len(everything) > 1:
-        medians = [f"{line.predictor} {percent(line.median)}" for line in everything]
-        told = f"Median error: {', '.join(medians)}; each on the rows it answers, of {rows}."
-        return " ".join([*units, told])
-    line = everything[0]
-    told = f"{line.predictor}: median error {percent(line.median)} on {line.rows:,} of {rows}"
-    if line.covered is not None:
-        told += f", {whole_percent(line.covered)} inside its intervals"
-    if line.predictor == OWN:
-        told += "; each is priced without its own source"
-    elif line.own_median is not None:
-        told += f"; colltool there: {percent(line.own_median)}"
-    return " ".join([*units, f"{told}."])
+    """The median error over all rows, of each predictor; before it, whose times have a wrong unit."""
+    sentences = [_unit_text(predictor) for predictor in result.predictors if predictor.unit]
+    overall = [row for row in result.rows if row.by == "all"]
+    published = f"{result.published:,} published rows"
+    if len(overall) > 1:
+        medians = ", ".join(f"{row.predictor} {percent(row.median)}" for row in overall)
+        sentences.append(f"Median error: {medians}; each on the rows it answers, of {published}.")
+    else:
+        row = overall[0]
+        median = f"median error {percent(row.median)}"
+        text = f"{row.predictor}: {median} on {row.rows:,} of {published}"
+        if row.covered is not None:
+            text += f", {whole_percent(row.covered)} inside its intervals"
+        if row.predictor == OWN:
+            text += "; each is priced without its own source"
+        elif row.own_median is not None:
+            text += f"; colltool there: {percent(row.own_median)}"
+        sentences.append(f"{text}.")
+    return " ".join(sentences)
 
 
-def _unit_text(scored: ScoredPredictor) -> str:
-    cure = f"rename the column time_{scored.unit}"
-    if scored.unit == "ns":
-        cure = "divide them by 1000"
+def _unit_text(predictor: ScoredPredictor) -> str:
+    """What to do about times that look like another unit than their column's, microseconds."""
+    fix = f"rename the column time_{predictor.unit}"
+    # which no column has
+    if predictor.unit == "ns":
+        fix = "divide them by 1000"
     return (
-        f"{scored.name}: its times look like {scored.unit}, not the unit of their column: {cure}."
+        f"{predictor.name}: its times look like {predictor.unit}, not the unit of their column:"
+        f" {fix}."
     )
 
 
 def _notes(result: Score) -> list[str]:
-    found = []
+    """Rows without a prediction, and predictions without a row."""
+    notes = []
     machines = sorted({source.machine for source in published_sources().values()})
-    for scored in result.predictors:
-        if scored.name == OWN:
-            found.append(
-                f"{scored.name}: {counted(scored.missing, 'row')} that its numbers come from"
+    for predictor in result.predictors:
+        if predictor.name == OWN:
+            notes.append(
+                f"{predictor.name}: {counted(predictor.missing, 'row')} that its numbers come from"
             )
-        elif scored.missing:
-            found.append(f"{scored.name}: {counted(scored.missing, 'row')} without a prediction")
-        for machine, count in scored.unknown:
+        elif predictor.missing:
+            notes.append(
+                f"{predictor.name}: {counted(predictor.missing, 'row')} without a prediction"
+            )
+        for machine, count in predictor.unknown:
             hint = nearest(machine, machines)
-            text = f"{scored.name}: machine '{machine}' has no published row ({counted(count, 'line')})"
-            found.append(f"{text} {hint}".strip())
-        if scored.unasked:
-            unasked = counted(scored.unasked, "line")
-            found.append(f"{scored.name}: {unasked} for ranks, sizes or sources that no row has")
-    return found
+            text = f"{predictor.name}: machine '{machine}' has no published row ({counted(count, 'line')})"
+            notes.append(f"{text} {hint}".strip())
+        if predictor.unasked:
+            unasked = counted(predictor.unasked, "line")
+            notes.append(f"{predictor.name}: {unasked} for ranks, sizes or sources that no row has")
+    return notes
 
 
 def _lost_text(lost: LostRow) -> str:
+    """A measurement on which a predictor is nearer than colltool, with the errors of both."""
     size = title_size(lost.bytes)
     return (
         f"{lost.collective} of {size} on {lost.ranks} ranks of {lost.machine} ({lost.source}):"

@@ -1,7 +1,8 @@
 """``sensitivity``: how safe a choice of algorithm is while the fabric's numbers are uncertain.
 
-Read from :data:`VIEWS`: :func:`verdict` is the headline, :func:`_blocks` the screen. Several fabrics
-under the same draws are in ``contest``.
+:func:`verdict` is the headline, :func:`_blocks` the screen. A flip is the smallest change of a number
+that makes another algorithm win. Several fabrics under the same draws are in ``contest``; the first
+functions, numbers and ranges in words, are for steps and tokens under uncertain numbers too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from colltool.base.formatting import (
 )
 from colltool.fabric.ranges import ParameterRange
 from colltool.render.blocks import Block, Column, Columns, Headline, Lines, Table, label, number
-from colltool.render.dispatch import View, context, listed, on_fabric
+from colltool.render.dispatch import View, context, fabric_of, listed
 from colltool.render.documents import Document, derived, or_null
 from colltool.render.estimates import CONTENTION, ModelDocument, readings_block, running
 from colltool.render.shared_documents import (
@@ -36,13 +37,17 @@ from colltool.render.shared_documents import (
     whole_size,
 )
 
+_MOST_NUMBERS = 12  # whose ranges are listed
+_MOST_MOVED = 6  # rows of numbers that move a time, without --all
+_MOST_TELLING = 5  # numbers that are worth measuring
+
 if TYPE_CHECKING:
     from colltool.analysis.step_spread import StepTornadoBar
     from colltool.serving.spread import ServedBar
 
 
 def quantity(key: str, value: float) -> str:
-    """A number of a fabric in its unit."""
+    """A number of a fabric in its unit, which the end of its key tells: ``ib.bandwidth``."""
     last = key.rpartition(".")[2]
     if last in ("alpha_switch", "post", "launch_overhead"):
         return format_time(value)
@@ -69,76 +74,71 @@ def rows_that_move(bars: Sequence[StepTornadoBar | ServedBar]) -> int:
 
 
 def range_ends(number: ParameterRange | ValueOfInformation, between: str) -> str:
-    """Such as ``1 us to 2 us``."""
+    """``1 us to 2 us``; ``between``: the word in the middle."""
     return f"{quantity(number.key, number.low)} {between} {quantity(number.key, number.high)}"
-
-
-def _value(row: BreakEven) -> str:
-    return quantity(row.key, row.value)
-
-
-def _between(row: ValueOfInformation) -> str:
-    return range_ends(row, "and")
 
 
 _FLIPS: Columns[BreakEven] = (
     label("key", "number"),
-    label("value", "changes the winner at", get=_value),
+    label("value", "changes the winner at", get=lambda flip: quantity(flip.key, flip.value)),
     number("factor", "times its value", format_factor),
 )
 _TELLING: Columns[ValueOfInformation] = (
     label("key", "number"),
-    label("range", "between", get=_between),
+    label("range", "between", get=lambda number: range_ends(number, "and")),
     number("gain_s", "saves on average", format_time),
 )
 
 
-def _name(result: Sensitivity, title: str) -> str:
+def _name(result: Sensitivity, algorithm: str) -> str:
     """The library's name of an algorithm, else ours."""
     names = {row.algorithm: row.name for row in result.rows}
-    return names.get(title) or title
+    return names.get(algorithm) or algorithm
 
 
 def verdict(result: Sensitivity) -> str:
     """How safe the choice is, what it costs if wrong, and what would change it."""
-    return (
-        f"{_name(result, result.winner)} is {_how_safe(result)}{_loses(result)}. {_turns(result)}"
-    )
+    winner = _name(result, result.winner)
+    return f"{winner} is {_how_safe(result)}{_cost_if_wrong(result)}. {_first_flip(result)}"
 
 
 def _how_safe(result: Sensitivity) -> str:
+    """``a safe choice: the fastest in 97.1% of 2,000 samples, and within 1% of it in the others``."""
     share = f"the fastest in {percent(result.holds)} of {result.samples:,} samples"
     ranges = {number.key: number for number in result.numbers}
-    turned_inside = any(
+    flips_in_range = any(
         ranges[flip.key].low <= flip.value <= ranges[flip.key].high for flip in result.flips
     )
-    # more would be shown as 100%
-    if result.holds > 0.9995 and not turned_inside:
+    # a share that is shown as 100%
+    if result.holds > 0.9995 and not flips_in_range:
         return f"a safe choice: {share}"
     if result.regret_p95 < 0.01:
         return f"a safe choice: {share}, and within 1% of it in the others"
     return share
 
 
-def _loses(result: Sensitivity) -> str:
-    # less would be shown as 0.0%
+def _cost_if_wrong(result: Sensitivity) -> str:
+    """A sentence on what the winner loses against the best of a sample; empty where that is shown as
+    0.0%."""
     if result.regret_p95 < 0.0005:
         return ""
     return f". If wrong, it costs at most {percent(result.regret_p95)} (in 95 of 100 samples)"
 
 
-def _turns(result: Sensitivity) -> str:
-    """The values at which another schedule wins."""
+def _first_flip(result: Sensitivity) -> str:
+    """``Tree wins if ib.alpha falls below 1.2 us (0.4x of the file's value)``: of the flip with the
+    smallest change, or that there is none."""
     if result.flips:
         flip = result.flips[0]
         moves = "falls below" if flip.factor < 1 else "rises above"
-        key, value = flip.key, _value(flip)
-        if key.endswith(".eta.beta"):
-            key = f"the bandwidth efficiency of {key.removesuffix('.eta.beta')}"
+        number_text = flip.key
+        value = quantity(flip.key, flip.value)
+        if flip.key.endswith(".eta.beta"):
+            number_text = f"the bandwidth efficiency of {flip.key.removesuffix('.eta.beta')}"
             value = whole_percent(flip.value)
-        times = format_factor(flip.factor, 2)
+        factor = format_factor(flip.factor, 2)
         winner = _name(result, flip.winner)
-        return f"{winner} wins if {key} {moves} {value} ({times} of the file's value)"
+        return f"{winner} wins if {number_text} {moves} {value} ({factor} of the file's value)"
     none = "No single number"
     if result.flips_sought < len(result.numbers):
         none = f"None of the {result.flips_sought} most influential numbers"
@@ -146,21 +146,18 @@ def _turns(result: Sensitivity) -> str:
 
 
 def samples_text(result: Sensitivity | Contest) -> str:
+    """``2,000 samples``, and where that are fewer than were asked for, why."""
     samples = counted(result.samples, "sample")
     if result.samples == result.samples_asked:
         return samples
     return f"{samples} (not {result.samples_asked}: there are too many numbers)"
 
 
-_MOST_NUMBERS = 12  # whose ranges are listed
-_MOST_MOVED = 6  # rows of numbers that move a time, without --all
-
-
 def _facts(result: Sensitivity) -> tuple[str, ...]:
-    """How many samples were drawn, and from which ranges."""
-    whose = "ranges assumed, as none were given" if result.assumed else "ranges as given"
+    """How many samples were drawn; then, a line each, from which ranges."""
+    ranges = "ranges assumed, as none were given" if result.assumed else "ranges as given"
     numbers = counted(len(result.numbers), "number")
-    lines = [f"{samples_text(result)} of {numbers}, seed {result.seed}; {whose}"]
+    lines = [f"{samples_text(result)} of {numbers}, seed {result.seed}; {ranges}"]
     for number_range in result.numbers[:_MOST_NUMBERS]:
         value = quantity(number_range.key, number_range.value)
         lines.append(f"  {number_range.key} {value}: {range_ends(number_range, 'to')}")
@@ -171,28 +168,29 @@ def _facts(result: Sensitivity) -> tuple[str, ...]:
 
 def _blocks(result: Sensitivity) -> list[Block]:
     """Who wins in how many samples, which number turns it, and what is worth measuring."""
-    drawn, *ranges = _facts(result)
-    out: list[Block] = [
+    sampling, *ranges = _facts(result)
+    blocks: list[Block] = [
         Headline(f"{verdict(result)}. {sentence(sensitivity_title(result))}."),
         _samples(result, people=True),
-        Lines(drawn, ()),
+        Lines(sampling, ()),
         Lines("ranges", tuple(ranges), first=0),
         *readings_block(result.readings),
         *listed("notes", result.held, first=0),
     ]
     if result.flips:
-        then: Column[BreakEven] = label(
+        winner: Column[BreakEven] = label(
             "winner", "then fastest", fold=22, get=lambda flip: _name(result, flip.winner)
         )
         title = "the smallest change of one number that changes the winner"
-        out.append(Table((*_FLIPS, then), result.flips, title=title, first=2))
+        blocks.append(Table((*_FLIPS, winner), result.flips, title=title, first=2))
     if result.telling:
         title = "time saved on average by knowing one number exactly"
-        out.append(Table(_TELLING, result.telling[:5], title=title, first=1))
+        blocks.append(Table(_TELLING, result.telling[:_MOST_TELLING], title=title, first=1))
     if result.experiment:
+        # an experiment is for the number that is most worth knowing
         title = f"to measure {result.telling[0].key}"
-        out.append(Lines(title, (result.experiment,), verbatim=True))
-    return out
+        blocks.append(Lines(title, (result.experiment,), verbatim=True))
+    return blocks
 
 
 _TIMES: Columns[Spread] = (
@@ -203,41 +201,41 @@ _TIMES: Columns[Spread] = (
 )
 
 
-def _table(result: Sensitivity) -> Table:
-    return _samples(result)
-
-
 def _samples(result: Sensitivity, *, people: bool = False) -> Table:
     """The times of each algorithm; for ``people`` by the library's names."""
-    names = {row.algorithm: _name(result, row.algorithm) for row in result.rows}
-    first: Column[Spread] = label("algorithm", fold=22)
+    algorithm: Column[Spread] = label("algorithm", fold=22)
     columns: list[Column[Spread]] = [
         *_TIMES,
         number("wins", "wins", percent),
         label("spec", hidden=True),
     ]
     if people:
-        first = first._replace(get=lambda row: names[row.algorithm])
-        if any(name.lower() != algorithm for algorithm, name in names.items()):
-            how = "inside / across"
-            columns.insert(0, label("how", how, fold=22, get=lambda row: result.how[row.algorithm]))
+        algorithm = algorithm._replace(get=lambda row: _name(result, row.algorithm))
+        if any(_name(result, row.algorithm).lower() != row.algorithm for row in result.rows):
+            how: Column[Spread] = label(
+                "how", "inside / across", fold=22, get=lambda row: result.how[row.algorithm]
+            )
+            columns.insert(0, how)
     context_columns = context(
         fabric=result.fabric,
         primitive=result.primitive,
         ranks=result.group.ranks,
         bytes=whole_bytes(result.bytes),
     )
-    return Table((*context_columns, first, *columns), result.rows)
+    return Table((*context_columns, algorithm, *columns), result.rows)
 
 
 def sensitivity_title(result: Sensitivity) -> str:
-    library = ""
+    """``all-reduce on dgx-h100, 64 ranks, 32MB per rank, ...``: what was asked."""
+    parts = [
+        f"{result.primitive.label} on {fabric_of(result)}",
+        result.group.label,
+        f"{title_size(result.bytes)} per rank",
+    ]
     if result.library:
-        library = f", {running(result.library, leads=result.library_leads)}"
-    where = on_fabric(result.fabric, result.overrides)
-    size = f"{title_size(result.bytes)} per rank"
-    what = f"{result.primitive.label} on {where}, {result.group.label}"
-    return f"{what}, {size}{library}, {CONTENTION[ideal_or_realistic(result)]}"
+        parts.append(running(result.library, leads=result.library_leads))
+    parts.append(CONTENTION[ideal_or_realistic(result)])
+    return ", ".join(parts)
 
 
 def _summary(result: Sensitivity) -> str:
@@ -282,4 +280,4 @@ class SensitivityDocument(OnFabricDocument):
     verdict: str = derived(verdict)
 
 
-VIEWS = {Sensitivity: View("sensitivity", _blocks, SensitivityDocument.of, _table, _summary)}
+VIEWS = {Sensitivity: View("sensitivity", _blocks, SensitivityDocument.of, _samples, _summary)}

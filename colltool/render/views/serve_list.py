@@ -1,11 +1,12 @@
 """Several deployments side by side, or the best of those that ``serve --search`` tried.
 
-Read from :data:`VIEWS`: :func:`_answer` is the headline, which compares the best of them
-(:func:`_best`) with the next.
+:func:`_answer` is the headline, which compares the best of them (:func:`_best`) with the next, and
+:func:`_table` has a row a deployment.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import counted, format_bytes, format_time
@@ -13,13 +14,11 @@ from colltool.render.blocks import Block, Columns, Headline, Table, label, numbe
 from colltool.render.dispatch import View, context, listed
 from colltool.render.documents import Document, derived
 from colltool.render.intervals import within
-from colltool.render.views.serve import (
-    ServeDocument,
-    deployment_in_words,
-    largest_operation,
-    tokens_text,
-)
+from colltool.render.views.serve import ServeDocument
+from colltool.render.views.serve_answer import deployment_in_words, tokens_text
 from colltool.serving.results import Served, ServeList
+
+_SAME_RATE = 1.005  # times the tokens/s, below which two deployments serve the same
 
 
 class _NamedServed(NamedTuple):
@@ -31,10 +30,10 @@ class _NamedServed(NamedTuple):
     @property
     def kernel(self) -> str:
         """The kernel that takes most of decode."""
-        decode = self.served.decode
-        if not decode.operations:
+        operations = self.served.decode.operations
+        if not operations:
             return ""
-        return largest_operation(decode).kernel
+        return max(operations, key=attrgetter("total_s")).kernel
 
     @property
     def rate(self) -> str:
@@ -72,17 +71,20 @@ def _records(result: ServeList) -> list[_NamedServed]:
     return list(map(_NamedServed, result.names, result.served))
 
 
-def _time_per_sequence(record: _NamedServed) -> float:
-    """The inverse of tokens/s; of the network alone where the device is unknown."""
+def _seconds_per_token(record: _NamedServed) -> float:
+    """The inverse of the tokens/s of all sequences; of the network alone where the device is
+    unknown."""
     served = record.served
-    took_s = served.estimated_time_per_token_s
-    return (served.decode.network_s if took_s is None else took_s) / served.deployment.batch
+    step_s = served.estimated_time_per_token_s
+    if step_s is None:
+        step_s = served.decode.network_s
+    return step_s / served.deployment.batch
 
 
 def _best(records: list[_NamedServed]) -> _NamedServed:
     """The one with the most tokens/s; with the least network where not every device is known."""
     if all(record.served.tokens_per_s for record in records):
-        return min(records, key=_time_per_sequence)
+        return min(records, key=_seconds_per_token)
     return min(records, key=lambda record: record.served.decode.network_s)
 
 
@@ -93,7 +95,7 @@ def _table(result: ServeList) -> Table:
     return Table((*context_columns, *_SERVED), tuple(records), records.index(_best(records)))
 
 
-def _least(served: Served) -> str:
+def _time_in_words(served: Served) -> str:
     """``about 3,580 tokens/s, 17.9 ms per token: 2.428 ms of network and 15.4 ms of kernels``."""
     decode = served.decode
     if decode.kernels_s is None or decode.estimate_s is None:
@@ -102,8 +104,7 @@ def _least(served: Served) -> str:
     if decode.network_s:
         network = f"{format_time(decode.network_s)} of network"
         if decode.network_interval:
-            off = within(decode.network_interval, decode.network_s)
-            network += f" ({off})"
+            network += f" ({within(decode.network_interval, decode.network_s)})"
         parts = f"{network} and {parts}"
     rate = tokens_text(served.deployment.batch / decode.estimate_s)
     token = format_time(decode.estimate_s)
@@ -111,48 +112,49 @@ def _least(served: Served) -> str:
 
 
 def _answer(result: ServeList) -> str:
+    """The best deployment and how far ahead of the next it is, then what was asked."""
     records = _records(result)
     best = _best(records)
-    where = f"{best.served.job} on {deployment_in_words(best.served)}"
+    question = f"{best.served.job} on {deployment_in_words(best.served)}"
     if result.feasible is not None:
         layouts = counted(result.feasible, "feasible layout")
-        found = f"Best of {layouts} ({result.tried} tried): {best.name}"
-        return f"{found}, {_least(best.served)}. {where}."
+        text = f"Best of {layouts} ({result.tried} tried): {best.name}"
+        return f"{text}, {_time_in_words(best.served)}. {question}."
     if len(records) == 1:
-        return f"{best.name}: {_least(best.served)}. {where}."
+        return f"{best.name}: {_time_in_words(best.served)}. {question}."
     if not all(record.served.tokens_per_s for record in records):
-        took = format_time(best.served.decode.network_s)
-        return f"{best.name} has the least network time per token, {took}: {where}."
+        network = format_time(best.served.decode.network_s)
+        return f"{best.name} has the least network time per token, {network}: {question}."
     others = [record for record in records if record is not best]
     second = _best(others)
-    ratio = _time_per_sequence(second) / _time_per_sequence(best)
-    # less than half a percent is no difference
-    if ratio < 1.005:
-        return f"{best.name} and {second.name} serve the same, about {best.rate}. {where}."
+    ratio = _seconds_per_token(second) / _seconds_per_token(best)
+    if ratio < _SAME_RATE:
+        return f"{best.name} and {second.name} serve the same, about {best.rate}. {question}."
     if _overlap(best.served, second.served):
-        both = f"{best.name} serves about {best.rate}, {second.name} {second.rate}"
-        why = "the network's error is larger than the difference"
-        return f"Too close to call: {both}; {why}. {where}."
-    ahead = f"{ratio:.3g} times {second.name}"
-    return f"{best.name} serves most, {ahead}: {_least(best.served)}. {where}."
+        rates = f"{best.name} serves about {best.rate}, {second.name} {second.rate}"
+        reason = "the network's error is larger than the difference"
+        return f"Too close to call: {rates}; {reason}. {question}."
+    lead = f"{ratio:.3g} times {second.name}"
+    return f"{best.name} serves most, {lead}: {_time_in_words(best.served)}. {question}."
 
 
 def _overlap(best: Served, second: Served) -> bool:
-    """Whether the intervals of two fabrics overlap; on one fabric both err alike."""
-    if best.fabric == second.fabric:
+    """Whether the intervals of two deployments overlap; on one fabric both err alike, and with other
+    batches their steps cannot be compared."""
+    if best.fabric == second.fabric or best.deployment.batch != second.deployment.batch:
         return False
-    slow = best.decode.network_interval
-    fast = second.decode.network_interval
-    if slow is None or fast is None or best.deployment.batch != second.deployment.batch:
+    best_network = best.decode.network_interval
+    second_network = second.decode.network_interval
+    if best_network is None or second_network is None:
         return False
-    # the law of the kernels errs alike on both
-    best_at_most_s = (best.decode.kernels_s or 0) + slow.high_s
-    second_at_least_s = (second.decode.kernels_s or 0) + fast.low_s
+    # the estimate of kernels errs alike on both, so that only the network's interval counts
+    best_at_most_s = (best.decode.kernels_s or 0.0) + best_network.high_s
+    second_at_least_s = (second.decode.kernels_s or 0.0) + second_network.low_s
     return best_at_most_s > second_at_least_s
 
 
 def _blocks(result: ServeList) -> list[Block]:
-    refused = (f"{name}: {why}" for name, why in result.refused)
+    refused = (f"{name}: {reason}" for name, reason in result.refused)
     return [
         Headline(_answer(result)),
         _table(result),
@@ -168,7 +170,7 @@ class RefusedDeployment(NamedTuple):
 
 
 class NameDocument(Document):
-    """The name of a deployment."""
+    """The name of a deployment; a base of its own, so that it is the first key."""
 
     name: str
 

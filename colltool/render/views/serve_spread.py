@@ -1,6 +1,6 @@
 """``serve --vary KEY=RANGE``: how far uncertain numbers of a fabric move the network time of a token.
 
-Read from :data:`VIEWS`: :func:`_answer` is the headline, :func:`_table` the numbers.
+:func:`_answer` is the headline, :func:`_table` a row a number.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ from colltool.render.dispatch import View, context
 from colltool.render.documents import Document, derived
 from colltool.render.shared_documents import MovedNumberDocument
 from colltool.render.views.sensitivity import rows_that_move, times_at_ends
-from colltool.render.views.serve import ServeDocument, deployment_in_words
+from colltool.render.views.serve import ServeDocument
+from colltool.render.views.serve_answer import deployment_in_words
 from colltool.serving.spread import ServedBar, ServeSpread
 
 
 def _answer(result: ServeSpread) -> str:
+    """The network time of a token, where nine of ten samples of it lie, and the number that moves it
+    most."""
     served = result.served
-    took = format_time(served.decode.network_s)
-    low = format_time(result.p5_s)
-    high = format_time(result.p95_s)
-    where = deployment_in_words(served)
-    text = f"The network takes {took} per token ({low} to {high}, 90% of the samples)"
-    text += f": {served.job} on {where}."
+    network = format_time(served.decode.network_s)
+    samples = f"{format_time(result.p5_s)} to {format_time(result.p95_s)}, 90% of the samples"
+    question = f"{served.job} on {deployment_in_words(served)}"
+    text = f"The network takes {network} per token ({samples}): {question}."
+    # the first moves it most
     if not result.moved or not result.moved[0].span_s:
         none = "None of the fabric's numbers changes it: only the kernels' own error is left."
         return f"{text} {none}"
-    most = result.moved[0]
-    return f"{text} {most.number.key} matters most: {times_at_ends(most)}."
+    largest = result.moved[0]
+    return f"{text} {largest.number.key} matters most: {times_at_ends(largest)}."
 
 
 _MOVED: Columns[ServedBar] = (

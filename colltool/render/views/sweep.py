@@ -1,9 +1,9 @@
 """``sweep``: the winner at every point, as a long table or as pivot tables, and where it
 changes.
 
-Read from :data:`VIEWS`: :func:`_blocks` is the screen, :func:`_table` the rows of CSV and
-:func:`_pivots` the tables of ``--pivot``. The headline is made in
-:mod:`colltool.render.views.sweep_answer`.
+:func:`_blocks` is the screen, :func:`_table` the rows of CSV and :func:`_pivots` the tables of
+``--pivot``. The headline is in ``sweep_answer``, the axes in words in ``sweep_words``. A cell is a
+point of the grid, with the winner there; ``cell.at`` has its values on all axes, in their order.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from colltool.render.views.sweep_words import (
 )
 
 _MOST_CHANGES = 12  # changes of the algorithm; JSON has them all
+_FIRST_CHANGES = 4  # on a page that shows a part
 _CHANGES_TITLE = "Where the algorithm changes"
 
 
@@ -58,13 +59,15 @@ def _exact(key: str, value: Any) -> Any:
 
 
 def _axis_column(index: int, axis: SweepAxis) -> Column[Cell]:
+    """The column of an axis, by its index among the axes; hidden where it has one value."""
+
     def value(cell: Cell) -> Any:
         return _exact(axis.key, cell.at[index])
 
-    kind = number if axis.key in ("ranks", "bytes") else label
+    column = number if axis.key in ("ranks", "bytes") else label
     show = partial(shown, axis.key)
     hidden = len(axis.values) == 1
-    return kind(axis.key, axis_title(axis.key), show, get=value, hidden=hidden)
+    return column(axis.key, axis_title(axis.key), show, get=value, hidden=hidden)
 
 
 def _other_without_contention(cell: Cell) -> str | None:
@@ -98,35 +101,36 @@ _HOW: Column[Cell] = label("how", "how (inside / across)", drop=2, fold=20)
 def _for_people(result: Sweep) -> Table:
     """The long table with the library's names, without columns that say nothing."""
     table = _table(result)
-    renamed = any(cell.known_as.lower() != cell.algorithm for cell in result.priced)
+    is_renamed = any(cell.known_as.lower() != cell.algorithm for cell in result.priced)
+    is_picked = any(cell.picked for cell in result.cells)
     columns: list[Column[Any]] = []
     for column in table.columns:
-        if column.key == "name":  # CSV has it beside our own name
+        # CSV has it beside our own name
+        if column.key == "name":
             continue
         column = column._replace(path=_LIBRARY_NAMES.get(column.key, column.path))
         if column.key == "algorithm":
             column = column._replace(title=runs_title(result.cells))
         # where nothing is picked, the algorithm is the fastest
-        if column.key in ("fastest", "fastest_s") and not any(cell.picked for cell in result.cells):
+        if column.key in ("fastest", "fastest_s") and not is_picked:
             column = column._replace(hidden=True)
         columns.append(column)
-        if renamed and column.key == "algorithm":
+        if is_renamed and column.key == "algorithm":
             columns.append(_HOW)
     return table._replace(columns=tuple(columns))
 
 
 def _table(result: Sweep) -> Table:
+    """The long table, a row a cell, without columns that say nothing here."""
     axes = [_axis_column(index, axis) for index, axis in enumerate(result.axes)]
     columns = (*context(result.overrides, primitive=result.primitive), *axes, *_CELL)
     table = Table(columns, result.cells)
-    says_something = {
-        "protocol": any(cell.protocol for cell in result.cells),
-        "reason": any(cell.reason for cell in result.cells),
-        "ideal_algorithm": bool(result.differing),
-        "close": bool(result.close),
-    }
-    # the others are for those who name them
-    return table.without(*(key for key, says in says_something.items() if not says))
+    table = table.without_empty("protocol", "reason")
+    if not result.differing:
+        table = table.without("ideal_algorithm")
+    if not result.close:
+        table = table.without("close")
+    return table
 
 
 # --- the screen
@@ -140,6 +144,7 @@ def _blocks(result: Sweep) -> list[Block]:
         (_CHANGES_TITLE, _change_lines(result)),
         ("Different assumptions", basis_lines(result.ground, ranks)),
     ]
+    # lines above the table: a block of options is a line and a blank one
     above = height(answer) + 2 * len(readings)
     if result.pivot is None:
         along_one_axis = len(result.varied) == 1
@@ -161,46 +166,49 @@ def _keys(result: Sweep) -> list[str]:
 
 
 def changes_block(result: Sweep) -> list[Block]:
-    """Where the algorithm changes along an axis."""
-    return listed(_CHANGES_TITLE, _change_lines(result), first=4)
+    """Where the algorithm changes along an axis, for a page."""
+    return listed(_CHANGES_TITLE, _change_lines(result), first=_FIRST_CHANGES)
 
 
 def _change_lines(result: Sweep) -> list[str]:
+    """The first changes of the winner, in the library's names."""
     names = {cell.algorithm: cell.known_as for cell in result.priced}
     lines = [_change_text(change, names) for change in result.changes[:_MOST_CHANGES]]
-    left = len(result.changes) - _MOST_CHANGES
-    if left > 0:
-        lines.append(f"and {left} more in JSON")
+    more = len(result.changes) - _MOST_CHANGES
+    if more > 0:
+        lines.append(f"and {more} more in JSON")
     return lines
 
 
 def _change_text(change: WinnerChange, names: dict[str | None, str]) -> str:
-    """``size 1MB to 4MB at 64 ranks: Tree, then Ring``."""
-    then = f"{names[change.before]}, then {names[change.after]}"
+    """``size 1MB to 4MB at 64 ranks: Tree, then Ring``: between the last value of the old winner and the
+    first of the new one. ``names``: the library's, by ours."""
+    winners = f"{names[change.before]}, then {names[change.after]}"
     # where the library has one name for two schedules, ours distinguish them
     if names[change.before] == names[change.after]:
-        then = f"{change.before}, then {change.after}"
-    between = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
-    text = f"{axis_title(change.axis)} {between}"
+        winners = f"{change.before}, then {change.after}"
+    values = f"{shown(change.axis, change.last)} to {shown(change.axis, change.first)}"
+    place = f"{axis_title(change.axis)} {values}"
     if change.at:
-        text += f" at {settings_in_words(change.at)}"
-    return f"{text}: {then}"
+        place += f" at {settings_in_words(change.at)}"
+    return f"{place}: {winners}"
 
 
 def _notes(result: Sweep) -> Iterator[str]:
     """What to know of the cells: other winners without contention, close ones, those without a
     price."""
-    every = counted(len(result.cells), "point")
+    points = counted(len(result.cells), "point")
     if result.differing:
-        yield f"{len(result.differing)} of {every}: another algorithm wins without contention"
+        yield f"{len(result.differing)} of {points}: another algorithm wins without contention"
     if result.close:
         yield (
-            f"{len(result.close)} of {every}: the runner-up is within {CLOSE:.0%}, the uncertainty"
+            f"{len(result.close)} of {points}: the runner-up is within {CLOSE:.0%}, the uncertainty"
             " of contention"
         )
-    others = sum(not cell.selectable for cell in result.priced)
-    if result.library and 0 < others < len(result.priced):
-        yield f"{others} of {every}: the library implements none of these algorithms"
+    # where the library runs none at all, the answer says it
+    foreign = sum(not cell.selectable for cell in result.priced)
+    if result.library and 0 < foreign < len(result.priced):
+        yield f"{foreign} of {points}: the library implements none of these algorithms"
     yield from extrapolated_notes(result.cells)
     reasons = dict.fromkeys(cell.reason for cell in result.cells)
     for reason in filter(None, reasons):
@@ -218,7 +226,7 @@ def _summary(result: Sweep) -> str:
 class _PivotValue(NamedTuple):
     """What a pivot table shows of a cell, and how."""
 
-    path: str
+    attribute: str
     show: Callable[[Any], str]
     column: Callable[..., Column[Any]] = number
 
@@ -236,28 +244,28 @@ class _PivotRow(NamedTuple):
     value: Any
     cells: Sequence[Cell]
 
-    def get(self, index: int, path: str) -> Any:
-        """The attribute of a cell, by the cell's place in the row."""
-        return getattr(self.cells[index], path)
+    def get(self, index: int, attribute: str) -> Any:
+        """An attribute of a cell, by the cell's index in the row."""
+        return getattr(self.cells[index], attribute)
 
 
 def _pivots(result: Sweep, pivot: Pivot) -> list[Table]:
     """A table for each combination of the axes that neither go down nor across."""
-    what = _PIVOT_VALUES[pivot.value]
+    pivot_value = _PIVOT_VALUES[pivot.value]
     down = axis_values(result, pivot.rows)
     columns: list[Column[_PivotRow]] = [
         label(pivot.rows, axis_title(pivot.rows), partial(shown, pivot.rows), path="value")
     ]
     for index, value in enumerate(axis_values(result, pivot.cols)):
         title = shown(pivot.cols, value)
-        cell_at = partial(_PivotRow.get, index=index, path=what.path)
-        columns.append(what.column(title, title, what.show, get=cell_at))
+        value_at = partial(_PivotRow.get, index=index, attribute=pivot_value.attribute)
+        columns.append(pivot_value.column(title, title, pivot_value.show, get=value_at))
     tables = []
     for fixed, rows in pivot_tables(result, pivot):
         title = f"{pivot.value} of {sweep_title(result)}"
-        apart = pivot_title(result, fixed)
-        if apart:
-            title += f", {apart}"
+        distinction = pivot_title(result, fixed)
+        if distinction:
+            title += f", {distinction}"
         records = tuple(map(_PivotRow, down, rows))
         tables.append(Table(tuple(columns), records, title=title))
     return tables
@@ -291,11 +299,12 @@ class CellDocument(Document, open=True):
 
 
 def _cells(result: Sweep) -> list[dict[str, Any]]:
+    """The cells, each with a key for every axis."""
     keys = _keys(result)
     cells = []
     for cell in result.cells:
-        at = dict(zip(keys, map(_exact, keys, cell.at), strict=True))
-        cells.append(at | CellDocument.of(cell))
+        axis_keys = dict(zip(keys, map(_exact, keys, cell.at), strict=True))
+        cells.append(axis_keys | CellDocument.of(cell))
     return cells
 
 

@@ -25,38 +25,37 @@ _BYTES = GRID_AXES.index("bytes")
 
 def sweep_answer(result: Sweep) -> str:
     """What runs where, how sure that is, and what was done to let fabrics hold the ranks."""
-    asked = sentence(question(result))
     parts = [
-        f"{asked}: {_what_runs(result)}",
-        _faster(result),
-        _too_close(result),
+        f"{sentence(question(result))}: {_what_runs(result)}",
+        _faster_text(result),
+        _too_close_text(result),
         _none_implemented(result),
         cell_intervals(result.priced),
         *fitted_sentences(result.fitted),
         layers_sentence(result.ground),
     ]
-    sentences = filter(None, parts)
-    return f"{'. '.join(sentences)}."
+    return f"{'. '.join(filter(None, parts))}."
 
 
 def _what_runs(result: Sweep) -> str:
     """``NCCL runs Ring (8 ranks) or Tree up to 1MB, NVLSTree from 16MB``."""
     if not result.priced:
-        points = _points(result)
-        return f"none of {points} can be priced"
+        return f"none of {_points(result)} can be priced"
     runs = "the fastest is"
     if any(cell.picked for cell in result.priced):
         # of several fabrics the first may have none
-        library = running(result.library, leads=True) if result.library else "the library"
+        library = "the library"
+        if result.library:
+            library = running(result.library, leads=True)
         runs = f"{library} runs"
     small, large = _size_classes(result)
     names = _names_at(result, small)
     if not large:
         return f"{runs} {names}"
-    until = shown("bytes", small[-1])
-    since = shown("bytes", large[0])
+    largest = shown("bytes", small[-1])
+    next_size = shown("bytes", large[0])
     names_of_large = _names_at(result, large)
-    return f"{runs} {names} up to {until}, {names_of_large} from {since}"
+    return f"{runs} {names} up to {largest}, {names_of_large} from {next_size}"
 
 
 def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
@@ -71,17 +70,18 @@ def _size_classes(result: Sweep) -> tuple[Sequence[float], Sequence[float]]:
     for cell in result.priced:
         names[cell.at[_BYTES]].add(cell.known_as)
 
-    def names_counted(cut: int) -> int:
+    def count_names(cut: int) -> int:
+        """Count the names of the classes before and after an index of the sizes."""
         count = 0
         for size_class in (sizes[:cut], sizes[cut:]):
-            together: set[str] = set()
+            names_of_class: set[str] = set()
             for size in size_class:
-                together |= names[size]
-            count += len(size_class) * len(together)
+                names_of_class |= names[size]
+            count += len(size_class) * len(names_of_class)
         return count
 
     # of cuts that count as many the last: one class where two say no more
-    cut = min(range(len(sizes), 0, -1), key=names_counted)
+    cut = min(range(len(sizes), 0, -1), key=count_names)
     return sizes[:cut], sizes[cut:]
 
 
@@ -92,14 +92,18 @@ def _names_at(result: Sweep, sizes: Sequence[float]) -> str:
     counts = Counter(cell.known_as for cell in cells)
     texts = []
     for name, _ in counts.most_common(_MOST_NAMES):
-        where = _only_at(result, cells, name)
-        texts.append(f"{name}{where}")
+        condition = _only_at(result, cells, name)
+        texts.append(f"{name}{condition}")
     if len(counts) > _MOST_NAMES:
         texts.append("others")
     return or_text(texts)
 
 
-def _only_at(result: Sweep, cells: Sequence[Cell], name: str) -> str:
+def _only_at(
+    result: Sweep,
+    cells: Sequence[Cell],
+    name: str,
+) -> str:
     """The one value of an axis at which an algorithm runs, where others run at other values alone:
     `` (8 ranks)``. Empty if no axis has one, or if nothing else runs."""
     own = [cell for cell in cells if cell.known_as == name]
@@ -112,39 +116,39 @@ def _only_at(result: Sweep, cells: Sequence[Cell], name: str) -> str:
         values = {cell.at[index] for cell in own}
         values_of_others = {cell.at[index] for cell in others}
         if len(values) == 1 and values.isdisjoint(values_of_others):
-            [value] = values
-            where = value_in_words(axis.key, value)
-            return f" ({where})"
+            value = values.pop()
+            return f" ({value_in_words(axis.key, value)})"
     return ""
 
 
 def _points(result: Sweep) -> str:
+    """``12 points``: all cells."""
     return counted(len(result.cells), "point")
 
 
-def _faster(result: Sweep) -> str:
-    """How much faster than what runs another algorithm is, and at how many points. Empty for none."""
+def _faster_text(result: Sweep) -> str:
+    """``Tree would be up to 1.4x faster in 3 of 12 points``: where another algorithm surely beats what
+    runs. Empty for none."""
     beaten = [cell for cell in result.priced if is_surely_beaten(cell)]
     if not beaten:
         return ""
     names = dict.fromkeys(cell.runner_up_known_as for cell in beaten)
-    which = "others"
+    rivals = "others"
     if len(names) <= _MOST_NAMES:
-        which = or_text(list(names))
+        rivals = or_text(list(names))
     factors = []
     for cell in beaten:
-        # neither is None in a cell that is beaten
+        # neither is None, nor 0, in a cell that is beaten: the values are for the type checker
         total_s = cell.total_s or 0.0
         faster_s = cell.runner_up_s or 1.0
         factors.append(total_s / faster_s)
-    most = format_factor(max(factors), 3)
+    largest = format_factor(max(factors), 3)
     points = _points(result)
-    which = sentence(which)
-    return f"{which} would be up to {most} faster in {len(beaten)} of {points}"
+    return f"{sentence(rivals)} would be up to {largest} faster in {len(beaten)} of {points}"
 
 
-def _too_close(result: Sweep) -> str:
-    """The number of points at which another algorithm may be faster than what runs. Empty for none."""
+def _too_close_text(result: Sweep) -> str:
+    """``In 3 of 12 points two algorithms are too close to call``. Empty for none."""
     close = [cell for cell in result.close if not is_surely_beaten(cell)]
     if not close:
         return ""
@@ -158,5 +162,4 @@ def _none_implemented(result: Sweep) -> str:
     """That the library runs none of the algorithms. Empty where it runs some."""
     if not result.library or any(cell.selectable for cell in result.priced):
         return ""
-    none = running(result.library, leads=False)
-    return sentence(none)
+    return sentence(running(result.library, leads=False))

@@ -17,7 +17,7 @@ from colltool.render.estimates import running
 
 
 def shown(key: str, value: Any) -> str:
-    """A value of an axis as people read it."""
+    """A value of an axis, by the axis's key, as people read it: ``16MB``, ``64``, ``true``."""
     if key == "bytes":
         return title_size(float(value))
     text = str(value)
@@ -27,10 +27,12 @@ def shown(key: str, value: Any) -> str:
 
 
 def axis_title(key: str) -> str:
+    """``size`` for ``bytes``, else the key."""
     return "size" if key == "bytes" else key
 
 
 def axis_values(result: Sweep, key: str) -> tuple[Any, ...]:
+    """The values of an axis that the sweep has, in its order."""
     return next(axis.values for axis in result.axes if axis.key == key)
 
 
@@ -45,13 +47,13 @@ def value_in_words(key: str, value: Any) -> str:
 
 
 def settings_in_words(settings: AxisSettings) -> str:
-    """Such as ``64 ranks, ib.bandwidth 25GB/s``."""
+    """``64 ranks, ib.bandwidth 25GB/s``."""
     texts = [value_in_words(key, value) for key, value in settings]
     return ", ".join(texts)
 
 
 def pivot_title(result: Sweep, fixed: AxisSettings) -> str:
-    """What sets one of several tables apart: ``64 ranks, ib.bandwidth 25GB/s``."""
+    """What sets one of several tables apart: of its ``fixed`` values those on axes that vary."""
     varied = {axis.key for axis in result.varied}
     settings = tuple((key, value) for key, value in fixed if key in varied)
     return settings_in_words(settings)
@@ -74,12 +76,12 @@ def question(result: Sweep) -> str:
     for axis in result.axes:
         if len(axis.values) == 1:
             single[axis.key] = axis.values[0]
-    what = result.primitive.label
-    fabric = str(single.pop("fabric", ""))
-    where = on_fabric(fabric, _typed_overrides(result)).strip()
-    if where:
-        what += f" on {where}"
-    parts = [what]
+    asked = result.primitive.label
+    # without a name where fabrics vary: the overrides of all remain
+    fabric = on_fabric(str(single.pop("fabric", "")), _typed_overrides(result)).strip()
+    if fabric:
+        asked += f" on {fabric}"
+    parts = [asked]
     for key, value in single.items():
         if key == "bytes":
             parts.append(f"{shown(key, value)} per rank")
@@ -94,8 +96,13 @@ def _typed_overrides(result: Sweep) -> Overrides:
     """The overrides that the user typed. Those that let a fabric hold the ranks, such as
     ``ib.size=16``, are among all overrides too, as the same text: the answer says them."""
     overrides = result.overrides
-    growing: set[str] = set()
+    fitting: set[str] = set()
     for _, change in result.fitted:
-        growing.update(change.overrides)
-    typed = [(key, value) for key, value in overrides if f"{key}={value}" not in growing]
-    return Applied(typed, machine_used(overrides), assumed_in(overrides))
+        fitting.update(change.overrides)
+    typed = [(key, value) for key, value in overrides if f"{key}={value}" not in fitting]
+    # the pairs alone would lose what the fabric's overrides also know: its machine, what was assumed
+    return Applied(
+        typed,
+        machine_used(overrides),
+        assumed_in(overrides),
+    )

@@ -1,14 +1,15 @@
 """``trace``: the collectives of profiler traces against predicted times.
 
-Read from :data:`VIEWS`: :func:`_trace_blocks` is the screen, whose headline is made in
-:mod:`colltool.render.views.trace_answer`, and :func:`_totals` the rows of CSV.
+:func:`_trace_blocks` is the screen, :func:`_totals` the rows of CSV; the document stands last. The
+headline is in ``trace_answer``, what of it is about tiers in ``trace_blame``, and what graphs of
+Chakra traces add in ``trace_graphs``. A total is all calls of one kind: group, primitive and size. A
+wire is what a tier's calls reach of the expected times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import Any
 
 from colltool.base.errors import clipped
 from colltool.base.formatting import (
@@ -54,7 +55,7 @@ from colltool.render.views.trace_graphs import (
 from colltool.training.parallel_config import Axes
 
 _MOST_ROWS = 8  # of a table without --all, and of a list in brackets
-_CARRIER = (
+_KERNEL_NAMES = (
     "kernels' names tell little: LL stands for any protocol, RING since NCCL 2.19 for all but trees"
     " (colltool guide traces)"
 )
@@ -70,6 +71,7 @@ def axes_text(axes: Axes) -> str:
 
 
 def signed_time(seconds: float) -> str:
+    """``+1.2 ms``, ``-1.2 ms``."""
     if seconds < 0:
         return f"-{format_time(-seconds)}"
     return f"+{format_time(seconds)}"
@@ -128,6 +130,7 @@ _TOTALS: Columns[CallTotal] = (
 
 
 def _totals(result: TraceComparison) -> Table:
+    """A row a kind of calls; groups only where the traces name them."""
     columns = (*context(fabric=result.fabric), *_TOTALS, *context(result.overrides))
     table = Table(columns, result.totals)
     if any(total.group for total in result.totals):
@@ -137,27 +140,28 @@ def _totals(result: TraceComparison) -> Table:
 
 def _facts(result: TraceComparison) -> Iterator[str]:
     """What the traces are of, which times are only bounds, and how much compute hides."""
+    # without a recorded time there is nothing of these
     if not result.window_s:
         return
-    yield _ran_on(result)
-    placed_by = result.rank_map.given
-    if placed_by:
-        yield f"the ranks of the job are placed on the fabric by {clipped(placed_by)}"
+    yield _step_text(result)
+    map_file = result.rank_map.given
+    if map_file:
+        yield f"the ranks of the job are placed on the fabric by {clipped(map_file)}"
     for wire in result.wires:
         if wire.why and wire.verdict != "unknown":
             bounds = f"{wire.calls - wire.clear} of {wire.calls} times on {wire.tier}"
             yield f"{bounds} are upper bounds: {wire.why}"
     if result.overlap is not None:
-        by_rank = _in_brackets(_hidden_by_rank(result))
-        yield f"compute hides {percent(result.overlap)} of the communication time{by_rank}"
+        hidden = percent(result.overlap)
+        yield f"compute hides {hidden} of the communication time{_hidden_by_rank(result)}"
     doubts = dict.fromkeys(device.doubt for device in result.activity if device.doubt)
     yield from map(str, doubts)
     # a kernel's name such as AllReduce_Sum_f32_RING_LL
     if any("LL" in total.kernel.split("_") for total in result.totals):
-        yield _CARRIER
+        yield _KERNEL_NAMES
 
 
-def _ran_on(result: TraceComparison) -> str:
+def _step_text(result: TraceComparison) -> str:
     """``a step takes 46.9 ms; NVIDIA H100, NCCL 2.21.5``."""
     duration = format_time(step_s(result))
     if result.steps:
@@ -174,59 +178,49 @@ def _ran_on(result: TraceComparison) -> str:
     return text
 
 
-def _hidden_by_rank(result: TraceComparison) -> list[str]:
+def _hidden_by_rank(result: TraceComparison) -> str:
+    """`` (rank 0: 41%, rank 1: 38% and 6 more)``, of ranks that communicate; empty for one alone."""
     texts = []
     for device in result.activity:
         if device.overlap is not None:
             texts.append(f"rank {device.rank}: {percent(device.overlap)}")
-    return texts
-
-
-def _in_brackets(parts: Sequence[str]) -> str:
-    """Several parts in brackets; nothing for one alone."""
-    if len(parts) < 2:
+    if len(texts) < 2:
         return ""
-    text = ", ".join(parts[:_MOST_ROWS])
-    more = len(parts) - _MOST_ROWS
+    text = ", ".join(texts[:_MOST_ROWS])
+    more = len(texts) - _MOST_ROWS
     if more > 0:
-        return f" ({text} and {more} more)"
+        text += f" and {more} more"
     return f" ({text})"
 
 
 def _trace_blocks(result: TraceComparison) -> list[Block]:
     """The answer and the calls first; waits, findings and what is left out after them."""
-    out: list[Block] = [Lines("the trace", tuple(_facts(result)))]
+    details: list[Block] = [Lines("the trace", tuple(_facts(result)))]
     if result.against:
         rows = tuple(sorted(compared_totals(result), key=lambda row: -abs(row.change_s)))
-        out.append(
-            Table(_COMPARED, rows, title="the calls of a step, before and now", first=_MOST_ROWS)
-        )
+        title = "the calls of a step, before and now"
+        details.append(Table(_COMPARED, rows, title=title, first=_MOST_ROWS))
     if result.waits.ranks:
         title = "which rank is last (a call's shortest kernel is the transfer, the rest is waiting)"
-        out.append(Table(_LATE_RANKS, result.waits.ranks, title=title))
-        out.append(
-            Table(
-                _WAITS_BY_COLLECTIVE,
-                result.waits.collectives,
-                title="transfer and waiting, by collective",
-            )
-        )
+        details.append(Table(_LATE_RANKS, result.waits.ranks, title=title))
+        title = "transfer and waiting, by collective"
+        details.append(Table(_WAITS_BY_COLLECTIVE, result.waits.collectives, title=title))
     if result.replayed:
-        out += graph_blocks(result.replayed)
+        details += graph_blocks(result.replayed)
     if result.unpriced:
         title = "communication kernels of which no bytes are known"
-        out.append(Table(_UNPRICED, result.unpriced, title=title, first=_MOST_ROWS))
+        details.append(Table(_UNPRICED, result.unpriced, title=title, first=_MOST_ROWS))
     for finding in result.findings:
         words = SeriesWords([finding.health], (result.device,), fabric_of(result))
-        read = words.outcome(finding.health)
-        out.append(Lines(f"findings: {finding.series}", (read, *map(str, finding.findings))))
-    reasons = [
-        f"{why}: {counted(calls, 'call')}" for why, calls in unpriced_reasons(result).items()
-    ]
-    out += listed("without a price", reasons)
-    out += listed("left out", _left_out(result))
+        lines = (words.outcome(finding.health), *map(str, finding.findings))
+        details.append(Lines(f"findings: {finding.series}", lines))
+    reasons = []
+    for reason, calls in unpriced_reasons(result).items():
+        reasons.append(f"{reason}: {counted(calls, 'call')}")
+    details += listed("without a price", reasons)
+    details += listed("left out", _left_out(result))
     table = _totals(result)._replace(title="by group, primitive and size", first=_MOST_ROWS)
-    return [Headline(trace_headline(result)), table, *map(later, out)]
+    return [Headline(trace_headline(result)), table, *map(later, details)]
 
 
 def _left_out(result: TraceComparison) -> Iterator[str]:
@@ -275,10 +269,6 @@ def _calls(result: TraceComparison) -> Iterable[object]:
     return [TracedCallDocument.of(call, places=None) for call in result.calls]
 
 
-def _compared(result: TraceComparison) -> Any:
-    return LEFT_OUT if result.against is None else compared_totals(result)
-
-
 class TraceFindingDocument(Document, extends=TraceFinding):
     """The calls of one primitive and rank count, as ``doctor`` reads them."""
 
@@ -304,7 +294,9 @@ class TracesDocument(OnFabricDocument):
     unpriced: list[UnpricedKernels]
     replayed: list[ReplayedDocument] = optional("replayed")
     assumed: list[str] = optional("assumed")
-    against: list[ComparedCalls] = optional(_compared)
+    against: list[ComparedCalls] = optional(
+        lambda result: LEFT_OUT if result.against is None else compared_totals(result)
+    )
     verdict: str = derived(trace_verdict)
     blame: list[str] = derived(lambda result: tuple(blame(result)))
     wires: list[LinkHealth]

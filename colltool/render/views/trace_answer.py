@@ -18,8 +18,7 @@ from colltool.render.dispatch import fabric_of, reached_percent
 from colltool.render.views.trace_blame import blame, window_text
 from colltool.render.views.trace_graphs import graph_step, prices_alone
 
-# Waiting is worth a sentence from this share of the transfers' time on.
-_NOTABLE_WAIT = 0.1
+_NOTABLE_WAIT = 0.1  # of the transfers' time, from which on waiting is worth a sentence
 
 
 def trace_headline(result: TraceComparison) -> str:
@@ -47,10 +46,10 @@ def _further(result: TraceComparison) -> Iterator[str]:
     """What stands after the answer: what was assumed, the graphs, waiting, the other trace."""
     assumed = ""
     # of several assumptions the last one is said: one sentence is enough here, JSON has them all
-    for why in result.assumed:
+    for assumption in result.assumed:
         # :func:`blame` begins with this one
-        if why.code != "group-by-fabric" or not result.calls:
-            assumed = sentence(str(why))
+        if assumption.code != "group-by-fabric" or not result.calls:
+            assumed = sentence(str(assumption))
     texts = (
         assumed,
         graph_step(result.replayed),
@@ -61,6 +60,7 @@ def _further(result: TraceComparison) -> Iterator[str]:
 
 
 def trace_summary(result: TraceComparison) -> str:
+    """The answer, a sentence a line, below the title."""
     if _has_only_graphs(result):
         return trace_headline(result)
     lines = [trace_title(result)]
@@ -74,6 +74,7 @@ def trace_summary(result: TraceComparison) -> str:
 
 
 def trace_title(result: TraceComparison) -> str:
+    """``312 collective calls in 4 traces of 8 ranks on dgx-h100``."""
     calls = counted(len(result.calls), "collective call")
     if result.unpriced and not result.calls:
         kernels = sum(kernel.calls for kernel in result.unpriced)
@@ -82,6 +83,7 @@ def trace_title(result: TraceComparison) -> str:
 
 
 def _files(result: TraceComparison) -> str:
+    """``4 traces of 8 ranks``."""
     traces = counted(len(result.files), "trace")
     if result.world:
         return f"{traces} of {counted(result.world, 'rank')}"
@@ -96,11 +98,13 @@ def trace_verdict(result: TraceComparison) -> str:
 
 
 def _exposed_text(result: TraceComparison) -> str:
+    """``Exposed communication takes 12% of 3 steps (31% with what compute hides)``."""
     exposed = f"Exposed communication takes {percent(result.exposed)} of {window_text(result)}"
     return f"{exposed} ({percent(result.share)} with what compute hides)"
 
 
 def _speed_text(result: TraceComparison) -> str:
+    """What all calls with a price reach of it."""
     if result.of_expected is None:
         if result.left_out and not result.calls:
             return f"no call has a price: {result.left_out[0].reason}"
@@ -124,13 +128,13 @@ def _waiting(result: TraceComparison) -> str:
     waits = f"Each rank also waits {format_time(wait_s)} for others"
     text = f"{waits}, next to {format_time(wire_s)} of transfer"
     ranks = result.waits.ranks
-    late = max(ranks, key=attrgetter("last"))
+    latest = max(ranks, key=attrgetter("last"))
     # more than twice as often as if all ranks came last equally often
-    if late.last * len(ranks) > 2 * late.calls:
-        who = late.file
-        if late.rank is not None:
-            who = f"rank {late.rank}"
-        text += f": {who} is last in {late.last} of {late.calls} calls"
+    if latest.last * len(ranks) > 2 * latest.calls:
+        name = latest.file
+        if latest.rank is not None:
+            name = f"rank {latest.rank}"
+        text += f": {name} is last in {latest.last} of {latest.calls} calls"
     return text
 
 
@@ -143,19 +147,17 @@ def _since_other(result: TraceComparison) -> str:
     now_s = step_s(result)
     then_s = step_s(other)
     # exposed communication is known as a share of each trace; traces may differ in steps
-    more_exposed_s = result.exposed * now_s - other.exposed * then_s
-    word = "more"
-    if more_exposed_s < 0:
-        word = "less"
+    change_s = result.exposed * now_s - other.exposed * then_s
+    word = "less" if change_s < 0 else "more"
     text = (
         f"A step takes {format_time(now_s)}, in the other trace {format_time(then_s)}:"
-        f" {format_time(abs(more_exposed_s))} {word} exposed communication"
+        f" {format_time(abs(change_s))} {word} exposed communication"
     )
-    most = max(compared_totals(result), key=lambda row: abs(row.change_s), default=None)
-    if most and most.change_s:
-        what = f"{most.primitive.label} of {size_text(most.bytes)}"
-        change = f"{_or_none(most.then_s)} -> {_or_none(most.now_s)}"
-        text += f"; {what} changed most ({change} per step)"
+    largest = max(compared_totals(result), key=lambda row: abs(row.change_s), default=None)
+    if largest and largest.change_s:
+        calls = f"{largest.primitive.label} of {size_text(largest.bytes)}"
+        times = f"{_time_or_none(largest.then_s)} -> {_time_or_none(largest.now_s)}"
+        text += f"; {calls} changed most ({times} per step)"
     return text
 
 
@@ -165,7 +167,8 @@ def step_s(result: TraceComparison) -> float:
     return result.window_s / max(1, steps)
 
 
-def _or_none(seconds: float) -> str:
+def _time_or_none(seconds: float) -> str:
+    """A time, or ``none`` for 0: there were no such calls."""
     if not seconds:
         return "none"
     return format_time(seconds)

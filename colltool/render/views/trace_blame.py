@@ -1,6 +1,8 @@
 """Which tiers a trace shows to be slow, which it clears, and which cannot be judged.
 
-:func:`blame` says each in a sentence or two.
+:func:`blame` says each in a sentence or two. A wire (:class:`LinkHealth`) is what the calls over a
+tier reach of their expected times; its ``verdict`` is ``slow``, ``fine`` or ``unknown``. Times of
+``clear`` calls are the transfer's; those of others may have waiting in them, and so are upper bounds.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from colltool.render.dispatch import reached_percent
 
 
 def window_text(result: TraceComparison) -> str:
+    """What shares are of: ``3 steps``, ``the whole trace``."""
     if result.steps:
         return counted(result.steps, "step")
     if len(result.files) > 1:
@@ -34,30 +37,33 @@ def window_text(result: TraceComparison) -> str:
 
 def blame(result: TraceComparison) -> Iterator[str]:
     """Which tiers are slow, which are not, and which cannot be judged."""
-    for why in result.assumed:
-        if why.code == "group-by-fabric":
-            yield f"Not judged: {why}"
+    # a group of which only the size is known may be on any tier
+    for assumption in result.assumed:
+        if assumption.code == "group-by-fabric":
+            yield f"Not judged: {assumption}"
             return
     by_verdict: defaultdict[str, list[LinkHealth]] = defaultdict(list)
     for wire in result.wires:
-        by_verdict["too fast" if _too_fast(wire) else wire.verdict].append(wire)
+        # calls that cannot be this fast were not made on this fabric, whatever the verdict
+        is_too_fast = wire.note.code == "tier-too-fast"
+        by_verdict["too fast" if is_too_fast else wire.verdict].append(wire)
     slow = by_verdict["slow"]
     fine = by_verdict["fine"]
     unknown = by_verdict["unknown"]
     too_fast = by_verdict["too fast"]
     for wire in too_fast:
-        times = format_factor(wire.of_expected, 2).removesuffix("x")
-        yield f"Not judged: {wire.note}; calls are {times} times faster than expected"
+        factor = format_factor(wire.of_expected, 2).removesuffix("x")
+        yield f"Not judged: {wire.note}; calls are {factor} times faster than expected"
     if slow:
         yield from _blame_slow(result, slow, fine)
     elif fine:
         cleared = "No tier is"
         if unknown or too_fast:
-            cleared = f"{_listed_tiers(wire.tier for wire in fine)} not"
-        yield f"{cleared} slow: {_reached_by(fine)}"
+            cleared = f"{_tiers_with_verb(wire.tier for wire in fine)} not"
+        yield f"{cleared} slow: {_reached_text(fine)}"
     elif not unknown and not too_fast:
-        for why, _ in unpriced_reasons(result).most_common(1):
-            yield f"No tier can be judged: {why}"
+        for reason, _ in unpriced_reasons(result).most_common(1):
+            yield f"No tier can be judged: {reason}"
     for wire in unknown:
         yield from _blame_unknown(result, wire)
     for wire in slow + fine:
@@ -65,93 +71,88 @@ def blame(result: TraceComparison) -> Iterator[str]:
             yield str(wire.note)
 
 
-def _too_fast(wire: LinkHealth) -> bool:
-    return wire.note.code == "tier-too-fast"
-
-
 def _blame_unknown(result: TraceComparison, wire: LinkHealth) -> Iterator[str]:
     """Why a tier cannot be judged, and what would tell."""
-    who = "Cannot tell network from waiting"
-    if len(result.wires) > 1:
-        who = f"Cannot tell {wire.tier} from waiting"
+    network = wire.tier if len(result.wires) > 1 else "network"
+    doubt = f"Cannot tell {network} from waiting"
     waiting = of_times(wire.measured_s - wire.expected_s, wire.measured_s)
-    where = f"up to {waiting} on {wire.tier} may be"
+    on_tier = f"up to {waiting} on {wire.tier}"
     traced_ranks = [device.rank for device in result.activity if device.rank is not None]
     cures = []
     if wire.missing and traced_ranks:
-        seen = ranks_text(sorted(traced_ranks))
-        verb = "were"
-        others = ranks_text(wire.missing)
-        whose = f"waits for {others}"
+        traced = ranks_text(sorted(traced_ranks))
+        missing = ranks_text(wire.missing)
         if len(traced_ranks) == 1:
-            verb = "was"
-            whose = f"{seen} waiting for {others}"
-        yield f"{who}: only {seen} {verb} traced, and {where} {whose}"
-        cures.append(f"trace all ranks ({others} {_is_or_are(wire.missing)} missing)")
+            waits = f"only {traced} was traced, and {on_tier} may be {traced} waiting for {missing}"
+        else:
+            waits = f"only {traced} were traced, and {on_tier} may be waits for {missing}"
+        yield f"{doubt}: {waits}"
+        verb = "is" if len(wire.missing) == 1 else "are"
+        cures.append(f"trace all ranks ({missing} {verb} missing)")
     else:
-        yield f"{who}: {wire.why}, and {where} waiting"
+        yield f"{doubt}: {wire.why}, and {on_tier} may be waiting"
+    # a command that measures it
     if wire.measure:
         cures.append(f"measure {wire.tier} alone: {wire.measure}")
     if cures:
         yield sentence(", or ".join(cures))
 
 
-def _is_or_are(ranks: Sequence[int]) -> str:
-    return "is" if len(ranks) == 1 else "are"
-
-
 def _blame_slow(
     result: TraceComparison, slow: Sequence[LinkHealth], fine: Sequence[LinkHealth]
 ) -> Iterator[str]:
     """Which tiers are slow, how much of the time is exposed on them, and what cannot be told apart."""
-    tiers = [wire.tier for wire in slow]
-    # tiers whose calls also cross another slow tier are not named
-    names = [" or ".join((wire.tier, *wire.beside)) for wire in slow if not _both(wire, tiers)]
-    lost = []
+    # a tier whose calls also cross another slow one may be slow by that alone
+    slow_tiers = {wire.tier for wire in slow}
+    doubtful: dict[str, list[str]] = {}
+    names = []
     for wire in slow:
-        lost.append(f"{percent(wire.exposed)} of {window_text(result)} is exposed on {wire.tier}")
-    yield f"{_listed_tiers(names)} slow: {_reached_by([*slow, *fine])}; {', '.join(lost)}"
+        crossed = [tier for tier in wire.beside if tier in slow_tiers]
+        if crossed:
+            doubtful[wire.tier] = crossed
+        else:
+            # ``beside``: tiers that all its calls cross too, and that are not slow elsewhere
+            names.append(" or ".join((wire.tier, *wire.beside)))
+    exposed = []
     for wire in slow:
-        both = _both(wire, tiers)
-        if both:
-            yield (
-                f"Whether {wire.tier} is slow too cannot be told: its calls also cross"
-                f" {' and '.join(both)}"
-            )
+        share = percent(wire.exposed)
+        exposed.append(f"{share} of {window_text(result)} is exposed on {wire.tier}")
+    reached = _reached_text([*slow, *fine])
+    yield f"{_tiers_with_verb(names)} slow: {reached}; {', '.join(exposed)}"
+    for tier, crossed in doubtful.items():
+        others = " and ".join(crossed)
+        yield f"Whether {tier} is slow too cannot be told: its calls also cross {others}"
 
 
-def _both(wire: LinkHealth, tiers: Sequence[str]) -> list[str]:
-    """Those of the tiers that the calls of another one go over as well."""
-    return [tier for tier in tiers if tier in wire.beside]
-
-
-def _listed_tiers(names: Iterable[str]) -> str:
+def _tiers_with_verb(tiers: Iterable[str]) -> str:
     """``ib is``, ``ib or nvlink is``, ``nvlink and ib are``."""
-    listed_names = list(names)
-    verb = "is" if len(listed_names) == 1 else "are"
-    return f"{' and '.join(listed_names)} {verb}"
+    names = list(tiers)
+    verb = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(names)} {verb}"
 
 
-def _reached_by(wires: Sequence[LinkHealth]) -> str:
-    """Such as ``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
-    parts: list[str] = []
+def _reached_text(wires: Sequence[LinkHealth]) -> str:
+    """``calls that cross ib reach 45% of expected, those inside nvlink 97%``."""
+    texts: list[str] = []
     for wire in wires:
-        where = f"that cross {wire.tier}"
+        calls = f"that cross {wire.tier}"
         if wire.innermost:
-            where = f"inside {wire.tier}"
+            calls = f"inside {wire.tier}"
         reached = reached_percent(wire.of_expected)
+        # of times that are upper bounds
         if not wire.clear:
             reached = f"at least {reached}"
-        if parts:
-            parts.append(f"those {where} {reached}")
+        if texts:
+            texts.append(f"those {calls} {reached}")
         else:
-            parts.append(f"calls {where} reach {reached} of expected")
-    return ", ".join(parts)
+            texts.append(f"calls {calls} reach {reached} of expected")
+    return ", ".join(texts)
 
 
 def unpriced_reasons(result: TraceComparison) -> Counter[Statement]:
-    found: Counter[Statement] = Counter()
+    """How many calls have no price, by the reason."""
+    calls: Counter[Statement] = Counter()
     for total in result.totals:
         if total.reason:
-            found[total.reason] += total.calls
-    return found
+            calls[total.reason] += total.calls
+    return calls

@@ -1,4 +1,8 @@
-"""Graphs of Chakra traces, walked with a fabric's prices: what ``trace`` and ``plan`` say of them."""
+"""Graphs of Chakra traces, walked with a fabric's prices: what ``trace`` and ``plan`` say of them.
+
+A graph is what one rank did, node after node; ``kept`` are its calls that have no price and so keep
+their recorded durations, with the reasons.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from colltool.base.statements import Statement
 from colltool.diagnosis.replay import Replayed, ReplayedCall
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.render.blocks import Block, Columns, Table, label, number
-from colltool.render.dispatch import listed, on_fabric
+from colltool.render.dispatch import fabric_of, listed
 from colltool.render.documents import Document
 from colltool.render.shared_documents import mapping
 
 _MOST_ROWS = 8  # rows of a table without --all
-_NAMED = 3  # kinds of calls that a sentence lists
+_MOST_NAMED = 3  # kinds of calls, or kernels, that a sentence lists
 _GRAPHS: Columns[Replayed] = (
     label("file", "file", clipped, drop=2),
     number("rank"),
@@ -36,6 +40,7 @@ _CALLS: Columns[ReplayedCall] = (
 
 
 def graphs_table(graphs: tuple[Replayed, ...]) -> Table:
+    """A row a graph: its time as recorded and with prices."""
     title = "graphs, as recorded and with these prices"
     return Table(_GRAPHS, graphs, title=title, first=_MOST_ROWS)
 
@@ -49,6 +54,7 @@ def graph_blocks(graphs: tuple[Replayed, ...]) -> list[Block]:
 
 
 def graph_name(graph: Replayed) -> str:
+    """``rank 3``, or the file where it does not say the rank."""
     if graph.rank is not None:
         return f"rank {graph.rank}"
     return clipped(graph.file)
@@ -56,10 +62,10 @@ def graph_name(graph: Replayed) -> str:
 
 def recorded_lines(graphs: Sequence[Replayed]) -> list[Block]:
     """Why calls of graphs keep their recorded durations."""
-    whys = Counter[Statement]()
+    nodes = Counter[Statement]()
     for graph in graphs:
-        whys.update(dict(graph.kept))
-    lines = [f"{why}: {counted(calls, 'node')}" for why, calls in whys.most_common()]
+        nodes.update(dict(graph.kept))
+    lines = [f"{reason}: {counted(count, 'node')}" for reason, count in nodes.most_common()]
     return listed("left as recorded", lines)
 
 
@@ -82,36 +88,37 @@ def prices_alone(result: TraceComparison, files: str) -> str:
     """What graphs hold of whose calls no time is known: their prices, or why they have none.
     ``files``: how many there are."""
     slowest = _slowest(result.replayed)
-    where = on_fabric(result.fabric, result.overrides)
+    fabric = fabric_of(result)
     priced = [calls for calls in slowest.calls if calls.each_s is not None]
     if not priced:
-        return f"No call of {files} has a price on {where}: {_why_not(result, slowest)}"
+        return f"No call of {files} has a price on {fabric}: {_why_not(result, slowest)}"
     texts = []
-    for calls in priced[:_NAMED]:
+    for calls in priced[:_MOST_NAMED]:
         size = size_text(calls.bytes)
-        what = f"{calls.primitive.label} of {size} on {calls.ranks} ranks"
-        each = format_time(calls.each_s or 0.0)
+        text = f"{calls.primitive.label} of {size} on {calls.ranks} ranks"
+        price = format_time(calls.each_s or 0.0)
         if calls.calls > 1:
-            what = f"{calls.calls} x {what}"
-            each = f"{each} each"
-        texts.append(f"{what} {each}")
-    more = len(priced) - _NAMED
+            text = f"{calls.calls} x {text}"
+            price = f"{price} each"
+        texts.append(f"{text} {price}")
+    more = len(priced) - _MOST_NAMED
     if more > 0:
         texts.append(f"and {more} more kinds of calls")
-    return f"Prices on {where}: {', '.join(texts)}. No call of {files} has a recorded time"
+    return f"Prices on {fabric}: {', '.join(texts)}. No call of {files} has a recorded time"
 
 
 def _why_not(result: TraceComparison, slowest: Replayed) -> str:
     """The commonest reason why calls have no price, and the kernels of some of them."""
     reasons = [reason for reason, _ in slowest.kept]
     reasons += [excluded.reason for excluded in result.left_out]
-    kernels = [clipped(kernel.kernel) for kernel in result.unpriced[:_NAMED]]
+    kernels = [clipped(kernel.kernel) for kernel in result.unpriced[:_MOST_NAMED]]
     if kernels:
         return f"{reasons[0]} (kernels: {', '.join(kernels)})"
     return str(reasons[0])
 
 
 def _slowest(graphs: Sequence[Replayed]) -> Replayed:
+    """With prices, not as recorded."""
     return max(graphs, key=attrgetter("priced_s"))
 
 

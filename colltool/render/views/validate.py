@@ -1,4 +1,8 @@
-"""``validate``: measured times against predicted ones."""
+"""``validate``: measured times against predicted ones.
+
+:func:`_answer` is the headline, :func:`_blocks` the screen, :func:`_points` a row a size. A fit is a
+measured series beside its predictions; a regime is a range of sizes with the same bound.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,8 @@ from colltool.render.busbw_chart import BusbwChart, series_chart
 from colltool.render.dispatch import (
     View,
     context,
+    fabric_of,
     listed,
-    on_fabric,
     reached_percent,
     signed_percent,
 )
@@ -45,7 +49,8 @@ from colltool.render.shared_documents import (
 from colltool.render.views.health import SeriesWords, skipped_text
 
 
-def _regime(regime: Regime) -> str:
+def _regime_text(regime: Regime) -> str:
+    """``latency (1KB to 64KB) 7.3%``."""
     sizes = range_text(regime.from_bytes, regime.to_bytes)
     return f"{regime.bound} ({sizes}) {percent(regime.mape)}"
 
@@ -61,11 +66,11 @@ _SERIES: Columns[ValidatedSeries] = (
         "regimes",
         "mean error by what bounds the price",
         drop=2,
-        get=lambda fit: ", ".join(map(_regime, fit.regimes)),
+        get=lambda fit: ", ".join(map(_regime_text, fit.regimes)),
     ),
 )
 _MOST_ROWS = 12  # shown without --all
-_MOST_NAMED = 3  # measurements that a sentence names
+_MOST_NAMED = 3  # series that the answer names
 
 
 class _JudgedPoint(NamedTuple):
@@ -105,6 +110,7 @@ _POINTS: Columns[_JudgedPoint] = (
 
 
 def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = "") -> Table:
+    """The measured sizes of some series beside their predictions."""
     columns = (*context(fabric=result.fabric), *_POINTS, *context(result.overrides))
     records = []
     for fit in fits:
@@ -114,22 +120,22 @@ def _points(result: Validation, fits: Iterable[ValidatedSeries], title: str = ""
 
 def _blocks(result: Validation) -> Iterator[Block]:
     """How far off predictions are: in all, by series, and at each size."""
-    where = on_fabric(result.fabric, result.overrides)
+    fabric = fabric_of(result)
     several = len(result.series) > 1
     yield Headline(_answer(result))
     if several:
-        title = f"measured times, compared with the prices of {where}"
+        title = f"measured times, compared with the prices of {fabric}"
         yield Table(_SERIES, result.series, title=title, first=_MOST_ROWS)
     for fit in result.series:
-        title = f"{_series_name(fit.series)} on {where}: {percent(fit.mape)} off on average"
+        title = f"{_series_name(fit.series)} on {fabric}: {percent(fit.mape)} off on average"
         table = _points(result, [fit], f"{title}, worst {signed_percent(fit.worst)}")
         yield table._replace(first=0 if several else _MOST_ROWS)
         if len(fit.regimes) > 1:
-            regimes = map(_regime, fit.regimes)
+            regimes = map(_regime_text, fit.regimes)
             yield from listed("mean error by what bounds the price", regimes, first=0)
         yield from listed("findings", fit.findings, first=0)
-    left_out = [skipped_text(skip) for skip in result.skipped if not skip.used]
-    reserved = [skipped_text(skip) for skip in result.skipped if skip.used]
+    left_out = [skipped_text(rows) for rows in result.skipped if not rows.used]
+    reserved = [skipped_text(rows) for rows in result.skipped if rows.used]
     yield from listed("left out", left_out, first=0)
     yield from listed("used with a reservation", reserved, first=0)
     if result.readings != USUAL:
@@ -137,33 +143,39 @@ def _blocks(result: Validation) -> Iterator[Block]:
 
 
 def _chart(result: Validation) -> BusbwChart | None:
-    """The series with the largest error, as the answer has it."""
+    """The worst series, as the answer has it; None without one."""
     if not result.series:
         return None
-    return series_chart(max(result.series, key=lambda fit: abs(fit.worst)))
+    return series_chart(_worst(result))
+
+
+def _worst(result: Validation) -> ValidatedSeries:
+    """The series with the largest error at a size."""
+    return max(result.series, key=lambda fit: abs(fit.worst))
 
 
 def _series_name(series: Series) -> str:
     """The title of a series, with its library, version and data type where known."""
     library = f"{series.library} {series.version}".strip()
-    more = ", ".join(filter(None, (library, series.dtype)))
-    return f"{series.title} ({more})" if more else series.title
+    details = ", ".join(filter(None, (library, series.dtype)))
+    return f"{series.title} ({details})" if details else series.title
 
 
 def _answer(result: Validation) -> str:
-    where = on_fabric(result.fabric, result.overrides)
-    text = f"{where} is {result.verdict}."
+    """The verdict, the worst size, and what a few series reach of what is expected."""
+    fabric = fabric_of(result)
+    text = f"{fabric} is {result.verdict}."
     if result.other_hardware:
         text = f"{sentence(result.other_hardware)}. {text}"
     if not result.series:
         return text
-    worst = max(result.series, key=lambda fit: abs(fit.worst))
-    which = f" ({worst.series.title})" if len(result.series) > 1 else ""
-    text += f" The worst size is {signed_percent(worst.worst)}{which}."
+    worst = _worst(result)
+    title = f" ({worst.series.title})" if len(result.series) > 1 else ""
+    text += f" The worst size is {signed_percent(worst.worst)}{title}."
     judged = [health for health in result.health if health.judgeable]
     if not judged or len(judged) > _MOST_NAMED:
         return text
-    words = SeriesWords(result.health, result.devices, where)
+    words = SeriesWords(result.health, result.devices, fabric)
     return f"{text} {sentence(words.outcomes(judged))}."
 
 

@@ -23,7 +23,7 @@ from colltool.extras.pictures.plot import VIEWS, chart_of, drawn, page_svg, pict
 from colltool.extras.pictures.plot.crossover_chart import ribbons_of
 from colltool.extras.pictures.plot.look import COLOURS, DARK_TEXT, GRID, LIGHT_TEXT, PENS, text_on
 from colltool.extras.pictures.plot.page import PAGE_COLOURS, GlyphOutlines
-from colltool.extras.pictures.plot.times import longest
+from colltool.extras.pictures.plot.trace_chart import longest_calls
 
 pytestmark = pytest.mark.usefixtures("datasheet")
 
@@ -331,7 +331,7 @@ class TestNumbers:
 
     def test_a_trace_has_hidden_and_exposed_time_and_what_was_expected(self) -> None:
         result = made("trace")
-        totals = longest(result)
+        totals = longest_calls(result)
         with drawn(result) as figure:
             found, marks = widths(figure.axes[0]), [at[0] for at, _ in lines(figure.axes[0])]
         assert found == [

@@ -74,12 +74,13 @@ def fabric_svg(fabric: Fabric, prefix: str = "fabric", *, page: bool = False) ->
 
 
 def drawn_endpoints(diagram: TierDiagram) -> int:
-    _, drawn = DRAWN[diagram.kind.joined_by]
-    return drawn(diagram)
+    """How many of a tier's endpoints its drawing shows."""
+    _, count_drawn = DRAWN[diagram.kind.joined_by]
+    return count_drawn(diagram)
 
 
 def _head(canvas: Canvas, fabric: Fabric) -> float:
-    """Write what the fabric is; return where its first card may begin."""
+    """Write what the fabric is; return the height to which :func:`_card` draws its first card."""
     area = Area(_MARGIN, _MARGIN, WIDTH - 2 * _MARGIN)
     canvas.text(area.left, area.top + 18, fabric.name, area.width, size=20, bold=True)
     texts = TextColumn(canvas, area._replace(top=area.top + 28))
@@ -91,14 +92,15 @@ def _head(canvas: Canvas, fabric: Fabric) -> float:
     texts.write(ranks)
     if fabric.description:
         texts.write(described(fabric), tone="ct-soft", most=4)
+    # a card begins _BETWEEN below what is above it; the first one 12 pixels below these texts
     return texts.bottom + 12 - _BETWEEN
 
 
 def _card(
     canvas: Canvas, diagram: TierDiagram, above: float, focus: Focus | None
 ) -> tuple[float, Focus]:
-    """Draw a tier below ``above``; return where its card ends, and the endpoint that the next card
-    zooms into."""
+    """Draw a tier's card below the height ``above``, with lines from ``focus``, the endpoint of the tier
+    above that it shows; return where the card ends, and the endpoint that the next card shows."""
     frame = Area(_MARGIN, above + _BETWEEN, WIDTH - 2 * _MARGIN)
     # the height is set below, once it is known
     box = canvas.box(frame.left, frame.top, frame.width, 0, "ct-box", round_=8)
@@ -112,20 +114,20 @@ def _card(
     top = texts.bottom + 8
     for name, text in fact_texts(diagram):
         canvas.text(inside.left, top + 14, name, _TEXT_WIDTH, tone="ct-soft")
-        fact = TextColumn(canvas, _right_half(inside, top))
+        fact = TextColumn(canvas, _beside_texts(inside, top))
         fact.write(text)
         top = fact.bottom
     top += _PADDING
     text_column = TextColumn(canvas, Area(inside.left, top, _TEXT_WIDTH))
     draw, _ = DRAWN[diagram.kind.joined_by]
-    focus = draw(canvas, diagram, text_column, _right_half(inside, top))
-    text_column.skip_to(focus.y)
+    next_focus = draw(canvas, diagram, text_column, _beside_texts(inside, top))
+    text_column.skip_to(next_focus.y)
     bottom = text_column.bottom + _PADDING
     box.set("height", f"{bottom - frame.top:.1f}")
-    return bottom, focus
+    return bottom, next_focus
 
 
-def _right_half(inside: Area, top: float) -> Area:
+def _beside_texts(inside: Area, top: float) -> Area:
     """The part of a card on the right of its column of texts."""
     return Area(inside.left + _TEXT_WIDTH + _GAP, top, inside.width - _TEXT_WIDTH - _GAP)
 

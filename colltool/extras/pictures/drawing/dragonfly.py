@@ -1,5 +1,8 @@
-"""Drawings of dragonflies: groups on a circle with their switches, and a line for every two groups
-that cables join."""
+"""Drawings of dragonflies: groups on a circle with their switches, and a line between every two, as
+cables join all pairs of groups.
+
+A dragonfly+ has spines beside its leaves, to which the cables lead; a dragonfly has switches alone.
+"""
 
 from __future__ import annotations
 
@@ -24,40 +27,44 @@ _RIM = 3.0  # from the switches of a group to its box
 def draw_dragonfly(
     canvas: Canvas, diagram: TierDiagram, wires: DragonflyWires, words: TextColumn, room: Area
 ) -> Focus:
-    """Groups with their switches, spines towards the middle; only the first where there are
-    many."""
-    middle = (room.middle, room.top + _RADIUS + 2 * _SIDE)
+    """Draw the groups in ``room`` and write about them in ``words``; return the endpoint below the
+    first group. Of many groups only the first are drawn."""
+    centre = (room.middle, room.top + _RADIUS + 2 * _SIDE)
     drawn = min(wires.groups, MOST_GROUPS)
-    places = on_circle(middle, _RADIUS, drawn)
-    for a, b in combinations(places, 2):
-        canvas.line([a, b])
+    places = on_circle(centre, _RADIUS, drawn)
+    for pair in combinations(places, 2):
+        canvas.line(pair)
+    # spines are the upper row of a group
     rows = [wires.spines, wires.switches] if wires.spines else [wires.switches]
     for x, y in places:
         _draw_group(canvas, rows, x, y)
     x, y = places[0]
     focus = draw_endpoint(canvas, x, y + _STEP * len(rows) / 2 + _RIM)
-    # No rank is drawn but for the one below the first group.
+    # without their number drawn: it is that one rank
     write_endpoints(words, diagram)
     words.write_each(_texts(wires, drawn))
     return focus
 
 
 def _draw_group(canvas: Canvas, rows: list[int], x: float, y: float) -> None:
-    """A box around ``x`` and ``y`` with rows of switches, each of the first few."""
-    wide = _STEP * min(max(rows), _MOST_SWITCHES)
-    tall = _STEP * len(rows)
-    left = x - wide / 2 - _RIM
-    canvas.box(left, y - tall / 2 - _RIM, wide + 2 * _RIM, tall + 2 * _RIM, "ct-box")
+    """Draw a box around ``x`` and ``y`` with rows of switches; ``rows``: how many a row has, of which
+    the first few are drawn."""
+    width = _STEP * min(max(rows), _MOST_SWITCHES)
+    height = _STEP * len(rows)
+    left = x - width / 2 - _RIM
+    canvas.box(left, y - height / 2 - _RIM, width + 2 * _RIM, height + 2 * _RIM, "ct-box")
     for row, count in enumerate(rows):
-        # Each switch is in the middle of its step.
-        middle = y - tall / 2 + (row + 0.5) * _STEP
-        few = min(count, _MOST_SWITCHES)
-        for number in range(few):
-            at = x + (number - (few - 1) / 2) * _STEP
-            canvas.square(at, middle, _SIDE, "ct-switch", round_=1, outlined=True)
+        # each switch is in the middle of its step
+        switch_y = y - height / 2 + (row + 0.5) * _STEP
+        drawn = min(count, _MOST_SWITCHES)
+        for number in range(drawn):
+            switch_x = x + (number - (drawn - 1) / 2) * _STEP
+            canvas.square(switch_x, switch_y, _SIDE, "ct-switch", round_=1, outlined=True)
 
 
 def _texts(wires: DragonflyWires, drawn: int) -> list[str]:
+    """What there is: ``9 groups of 8 leaves, 8 spines``, ``4 a leaf`` (endpoints), the cables, how many
+    groups are ``drawn`` where not all are, and the routing."""
     leaf = "switch"
     switches = switches_text(wires.switches)
     if wires.spines:

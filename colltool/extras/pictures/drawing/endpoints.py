@@ -12,16 +12,17 @@ _SIDE = 8.0
 
 
 class Focus(NamedTuple):
-    """The endpoint of a tier from which lines zoom into the card of the next tier below: the middle
-    of its bottom edge, and half its width; pixels."""
+    """The endpoint of a tier from which lines zoom into the card of the next tier below, in
+    pixels."""
 
-    x: float
+    x: float  # middle of its bottom edge
     y: float
-    half: float
+    half: float  # of its width
 
 
 def write_endpoints(words: TextColumn, diagram: TierDiagram, drawn: int | None = None) -> None:
-    """Write how many endpoints a tier has and, where not all are, how many are drawn."""
+    """Write how many endpoints a tier has and, where not all are, how many are ``drawn``; None says
+    nothing of that."""
     count = diagram.facts.endpoints
     words.write(f"{count} {endpoint_text(diagram, count)}", most=3, bold=True)
     if drawn is not None and drawn < count:
@@ -29,7 +30,8 @@ def write_endpoints(words: TextColumn, diagram: TierDiagram, drawn: int | None =
 
 
 def draw_endpoint(canvas: Canvas, x: float, top: float) -> Focus:
-    """One of a switch's endpoints, below it, in place of all."""
+    """Draw one of a switch's endpoints in place of all, with a link down from the switch's lower edge
+    at ``top``; return it."""
     canvas.line([(x, top), (x, top + LINK)])
     canvas.square(x, top + LINK + _SIDE / 2, _SIDE)
     return Focus(x, top + LINK + _SIDE, _SIDE / 2)

@@ -1,4 +1,8 @@
-"""Drawings of tori and meshes: blocks of up to three axes, of which the visible faces are drawn."""
+"""Drawings of tori and meshes: blocks of up to three axes, of which the visible faces are drawn.
+
+A lattice of more axes is drawn as a block of blocks, the outermost on top: :func:`draw_lattice`. A
+place of a block has a coordinate on each of three axes, which go to the right, up and into depth.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from colltool.network.group import Axis
 from colltool.render.views.fabric_diagram import TierDiagram, endpoint_text, ports_text
 
 AXES = 3  # of a block
-MOST = 8  # places of an axis that are all drawn; of more, the first and last few
+MOST_PLACES = 8  # of an axis, up to which all are drawn
 _HEAD = 4  # places at the start of a longer axis that are drawn
 _TAIL = 2  # at its end
 # All in pixels.
@@ -57,11 +61,11 @@ class Place(NamedTuple):
 
 def places(axis: Axis) -> list[Place]:
     """The places of an axis that are drawn; one slot is left free where some are left out."""
-    if axis.size <= MOST:
+    if axis.size <= MOST_PLACES:
         return [Place(number, number) for number in range(axis.size)]
     head = [Place(number, number) for number in range(_HEAD)]
-    beyond = axis.size - _TAIL
-    return head + [Place(beyond + number, _HEAD + 1 + number) for number in range(_TAIL)]
+    first = axis.size - _TAIL
+    return head + [Place(first + number, _HEAD + 1 + number) for number in range(_TAIL)]
 
 
 def blocks_of(axes: Sequence[Axis]) -> list[tuple[Axis, ...]]:
@@ -88,26 +92,28 @@ def faces(lines: Sequence[Sequence[Place]]) -> list[tuple[Place, ...]]:
 
 
 def drawn_places(diagram: TierDiagram) -> int:
-    """How many endpoints are drawn: those of the innermost block in sight."""
+    """How many endpoints are drawn: those in sight of the innermost block."""
     return len(faces(lines_of_block(blocks_of(diagram.kind.axes)[0])))
 
 
 def axis_text(number: int, axes: Sequence[Axis]) -> str:
-    """Such as ``axis 1: rings of 8``, ``axis 2: a pair`` or what a twist closes."""
+    """``axis 1: rings of 8``, ``axis 2: a pair``, or what a twist closes; axes are counted from 1."""
     axis = axes[number - 1]
     name = f"axis {number}"
     if axis.size == 1:
         return f"{name}: 1 place"
     if axis.twist:
-        along = " and ".join(f"axis {other}" for other, by in enumerate(axis.twist, start=1) if by)
+        # a twist has how far each axis is shifted where this one closes
+        shifted = [f"axis {other}" for other, shift in enumerate(axis.twist, start=1) if shift]
+        along = " and ".join(shifted)
         return f"{name}: lines of {axis.size}, closed half way round {along} (dashed)"
     shape = "line"
     if axis.is_ring:
         shape = "ring"
     elif axis.size == 2:
         shape = "pair"
-    alone = prod(other.size for other in axes) == axis.size
-    text = f"{name}: a {shape}" if alone else f"{name}: {shape}s"
+    is_single = prod(other.size for other in axes) == axis.size
+    text = f"{name}: a {shape}" if is_single else f"{name}: {shape}s"
     return f"{text} of {axis.size}" if axis.size > 2 else text
 
 
@@ -115,10 +121,10 @@ def draw_lattice(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: 
     """Draw the blocks of a tier, outermost first; return the first endpoint of the innermost."""
     outermost, *inner = reversed(list(enumerate(blocks_of(diagram.kind.axes))))
     focus = _draw_block(canvas, diagram, words, room, outermost, outer=None)
-    for block in inner:
+    for numbered in inner:
         words.skip_to(focus.y)
         words.bottom += _BETWEEN
-        focus = _draw_block(canvas, diagram, words, room, block, focus)
+        focus = _draw_block(canvas, diagram, words, room, numbered, focus)
     return focus
 
 
@@ -130,30 +136,31 @@ def _draw_block(
     numbered: tuple[int, Sequence[Axis]],
     outer: Focus | None,
 ) -> Focus:
-    """Draw a block of axes as high as the next text, and zoom into it from ``outer``, a place of the
-    block around it.
+    """Draw a block of axes at the height of the next text, with lines to it from ``outer``, a place of
+    the block around it; return its first place.
 
     ``numbered``: the number of the block from the innermost, 0, and its axes.
     """
     index, axes = numbered
     top = words.bottom
-    first = index * AXES + 1
-    block = _LatticeBlock(canvas, axes, room._replace(top=top), first)
+    first_axis = index * AXES + 1
+    block = _LatticeBlock(canvas, axes, room._replace(top=top), first_axis)
     if outer is not None:
         upper_left = (block.front[0], block.back[1], block.front[2])
         zoom(canvas, outer, top - _BETWEEN, block.at(upper_left), block.at(block.back))
     focus = block.draw(_BLOCK_DOT if index else _ENDPOINT_DOT)
     count = prod(axis.size for axis in axes)
-    what = endpoint_text(diagram, count)
-    if index:
-        inside = diagram.kind.axes[: index * AXES]
-        what = f"{'block' if count == 1 else 'blocks'} of {_shape(inside, 'x')}"
-    words.write(f"{_shape(axes, ' x ')} {what}", most=4, bold=True)
-    words.write_each(axis_text(first + at, diagram.kind.axes) for at in range(len(axes)))
+    noun = endpoint_text(diagram, count)
+    if index > 0:
+        inner_axes = diagram.kind.axes[: index * AXES]
+        noun = f"{'block' if count == 1 else 'blocks'} of {_shape(inner_axes, 'x')}"
+    words.write(f"{_shape(axes, ' x ')} {noun}", most=4, bold=True)
+    numbers = range(first_axis, first_axis + len(axes))
+    words.write_each(axis_text(number, diagram.kind.axes) for number in numbers)
     sizes = [axis.size for axis in axes]
     if len(axes) == AXES and min(sizes) > 1:
         words.note("the faces in sight are drawn")
-    if max(sizes) > MOST:
+    if max(sizes) > MOST_PLACES:
         words.note("dashed: places left out")
     if diagram.ports > 1:
         words.note(ports_text(diagram))
@@ -161,12 +168,13 @@ def _draw_block(
 
 
 def _shape(axes: Sequence[Axis], times: str) -> str:
+    """``4x4x8``; ``times``: what stands between two sizes."""
     return times.join(str(axis.size) for axis in axes)
 
 
 def zoom(canvas: Canvas, focus: Focus, down: float, left: Point, right: Point) -> None:
-    """Dashed lines from an endpoint straight down past the texts, then out to both corners of what
-    it is made of."""
+    """Draw dashed lines from both ends of an endpoint straight ``down`` past the texts, then out to the
+    corners of what it is made of."""
     for x, corner in ((focus.x - focus.half, left), (focus.x + focus.half, right)):
         canvas.line([(x, focus.y), (x, down), corner], dashed=True)
 
@@ -175,58 +183,64 @@ class _LatticeBlock:
     """A block of up to three axes; the first goes to the right, the second up, the third into
     depth. ``front`` is the place where all axes begin, ``back`` where they end."""
 
-    def __init__(self, canvas: Canvas, axes: Sequence[Axis], room: Area, first: int) -> None:
-        """Fit the block into the room: the step from place to place, and where the first one is."""
+    def __init__(self, canvas: Canvas, axes: Sequence[Axis], room: Area, first_axis: int) -> None:
+        """Fit the block into the room: the step from place to place, and where the first one is.
+
+        ``first_axis``: the number of its first axis in the lattice, from 1.
+        """
         self.canvas = canvas
         self.axes = axes
-        self.first = first
+        self.first_axis = first_axis
         self.lines = lines_of_block(axes)
         self.front = [line[0] for line in self.lines]
         self.back = [line[-1] for line in self.lines]
         right, up, deep = (place.slot for place in self.back)
-        wide = right + _DEPTH[0] * deep
-        high = up - _DEPTH[1] * deep
-        self.step = min(_STEP, (room.width - 2 * _MARGIN) / max(wide, 1))
-        self.left = room.left + (room.width - wide * self.step) / 2
+        # in steps; the third axis goes to the right and up
+        width = right + _DEPTH[0] * deep
+        height = up - _DEPTH[1] * deep
+        self.step = min(_STEP, (room.width - 2 * _MARGIN) / max(width, 1))
+        # pixels: of the first place
+        self.left = room.left + (room.width - width * self.step) / 2
         above = _MARGIN if axes[0].size > 1 else _RIM
-        self.bottom = room.top + above + high * self.step
+        self.bottom = room.top + above + height * self.step
 
     def at(self, place: Sequence[Place]) -> Point:
-        """Where a place is drawn."""
+        """Where a place is drawn, pixels."""
         right, up, deep = (coordinate.slot for coordinate in place)
         x = self.left + (right + _DEPTH[0] * deep) * self.step
         return x, self.bottom + (_DEPTH[1] * deep - up) * self.step
 
     def draw(self, radius: float) -> Focus:
-        """Draw links, places and the numbers of axes; return the first place."""
+        """Draw links, places as dots of a radius, and the numbers of axes; return the first place."""
         visible = faces(self.lines)
         links = ""
-        jumps = ""
-        for place, other, jumping in self._neighbours(visible):
+        gaps = ""
+        for place, other, is_gap in self._neighbours(visible):
             x, y = self.at(place)
             to_x, to_y = self.at(other)
             # SVG: move to a point, a line to another
             line = f"M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}"
-            if jumping:
-                jumps += line
+            if is_gap:
+                gaps += line
             else:
                 links += line
         if links:
             self.canvas.path(links)
-        if jumps:
-            self.canvas.path(jumps, dashed=True)
+        if gaps:
+            self.canvas.path(gaps, dashed=True)
         for place in visible:
             self.canvas.dot(*self.at(place), radius)
         for index, axis in enumerate(self.axes):
             if axis.size > 1:
-                self._draw_name(index, axis)
+                self._draw_number(index, axis)
         x, y = self.at(self.front)
         return Focus(x, y + radius, radius)
 
     def _neighbours(
         self, visible: Sequence[tuple[Place, ...]]
     ) -> Iterator[tuple[Sequence[Place], Sequence[Place], bool]]:
-        """Visible places next to each other, and whether others between them were left out."""
+        """Two visible places next to each other on an axis, and whether others between them were left
+        out."""
         known = set(visible)
         for place in visible:
             for index, line in enumerate(self.lines):
@@ -237,10 +251,10 @@ class _LatticeBlock:
                 if other in known:
                     yield place, other, line[after].number - place[index].number > 1
 
-    def _draw_name(self, index: int, axis: Axis) -> None:
-        """Draw the number of an axis, and its wraparound, along an edge of the block."""
-        # The first axis has them along the upper edge in front, the second along the left edge in front,
-        # where the block begins, the third along the lower right one.
+    def _draw_number(self, index: int, axis: Axis) -> None:
+        """Draw the number of an axis, and its wraparound where it has one, along an edge of the block."""
+        # The edges are in front above, in front on the left, and below on the right. The second begins
+        # where the block does.
         start = list(self.front)
         if index == 0:
             start[1:] = self.back[1:]
@@ -256,13 +270,12 @@ class _LatticeBlock:
             distance = _ARC
             dx = side.right * _ARC
             dy = side.down * _ARC
-            # a curve from end to end, drawn away from the block by the same step at both
+            # a cubic curve from end to end, whose two control points lie away from the block
             curve = f"{x + dx:.1f} {y + dy:.1f} {to_x + dx:.1f} {to_y + dy:.1f}"
             self.canvas.path(
                 f"M{x:.1f} {y:.1f}C{curve} {to_x:.1f} {to_y:.1f}", dashed=bool(axis.twist)
             )
-        middle = (x + to_x) / 2 + side.right * distance
+        text_x = (x + to_x) / 2 + side.right * distance
         baseline = (y + to_y) / 2 + side.down * distance + side.lower
-        self.canvas.text(
-            middle, baseline, str(self.first + index), 2 * _ARC, tone="ct-soft", anchor=side.anchor
-        )
+        number = str(self.first_axis + index)
+        self.canvas.text(text_x, baseline, number, 2 * _ARC, tone="ct-soft", anchor=side.anchor)

@@ -1,5 +1,8 @@
 """Draws tiers that are routed link by link: a graph on a circle, with its switches on a circle
-inside, and a HyperX as a grid."""
+inside, and a HyperX as a grid. A dragonfly has a module of its own.
+
+A graph and a HyperX are first laid out as a :class:`Sketch`, which :func:`draw_routed` then draws.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,28 @@ from colltool.render.views.fabric_parts import link_text, switches_text
 
 MOST_NODES = 32  # ranks, and switches, that are drawn
 MOST_PLACES = 5  # of an axis; two axes are drawn
-_SIDE = 14.0
+# All in pixels but the last.
+_SIDE = 14.0  # of a node
 _RADIUS = 84.0  # of the circle of ranks
 _INNER_RADIUS = 42.0  # of that of switches
 _STEP = 36.0  # between places of a grid
 _BOW = 0.22  # how far a longer link bows out, as a share of its length
 
-Spots = Mapping[int, tuple[float, float]]
+Point = tuple[float, float]
 
 
 class Sketch(NamedTuple):
-    """Nodes by number where they are drawn, the links between them, which are switches, and the
-    texts about them."""
+    """What is drawn of a network."""
 
-    spots: Spots
-    links: list[tuple[int, int]]
-    switches: frozenset[int]
-    texts: list[str]
-    bows: bool = False
+    points: Mapping[int, Point]  # the middle of each node that is drawn, by its number
+    links: list[tuple[int, int]]  # between them
+    switches: frozenset[int]  # the nodes that are switches, not ranks
+    texts: list[str]  # about the network
+    bows: bool = False  # whether links bow out past the nodes between their ends
 
 
 def drawn_ranks(diagram: TierDiagram) -> int:
+    """How many ranks are drawn: of nodes that are switches only one, below the first of them."""
     wires = _wires(diagram)
     match wires:
         case GraphWires():
@@ -52,14 +56,20 @@ def drawn_ranks(diagram: TierDiagram) -> int:
 
 
 def draw_routed(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
-    """The network itself; only the first nodes where there are many."""
+    """Draw the network itself, only the first nodes where there are many; return the first rank."""
     wires = _wires(diagram)
-    if isinstance(wires, DragonflyWires):
-        return draw_dragonfly(canvas, diagram, wires, words, room)
-    sketch = _sketch(wires, room)
+    match wires:
+        case DragonflyWires():
+            return draw_dragonfly(canvas, diagram, wires, words, room)
+        case GraphWires():
+            sketch = _graph(wires, room)
+        case HyperXWires():
+            sketch = _grid(wires, room)
+        case _:
+            assert_never(wires)
     for a, b in sketch.links:
-        _draw_link(canvas, sketch.spots[a], sketch.spots[b], bows=sketch.bows)
-    for node, (x, y) in sketch.spots.items():
+        _draw_link(canvas, sketch.points[a], sketch.points[b], bows=sketch.bows)
+    for node, (x, y) in sketch.points.items():
         if node in sketch.switches:
             canvas.square(x, y, _SIDE, "ct-switch", outlined=True)
         else:
@@ -68,79 +78,76 @@ def draw_routed(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: A
     words.write_each(sketch.texts)
     words.write_each(map(link_text, diagram.kind.link_kinds))
     words.note(f"{counted(diagram.kind.links(diagram.ports), 'link')} in all")
-    words.skip_to(max(y for _, y in sketch.spots.values()) + _SIDE)
-    x, y = sketch.spots[0]
+    words.skip_to(max(y for _, y in sketch.points.values()) + _SIDE)
+    x, y = sketch.points[0]
     if 0 in sketch.switches:
         return draw_endpoint(canvas, x, y + _SIDE / 2)
     return Focus(x, y + _SIDE / 2, _SIDE / 2)
 
 
 def _wires(diagram: TierDiagram) -> Wires:
+    """The nodes and links of a routed tier."""
     wires = diagram.kind.wires(diagram.facts.endpoints)
-    # another drawing is made of a tier that is not routed
+    # only other tiers have None, and DRAWN of tiers.py draws those otherwise
     assert wires is not None
     return wires
 
 
-def _sketch(wires: GraphWires | HyperXWires, room: Area) -> Sketch:
-    match wires:
-        case GraphWires():
-            return _graph(wires, room)
-        case HyperXWires():
-            return _grid(wires, room)
-        case _:
-            assert_never(wires)
-
-
-def _draw_link(
-    canvas: Canvas, a: tuple[float, float], b: tuple[float, float], *, bows: bool
-) -> None:
-    """Straight, or past the places between its ends."""
-    (x, y), (u, v) = a, b
-    if not bows or max(abs(u - x), abs(v - y)) < 1.5 * _STEP:
-        canvas.line([a, b])
+def _draw_link(canvas: Canvas, start: Point, end: Point, *, bows: bool) -> None:
+    """Draw a link straight, or where it ``bows`` and is longer than a step of the grid, as a curve past
+    the nodes between its ends."""
+    (x, y), (to_x, to_y) = start, end
+    right = to_x - x
+    down = to_y - y
+    if not bows or max(abs(right), abs(down)) < 1.5 * _STEP:
+        canvas.line([start, end])
         return
-    bow_x = (x + u) / 2 + _BOW * (v - y)
-    bow_y = (y + v) / 2 - _BOW * (u - x)
-    canvas.path(f"M{x:.1f} {y:.1f}Q{bow_x:.1f} {bow_y:.1f} {u:.1f} {v:.1f}")
+    # a quadratic curve, whose control point lies beside the middle
+    bow_x = (x + to_x) / 2 + _BOW * down
+    bow_y = (y + to_y) / 2 - _BOW * right
+    canvas.path(f"M{x:.1f} {y:.1f}Q{bow_x:.1f} {bow_y:.1f} {to_x:.1f} {to_y:.1f}")
 
 
 def _graph(wires: GraphWires, room: Area) -> Sketch:
     """Ranks on a circle, the first at the bottom, and switches on one inside it."""
+    # of all nodes the ranks come first
     ranks = range(min(wires.endpoints, MOST_NODES))
     switches = range(wires.endpoints, min(wires.nodes, wires.endpoints + MOST_NODES))
-    middle = (room.middle, room.top + _RADIUS + _SIDE / 2)
-    spots = dict(zip(ranks, on_circle(middle, _RADIUS, len(ranks)), strict=True))
-    spots |= zip(switches, on_circle(middle, _INNER_RADIUS, len(switches)), strict=True)
+    centre = (room.middle, room.top + _RADIUS + _SIDE / 2)
+    points = dict(zip(ranks, on_circle(centre, _RADIUS, len(ranks)), strict=True))
+    points |= zip(switches, on_circle(centre, _INNER_RADIUS, len(switches)), strict=True)
+    # edges are one way: both ways of a link are drawn once
     links = set()
     for edge in wires.edges:
-        if edge.src in spots and edge.dst in spots:
+        if edge.src in points and edge.dst in points:
             links.add((min(edge.src, edge.dst), max(edge.src, edge.dst)))
-    many = wires.nodes - wires.endpoints
-    texts = [switches_text(many)] if many else []
-    return Sketch(spots, sorted(links), frozenset(switches), texts)
+    switch_count = wires.nodes - wires.endpoints
+    texts = [switches_text(switch_count)] if switch_count else []
+    return Sketch(points, sorted(links), frozenset(switches), texts)
 
 
 def _grid(wires: HyperXWires, room: Area) -> Sketch:
-    """Two axes, the first to the right; only the first places where an axis is long."""
+    """The first two axes of a HyperX, one to the right and one up; only the first places where an axis
+    is long."""
     across, *others = wires.shape
-    wide = min(across, MOST_PLACES)
-    high = min(others[0], MOST_PLACES) if others else 1
-    left = room.left + (room.width - _STEP * (wide - 1)) / 2
+    columns = min(across, MOST_PLACES)
+    rows = min(others[0], MOST_PLACES) if others else 1
+    left = room.left + (room.width - _STEP * (columns - 1)) / 2
     top = room.top + _STEP
-    spots = {}
-    for row in range(high):
-        for column in range(wide):
-            x = left + column * _STEP
-            spots[column + across * row] = (x, top + (high - 1 - row) * _STEP)
+    points = {}
+    for row in range(rows):
+        for column in range(columns):
+            # nodes are numbered along the first axis first
+            node = column + across * row
+            points[node] = (left + column * _STEP, top + (rows - 1 - row) * _STEP)
     # all pairs of each row, then of each column
     links: list[tuple[int, int]] = []
-    nodes = list(spots)
-    for row in range(high):
-        links += combinations(nodes[row * wide : (row + 1) * wide], 2)
-    for column in range(wide):
-        links += combinations(nodes[column::wide], 2)
+    nodes = list(points)
+    for row in range(rows):
+        links += combinations(nodes[row * columns : (row + 1) * columns], 2)
+    for column in range(columns):
+        links += combinations(nodes[column::columns], 2)
     if not wires.hosts:
-        return Sketch(spots, links, frozenset(), [], bows=True)
+        return Sketch(points, links, frozenset(), [], bows=True)
     texts = [switches_text(prod(wires.shape)), f"{counted(wires.hosts, 'port')} each"]
-    return Sketch(spots, links, frozenset(spots), texts, bows=True)
+    return Sketch(points, links, frozenset(points), texts, bows=True)

@@ -33,13 +33,12 @@ DARK: dict[Tone, str] = {
 }
 
 _DASHED = {"stroke-dasharray": "4 3"}
-# Pixels: font size and line height.
-TEXT = 14.0
-LINE = 19.0
+TEXT = 14.0  # pixels: font size
+LINE = 19.0  # pixels: from one line of text to the next
 
 
 class Area(NamedTuple):
-    """A part of the picture, open to the bottom."""
+    """A part of the picture, open to the bottom; pixels from its upper left corner."""
 
     left: float
     top: float
@@ -56,20 +55,21 @@ class Area(NamedTuple):
 
 def on_circle(middle: tuple[float, float], radius: float, count: int) -> list[tuple[float, float]]:
     """``count`` places evenly round a circle, the first at the bottom."""
+    x, y = middle
     places = []
     for number in range(count):
-        turn = 2 * pi * number / count
-        places.append((middle[0] - radius * sin(turn), middle[1] + radius * cos(turn)))
+        angle = 2 * pi * number / count
+        places.append((x - radius * sin(angle), y + radius * cos(angle)))
     return places
 
 
 def rules(colours: dict[Tone, str]) -> str:
-    """CSS of the classes of a drawing."""
-    found = []
-    for tone, code in colours.items():
-        painted = "stroke" if tone == "ct-line" else "fill"
-        found.append(f".{tone} {{ {painted}: {code}; }}")
-    return " ".join(found)
+    """CSS rules of the classes of a drawing: ``.ct-ink { fill: #1f2328; } ...``."""
+    texts = []
+    for tone, colour in colours.items():
+        attribute = "stroke" if tone == "ct-line" else "fill"
+        texts.append(f".{tone} {{ {attribute}: {colour}; }}")
+    return " ".join(texts)
 
 
 class Canvas:
@@ -94,12 +94,45 @@ class Canvas:
         bold: bool = False,
         anchor: str = "start",
     ) -> None:
-        """A line of text; if it does not fit, it is clipped and has the whole as its tooltip."""
+        """A line of text; if it is wider than ``room``, it is clipped and has the whole as its
+        tooltip. ``anchor``: ``middle`` or ``end`` where ``x`` is that of the text."""
         full_text = printable(text)
         line = clipped_to(full_text, room, size, bold=bold)
         self.text_with_tooltip(
             x, y, line, full_text, tone=tone, size=size, bold=bold, anchor=anchor
         )
+
+    def text_with_tooltip(
+        self,
+        x: float,
+        y: float,
+        line: str,
+        full_text: str,
+        *,
+        tone: Tone,
+        size: float = TEXT,
+        bold: bool = False,
+        anchor: str = "start",
+    ) -> None:
+        """A line as it is; where it is not ``full_text``, that is its tooltip."""
+        attributes = {
+            "x": _n(x),
+            "y": _n(y),
+            "fill": LIGHT[tone],
+            "class": tone,
+            "font-size": _n(size),
+        }
+        if bold:
+            attributes["font-weight"] = "bold"
+        if anchor != "start":
+            attributes["text-anchor"] = anchor
+        element = ET.SubElement(self.parent, "text", attributes)
+        if line == full_text:
+            element.text = line
+        else:
+            title = ET.SubElement(element, "title")
+            title.text = full_text
+            title.tail = line
 
     def box(
         self,
@@ -144,11 +177,12 @@ class Canvas:
         self.box(left, y - side / 2, side, side, tone, round_=round_, outlined=outlined)
 
     def line(self, points: Sequence[tuple[float, float]], *, dashed: bool = False) -> None:
+        """A line from point to point."""
         steps = " L".join(f"{_n(x)} {_n(y)}" for x, y in points)
         self.path(f"M{steps}", dashed=dashed)
 
     def path(self, steps: str, *, dashed: bool = False) -> None:
-        """A line by the commands of an SVG path."""
+        """A line by the commands of an SVG path, such as ``M0 0 L10 20``."""
         attributes = {
             "d": steps,
             "fill": "none",
@@ -161,46 +195,15 @@ class Canvas:
         ET.SubElement(self.parent, "path", attributes)
 
     def dot(self, x: float, y: float, radius: float) -> None:
+        """A filled circle around a point."""
         place = {"cx": _n(x), "cy": _n(y), "r": _n(radius)}
         ET.SubElement(self.parent, "circle", place, fill=LIGHT["ct-soft"]).set("class", "ct-soft")
 
     def gap(self, x: float, y: float, width: float) -> None:
-        """Three dots for what is left out."""
+        """Three dots beside each other for what is left out, within a width."""
         step = min(5.0, width / 3)
         for number in (-1, 0, 1):
             self.dot(x + number * step, y, min(1.4, step / 3))
-
-    def text_with_tooltip(
-        self,
-        x: float,
-        y: float,
-        line: str,
-        full_text: str,
-        *,
-        tone: Tone,
-        size: float = TEXT,
-        bold: bool = False,
-        anchor: str = "start",
-    ) -> None:
-        """A line as it is; where it is not ``full_text``, that is its tooltip."""
-        attributes = {
-            "x": _n(x),
-            "y": _n(y),
-            "fill": LIGHT[tone],
-            "class": tone,
-            "font-size": _n(size),
-        }
-        if bold:
-            attributes["font-weight"] = "bold"
-        if anchor != "start":
-            attributes["text-anchor"] = anchor
-        element = ET.SubElement(self.parent, "text", attributes)
-        if line == full_text:
-            element.text = line
-        else:
-            title = ET.SubElement(element, "title")
-            title.text = full_text
-            title.tail = line
 
 
 class TextColumn:
@@ -227,6 +230,7 @@ class TextColumn:
         self.write(text, tone="ct-soft")
 
     def write_each(self, texts: Iterable[str], *, tone: Tone = "ct-soft", most: int = 6) -> None:
+        """A paragraph for each text, of at most ``most`` lines."""
         for text in texts:
             self.write(text, tone=tone, most=most)
 
@@ -236,7 +240,7 @@ class TextColumn:
 
 
 def _n(value: float) -> str:
-    """A number in SVG."""
+    """A number in SVG: ``12.5``, ``12``."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -246,17 +250,18 @@ _USUAL = 0.65
 _CAPITAL = 0.8
 _WIDE = 1.0
 _BOLD_FACTOR = 1.12  # times as wide as the same letter in regular weight
-_LONGEST = 1000  # letters; no line has more
+_LONGEST = 1000  # letters of a word that are looked at at once, more than any line has
 _NARROW_LETTERS = frozenset(" .,:;'|!()[]/-fijlrtI")
 _WIDE_LETTERS = frozenset("mwMW%@+=<>~#")
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
     """Estimated width in pixels at a font size of ``size`` pixels."""
-    return sum(map(_width, text)) * _font(size, bold=bold)
+    return sum(map(_width, text)) * _regular_size(size, bold=bold)
 
 
 def _width(letter: str) -> float:
+    """Width of a letter as a share of the font size."""
     if letter in _NARROW_LETTERS:
         return _NARROW
     if letter in _WIDE_LETTERS or not letter.isascii():
@@ -264,45 +269,50 @@ def _width(letter: str) -> float:
     return _CAPITAL if letter.isupper() or letter in "&$" else _USUAL
 
 
-def _font(size: float, *, bold: bool) -> float:
-    """The size of a regular font whose letters are as wide."""
+def _regular_size(size: float, *, bold: bool) -> float:
+    """The font size at which regular letters are as wide as these."""
     return size * _BOLD_FACTOR if bold else size
 
 
 def clipped_to(text: str, room: float, size: float, *, bold: bool = False) -> str:
     """The text, cut and ended with ``...`` if it is wider than ``room`` pixels at this font size."""
-    font = _font(size, bold=bold)
-    if _fitting(text, room / font) == len(text):
+    regular_size = _regular_size(size, bold=bold)
+    if _fitting(text, room / regular_size) == len(text):
         return text
-    length = _fitting(text, (room - width_of("...", size, bold=bold)) / font)
+    length = _fitting(text, (room - width_of("...", size, bold=bold)) / regular_size)
     return f"{text[:length].rstrip()}..."
 
 
 def _fitting(text: str, widest: float) -> int:
-    """How many letters fit into ``widest`` font sizes."""
+    """How many letters fit into a width of ``widest``, in font sizes."""
     width = 0.0
-    for number, letter in enumerate(text):
+    for count, letter in enumerate(text):
         width += _width(letter)
+        # what fits exactly may be a rounding error wider
         if width > widest + 1e-9:
-            return number
+            return count
     return len(text)
 
 
 def lines_of(text: str, room: float, size: float, most: int, *, bold: bool = False) -> list[str]:
-    """The text wrapped into at most ``most`` lines; the last ends in ``...`` if it was cut."""
+    """The text wrapped into at most ``most`` lines of ``room`` pixels; the last ends in ``...`` if it
+    was cut. Words that are wider than a line are broken."""
     lines: list[str] = []
-    font = _font(size, bold=bold)
+    regular_size = _regular_size(size, bold=bold)
     for word in text.split():
         start = 0
         while start < len(word):
-            end = start + max(_fitting(word[start : start + _LONGEST], room / font), 1)
+            letters = _fitting(word[start : start + _LONGEST], room / regular_size)
+            # one letter at least, however narrow the room
+            end = start + max(letters, 1)
             piece = word[start:end]
             start = end
             longer = f"{lines[-1]} {piece}" if lines else piece
-            if lines and width_of(longer, font) <= room:
+            if lines and width_of(longer, regular_size) <= room:
                 lines[-1] = longer
             else:
                 lines.append(piece)
     if len(lines) <= most:
         return lines
-    return [*lines[: most - 1], clipped_to(" ".join(lines[most - 1 :]), room, font)]
+    rest = " ".join(lines[most - 1 :])
+    return [*lines[: most - 1], clipped_to(rest, room, regular_size)]

@@ -1,4 +1,5 @@
-"""How each kind of tier is drawn; an all-to-all of direct links as a circle."""
+"""How each kind of tier is drawn: :data:`DRAWN`. The drawing of an all-to-all of direct links, a circle,
+is here; the others have modules of their own."""
 
 from __future__ import annotations
 
@@ -14,25 +15,26 @@ from colltool.extras.pictures.drawing.svg import Area, Canvas, TextColumn, on_ci
 from colltool.network.group import JoinedBy
 from colltool.render.views.fabric_diagram import TierDiagram
 
-MOST_PAIRS = 12  # endpoints that are all drawn; of more, only eight
-_SIDE = 14.0
-_RADIUS = 84.0
+MOST_ON_CIRCLE = 12  # endpoints up to which all are drawn
+_FEW_ON_CIRCLE = 8  # of more
+_SIDE = 14.0  # pixels: of an endpoint
+_RADIUS = 84.0  # pixels: of the circle
 
 
-def _drawn_pairs(diagram: TierDiagram) -> int:
+def _drawn_on_circle(diagram: TierDiagram) -> int:
     count = diagram.facts.endpoints
-    return count if count <= MOST_PAIRS else 8
+    return count if count <= MOST_ON_CIRCLE else _FEW_ON_CIRCLE
 
 
-def draw_pairs(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
-    """Draw endpoints on a circle, each linked to every other."""
-    drawn = _drawn_pairs(diagram)
-    # A single endpoint is in the middle.
+def draw_direct_links(canvas: Canvas, diagram: TierDiagram, words: TextColumn, room: Area) -> Focus:
+    """Draw endpoints on a circle, each linked to every other; return the first."""
+    drawn = _drawn_on_circle(diagram)
+    # a single endpoint is in the middle
     radius = _RADIUS if drawn > 1 else 0.0
-    middle = (room.middle, room.top + radius + _SIDE / 2)
-    places = on_circle(middle, radius, drawn)
-    for place, other in combinations(places, 2):
-        canvas.line([place, other])
+    centre = (room.middle, room.top + radius + _SIDE / 2)
+    places = on_circle(centre, radius, drawn)
+    for pair in combinations(places, 2):
+        canvas.line(pair)
     for x, y in places:
         canvas.square(x, y, _SIDE)
     write_endpoints(words, diagram, drawn)
@@ -50,7 +52,7 @@ into."""
 
 DRAWN: dict[JoinedBy, tuple[Draw, Callable[[TierDiagram], int]]] = {
     "switches": (switches.draw_switches, switches.drawn_endpoints),
-    "pair_links": (draw_pairs, _drawn_pairs),
+    "pair_links": (draw_direct_links, _drawn_on_circle),
     "routes": (draw_routed, drawn_ranks),
     "neighbour_links": (draw_lattice, drawn_places),
 }

@@ -1,7 +1,9 @@
-"""Results as PNG, SVG or PDF pictures, and as inline ``<svg>`` elements of a page. Needs
-matplotlib, an optional extra.
+"""Results as PNG, SVG or PDF pictures (:func:`picture`), and as inline ``<svg>`` elements of a page
+(:func:`page_svg`). Needs matplotlib, an optional extra.
 
-No pyplot, no display, no matplotlibrc of the user: the same result always gives the same bytes.
+:data:`VIEWS` says which results can be plotted, and how: a function makes a :class:`.panels.Chart`
+of the result, and ``panels`` draws it. No pyplot, no display, no matplotlibrc of the user: the same
+result always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from colltool.calibration.calibrate import Calibration
 from colltool.diagnosis.results import Diagnosis, Validation
 from colltool.diagnosis.trace_results import TraceComparison
 from colltool.estimate.results import Breakdown, Crossover
-from colltool.extras.pictures.plot import fits, sweep_charts, times
+from colltool.extras.pictures.plot import fits, step_charts, sweep_charts
+from colltool.extras.pictures.plot.breakdown_chart import breakdown_chart
 from colltool.extras.pictures.plot.comparison_chart import comparison_chart
 from colltool.extras.pictures.plot.crossover_chart import crossover_chart
 from colltool.extras.pictures.plot.look import STYLE
 from colltool.extras.pictures.plot.page import GlyphOutlines, inline_svg
 from colltool.extras.pictures.plot.panels import Chart, draw_chart
 from colltool.extras.pictures.plot.sensitivity_chart import sensitivity_chart
+from colltool.extras.pictures.plot.trace_chart import trace_chart
 from colltool.training.plan import Plan
 
 if TYPE_CHECKING:
@@ -50,11 +54,11 @@ VIEWS: dict[type, dict[str, ChartOf]] = {
     Sweep: {"map": sweep_charts.map_chart, "busbw": sweep_charts.lines_chart},
     Comparison: {"busbw": comparison_chart},
     Sensitivity: {"spread": sensitivity_chart},
-    Breakdown: {"phases": times.breakdown_chart},
-    Plan: {"step": times.plan_chart},
-    Plans: {"step": times.plans_chart},
+    Breakdown: {"phases": breakdown_chart},
+    Plan: {"step": step_charts.plan_chart},
+    Plans: {"step": step_charts.plans_chart},
     Crossover: {"sizes": crossover_chart},
-    TraceComparison: {"calls": times.trace_chart},
+    TraceComparison: {"calls": trace_chart},
     Diagnosis: {"busbw": fits.diagnosis_chart},
     Calibration: _time_and_busbw(fits.calibration_chart),
     Validation: _time_and_busbw(fits.validation_chart),
@@ -84,7 +88,8 @@ def chart_of(result: Any, view: str = "", *, paged: bool = False) -> Chart:
 
 
 def picture(result: Any, suffix: str, view: str = "") -> bytes:
-    """A result as a picture file; ``view`` is one of :data:`VIEWS`, the first by default."""
+    """The bytes of a picture file with such a suffix (``.png``); ``view`` is one of :data:`VIEWS`, the
+    first by default."""
     suffix = suffix.lower()
     buffer = BytesIO()
     with drawn(result, view) as figure:
@@ -122,23 +127,23 @@ def need_matplotlib(what: str, extra: str = "plot", argument: str = "plot") -> N
         raise needs_extra(extra, what, "matplotlib", argument=argument) from error
     except ValueError as error:  # a bad MPLBACKEND or matplotlibrc
         cause = clipped(str(error), 200)
-        hint = "mend its settings: matplotlibrc"
+        fix = "mend its settings: matplotlibrc"
         backend = os.environ.get("MPLBACKEND")
         if backend:
             cause = f"MPLBACKEND={clipped(backend)} names none of its backends"
-            hint = "leave it out of the environment: unset MPLBACKEND"
+            fix = "leave it out of the environment: unset MPLBACKEND"
         raise ColltoolError(
-            f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=hint
+            f"{what} needs matplotlib, which does not load: {cause}", argument=argument, fix=fix
         ) from error
 
 
 def check_plot(path: Path) -> None:
     """Raise a ColltoolError, before any long work, if the plot could not be written afterwards."""
     if path.suffix.lower() not in _METADATA:
-        found = f"'{path.suffix}'" if path.suffix else "no suffix"
-        hint = f"end the name in {', '.join(_METADATA)}, such as {path.stem or 'fit'}.png"
+        suffix = f"'{path.suffix}'" if path.suffix else "no suffix"
+        fix = f"end the name in {', '.join(_METADATA)}, such as {path.stem or 'fit'}.png"
         raise ColltoolError(
-            f"{path} has {found}, which is no format of a plot", argument="plot", fix=hint
+            f"{path} has {suffix}, which is no format of a plot", argument="plot", fix=fix
         )
     need_matplotlib("a plot")
     folder = path.parent
@@ -148,7 +153,9 @@ def check_plot(path: Path) -> None:
             argument="plot",
             fix=f"create it: mkdir -p {folder}",
         )
-    writable = os.access(folder, os.W_OK) and (os.access(path, os.W_OK) or not os.path.exists(path))
+    # a file that is there is written over, a new one needs the folder's permission only
+    is_new = not os.path.exists(path)
+    writable = os.access(folder, os.W_OK) and (is_new or os.access(path, os.W_OK))
     if os.path.isdir(path) or not writable:
         raise ColltoolError(
             f"cannot write {path}",
@@ -179,4 +186,5 @@ def page_svg(
     return inline_svg(buffer.getvalue(), chart_of(result, view).alt, prefix, letters)
 
 
+# by this name the core asks for it
 shared_letters = GlyphOutlines

@@ -21,53 +21,56 @@ if TYPE_CHECKING:
 PANEL_INCHES = 2.9
 """Height of a panel of lines."""
 _MOST_MARKS = 12  # per line
+_MOST_VERDICTS = 3  # in the title
 
 
 def comparison_chart(result: Comparison, paged: bool) -> Chart:
-    """Bus bandwidth of each fabric over size, a panel per primitive and rank count; the band
-    reaches to no contention."""
+    """Bus bandwidth of each fabric over size, a panel a primitive and rank count; a band above each
+    line reaches to what it would be without contention."""
     groups: dict[tuple[str, int], list[CompareLine]] = {}
     for line in result.lines:
         groups.setdefault((line.primitive.label, line.ranks), []).append(line)
     panels = []
-    where = []
+    questions = []
     for (primitive, ranks), lines in groups.items():
         title = f"{primitive}, {ranks} ranks"
-        panels.append(Panel(partial(_compared, result, lines), PANEL_INCHES, title))
-        where.append(f"{primitive} on {ranks} ranks")
+        panels.append(Panel(partial(_draw_compared, result, lines), PANEL_INCHES, title))
+        questions.append(f"{primitive} on {ranks} ranks")
     names = ", ".join(column.name for column in result.columns)
-    verdict = "; ".join(comparison_verdict(result)[:3])
-    alt = f"Bus bandwidth over message size of {names}: {', '.join(where)}. {verdict}."
+    verdict = "; ".join(comparison_verdict(result)[:_MOST_VERDICTS])
+    alt = f"Bus bandwidth over message size of {names}: {', '.join(questions)}. {verdict}."
     return several(f"{verdict} (bands: up to no contention)", alt, panels, paged, points=9)
 
 
-def _compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: float) -> None:
-    """Draw the busbw of each fabric, and a band from there to that without contention."""
-    every: list[float] = []
-    for at, column in enumerate(result.columns):
+def _draw_compared(result: Comparison, lines: list[CompareLine], axes: Axes, inches: float) -> None:
+    """Draw the busbw of each fabric, and a band from there to that without contention; ``lines``: one
+    a size."""
+    all_rates: list[float] = []
+    for index, column in enumerate(result.columns):
         sizes = []
         rates = []
         without_contention = []
         for line in lines:
-            cell = line.cells[at]
+            cell = line.cells[index]
             if cell.busbw_Bps and cell.total_s:
                 # a measured machine has no time without contention, and so no band
                 ideal_s = cell.ideal_s or cell.total_s
                 sizes.append(line.bytes)
                 rates.append(cell.busbw_Bps)
                 without_contention.append(cell.busbw_Bps * cell.total_s / ideal_s)
-        pen_line(axes, sizes, rates, at, column.name)
-        axes.fill_between(
-            sizes, rates, without_contention, color=pen_of(at).colour, alpha=0.15, linewidth=0
-        )
-        every += rates + without_contention
-    over_size(axes, [line.bytes for line in lines], every, inches - 1)
+        pen_line(axes, sizes, rates, index, column.name)
+        colour = pen_of(index).colour
+        axes.fill_between(sizes, rates, without_contention, color=colour, alpha=0.15, linewidth=0)
+        all_rates += rates + without_contention
+    # an inch is for the labels at the side
+    over_size(axes, [line.bytes for line in lines], all_rates, inches - 1)
 
 
 def pen_line(
     axes: Axes, places: Sequence[float], rates: Sequence[float], pen: int, name: str | None
 ) -> None:
-    """Draw rates as a line with pen number ``pen``; without a name it is not in the legend."""
+    """Draw rates over places of the x axis as a line with pen number ``pen``; without a name it is not
+    in the legend."""
     colour, dash, mark = pen_of(pen)
     axes.plot(
         places,
@@ -82,13 +85,14 @@ def pen_line(
 
 
 def over_size(axes: Axes, sizes: Sequence[float], rates: Sequence[float], inches: float) -> None:
-    """Set log axes of busbw over message size, with a tick at each size that has room."""
+    """Set log axes of busbw over message size, with a tick at each size that has room on an axis of so
+    many inches."""
     if rates:
         ends = (min(rates) / 1.4, max(rates) * 1.4)
         log_scale(axes, "y", ends, partial(format_rate, digits=3))
     axes.set_xscale("log")
     ordered = sorted(sizes)
-    ticks = [ordered[at] for at in apart(ordered, inches, logs=True)]
+    ticks = [ordered[index] for index in apart(ordered, inches, logs=True)]
     axes.set_xticks(ticks, list(map(size_text, ticks)), rotation=slant(ticks, 5))
     axes.set_xticks([], minor=True)
     axes.set(xlabel="message size", ylabel="busbw" if in_first_column(axes) else "")

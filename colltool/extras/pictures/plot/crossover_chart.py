@@ -1,4 +1,7 @@
-"""The crossover chart: ribbons over message size, in the colour of the algorithm that is fastest."""
+"""The crossover chart: ribbons over message size, in the colour of the algorithm that is fastest.
+
+:func:`ribbons_of` gathers what is drawn, :func:`crossover_chart` makes the chart of it.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Bytes that the axis shows at least.
-_LEAST_FROM = 1e3
-_LEAST_TO = 1e9
-_BEYOND = 30.0  # factor by which the axis goes past the outermost change
+_USUAL_LOW = 1e3
+_USUAL_HIGH = 1e9
+_MARGIN_FACTOR = 30.0  # by which the axis goes past the outermost change
 _MOST_PAIRS = 6  # of algorithms with a ribbon each
 _ROW_INCHES = 0.62  # a ribbon with its sizes above it
 _AXIS_INCHES = 0.5
 _LETTER_INCHES = 0.065  # of the small text of a size
-_TALL = 0.27  # half the height of a ribbon, as a share of its row
+_HALF_HEIGHT = 0.27  # of a ribbon, as a share of its row
 
 _bytes = partial(format_bytes, digits=3)
 
@@ -55,7 +58,8 @@ class Ribbon(NamedTuple):
 
 
 def ribbons_of(result: Crossover) -> list[Ribbon]:
-    """A ribbon for each pair of algorithms, for all of them, and for the library's own picks."""
+    """A ribbon for each pair of algorithms, for all of them, and for the library's own picks; none
+    where nothing is known to win."""
     ribbons = []
     for pair in result.pairs[:_MOST_PAIRS]:
         ribbons.append(Ribbon(f"{pair.a} or {pair.b}", list(_pair_stretches(pair))))
@@ -65,13 +69,15 @@ def ribbons_of(result: Crossover) -> list[Ribbon]:
 
 
 def _stretches(winners: Iterable[Any]) -> list[Stretch]:
+    """Stretches of records that have their fields, but call the name ``algorithm``."""
     fields = attrgetter("from_bytes", "to_bytes", "algorithm", "protocol")
     return [Stretch(*fields(winner)) for winner in winners]
 
 
 def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
+    """The stretches from 1 byte on, between the crossings of a pair, which are in ascending order."""
     start = 1.0
-    fastest = pair.dominates
+    fastest = pair.dominates  # None where they cross, or are the same
     for crossing in pair.crossings:
         yield Stretch(start, crossing.bytes, crossing.faster_below)
         start = crossing.bytes
@@ -81,6 +87,7 @@ def _pair_stretches(pair: AlgorithmPair) -> Iterator[Stretch]:
 
 
 def crossover_chart(result: Crossover, _paged: bool) -> Chart:
+    """The chart of a crossover; its legend has a letter and a colour for each algorithm."""
     ribbons = ribbons_of(result)
     stretches = chain.from_iterable(ribbon.stretches for ribbon in ribbons)
     names = list(dict.fromkeys(stretch.name for stretch in stretches))
@@ -90,11 +97,12 @@ def crossover_chart(result: Crossover, _paged: bool) -> Chart:
     pairs = result.pairs[:_MOST_PAIRS]
     if pairs:
         alt += f" {'; '.join(map(_pair_text, pairs))}."
-    panel = Panel(partial(_ribbons, ribbons, names), _ROW_INCHES * len(ribbons) + _AXIS_INCHES)
+    panel = Panel(partial(_draw_ribbons, ribbons, names), _ROW_INCHES * len(ribbons) + _AXIS_INCHES)
     return Chart(title, alt, (panel,), lettered_keys(names))
 
 
 def _pair_text(pair: AlgorithmPair) -> str:
+    """``ring or tree: ring from 8 MB``."""
     text = f"always {pair.dominates}" if pair.dominates else "the same"
     if pair.crossings:
         text = ", ".join(
@@ -103,13 +111,17 @@ def _pair_text(pair: AlgorithmPair) -> str:
     return f"{pair.a} or {pair.b}: {text}"
 
 
-def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float) -> None:
-    """Which algorithm runs at which size: the fastest of all, and what the library picks."""
+def _draw_ribbons(
+    ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches: float
+) -> None:
+    """Draw a row a ribbon on axes that are ``inches`` wide, with the sizes where its winner changes
+    above it; ``names``: the algorithms in the order of the legend."""
     changes = list(chain.from_iterable(ribbon.changes for ribbon in ribbons))
-    # At least the usual sizes, and beyond them room around every change.
-    low = max(1.0, min(_LEAST_FROM, min(changes, default=inf) / _BEYOND))
-    high = max(_LEAST_TO, max(changes, default=0.0) * _BEYOND)
-    inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)  # a factor of e on the axis
+    # at least the usual sizes, and beyond them room around every change
+    low = max(1.0, min(_USUAL_LOW, min(changes, default=inf) / _MARGIN_FACTOR))
+    high = max(_USUAL_HIGH, max(changes, default=0.0) * _MARGIN_FACTOR)
+    # of a factor of e on the logarithmic axis, which the names of rows and a margin leave
+    inches_per_e = ((1 - NAMES_WIDE) * inches - 0.2) / log(high / low)
     for row, ribbon in enumerate(ribbons):
         for stretch in ribbon.stretches:
             start = max(stretch.from_bytes, low)
@@ -125,13 +137,21 @@ def _ribbons(ribbons: Sequence[Ribbon], names: Sequence[str], axes: Axes, inches
                     number=number,
                     most_letters=most_letters,
                 )
-        label_end = low
-        # A size too close to the last is left out: the table has it.
+        labelled = low
         for size in ribbon.changes:
             text = _bytes(size)
-            if size > low and inches_per_e * log(size / label_end) >= _LETTER_INCHES * len(text):
-                axes.text(size, row - _TALL - 0.05, text, ha="center", va="bottom", fontsize=7)
-                label_end = size
+            # a size too close to the last one is left out: the table has it
+            room = inches_per_e * log(size / labelled)
+            if size > low and room >= _LETTER_INCHES * len(text):
+                axes.text(
+                    size,
+                    row - _HALF_HEIGHT - 0.05,
+                    text,
+                    ha="center",
+                    va="bottom",
+                    fontsize=7,
+                )
+                labelled = size
     log_scale(axes, "x", (low, high), title_size)
     axes.set_xlabel("message size")
     name_rows(axes, [ribbon.title for ribbon in ribbons], NAMES_WIDE * inches)
@@ -151,7 +171,7 @@ def _draw_stretch(
     as ``most_letters`` letters take."""
     colour = colour_of(number)
     look: dict[str, Any] = {"facecolor": colour, "edgecolor": DARK_TEXT, "linewidth": 0.4}
-    axes.fill_between(ends, row - _TALL, row + _TALL, **look)
-    middle = (ends[0] * ends[1]) ** 0.5
+    axes.fill_between(ends, row - _HALF_HEIGHT, row + _HALF_HEIGHT, **look)
+    middle = (ends[0] * ends[1]) ** 0.5  # half-way on the logarithmic axis
     text = f"{letter(number)} {protocol}".rstrip()
     text_in(axes, (middle, row), colour, most_letters, text, letter(number))

@@ -1,4 +1,9 @@
-"""Measured series and their models as panels of curves over message size: what :mod:`.fits` draws."""
+"""Measured series and their models as panels of curves over message size: what :mod:`.fits` puts
+into charts and :mod:`.size_panels` draws.
+
+:func:`calibration_panels` and :func:`judged_panels` make a curve of each series (:func:`_curve`) and
+distribute the curves over panels (:func:`_panels`).
+"""
 
 from __future__ import annotations
 
@@ -32,14 +37,13 @@ class PlotPoint(NamedTuple):
     """A measured size."""
 
     bytes: float
-    # in the unit of the y axis: the median of all repeats, the lowest and highest, and the model,
-    # NaN where there is none
-    measured: float
-    low: float
+    # the next four in the unit of the y axis
+    measured: float  # median of all repeats
+    low: float  # lowest of them
     high: float
-    model: float
-    modelled: Modelled | None
-    left_out: str  # why the fit does not use it; empty where it does
+    model: float  # NaN where there is none
+    modelled: Modelled | None  # the same in seconds
+    left_out: str  # why the fit does not use the size; empty where it does
 
     @property
     def fitted(self) -> Modelled | None:
@@ -53,13 +57,14 @@ class SeriesCurve(NamedTuple):
     series: Series
     name: str  # distinguishes it from the others of its collective
     model_name: str  # all algorithms of its model
-    mape: float  # mean and worst error, as shares
-    worst: float
+    mape: float  # mean error without sign, as a share
+    worst: float  # error with its sign, as a share
     points: tuple[PlotPoint, ...]
 
     @property
     def distinctions(self) -> tuple[str, ...]:
-        """What may distinguish the series from another one of the same title."""
+        """What may distinguish the series from another one of the same title, in fixed order; texts
+        may be empty."""
         series = self.series
         return series.library, series.version, series.dtype, " ".join(series.files)
 
@@ -90,6 +95,7 @@ def calibration_panels(
                 residual.fitted_s, residual.relative_error, model_name
             )
             if not residual.used:
+                # replaced below by the reason of the fit, where it has one
                 reasons[residual.bytes] = "no reason given"
         for excluded in fit.left_out:
             reasons[excluded.bytes] = excluded.reason
@@ -102,13 +108,13 @@ def judged_panels(
 ) -> tuple[SizePanel, ...]:
     """The same of series that were compared with a prediction."""
     curves = []
-    for fit in judged:
+    for series in judged:
         models = {}
-        for point in fit.points:
+        for point in series.points:
             model_name = _model_name(point.algorithm, point.protocol)
             models[point.bytes] = Modelled(point.predicted_s, point.relative_error, model_name)
-        model_names = ", ".join(distinct(row.algorithm for row in fit.points))
-        curves.append(_curve(fit, model_names, models, {}, quantity))
+        model_names = ", ".join(distinct(point.algorithm for point in series.points))
+        curves.append(_curve(series, model_names, models, {}, quantity))
     return _panels(curves, most)
 
 
@@ -119,13 +125,15 @@ def _curve(
     reasons: Mapping[float, str],
     quantity: Quantity,
 ) -> SeriesCurve:
-    """A series with the model (``models``) and the reason for leaving a point out, by bytes."""
+    """A series with its model (``models``) and the ``reasons`` for leaving points out, both by
+    bytes."""
     series = fit.series
     points = tuple(_plot_point(series, point, models, reasons, quantity) for point in series.points)
     return SeriesCurve(series, series.who, model_name, fit.mape, fit.worst, points)
 
 
 def _model_name(algorithm: str, protocol: str) -> str:
+    """``ring, LL128``."""
     return f"{algorithm}, {protocol}" if protocol else algorithm
 
 
@@ -138,63 +146,66 @@ def _plot_point(
 ) -> PlotPoint:
     """A measured point with its model's value and why it is left out, in the unit of the y axis."""
 
-    def value(seconds: float) -> float:
-        """A time in the unit of the y axis."""
+    def on_axis(seconds: float) -> float:
         return seconds if quantity == "time" else series.busbw_Bps(point, seconds)
 
     modelled = models.get(point.bytes)
     reason = reasons.get(point.bytes, "")
     model = nan
     if modelled is not None:
-        model = value(modelled.seconds)
+        model = on_axis(modelled.seconds)
     elif not reason:
         reason = "no model at this size"
-    low, high = sorted((value(point.low_s), value(point.high_s)))
+    # the shortest time is the highest busbw
+    low, high = sorted((on_axis(point.low_s), on_axis(point.high_s)))
     return PlotPoint(
-        point.bytes, value(point.seconds), low, high, model, modelled=modelled, left_out=reason
+        point.bytes, on_axis(point.seconds), low, high, model, modelled=modelled, left_out=reason
     )
 
 
 def _disambiguated(curves: Sequence[SeriesCurve]) -> Iterator[SeriesCurve]:
     """The curves, each named by what distinguishes it from others of the same title."""
     for curve in curves:
-        twins = [other.distinctions for other in curves if other.series.title == curve.series.title]
+        title = curve.series.title
+        alike = [other.distinctions for other in curves if other.series.title == title]
         name = curve.name
-        for own, of_all in zip(curve.distinctions, zip(*twins, strict=True), strict=True):
-            if own and len(set(of_all)) > 1:
-                name += f", {own}"
+        for index, distinction in enumerate(curve.distinctions):
+            if distinction and len({distinctions[index] for distinctions in alike}) > 1:
+                name += f", {distinction}"
         yield curve._replace(name=name)
 
 
 def _panels(curves: Sequence[SeriesCurve], most: int) -> tuple[SizePanel, ...]:
-    """A panel per series, or where those are too many a panel per collective, of up to
-    ``MAX_CURVES`` series or as many as it takes."""
-    named = list(_disambiguated(curves))
-    if len(named) <= most:
-        return tuple(_size_panel([curve]) for curve in named)
-    groups: dict[str, list[SeriesCurve]] = {}
-    for curve in named:
-        groups.setdefault(curve.series.primitive.label, []).append(curve)
-    # As few panels as are allowed, but never two collectives in one.
-    size = MAX_CURVES
-    parts = _in_parts(groups.values(), size)
-    while len(parts) > max(most, len(groups)):
-        size += 1
-        parts = _in_parts(groups.values(), size)
+    """A panel a series. Where those are more than ``most`` a panel a collective, of up to
+    :data:`MAX_CURVES` series, or as many as it takes."""
+    curves = list(_disambiguated(curves))
+    if len(curves) <= most:
+        return tuple(_size_panel([curve]) for curve in curves)
+    collectives: dict[str, list[SeriesCurve]] = {}
+    for curve in curves:
+        collectives.setdefault(curve.series.primitive.label, []).append(curve)
+    # never two collectives in a panel, so at least one panel each
+    most = max(most, len(collectives))
+    per_panel = MAX_CURVES
+    parts = _in_parts(collectives.values(), per_panel)
+    while len(parts) > most:
+        per_panel += 1
+        parts = _in_parts(collectives.values(), per_panel)
     return tuple(map(_size_panel, parts))
 
 
-def _in_parts(groups: Iterable[list[SeriesCurve]], size: int) -> list[list[SeriesCurve]]:
-    """The groups, each cut into parts of at most ``size``."""
+def _in_parts(collectives: Iterable[list[SeriesCurve]], per_panel: int) -> list[list[SeriesCurve]]:
+    """The curves of each collective, cut into parts of at most ``per_panel``."""
     parts = []
-    for group in groups:
-        for start in range(0, len(group), size):
-            parts.append(group[start : start + size])
+    for curves in collectives:
+        for start in range(0, len(curves), per_panel):
+            parts.append(curves[start : start + per_panel])
     return parts
 
 
 def _size_panel(curves: Sequence[SeriesCurve]) -> SizePanel:
-    """A panel of series of one collective: its title names the series, or the span of ranks."""
+    """A panel of series of one collective: its title names the series, or of several the span of
+    ranks; its subtitle has the errors and the model's algorithms."""
     name = curves[0].name
     if len(curves) > 1:
         ranks = [curve.series.ranks for curve in curves]

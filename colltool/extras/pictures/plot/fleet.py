@@ -17,9 +17,8 @@ from colltool.extras.pictures.plot.ticks import thinned
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours by the share of the median that a pair reaches at least: green, sky, orange; below these
-# vermilion. Pairs within 95% differ by no more than runs of one pair do; below 60% most have lost
-# links.
+# Colours by the share of the median that a pair reaches at least, in descending order. Pairs within
+# 95% differ by no more than runs of one pair do; below 60% most have lost links.
 _LEVELS = {0.95: GREEN, SLOW: SKY, 0.6: ORANGE}
 _BELOW = VERMILION
 _KEYS = (
@@ -28,6 +27,8 @@ _KEYS = (
     Key("failed", PALE_GREY),
 )
 _MOST_NUMBERED = 24  # hosts whose cells have room for a number
+_MOST_LABELS = 40  # hosts named along an axis
+_MOST_NAMED = 3  # pairs in the text for screen readers
 
 
 def fleet_chart(fleet: Fleet) -> Chart:
@@ -35,12 +36,11 @@ def fleet_chart(fleet: Fleet) -> Chart:
     count = len(fleet.hosts)
     # inches: a third of an inch a host, within a page
     side = min(12.0, max(3.0, 0.32 * count + 1.0))
-    panel = Panel(
-        partial(_matrix, fleet), side, "each pair's slowest run, in % of the median of runs like it"
-    )
+    panel_title = "each pair's slowest run, in % of the median of runs like it"
+    panel = Panel(partial(_draw_matrix, fleet), side, panel_title)
     rated = [pair for pair in fleet.pairs if pair.of_fleet is not None]
     slow = []
-    for pair in sorted(rated, key=attrgetter("of_fleet"))[:3]:
+    for pair in sorted(rated, key=attrgetter("of_fleet"))[:_MOST_NAMED]:
         slow.append(f"{pair.a} and {pair.b} {whole_percent(pair.of_fleet or 0.0)}")
     title = f"{counted(count, 'host')} in {counted(fleet.files, 'run')}"
     alt = (
@@ -49,31 +49,31 @@ def fleet_chart(fleet: Fleet) -> Chart:
     return Chart(title, alt, (panel,), _KEYS, inches=side + 1.5)
 
 
-def _look(pair: FleetPair) -> tuple[str, str]:
+def _cell(pair: FleetPair) -> tuple[str, str]:
     """Colour of a pair's cell, and the text in it."""
     share = pair.of_fleet
     if pair.failed or share is None:
         return PALE_GREY, "x"
-    reached = (colour for level, colour in _LEVELS.items() if share >= level)
-    return next(reached, _BELOW), f"{100 * share:.0f}"
+    colours = (colour for level, colour in _LEVELS.items() if share >= level)
+    return next(colours, _BELOW), f"{100 * share:.0f}"
 
 
-def _matrix(fleet: Fleet, axes: Axes, _inches: float) -> None:
+def _draw_matrix(fleet: Fleet, axes: Axes, _inches: float) -> None:
     """Draw a cell for each pair, below the diagonal."""
     names = [host.host for host in fleet.hosts]
-    place_of = dict(zip(names, range(len(names)), strict=True))
+    index_of = {name: index for index, name in enumerate(names)}
     for pair in fleet.pairs:
-        # The half below the diagonal: a pair has one cell.
-        column, row = sorted((place_of[pair.a], place_of[pair.b]))
-        colour, text = _look(pair)
+        # a pair has one cell, whose row is the larger index
+        column, row = sorted((index_of[pair.a], index_of[pair.b]))
+        colour, text = _cell(pair)
         sides = [column - 0.5, column + 0.5]
         axes.fill_between(sides, row - 0.5, row + 0.5, color=colour, linewidth=0)
         if len(names) <= _MOST_NUMBERED:
             text_in(axes, (column, row), colour, len(text), text, fontsize=6)
-    places = thinned(range(len(names)), 40)
-    labels = [names[place] for place in places]
-    axes.set_xticks(places, labels, rotation=90)
-    axes.set_yticks(places, labels)
+    ticks = thinned(range(len(names)), _MOST_LABELS)
+    labels = [names[tick] for tick in ticks]
+    axes.set_xticks(ticks, labels, rotation=90)
+    axes.set_yticks(ticks, labels)
     end = len(names) - 0.5
     axes.set(xlim=(-0.5, end), ylim=(end, -0.5))
     axes.grid(visible=False)

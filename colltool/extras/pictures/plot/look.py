@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltool.base.errors import printable
+from colltool.base.formatting import format_time
 from colltool.extras.pictures.drawing.svg import lines_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ PAPER = "#ffffff"  # the background
 
 Dash = str | tuple[int, tuple[int, ...]]
 """matplotlib's line style: a name, or an offset and lengths of strokes and gaps."""
+
 # For areas: Okabe and Ito's palette, which colour-blind readers can tell apart.
 SKY = "#56B4E9"
 ORANGE = "#E69F00"
@@ -75,19 +78,22 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "colltool",
     "savefig.dpi": 150,
 }
+short_time = partial(format_time, digits=3)
+"""Seconds as text of a plot."""
 HIDDEN_HATCH = "////"  # latency, and what is hidden
 _MOST_LINES = 12  # of a name or a title
-_LETTER = 0.068  # inches: the average letter of 8 points in DejaVu Sans
+_LETTER_INCHES = 0.068  # the average letter of 8 points in DejaVu Sans
 
 
 def letters(inches: float) -> int:
     """How many letters of 8 points fit into a width."""
-    return int(inches / _LETTER)
+    return int(inches / _LETTER_INCHES)
 
 
 def wrapped(text: str, inches: float, points: float = 8) -> str:
     """Text in lines that fit a width at a font size of ``points``, without control characters,
     which names from files may have."""
+    # an inch has 72 points
     return "\n".join(lines_of(printable(text), 72 * inches, points, _MOST_LINES))
 
 
@@ -107,18 +113,20 @@ def text_in(
             return
 
 
-def letter(at: int) -> str:
+def letter(index: int) -> str:
     """The letter of a legend entry: ``A``, ``B``, ..., ``Z``, ``AA``."""
-    last = ascii_uppercase[at % 26]
-    return last if at < 26 else letter(at // 26 - 1) + last
+    last = ascii_uppercase[index % 26]
+    return last if index < 26 else letter(index // 26 - 1) + last
 
 
-def colour_of(at: int) -> str:
-    return COLOURS[at % len(COLOURS)]
+def colour_of(index: int) -> str:
+    """The colour of an area by its index in the legend; colours come again after the last."""
+    return COLOURS[index % len(COLOURS)]
 
 
-def hatch_of(at: int) -> str:
-    return HATCHES[at // len(COLOURS) % len(HATCHES)]
+def hatch_of(index: int) -> str:
+    """The hatch of an area: none, then another each time that the colours start again."""
+    return HATCHES[index // len(COLOURS) % len(HATCHES)]
 
 
 class Pen(NamedTuple):
@@ -129,8 +137,8 @@ class Pen(NamedTuple):
     mark: str
 
 
-def pen_of(at: int) -> Pen:
-    """The pen of line ``at``: a colour that comes again has another dash and mark."""
+def pen_of(index: int) -> Pen:
+    """The pen of a line by its index: a colour that comes again has another dash and mark."""
     # dashes and marks are shifted by one each time the colours start again
-    turn = at + at // len(PENS)
-    return Pen(PENS[at % len(PENS)], DASHES[turn % len(DASHES)], MARKS[turn % len(MARKS)])
+    shifted = index + index // len(PENS)
+    return Pen(PENS[index % len(PENS)], DASHES[shifted % len(DASHES)], MARKS[shifted % len(MARKS)])

@@ -1,5 +1,8 @@
-"""Plots as inline ``<svg>`` elements of an HTML page: small, and in the page's colours. Their ids
-and glyph outlines do not clash with those of other plots."""
+"""Plots as inline ``<svg>`` elements of an HTML page: small, in the page's colours, with ids that do
+not clash with those of other plots.
+
+:func:`inline_svg` takes the SVG file that matplotlib writes and goes over its elements step by step.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ _GLYPH_TRANSFORM = "scale(0.015625)"  # matplotlib gives this transform to glyph
 # Enlarged, as 8 points stand beside a page's text of 14 or 16 pixels.
 _PIXELS_PER_POINT = 1.25 * 96 / 72
 _XLINK = "{http://www.w3.org/1999/xlink}href"
-_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
-_LINK = re.compile(r"url\(#([^)]+)\)")
-_NUMBER = re.compile(r"-?\d+\.\d+")
-_ACROSS = re.compile(r"translate\((\S+) 0\)")
+_COLOUR = re.compile(r"#[0-9a-f]{6}\b")  # #1a1a1a
+_LINK = re.compile(r"url\(#([^)]+)\)")  # url(#p5d3)
+_NUMBER = re.compile(r"-?\d+\.\d+")  # -12.345678
+_SHIFTED_RIGHT = re.compile(r"translate\((\S+) 0\)")
 
 
 class GlyphOutlines:
@@ -48,6 +51,7 @@ class GlyphOutlines:
 
     @property
     def svg(self) -> str:
+        """An ``<svg>`` element that shows nothing itself."""
         hidden = {"width": "0", "height": "0", "aria-hidden": "true", "style": "position: absolute"}
         root = ElementTree.Element("svg", hidden)
         defs = ElementTree.SubElement(root, "defs")
@@ -86,6 +90,7 @@ def inline_svg(drawn: bytes, alt: str, prefix: str, letters: GlyphOutlines | Non
 
 
 def _pixels(points: str) -> str:
+    """``460.8pt`` in pixels of a page: ``768``."""
     return f"{float(points.removesuffix('pt')) * _PIXELS_PER_POINT:.0f}"
 
 
@@ -107,8 +112,10 @@ def _rename(root: ElementTree.Element, prefix: str) -> None:
     referred: list[str] = []
     for element in root.iter():
         for key, value in element.items():
+            # href="#p5d3", or a link within another attribute
             referred += [value[1:]] if key == "href" else _LINK.findall(value)
-    names = {name: f"{prefix}-{at}" for at, name in enumerate(dict.fromkeys(referred))}
+    distinct = dict.fromkeys(referred)
+    names = {name: f"{prefix}-{number}" for number, name in enumerate(distinct)}
     for element in root.iter():
         name = element.attrib.pop("id", None)
         if name in names:
@@ -117,7 +124,7 @@ def _rename(root: ElementTree.Element, prefix: str) -> None:
             if key == "href":
                 element.set(key, f"#{names[value[1:]]}")
             else:
-                element.set(key, _LINK.sub(lambda found: f"url(#{names[found[1]]})", value))
+                element.set(key, _LINK.sub(lambda link: f"url(#{names[link[1]]})", value))
 
 
 def _flatten(parent: ElementTree.Element) -> None:
@@ -138,9 +145,10 @@ def _flatten(parent: ElementTree.Element) -> None:
 
 
 def _restyle(element: ElementTree.Element) -> None:
-    """Colours as properties of the page, numbers with two digits."""
-    shift = _ACROSS.fullmatch(element.attrib.get("transform", ""))
-    if shift and element.tag == "use":  # one glyph of a text
+    """Write colours as properties of the page, and numbers with two digits after the point."""
+    shift = _SHIFTED_RIGHT.fullmatch(element.attrib.get("transform", ""))
+    # a glyph of a text: x says the same shorter
+    if shift and element.tag == "use":
         del element.attrib["transform"]
         element.set("x", shift[1])
     for key, value in element.items():
@@ -151,9 +159,11 @@ def _restyle(element: ElementTree.Element) -> None:
 
 
 def _rounded(number: re.Match[str]) -> str:
+    """``-12.345678`` as ``-12.35``, ``3.000001`` as ``3``."""
     return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def _page_colour(colour: re.Match[str]) -> str:
+    """``#1a1a1a`` as ``var(--ct-ink, #1a1a1a)``; a colour of data as it is."""
     name = PAGE_COLOURS.get(colour[0])
     return f"var({name}, {colour[0]})" if name else colour[0]

@@ -1,5 +1,5 @@
-"""Charts as data (panels, legend, alt text), drawn on a figure by :func:`draw_chart`; and panels of
-stacked bars."""
+"""Charts as data: panels, a legend, and a text in place of them. :func:`draw_chart` draws one on a
+figure; :func:`bars_panel` makes a panel of stacked bars, which several charts have."""
 
 from __future__ import annotations
 
@@ -31,15 +31,19 @@ _OF_SEVERAL = 4.4  # each of several columns
 _BAR_INCHES = 0.5  # a bar with the gap to the next, and the axis below all
 _LEGEND_LINE_INCHES = 0.18
 _TITLE_INCHES = 0.7  # above the panels, with the margin at the foot
-NAMES_WIDE = 0.24  # share of the width for the names of rows
-_MARK = 1.6  # points: width of a line across a bar
+NAMES_WIDE = 0.24  # not inches: share of the width for the names of rows
+_MARK_POINTS = 1.6  # width of a line across a bar
+_BAR_HEIGHT = 0.62  # of the distance from bar to bar
+_MARK_REACH = 0.42  # of a line across a bar, up and down, of the same distance
+_MOST_PANELS = 6  # in a file
+_MOST_PANELS_PAGED = 3
 
 
 class Panel(NamedTuple):
-    """``draw`` gets empty axes and their width in inches; ``inches`` is the height of the panel."""
+    """A part of a chart with axes of its own."""
 
-    draw: Callable[[Axes, float], None]
-    inches: float
+    draw: Callable[[Axes, float], None]  # gets empty axes and their width in inches
+    inches: float  # height
     title: str = ""
 
 
@@ -55,9 +59,9 @@ def lettered_keys(labels: Iterable[str], *, hatched: bool = False) -> list[Key]:
     """Legend entries with a letter and a colour each; ``hatched``: with a hatch where a colour
     comes again."""
     keys = []
-    for at, label in enumerate(labels):
-        hatch = hatch_of(at) if hatched else ""
-        keys.append(Key(f"{letter(at)}  {label}", colour_of(at), hatch))
+    for index, label in enumerate(labels):
+        hatch = hatch_of(index) if hatched else ""
+        keys.append(Key(f"{letter(index)}  {label}", colour_of(index), hatch))
     return keys
 
 
@@ -74,8 +78,9 @@ class Chart(NamedTuple):
 
 
 def several(title: str, alt: str, panels: Sequence[Panel], paged: bool, **more: Any) -> Chart:
-    """A chart of the first panels; its title says how many tables were left out."""
-    most_panels = 3 if paged else 6
+    """A chart of the first panels, a table of a result each; its title says how many there are.
+    ``more``: further fields of :class:`Chart`."""
+    most_panels = _MOST_PANELS_PAGED if paged else _MOST_PANELS
     if len(panels) > most_panels:
         title = f"{title} ({most_panels} of {len(panels)} tables)"
     return Chart(title, alt, panels[:most_panels], columns=columns_of(len(panels), paged), **more)
@@ -95,10 +100,11 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
         row = chart.panels[start : start + columns]
         heights.append(max(panel.inches for panel in row))
     grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
-    for at, panel in enumerate(chart.panels):
-        axes = figure.add_subplot(grid[divmod(at, columns)])
+    for index, panel in enumerate(chart.panels):
+        axes = figure.add_subplot(grid[divmod(index, columns)])
         panel.draw(axes, width / columns)
         if panel.title:
+            # bold, and beside the names of rows
             title = wrapped(panel.title, 0.65 * width / columns, points=9)
             axes.set_title(title, loc="left", fontweight="bold")
     legend_lines = _draw_legend(chart.keys, figure, width)
@@ -108,6 +114,7 @@ def draw_chart(chart: Chart, figure: Figure, *, paged: bool = False) -> None:
 
 
 def _usual_width(columns: int, paged: bool) -> float:
+    """Inches of a picture that states no width."""
     if paged:
         return PAGED
     return ONE_COLUMN if columns == 1 else _OF_SEVERAL * columns
@@ -122,13 +129,14 @@ def _draw_legend(keys: Sequence[Key], figure: Figure, width: float) -> int:
         handles |= zip(map(str, names), axes_handles, strict=True)
     if not handles:
         return 0
+    # 0.8 inches, or 9 letters, are for what stands before a label
     labels = [wrapped(label, width - 0.8) for label in handles]
     longest = max(map(len, "\n".join(labels).splitlines()))
-    across = max(1, min(len(labels), letters(width) // (longest + 9)))
+    columns = max(1, min(len(labels), letters(width) // (longest + 9)))
     figure.legend(
-        list(handles.values()), labels, loc="outside lower center", ncols=across, handlelength=3.2
+        list(handles.values()), labels, loc="outside lower center", ncols=columns, handlelength=3.2
     )
-    return sum(1 + label.count("\n") for label in labels[::across])
+    return sum(1 + label.count("\n") for label in labels[::columns])
 
 
 def _handle(key: Key, axes: Axes) -> Any:
@@ -136,34 +144,35 @@ def _handle(key: Key, axes: Axes) -> Any:
     if key.colour:
         (handle,) = axes.fill([], [], **_area_style(key.colour, key.hatch))
         return handle
-    (mark,) = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK)
+    (mark,) = axes.plot([], [], "|", color=INK, markersize=10, markeredgewidth=_MARK_POINTS)
     return mark
 
 
 def _area_style(colour: str, hatch: str) -> dict[str, Any]:
+    """matplotlib's arguments for a filled area."""
     return {"facecolor": colour, "hatch": hatch, "edgecolor": DARK_TEXT, "linewidth": 0.4}
 
 
 class BarPiece(NamedTuple):
-    """A segment of a stacked bar; its text is drawn if it fits."""
+    """A segment of a stacked bar."""
 
-    amount: float
-    text: str
+    amount: float  # in the unit of the axis
+    text: str  # drawn where it fits, else its first word where that does
     colour: str
     hatch: str = ""
 
 
 class Bar(NamedTuple):
-    """A stacked bar: ``end_text`` is the text after its end, ``mark`` where a line is drawn across
-    it."""
+    """A stacked bar."""
 
     name: str
     pieces: Sequence[BarPiece]
-    end_text: str = ""
-    mark: float | None = None
+    end_text: str = ""  # behind its end
+    mark: float | None = None  # value of the axis where a line is drawn across it
 
     @property
     def length(self) -> float:
+        """All pieces together."""
         return sum(piece.amount for piece in self.pieces)
 
     @property
@@ -184,10 +193,14 @@ def bars_panel(
     ``show`` writes a value of the axis, ``along`` is its label. It ends at ``axis_end`` (0: the
     longest bar); longer bars get an arrow.
     """
-    return Panel(partial(_bars, bars, show, axis_end, along), _BAR_INCHES * (len(bars) + 1), title)
+    return Panel(
+        partial(_draw_bars, bars, show, axis_end, along),
+        _BAR_INCHES * (len(bars) + 1),
+        title,
+    )
 
 
-def _bars(
+def _draw_bars(
     bars: Sequence[Bar],
     show: Callable[[float], str],
     axis_end: float,
@@ -197,8 +210,10 @@ def _bars(
 ) -> None:
     """Draw the bars of :func:`bars_panel` on axes that are ``inches`` wide, names included."""
     longest = max((bar.reach for bar in bars), default=0.0)
+    # where bars are cut; all of them may be empty
     end = min(axis_end or longest, longest) or 1.0
     end_letters = max((len(bar.end_text) for bar in bars), default=0)
+    # inches for the axis, which the names and a margin leave
     room = (1 - NAMES_WIDE) * inches - 0.2
     # The axis goes on past the longest bar, so that the text behind it is not cut off: where 10 of 40
     # letters are the text's, the longest bar has 0.7 of the axis.
@@ -206,8 +221,9 @@ def _bars(
     for row, bar in enumerate(bars):
         stop = _draw_pieces(axes, row, bar.pieces, end, room / axis_stop)
         if bar.mark is not None:
-            axes.plot([bar.mark, bar.mark], [row - 0.42, row + 0.42], color=INK, linewidth=_MARK)
-        # a bar that is cut off gets an arrow; the factor is for rounding
+            ends = [row - _MARK_REACH, row + _MARK_REACH]
+            axes.plot([bar.mark, bar.mark], ends, color=INK, linewidth=_MARK_POINTS)
+        # a bar that is cut off gets an arrow, one that is too long by rounding does not
         arrow = "> " if bar.length > end * (1 + 1e-9) else ""
         axes.text(max(stop, bar.mark or 0.0), row, f" {arrow}{bar.end_text}", va="center")
     name_rows(axes, [bar.name for bar in bars], NAMES_WIDE * inches)
@@ -225,10 +241,17 @@ def _draw_pieces(
         shown = min(left + piece.amount, end) - left
         if not shown:
             continue
-        axes.barh(row, shown, left=left, height=0.62, **_area_style(piece.colour, piece.hatch))
-        # the whole text, just its letter, or nothing
+        axes.barh(
+            row,
+            shown,
+            left=left,
+            height=_BAR_HEIGHT,
+            **_area_style(piece.colour, piece.hatch),
+        )
+        # the whole text, just its first word, or nothing
         most_letters = letters(abs(shown) * inches_per_unit) - 1
         texts = filter(None, (piece.text, piece.text.partition(" ")[0]))
+        # text on a hatch has a plain background
         box = {"facecolor": piece.colour, "edgecolor": "none", "pad": 1} if piece.hatch else None
         text_in(axes, (left + shown / 2, row), piece.colour, most_letters, *texts, bbox=box)
         left += shown

@@ -48,14 +48,16 @@ if TYPE_CHECKING:
 
 # All in inches.
 _WIDEST_MAP = 16.0
-_CELL_WIDE = 0.42  # a column of cells, where there is room
-_LETTER_WIDE = 0.17  # the narrowest cell with a letter
-_CELL_HIGH = 0.3  # a row of cells
-_LEAST_HIGH = 0.8  # all rows
-_MOST_HIGH = 8.0
+_CELL_WIDTH = 0.42  # of a column of cells, where there is room
+_LETTER_WIDTH = 0.17  # of the narrowest cell with a letter
+_CELL_HEIGHT = 0.3  # of a row of cells
+_LOWEST_MAP = 0.8  # of all rows
+_HIGHEST_MAP = 8.0
 _ROW_LABELS = 1.2  # at the left of a map
 _COLUMN_LABELS = 0.9  # below it
 
+_MOST_COLUMN_LABELS = 14
+_MOST_ROW_LABELS = 20
 _MOST_LINES = 8  # of a panel: as many pens as can be told apart
 _MOST_NAMED = 6  # algorithms that the alt text names
 # Marks of a change, larger than those of the lines and without filling.
@@ -68,7 +70,8 @@ _HOLLOW: dict[str, Any] = {
 
 
 def map_chart(result: Sweep, paged: bool) -> Chart:
-    """A map of the fastest algorithm over two axes of a sweep."""
+    """A map of the fastest algorithm over two axes of a sweep, a panel for each combination of values
+    on further axes."""
     pivot = _pivot(result)
     fastest = _fastest_of_cells(result)
     names = list(dict.fromkeys(fastest))
@@ -76,10 +79,11 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
     cells_across = len(axis_values(result, pivot.cols)) * columns_of(len(tables), paged)
     width = PAGED
     if not paged:
-        width = min(_WIDEST_MAP, max(ONE_COLUMN, _CELL_WIDE * cells_across + 2))
-    lettered = (width - _ROW_LABELS) / cells_across > _LETTER_WIDE
-    rows_high = max(_LEAST_HIGH, _CELL_HIGH * len(axis_values(result, pivot.rows)))
-    height = min(_MOST_HIGH, rows_high) + _COLUMN_LABELS
+        # two inches are for labels and margins
+        width = min(_WIDEST_MAP, max(ONE_COLUMN, _CELL_WIDTH * cells_across + 2))
+    lettered = (width - _ROW_LABELS) / cells_across > _LETTER_WIDTH
+    rows_height = max(_LOWEST_MAP, _CELL_HEIGHT * len(axis_values(result, pivot.rows)))
+    height = min(_HIGHEST_MAP, rows_height) + _COLUMN_LABELS
     panels = []
     for fixed, cells in tables:
         draw = partial(
@@ -98,7 +102,10 @@ def map_chart(result: Sweep, paged: bool) -> Chart:
 
 
 def _pivot(result: Sweep) -> Pivot:
-    """The axes of the sweep's own table; by default sizes across and the first other axis down."""
+    """The axes of the sweep's own table; by default sizes across and the first other axis down.
+
+    ColltoolError where only one value was asked for on every axis.
+    """
     pivot = result.pivot or result.pivoted("algorithm").pivot
     if not result.varied or pivot is None:
         raise ColltoolError(
@@ -122,27 +129,33 @@ def _draw_map(
     names: list[str],
     lettered: bool,
 ) -> None:
-    """Draw a table of cells in the colours of their fastest algorithms, which ``names`` has in the
-    order of the legend."""
-    for row, line in enumerate(cells):
+    """Draw a table of cells in the colours of their fastest algorithms.
+
+    Args:
+        cells: row by row; one without an algorithm stays empty.
+        names: the algorithms in the order of the legend.
+        lettered: whether a cell is wide enough for a letter.
+    """
+    for row, row_cells in enumerate(cells):
         end = 0
-        for name, run in groupby(line, key=attrgetter("algorithm")):
+        # neighbours with the same algorithm are one area
+        for name, run in groupby(row_cells, key=attrgetter("algorithm")):
             start = end
             end = start + len(list(run))
             if name is None:
                 continue
-            key = names.index(name)
+            index = names.index(name)
             sides = (start - 0.5, end - 0.5)
-            axes.fill_between(sides, row - 0.5, row + 0.5, color=colour_of(key), linewidth=0)
+            axes.fill_between(sides, row - 0.5, row + 0.5, color=colour_of(index), linewidth=0)
             # the letter in each cell, or once in the middle where cells are too narrow
             columns = range(start, end) if lettered else [sum(sides) / 2]
             for column in columns:
-                text_in(axes, (column, row), colour_of(key), 2, letter(key))
+                text_in(axes, (column, row), colour_of(index), 2, letter(index))
     column_labels = _tick_labels(result, pivot.cols)
-    ticks = thinned(range(len(column_labels)), 14)
+    ticks = thinned(range(len(column_labels)), _MOST_COLUMN_LABELS)
     axes.set_xticks(ticks, [column_labels[tick] for tick in ticks], rotation=slant(ticks, 6))
     row_labels = _tick_labels(result, pivot.rows)
-    ticks = thinned(range(len(row_labels)), 20)
+    ticks = thinned(range(len(row_labels)), _MOST_ROW_LABELS)
     axes.set_yticks(ticks, [wrapped(row_labels[tick], 1.6) for tick in ticks])
     axes.set(xlabel=axis_title(pivot.cols), xlim=(-0.5, len(column_labels) - 0.5))
     axes.set(ylabel=axis_title(pivot.rows), ylim=(len(row_labels) - 0.5, -0.5))
@@ -150,6 +163,7 @@ def _draw_map(
 
 
 def _tick_labels(result: Sweep, axis: str) -> list[str]:
+    """The values of an axis in words."""
     values = axis_values(result, axis)
     if axis == "bytes":
         return list(map(size_text, map(float, values)))
@@ -181,6 +195,7 @@ def lines_chart(result: Sweep, paged: bool) -> Chart:
 
 
 def _range_text(result: Sweep) -> str:
+    """``It goes from 1.2 GB/s to 360 GB/s``."""
     rates = [cell.busbw_Bps for cell in result.cells if cell.busbw_Bps]
     if not rates:
         return "Nothing runs"
@@ -188,12 +203,16 @@ def _range_text(result: Sweep) -> str:
 
 
 def _drawn_rows(cells: Sequence[Sequence[Cell]]) -> list[int]:
-    """The rows with a price; an even selection where there are too many to distinguish."""
-    priced = [row for row, line in enumerate(cells) if any(cell.busbw_Bps for cell in line)]
+    """Indices of the rows with a price; where those are too many to distinguish, of an even selection
+    with the first and the last."""
+    priced = []
+    for row, row_cells in enumerate(cells):
+        if any(cell.busbw_Bps for cell in row_cells):
+            priced.append(row)
     if len(priced) <= _MOST_LINES:
         return priced
-    last = len(priced) - 1
-    return [priced[round(line * last / (_MOST_LINES - 1))] for line in range(_MOST_LINES)]
+    step = (len(priced) - 1) / (_MOST_LINES - 1)
+    return [priced[round(number * step)] for number in range(_MOST_LINES)]
 
 
 def _draw_lines(
@@ -204,7 +223,7 @@ def _draw_lines(
     row_values = axis_values(result, pivot.rows)
     places = _places(pivot.cols, values)
     all_rates: list[float] = []
-    changes = False
+    has_changes = False
     for pen, row in enumerate(_drawn_rows(cells)):
         # NaN leaves a gap where nothing can be priced
         rates = [cell.busbw_Bps or nan for cell in cells[row]]
@@ -212,34 +231,37 @@ def _draw_lines(
         pen_line(axes, places, rates, pen, name if len(row_values) > 1 else None)
         for place, rate in _change_points(places, cells[row]):
             axes.plot([place], [rate], color=pen_of(pen).colour, zorder=4, **_HOLLOW)
-            changes = True
+            has_changes = True
         all_rates += filter(None, map(attrgetter("busbw_Bps"), cells[row]))
-    if changes:
+    if has_changes:
         axes.plot([], [], color=INK, label="the fastest schedule changes", **_HOLLOW)
+    # an inch is for the labels at the side; what is not message size is labelled anew
     over_size(axes, places, all_rates, inches - 1)
     if pivot.cols != "bytes":
         _relabel(axes, pivot.cols, places, values, inches - 1)
 
 
 def _places(axis: str, values: Sequence[Any]) -> list[float]:
-    """Where the values of an axis are drawn: at themselves if they are numbers, else at 1, 2, ..."""
+    """Where the values of an axis are drawn: sizes and ranks at themselves, others at 1, 2, ..."""
     numbers = all(isinstance(value, int | float) for value in values)
     if numbers and axis in ("bytes", "ranks"):
         return list(map(float, values))
     return list(map(float, range(1, len(values) + 1)))
 
 
-def _change_points(places: Sequence[float], line: Sequence[Cell]) -> Iterator[tuple[float, float]]:
-    """Points half-way, on log axes, between two cells where the fastest algorithm changes."""
-    for between, (cell, after) in zip(pairwise(places), pairwise(line), strict=True):
+def _change_points(places: Sequence[float], cells: Sequence[Cell]) -> Iterator[tuple[float, float]]:
+    """Points (place, rate) half-way, on log axes, between two cells of a line where the fastest
+    algorithm changes."""
+    for (start, end), (cell, after) in zip(pairwise(places), pairwise(cells), strict=True):
         if cell.busbw_Bps and after.busbw_Bps and cell.algorithm != after.algorithm:
-            yield sqrt(between[0] * between[1]), sqrt(cell.busbw_Bps * after.busbw_Bps)
+            yield sqrt(start * end), sqrt(cell.busbw_Bps * after.busbw_Bps)
 
 
 def _relabel(
     axes: Axes, axis: str, places: Sequence[float], values: Sequence[Any], inches: float
 ) -> None:
     """Label an axis that is not message size, with as many of its values as have room."""
+    # log axes need places that are not all the same
     logs = axis == "ranks" and len(set(places)) == len(values) > 1
     indices = apart(places, inches, logs=logs)
     axes.set_xscale("log" if logs else "linear")

@@ -1,4 +1,4 @@
-"""Axes of plots: which ticks have room, and scales."""
+"""Axes of plots: which ticks have room, how they are labelled, and scales."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ _SLANTED = 0.3  # inches from one slanted label to the next
 
 
 def decade_ticks(low: float, high: float, steps: Iterable[Iterable[float]]) -> list[float]:
-    """Round ticks of a log axis from ``low`` to ``high``: the first of the digits in a decade that
-    give three."""
+    """Round ticks of a log axis from ``low`` to ``high``.
+
+    ``steps`` are digits of the ticks in each decade, few to many, such as ``((1,), (1, 2, 5))``; the
+    first that give three ticks are taken.
+    """
     return first_of_three(_multiples(low, high, digits) for digits in steps)
 
 
@@ -30,8 +33,11 @@ def _multiples(low: float, high: float, digits: Iterable[float]) -> list[float]:
 
 def first_of_three(choices: Iterable[list[Any]]) -> list[Any]:
     """The first choice with at least three ticks, else the last."""
-    several = list(choices)
-    return next((ticks for ticks in several if len(ticks) >= 3), several[-1])
+    ticks: list[Any] = []
+    for ticks in choices:
+        if len(ticks) >= 3:
+            break
+    return ticks
 
 
 def thinned(ticks: Sequence[Any], most: int = 12) -> list[Any]:
@@ -41,18 +47,24 @@ def thinned(ticks: Sequence[Any], most: int = 12) -> list[Any]:
 
 
 def slant(labels: Sequence[Any], most: int) -> int:
-    """The angle of tick labels, of which more than ``most`` would overlap."""
+    """The angle of tick labels in degrees: more than ``most`` of them would overlap if level."""
     return 45 if len(labels) > most else 0
 
 
 def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list[int]:
-    """Indices of those of the ascending places on an axis that have room for a slanted label."""
+    """Indices of those places on an axis that have room for a slanted label.
+
+    ``places``: ascending values of the axis, one at least; ``inches``: its length; ``logs``: whether
+    it is logarithmic.
+    """
     if logs:
         places = list(map(log10, places))
+    # any length will do for a single place
     length = (places[-1] - places[0]) or 1.0
-    indices: list[int] = []
+    indices = [0]
     for index, place in enumerate(places):
-        if not indices or (place - places[indices[-1]]) / length * inches >= _SLANTED:
+        distance = place - places[indices[-1]]
+        if distance / length * inches >= _SLANTED:
             indices.append(index)
     return indices
 
@@ -60,7 +72,8 @@ def apart(places: Sequence[float], inches: float, *, logs: bool = False) -> list
 def log_scale(
     axes: Axes, which: Literal["x", "y"], ends: tuple[float, float], show: Callable[[float], str]
 ) -> None:
-    """Ticks at decades, else 1-2-5, else every digit."""
+    """Make an axis logarithmic from end to end, with ticks at decades where these are three, else at 1,
+    2 and 5 of each, else at every digit."""
     ticks = thinned(decade_ticks(*ends, ((1,), (1, 2, 5), range(1, 10))))
     axes.minorticks_off()
     axes.set(**{f"{which}scale": "log", f"{which}lim": ends})
@@ -76,11 +89,13 @@ def in_first_column(axes: Axes) -> bool:
 
 
 def name_rows(axes: Axes, names: Sequence[str], inches: float) -> None:
+    """Label the rows of a panel, at 0, 1, ... from the top, with names that take so many inches."""
     axes.set_yticks(range(len(names)), [wrapped(name, inches) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
 
 def value_axis(axes: Axes, show: Callable[[float], str]) -> None:
+    """Label the x axis with values as ``show`` writes them."""
     axes.locator_params(axis="x", nbins=6)
     axes.xaxis.set_major_formatter(lambda value, _: show(value))
