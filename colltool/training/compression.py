@@ -16,7 +16,8 @@ from colltool.training.parallel_config import Compression, ParallelConfig
 if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep
 
-# lowest and highest share of extra steps to the same accuracy, by scheme
+# lowest and highest share of extra steps to the same accuracy, by scheme; a proposal counts the
+# highest, a job says its own
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 
 

@@ -95,7 +95,7 @@ class Times(NamedTuple):
         """Return the sum with other times."""
         return Times(*map(add, self, other))
 
-    def times(self, factor: float) -> Times:
+    def scaled(self, factor: float) -> Times:
         return Times(*(factor * seconds for seconds in self))
 
 
@@ -116,8 +116,8 @@ class LayerTimes(NamedTuple):
         """Seconds of GEMMs, those of experts too."""
         return self.gemms.total_s + self.experts.total_s
 
-    def times(self, factor: float) -> LayerTimes:
-        return LayerTimes(*(part.times(factor) for part in self))
+    def scaled(self, factor: float) -> LayerTimes:
+        return LayerTimes(*(part.scaled(factor) for part in self))
 
     def again(self, share: float) -> LayerTimes:
         """The mean layer, where a share of the layers is computed again."""
@@ -149,11 +149,11 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
         return times
     return StageTimes(
         stage,
-        times.dense and times.dense.times(slower),
-        times.moe and times.moe.times(slower),
-        times.ends.times(slower),
-        times.all.times(slower),
-        times.host.times(slower),
+        times.dense and times.dense.scaled(slower),
+        times.moe and times.moe.scaled(slower),
+        times.ends.scaled(slower),
+        times.all.scaled(slower),
+        times.host.scaled(slower),
     )
 
 
@@ -164,10 +164,10 @@ def _stage_from_layers(config: ParallelConfig, stage: PipelineStage) -> StageTim
     dense = moe = None
     if stage.dense_layers:
         dense = layer_times(config, experts=False).again(share)
-        total = total.plus(dense.all.times(stage.dense_layers))
+        total = total.plus(dense.all.scaled(stage.dense_layers))
     if stage.moe_layers:
         moe = layer_times(config, experts=True).again(share)
-        total = total.plus(moe.all.times(stage.moe_layers))
+        total = total.plus(moe.all.scaled(stage.moe_layers))
     host = _host_waits(config, stage, total)
     return StageTimes(stage, dense, moe, ends, total.plus(host), host)
 
@@ -179,13 +179,13 @@ def _stage_from_given_times(
     experts, or of a whole step, without layers."""
     given_once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
     if not given.per_layer:
-        return StageTimes(stage, None, None, Times(), given_once.times(1 / config.micro_batches))
+        return StageTimes(stage, None, None, Times(), given_once.scaled(1 / config.micro_batches))
     if config.recomputation.layers:
         share = config.recomputation.share(stage.layers)
         given_once = given_once.plus(Times(again_s=share * given.forward_s))
     layer = LayerTimes(given_once, Times(), Times())
     moe = layer if stage.moe_layers else None
-    return StageTimes(stage, layer, moe, Times(), layer.all.times(stage.layers))
+    return StageTimes(stage, layer, moe, Times(), layer.all.scaled(stage.layers))
 
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
@@ -267,10 +267,10 @@ def _computed_once(
         if operation.name == "experts":
             experts_times = _gemm_times(operation.gemms, roofline)
             continue
-        gemms = gemms.plus(_gemm_times(operation.gemms, roofline).times(operation.share))
+        gemms = gemms.plus(_gemm_times(operation.gemms, roofline).scaled(operation.share))
         if operation.core_flops:
             core_times = _core_times(operation, cut.activation_bytes, roofline)
-            core = core.plus(core_times.times(operation.share))
+            core = core.plus(core_times.scaled(operation.share))
     if lora:
         adapter_times = _gemm_times(adapters(operations, lora), roofline)
         gemms = _without_weight_gradients(gemms).plus(adapter_times)
@@ -281,8 +281,8 @@ def _computed_once(
     others_s = core.total_s + elementwise.total_s + routing.total_s
     slower = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
     if slower != 1:
-        gemms = gemms.times(slower)
-        experts_times = experts_times.times(slower)
+        gemms = gemms.scaled(slower)
+        experts_times = experts_times.scaled(slower)
     return LayerTimes(gemms, core, elementwise, experts_times.plus(routing)), slower
 
 
@@ -445,5 +445,5 @@ def head_times(config: ParallelConfig) -> tuple[Times, Times]:
     if config.lora:
         head = _without_weight_gradients(head)
     loss_s = moved_s(roofline.stack.loss_moves * config.tokens * vocab, roofline)
-    head = head.times(power_limited(head.total_s, 2 * loss_s, roofline))
+    head = head.scaled(power_limited(head.total_s, 2 * loss_s, roofline))
     return head, Times(loss_s, loss_s)

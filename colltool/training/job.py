@@ -21,7 +21,7 @@ from colltool.definitions.reader import Reading, read, read_source, sourced
 from colltool.definitions.source import KeyPath
 from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
-from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
+from colltool.training.constraint_violations import constraint_violations
 from colltool.training.files.job import JobFile, RanksFile
 from colltool.training.files.presets import (
     longest_sequence,
@@ -31,6 +31,7 @@ from colltool.training.files.presets import (
     stem_of,
 )
 from colltool.training.job_configuration import configuration, refuse_incomplete_job
+from colltool.training.overlap_violations import invalid_overlaps
 from colltool.training.parallel_config import ParallelConfig, RankGroup
 from colltool.training.stack_words import WORDS, chosen_stack
 from colltool.training.violation import Violation

@@ -288,12 +288,12 @@ def overlap_of(
     file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None
 ) -> Overlap:
     """Return what hides; by default ep is as the schedule has it, and tp as the stack."""
-    asked = []
+    requested = []
     for name in ("tp", "cp", "ep", "dp", "pp"):
         if getattr(file, name) in (True, "bulk"):
-            asked.append(name)
+            requested.append(name)
     if file.sm_share:
-        asked.append("sm_share")
+        requested.append("sm_share")
     default_ep = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
     default_tp: TensorOverlap = stack.tensor_overlap if stack is not None else "none"
     sm_share = file.sm_share
@@ -305,7 +305,7 @@ def overlap_of(
         pp=file.pp is not False,
         ep=EXPERT_OVERLAP.get(file.ep, default_ep),
         cp=file.cp is not False,
-        asked=tuple(asked),
+        requested=tuple(requested),
         overhead_s=file.overhead,
         sm_share=sm_share,
     )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from colltool.training.constraint_violations import invalid_overlaps
 from colltool.training.files import written
 from colltool.training.files.job import OverlapFile
 from colltool.training.job import Job
 from colltool.training.job_configuration import default_etp, overlap_of
 from colltool.training.layout_constraints import CHOICE_OF_KEY, stated_choice
+from colltool.training.overlap_violations import invalid_overlaps
 from colltool.training.parallel_config import Overlap, ParallelConfig, value_at_key
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
@@ -86,7 +86,11 @@ def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap
     while True:
         overlap = overlap_of(file, layout, config.schedule, config.stack)
         idle = []
-        if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
+        if (
+            "tp" in overlap.requested
+            and overlap.tp == "split"
+            and not (layout.sp and layout.tp > 1)
+        ):
             idle.append("tp")
         if overlap.ep and layout.ep == 1:
             idle.append("ep")

@@ -20,8 +20,8 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
     moe = _stretched(config, times.moe, experts=True)
     more_of_dense = _more(times.dense, dense)
     more_of_moe = _more(times.moe, moe)
-    more = more_of_dense.times(stage.dense_layers)
-    more = more.plus(more_of_moe.times(stage.moe_layers))
+    more = more_of_dense.scaled(stage.dense_layers)
+    more = more.plus(more_of_moe.scaled(stage.moe_layers))
     return times._replace(
         dense=dense,
         moe=moe,
@@ -34,7 +34,7 @@ def _more(before: LayerTimes | None, after: LayerTimes | None) -> Times:
     if before is None or after is None:
         return Times()
     # times are only added: the layer before goes in with a factor of -1
-    return after.all.plus(before.all.times(-1.0))
+    return after.all.plus(before.all.scaled(-1.0))
 
 
 def _stretched(

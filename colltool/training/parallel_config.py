@@ -227,7 +227,7 @@ class Overlap(NamedTuple):
     pp: bool = True
     ep: str = ""  # "batch": under another batch, "shared": under the shared expert
     cp: bool = True
-    asked: tuple[str, ...] = ()  # keys that the job sets itself
+    requested: tuple[str, ...] = ()  # keys that the job itself switches on
     overhead_s: float = 0.0  # LogP's o of a call
     # share by which hidden communication slows compute; None: by channels and kernels
     sm_share: float | None = None

@@ -353,7 +353,9 @@ def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
         before = found.get(key)
         if before is not None:
             calls = call.calls + before.call.calls
-            call = call._replace(each=call.each + before.call.each, calls=calls)
+            call = call._replace(
+                calls_per_unit=call.calls_per_unit + before.call.calls_per_unit, calls=calls
+            )
             priced = priced._replace(call=call, exposed_s=priced.exposed_s + before.exposed_s)
         found[key] = priced
     return {(key, call.call.calls): call for key, call in found.items()}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
+from colltool.training.constraint_violations import constraint_violations
 from colltool.training.fabric_changes import Knob
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_changes import (
@@ -24,6 +24,7 @@ from colltool.training.job_changes import (
     job_changes,
 )
 from colltool.training.memory import Memory, memory
+from colltool.training.overlap_violations import invalid_overlaps
 from colltool.training.parallel_config import ParallelConfig, with_values
 from colltool.training.registry import members
 from colltool.training.sentences import Remark, remark, sentence

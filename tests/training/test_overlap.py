@@ -16,7 +16,7 @@ from colltool.training.pipeline_stages import PipelineStage, pipeline_stages
 LAYERS = 10
 LAYER = LayerTimes(gemms=Times(10.0, 20.0, weight_s=8.0), core=Times(), elementwise=Times())
 STAGE = PipelineStage(0, LAYERS, 0, embedding=True, head=True)
-TIMES = StageTimes(STAGE, LAYER, None, Times(), LAYER.all.times(LAYERS))
+TIMES = StageTimes(STAGE, LAYER, None, Times(), LAYER.all.scaled(LAYERS))
 
 
 def priced(primitive: Primitive, seconds: float, tier: str, per: Per, hides: Hiding) -> PricedCall:
