@@ -21,8 +21,9 @@ from colltool.training.calls import DIMENSIONS, Call, stage_calls
 from colltool.training.compute_times import StageTimes, stage_times
 from colltool.training.files.presets import preset_names, read_device, read_stack
 from colltool.training.flops import model_flops
-from colltool.training.job import Job, PlainCall, find_job, load_job
+from colltool.training.job import Job, PlainCall, load_job
 from colltool.training.job_configuration import stack_of_job
+from colltool.training.job_sources import find_job
 from colltool.training.memory import Memory, memory
 from colltool.training.offload import with_offload
 from colltool.training.parallel_config import ParallelConfig
