@@ -22,7 +22,7 @@ from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 
 # exposed share of a reduce-scatter under a GEMM in pieces: the last of Transformer Engine's four
-SPLIT_LEFT = 0.25
+LAST_PIECE = 0.25
 # tensor parallel regions of a layer, attention and FFN: a call of one hides under a half of the
 # layer's weight gradients
 REGIONS = 2
@@ -127,7 +127,7 @@ class OverlapModel:
             case "nothing":
                 pass
             case "split gemm":
-                return 0.0 if call.primitive is AG else SPLIT_LEFT * priced.each_s
+                return 0.0 if call.primitive is AG else LAST_PIECE * priced.each_s
             case "weight gradient":
                 cover_s = layer.gemms.weight_s / REGIONS
             case "attention block":

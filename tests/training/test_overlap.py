@@ -25,7 +25,7 @@ def priced(primitive: Primitive, seconds: float, tier: str, per: Per, hides: Hid
         primitive,
         RankGroup(((2, 1),)),
         bytes=1.0,
-        each=1,
+        calls_per_unit=1,
         per=per,
         phase="backward",
         hides=hides,
