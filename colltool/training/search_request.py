@@ -31,11 +31,12 @@ class SearchRequest(NamedTuple):
 
 
 def search_request(job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None) -> SearchRequest:
-    """Check what a user wants searched; ColltoolError where it cannot be."""
-    given = constraints_of(keep)
+    """Check what a user wants searched; ColltoolError where it cannot be. ``ranks`` None: those of
+    the job's layout, else of the fabric."""
+    requested = constraints_of(keep)
     job = on_fabric(job, fabric)
-    kept = with_overrides(job, given)
-    kept_by = "keep" if given.values else "job_overrides"
+    kept = with_overrides(job, requested)
+    kept_by = "keep" if requested.values else "job_overrides"
     model, shape = _model_to_search(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
     check_ranks(job, fabric, total)
