@@ -37,9 +37,10 @@ File = TypeVar("File", bound=Part)
 
 
 def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelConfig | None:
-    """Return the configuration of a job, with dp of 0 where it is auto.
+    """Return the configuration of a job, with dp of 0 where it is auto; None where a named file
+    cannot be read: its errors are then in the reading.
 
-    None where a named file cannot be read; its errors are then in the reading.
+    ``folder`` holds the files that the job names.
     """
     unread_keys: list[str] = []
     named_part = partial(_named_part, reading, folder, unread_keys)
@@ -77,6 +78,7 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     )
 
 
+# The reading, the folder and the list are bound once, the rest says which part is read.
 def _named_part(
     reading: Reading[JobFile],
     folder: Path,
@@ -120,7 +122,7 @@ def stack_of_job(file: JobFile, device: Accelerator | None) -> str:
 
 
 def _words(file: JobFile) -> dict[str, bool | None]:
-    """The words of a job that choose a stack of a family."""
+    """The values of the keys that choose a stack of a family, by key; None where left out."""
     return {word: getattr(file, word) for word in WORDS}
 
 
@@ -170,10 +172,10 @@ class _MissingKey(NamedTuple):
 def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
     """Add an error for each key that a job lacks, and for words and compression that have nothing to
     act on; return whether there is any."""
-    refused = False
+    is_refused = False
     idle = idle_word(file.stack, _words(file))
     if idle is not None:
-        refused = True
+        is_refused = True
         word, fix = idle
         reading.refuse(
             (word,),
@@ -182,22 +184,22 @@ def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
             about_key=True,
         )
     for missing in _missing_keys(file):
-        refused = True
+        is_refused = True
         # an error stands at its key where the file has it, else at the top
         key = (missing.key,) if missing.key in reading.data else ()
         reading.refuse(key, missing.what, missing.fix, about_key=True)
     if file.compression is not None and _is_alone(file, file.compression.on):
-        refused = True
+        is_refused = True
         reading.refuse(
             ("compression", "on"),
             f"{file.compression.on} is 1: there is nothing to compress",
             "on: dp",
         )
-    return refused
+    return is_refused
 
 
 def _missing_keys(file: JobFile) -> Iterator[_MissingKey]:
-    """The keys that a job lacks."""
+    """Yield the keys that a job lacks."""
     model = file.model
     compute = file.compute
     if model is None and compute is None and not file.calls:
@@ -230,7 +232,7 @@ def _missing_keys(file: JobFile) -> Iterator[_MissingKey]:
 
 
 def _is_alone(file: JobFile, dimension: str) -> bool:
-    """Whether gradients along a dimension go to nobody else."""
+    """Whether calls along a dimension go to nobody else, as far as the file says: dp may be auto."""
     # replicas sum them over both
     names = ("cp", "dp") if dimension == "dp" else (dimension,)
     return all(getattr(file.layout, name) == 1 for name in names)
@@ -251,9 +253,19 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
     dp = 0
     if layout.dp != "auto":
         dp = layout.dp
-    as_given = ("tp", "cp", "cp_mode", "ep", "pp", "virtual", "order", "deduplicate", "dispatcher")
+    as_in_file = (
+        "tp",
+        "cp",
+        "cp_mode",
+        "ep",
+        "pp",
+        "virtual",
+        "order",
+        "deduplicate",
+        "dispatcher",
+    )
     return ParallelLayout(
-        **values_of(layout, as_given),
+        **values_of(layout, as_in_file),
         sp=sp,
         etp=layout.etp or default_etp(layout.tp, sp=sp, experts=experts),
         dp=dp,
@@ -287,7 +299,8 @@ EXPERT_OVERLAP: dict[bool | str | None, str] = {True: "batch", False: "", "share
 def overlap_of(
     file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None
 ) -> Overlap:
-    """Return what hides; by default ep is as the schedule has it, and tp as the stack."""
+    """Return what hides; by default ep is as the schedule has it, tp as the stack, and the others
+    hide."""
     requested = []
     for name in ("tp", "cp", "ep", "dp", "pp"):
         if getattr(file, name) in (True, "bulk"):

@@ -55,14 +55,15 @@ class PricedLayout(NamedTuple):
 
     choice: LayoutChoice
     step_s: float
-    control_step_s: float
-    memory_bytes: float
-    tokens_per_s: float
+    control_step_s: float  # the step on a free network
+    memory_bytes: float  # of the stage that takes the most
+    tokens_per_s: float  # of the whole job
     mfu: float
     of_best: float  # its step over the best one's, less 1
 
     @property
     def tie(self) -> bool:
+        """Whether it counts as fast as the best one."""
         return self.of_best <= TIE
 
     @property
@@ -79,11 +80,11 @@ class Ties(NamedTuple):
 
 
 class OwnLayout(NamedTuple):
-    """The job's own layout, compared with those of the search; ``why`` it could not be priced."""
+    """The job's own layout, compared with those of the search."""
 
-    searched: PricedLayout | None
-    fits: bool | None
-    why: str
+    searched: PricedLayout | None  # None where it could not be priced, or the job has none
+    fits: bool | None  # its memory; None where it was not priced
+    why: str  # why it could not be priced; else empty
 
 
 @result
@@ -95,15 +96,15 @@ class LayoutSearch(Result):
     fabric: str
     fabric_overrides: tuple[tuple[str, str], ...]
     ranks: int
-    kept: tuple[tuple[str, str], ...]
+    kept: tuple[tuple[str, str], ...]  # names and values of what every layout keeps
     valid: int  # layouts that fill the ranks and fit together
     fit: int  # of them, layouts that fit the memory
     # of those, layouts that can be placed on the fabric: the search has priced them, or ruled them out
     priced: int
-    capacity_bytes: float
+    capacity_bytes: float  # of a device
     headroom: float  # share of it that every layout leaves free
     ties: Ties
-    layouts: tuple[PricedLayout, ...]
+    layouts: tuple[PricedLayout, ...]  # the best ones, at least one
     own: OwnLayout
     # keys and values that make ``plan`` show the best and search no further, as ``--job-set`` takes
     # them
@@ -113,11 +114,13 @@ class LayoutSearch(Result):
 
     @property
     def device(self) -> str:
+        """The name of what computes."""
         assert self.job.draft.device is not None  # without one nothing is searched
         return self.job.draft.device.name
 
     @property
     def best(self) -> PricedLayout:
+        """The fastest layout."""
         return self.layouts[0]
 
 
@@ -132,6 +135,7 @@ class LayoutFigures(NamedTuple):
 
     @property
     def choice(self) -> LayoutChoice:
+        """The layout by its choices, which CHOICE_OF_KEY finds in the configuration."""
         values = {name: value_at_key(self.setup, key) for key, name in CHOICE_OF_KEY.items()}
         return LayoutChoice(**values)
 

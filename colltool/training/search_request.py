@@ -8,7 +8,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.training.job import Job
-from colltool.training.job_results import on_fabric
+from colltool.training.job_device import on_fabric
 from colltool.training.layout_constraints import Constraints, Keep, constraints_of, with_overrides
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.plan import check_ranks

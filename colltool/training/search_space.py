@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, options_of
 from colltool.base.primitives import ceil_div
@@ -226,7 +226,7 @@ class Space:
             kept = getattr(self.kept, proposed.choice)
         for sizes in chosen:
             # a size that a user keeps is tried everywhere, and refused with its reason
-            values = [kept]
+            values: list[Any] = [kept]
             if kept is None:
                 values = proposed.make(self, sizes)
             for size in values:

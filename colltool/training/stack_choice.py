@@ -19,7 +19,7 @@ LEAST_DIFFERENCE = 0.02  # share of a step below which another stack is not wort
 class StackStep(NamedTuple):
     """The same job under another stack of its family."""
 
-    name: str
+    name: str  # of the stack
     step_s: float
     asked_by: str  # what a job says to have it, as users read it: "cuda_graphs: true"
 
@@ -45,11 +45,11 @@ def other_stacks(
         return ()
     asked_by = {family.off: f"{family.word}: false", family.on: f"{family.word}: true"}
     others = []
-    for name, words in asked_by.items():
+    for name, key_and_value in asked_by.items():
         if name == stack.name:
             continue
         other = config._replace(stack=_shipped_like(stack, name))
-        others.append(StackStep(name, step_time(other, costs, plain).step_s, words))
+        others.append(StackStep(name, step_time(other, costs, plain).step_s, key_and_value))
     if all(abs(other.step_s / step.step_s - 1) < LEAST_DIFFERENCE for other in others):
         return ()
     return tuple(others)
