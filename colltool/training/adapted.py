@@ -9,7 +9,6 @@ on the same fabric with the same job, so that both find the same layout.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -19,7 +18,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.fabric.variants import with_tiers
 from colltool.training.fastest_layout import fastest_layout
-from colltool.training.files.presets import preset_names, read_device, read_stack
+from colltool.training.files.presets import preset_names
 from colltool.training.job import Job
 from colltool.training.job_device import on_fabric
 from colltool.training.layout_constraints import CHOICE_OF_KEY, Keep
@@ -30,7 +29,7 @@ from colltool.training.registry import members, proposal
 from colltool.training.search_request import Progress
 from colltool.training.search_space import leaves_nothing_open
 from colltool.training.sentences import Remark, remark, sentence
-from colltool.training.stack import Accelerator, accelerator_of, stack_of
+from colltool.training.stack import Accelerator, shipped_device, shipped_stack
 
 # shipped stacks to try, in this order, for a device that a job's stack has no efficiency for
 STACKS = ("megatron", "jax", "fsdp")
@@ -127,7 +126,7 @@ def known_stack(now: FittedJob) -> FittedJob:
     precision = job.draft.precision.compute
     if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
         return now
-    device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
+    device = shipped_device(fabric.device)
     if stack.knows(device, precision) and precision in dict(device.peak):
         return now
     set_by_user = [key.split(".")[0] for key, _ in job.overrides]
@@ -238,6 +237,6 @@ def _stack_for(device: Accelerator, precision: str, names: list[str]) -> str | N
     for name in names:
         if name not in preset_names("stacks"):
             continue
-        if stack_of(read_stack(name, Path()), name).knows(device, precision):
+        if shipped_stack(name).knows(device, precision):
             return name
     return None

@@ -320,7 +320,7 @@ def buckets(total_bytes: float, bucket_bytes: float) -> tuple[tuple[float, int],
     """
     full = int(total_bytes // bucket_bytes)
     parts = ((bucket_bytes, full), (total_bytes - full * bucket_bytes, 1))
-    return tuple((size, count) for size, count in parts if count and size > LEAST_BYTES)
+    return tuple((part, count) for part, count in parts if count and part > LEAST_BYTES)
 
 
 def tensor_buckets(
@@ -478,7 +478,7 @@ def _unit_calls(
         gathered_per = "step"
         calls_per_unit = layers
     gradient_bytes = {
-        name: shard.grad_bytes * count for name, _, count in _by_replicas(config, trained)
+        name: shard.grad_bytes * parameters for name, _, parameters in _by_replicas(config, trained)
     }
     for name, group, parameters in _by_replicas(config, gathered):
         inner, outer = _split_replicas(config, group)
@@ -583,21 +583,13 @@ def stage_calls(
         "step": 1,
     }
     recomputed_share = config.recomputation.share(stage.layers)
-    merged: dict[tuple[object, ...], Call] = {}
+    merged: dict[Call, Call] = {}  # by a call without its number
     for call in chain.from_iterable(generate(config, stage) for generate in generators):
         share = recomputed_share if call.phase == "again" else 1.0
         calls = call.calls_per_unit * times_per_step[call.per] * share
         if not calls or call.bytes <= LEAST_BYTES:
             continue
-        key = (
-            call.dimension,
-            call.primitive,
-            call.group,
-            call.bytes,
-            call.per,
-            call.phase,
-            call.hides,
-        )
+        key = call._replace(calls_per_unit=0)
         same = merged.get(key)
         calls_per_unit = call.calls_per_unit
         if same is not None:

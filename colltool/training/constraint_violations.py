@@ -136,15 +136,13 @@ def _mixer_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violatio
     unlike_attention = shape.mixers[-1].description.what
     if config.layout.cp > 1:
         yield Violation(
-            path=("layout", "cp"),
-            what=f"context parallelism of {unlike_attention} is not modelled",
-            fix="cp: 1",
+            ("layout", "cp"),
+            f"context parallelism of {unlike_attention} is not modelled",
+            "cp: 1",
         )
     if config.lora:
         yield Violation(
-            path=("lora",),
-            what=f"adapters of {unlike_attention} are not modelled",
-            fix="leave lora out",
+            ("lora",), f"adapters of {unlike_attention} are not modelled", "leave lora out"
         )
 
 

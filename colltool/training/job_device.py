@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_time, percent
 from colltool.definitions.source import KeyPath
 from colltool.fabric.model import Fabric
 from colltool.fabric.uneven import check_even
-from colltool.training.files.presets import preset_names, read_device, read_stack
+from colltool.training.files.presets import preset_names
 from colltool.training.job import Job
 from colltool.training.job_configuration import stack_of_job
-from colltool.training.stack import Accelerator, accelerator_of, stack_of
+from colltool.training.stack import Accelerator, shipped_device, shipped_stack
 from colltool.training.violation import Violation
 
 DEVICE_MAPPING = (
@@ -40,7 +39,7 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
         return require_speed(job, fabric)
     fabric_device = None
     if fabric.device in preset_names("devices"):
-        fabric_device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
+        fabric_device = shipped_device(fabric.device)
     if job.device_from == "job":
         _refuse_other_device(job, fabric, fabric_device)
         return job
@@ -62,9 +61,8 @@ def on_fabric(job: Job, fabric: Fabric) -> Job:
     if stack is not None and isinstance(job.file.stack, str):
         stack_name = stack_of_job(job.file, fabric_device)
         if stack_name != stack.name:
-            shipped = stack_of(read_stack(stack_name, Path()), stack_name)
             # a user's measured GEMMs stay
-            stack = shipped._replace(measured=stack.measured)
+            stack = shipped_stack(stack_name)._replace(measured=stack.measured)
     draft = draft._replace(device=fabric_device, stack=stack)
     changed = replace(job, draft=draft, device_from="fabric")
     if stack is not None and draft.compute is None and not stack.knows(fabric_device, precision):
@@ -118,9 +116,8 @@ def _refuse_other_device(job: Job, fabric: Fabric, fabric_device: Accelerator | 
 def _other_stacks(device: Accelerator, precision: str) -> Iterator[str]:
     """Yield the shipped stacks that know a device, as options."""
     for name in preset_names("stacks"):
-        stack = stack_of(read_stack(name, Path()), name)
-        if stack.knows(device, precision):
-            yield argument_text("job_overrides", [f"stack={stack.name}"])
+        if shipped_stack(name).knows(device, precision):
+            yield argument_text("job_overrides", [f"stack={name}"])
 
 
 def require_speed(job: Job, fabric: Fabric | None = None) -> Job:

@@ -13,9 +13,8 @@ from typing import Any
 
 from colltool.base.errors import ColltoolError, nearest, quote
 from colltool.base.files import read_text
-from colltool.definitions.reader import sourced
 from colltool.fabric.load import exists, find_file
-from colltool.training.files.presets import preset_folder, preset_names, stem_of
+from colltool.training.files.presets import data_of, preset_folder, preset_names, stem_of
 
 # a path or a shipped name, or what a file would hold
 JobSource = str | os.PathLike[str] | Mapping[str, Any]
@@ -31,15 +30,13 @@ def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
     models = [name for name in preset_names("models") if name not in jobs]
     shipped = f"shipped: {', '.join(jobs)}; models: {', '.join(models)}"
     name = os.fsdecode(path_or_name)
-    is_found = stem_of(name) in jobs or exists(name)
-    if not is_found and not os.path.dirname(name):
+    # neither is there; a name with a folder is a path that somebody typed
+    if not (stem_of(name) in jobs or exists(name) or os.path.dirname(name)):
         # a model is taken where a job is: its name may be the nearest
         did_you_mean = nearest(name, [*jobs, *models])  # "did you mean 'llama3-8b'?", or ""
         if any(f"'{model}'" in did_you_mean for model in models):
-            raise ColltoolError(
-                f"no file and no shipped job is called {quote(name)}",
-                fix=f"{did_you_mean} {shipped}",
-            )
+            what = f"no file and no shipped job is called {quote(name)}"
+            raise ColltoolError(what, fix=f"{did_you_mean} {shipped}")
     # finds it, or refuses it with the nearest job
     return find_file(path_or_name, "job", preset_folder("jobs"), shipped)
 
@@ -53,7 +50,7 @@ def is_model_text(text: str, name: str) -> bool:
     # every model has the key; most jobs need not be parsed for it
     if "layers" not in text:
         return False
-    data = sourced(text, name)[0].data
+    data = data_of(text, name)
     if not isinstance(data, dict):
         return False
     schema = data.get("schema")
@@ -69,13 +66,14 @@ def with_model(job: JobSource, model_file: str) -> JobSource:
         ColltoolError: there is no such model.
     """
     path = os.path.abspath(model_file)
-    if model_file in preset_names("models"):
+    shipped = preset_names("models")
+    if model_file in shipped:
         path = model_file
     elif not exists(model_file):
         raise ColltoolError(
             f"no model file is called {quote(model_file)}",
             argument="model_file",
-            fix=f"the path of one, or a shipped model: {', '.join(preset_names('models'))}",
+            fix=f"the path of one, or a shipped model: {', '.join(shipped)}",
         )
     if isinstance(job, Mapping):
         return {**job, "model": path}
@@ -85,9 +83,11 @@ def with_model(job: JobSource, model_file: str) -> JobSource:
     text = read_text(file, "definition", name)
     if is_model_text(text, name):
         return path
-    content = sourced(text, name)[0].data
-    # what is no mapping is refused where it is read
-    return {**content, "model": path} if isinstance(content, dict) else job
+    content = data_of(text, name)
+    if isinstance(content, dict):
+        return {**content, "model": path}
+    # refused where it is read
+    return job
 
 
 def is_model(name: str) -> bool:
@@ -95,5 +95,6 @@ def is_model(name: str) -> bool:
     has that name."""
     if name.endswith(".json"):
         return True
-    shipped = name in preset_names("models") and name not in preset_names("jobs")
-    return shipped and not exists(name)
+    if name not in preset_names("models") or name in preset_names("jobs"):
+        return False
+    return not exists(name)

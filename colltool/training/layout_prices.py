@@ -200,20 +200,12 @@ class LayoutPrices:
         """The lower bound of a step: its compute alone, without the optimizer."""
         if not config.pipeline.from_layout:
             return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
-        layout = config.layout
         stages = pipeline_stages(config)
-        shared = (
-            layout.tp,
-            layout.sp,
-            layout.cp,
-            layout.ep,
-            layout.etp,
-            config.micro_batch,
-            config.recompute,
-        )
+        # what a layer's compute depends on, of all that a search varies
+        but_pipeline = config.layout._replace(pp=1, virtual=1, dp=1, stages=())
 
         def compute_only(stage: PipelineStage) -> Pass:
-            key = shared, stage.kind
+            key = but_pipeline, config.micro_batch, config.recompute, stage.kind
             if key not in self._compute_passes:
                 uncast = without_casts(config)
                 times = with_offload(uncast, stage_times(uncast, stage))

@@ -159,8 +159,7 @@ def _own_layout(job: Job, ranks: int, costs: CollectiveCostCache, best: LayoutFi
         config = job.setup(ranks)
         step = step_time(config, costs, job.plain_calls(config))
     except ColltoolError as error:
-        first_line = localize(error.what).splitlines()[0]
-        return OwnLayout(None, None, first_line)
+        return OwnLayout(None, None, localize(error.what).splitlines()[0])
     needed = memory(config)
     # its number counts for nothing: it is not sorted among the others
     figures = LayoutFigures(step.step_s, needed.bytes, 0, step.control_s, config)

@@ -217,11 +217,10 @@ def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
     if config.layout.pp > 1:
         copies = config.pipeline.weight_copies
     states = trained.dense * dense.optimizer + trained.experts * experts.optimizer
-    if config.optimizer_row.orthogonal:
-        extra = extra_state_bytes(config, stage)
-        if config.shard.strategy.optimizer:
-            extra /= config.shard.group or config.gradient_ranks
-        states += extra
+    extra = extra_state_bytes(config, stage)
+    if config.shard.strategy.optimizer:
+        extra /= config.shard.group or config.gradient_ranks
+    states += extra
     return {
         "weights": copies * (parameters.dense * dense.weight + parameters.experts * experts.weight),
         "gradients": copies * (trained.dense * dense.gradient + trained.experts * experts.gradient),

@@ -63,7 +63,7 @@ class Weights(NamedTuple):
 
     def width(self, sizes: SizesByName) -> float:
         """Elements of all outputs."""
-        return sum(value_of(output, sizes) for output in self.outputs)
+        return sum(self.widths(sizes))
 
     def widths(self, sizes: SizesByName) -> list[float]:
         """Elements of each output."""

@@ -88,8 +88,6 @@ class OverlapModel:
         calls = own_layer + self._under_other_batch(other_batch)
         calls += self._under_neighbour_layer(neighbour_layer, tuple(calls))
         overhead_s = 2 * self.config.overlap.overhead_s
-        if not overhead_s:
-            return calls
         with_overhead = []
         for call in calls:
             exposed_s = call.exposed_s + overhead_s * call.call.calls
@@ -282,7 +280,8 @@ def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
     for call in sent:
         count = max(1, round(call.call.calls / shrink))
         each_s = call.total_s / count
-        ready += [((index + 1) / count, each_s) for index in range(count)]
+        for index in range(count):
+            ready.append(((index + 1) / count, each_s))
     ready.sort(key=itemgetter(0))
     return PassBuckets(
         tuple(sent),

@@ -143,8 +143,8 @@ class Plan(Result):
         """The error of plans of published runs under its stack, their sources left out; None where
         there are none like it, or times are given."""
         setup = self.setup
-        stack = self.setup.stack
-        model = self.setup.model
+        stack = setup.stack
+        model = setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
         error = published_error(stack.name, moe=bool(model and model.moe_layers))

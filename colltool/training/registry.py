@@ -20,7 +20,6 @@ Of = Literal["job", "calls", "fabric"]
 class Registered(NamedTuple):
     """A proposal."""
 
-    code: str  # the name of its function
     of: Of
     uses: tuple[Use, ...]
     parts: tuple[str, ...]  # parts of the step of which one must be exposed; empty: always tried
@@ -43,7 +42,7 @@ def proposal(
     def register(make: Make) -> Make:
         code = make.__name__
         assert code not in _MEMBERS, code
-        _MEMBERS[code] = Registered(code, of, uses, parts, choice, make)
+        _MEMBERS[code] = Registered(of, uses, parts, choice, make)
         return make
 
     return register

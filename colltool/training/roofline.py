@@ -40,7 +40,9 @@ class Gemm(NamedTuple):
         result_width = 4.0 if self.summed else max(2.0, input_width)
         inputs = self.m * self.k + self.k * self.n
         results = self.m * self.n
-        return self.copies * (input_width * inputs + result_width * results)
+        moved = input_width * inputs
+        moved += result_width * results
+        return self.copies * moved
 
     @property
     def backward(self) -> tuple[Gemm, Gemm]:

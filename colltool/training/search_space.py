@@ -163,8 +163,6 @@ class Space:
                 f"pp {config.layout.pp} with virtual {config.layout.virtual} does not run {schedule}",
                 "",
             )
-        if not self._overridden_keys:
-            return
         for name in possible_overlap(self.job.file.overlap, config)[1]:
             if f"overlap.{name}" in self._overridden_keys:
                 yield Violation(("overlap", name), f"nothing of {name} can be hidden here", "")
@@ -213,8 +211,7 @@ class Space:
         chosen: Iterator[ChosenSizes] = iter([{}])
         for proposed in self._choices_of_sizes:
             chosen = self._with_choice(proposed, chosen)
-        for sizes in chosen:
-            yield Sizes(**sizes)
+        return (Sizes(**sizes) for sizes in chosen)
 
     def _with_choice(
         self, proposed: Registered, chosen: Iterator[ChosenSizes]
@@ -242,15 +239,13 @@ class Space:
             sp = file.sp if "sp" in file.model_fields_set else True
         sp = sp and sizes.tp > 1
         etp = self.kept.etp or file.etp or default_etp(sizes.tp, sp=sp, experts=draft.moe)
+        # all but the micro-batch are fields of a layout
+        layout_sizes = sizes._asdict()
+        micro_batch = layout_sizes.pop("micro")
         layout = draft.layout._replace(
-            tp=sizes.tp,
+            **layout_sizes,
             sp=sp,
-            cp=sizes.cp,
-            ep=sizes.ep,
             etp=etp,
-            pp=sizes.pp,
-            virtual=sizes.virtual,
-            dp=sizes.dp,
             # a job's own stages hold for as many stages only
             stages=draft.layout.stages if len(draft.layout.stages) == sizes.pp else (),
         )
@@ -259,7 +254,7 @@ class Space:
             schedule = default_schedule(sizes.virtual)
         config = draft._replace(
             layout=layout,
-            micro_batch=sizes.micro,
+            micro_batch=micro_batch,
             schedule=schedule,
             recompute="none",
             shard=shard_of(_UNSHARDED, layout, draft.precision.grads),

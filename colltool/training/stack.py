@@ -1,7 +1,7 @@
 """What computes: a device (:class:`Accelerator`), and the software on it (:class:`Stack`).
 
-Both are made from the files of a job, by :func:`accelerator_of` and :func:`stack_of`, and can be
-hashed: times of kernels are cached by them. :mod:`roofline` and :mod:`compute_times` use the shares
+Both are made from the files of a job, by :func:`accelerator_of` and :func:`stack_of`, or of a shipped
+name, and can be hashed: times of kernels are cached by them. :mod:`roofline` and :mod:`compute_times` use the shares
 and times, :mod:`memory` and :mod:`updates` the bytes.
 """
 
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
 from colltool.training.files import DeviceFile, Recompute, StackFile, TensorOverlap
+from colltool.training.files.presets import read_device, read_stack
 from colltool.training.measured_gemms import MeasuredGemm
 
 # a mapping that can be hashed, of numbers by precision or by generation of the device:
@@ -206,6 +208,17 @@ def stack_of(file: StackFile, name: str = "") -> Stack:
         if field not in values:
             values[field] = _as_pairs(attrgetter(_KEYS.get(field, field))(file))
     return Stack(**values)
+
+
+def shipped_device(name: str) -> Accelerator:
+    """The shipped device of a name; ColltoolError where there is none."""
+    # no folder: a shipped name is not a file of the user's
+    return accelerator_of(read_device(name, Path()), name)
+
+
+def shipped_stack(name: str) -> Stack:
+    """The shipped stack of a name; ColltoolError where there is none."""
+    return stack_of(read_stack(name, Path()), name)
 
 
 def _as_pairs(value: Any) -> Any:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.files.presets import read_stack
 from colltool.training.job import PlainCall
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.stack import Stack, stack_of
+from colltool.training.stack import Stack, shipped_stack
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep, step_time
 
@@ -57,6 +55,4 @@ def other_stacks(
 
 def _shipped_like(stack: Stack, name: str) -> Stack:
     """Return the shipped stack of a name, with the user's measured GEMMs of this one."""
-    # no folder: a shipped name is not a file of the user's
-    shipped = stack_of(read_stack(name, Path()), name)
-    return shipped._replace(measured=stack.measured)
+    return shipped_stack(name)._replace(measured=stack.measured)

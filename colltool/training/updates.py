@@ -49,7 +49,8 @@ def trained_parameters(config: ParallelConfig, stage: PipelineStage) -> RankPara
 
 
 def extra_state_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
-    """State bytes of a stage's embedding and head beyond those of an optimizer for matrices.
+    """State bytes of a stage's embedding and head beyond those of an optimizer for matrices; 0 of
+    other optimizers.
 
     Muon leaves both to Adam, which also keeps a second moment (Liu 2025, Muon is scalable,
     arXiv:2502.16982, section 2.2).

@@ -82,7 +82,7 @@ def test_an_update_is_no_pass_of_a_layer() -> None:
         2.0,
         3.0,
     ]
-    with pytest.raises(ValueError, match="not part of a micro-batch"):
+    with pytest.raises(KeyError):
         Times(1.0, 2.0, 3.0).of("update")
 
 

@@ -15,7 +15,7 @@ from math import ceil
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, argument_text, spell
-from colltool.base.formatting import format_bytes, format_factor, shape_text
+from colltool.base.formatting import counted, format_bytes, format_factor, shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.crossover import lower_envelope
@@ -418,5 +418,5 @@ def _shortest_path_share(npus: int) -> float:
 def _whole_bytes_text(size: float) -> str:
     """A size for the end of a note: ``: 16 bytes``, or ``: 3 bytes, rounded up``."""
     rounded = ceil(size)
-    text = f": {rounded} byte" if rounded == 1 else f": {rounded} bytes"
+    text = f": {counted(rounded, 'byte')}"
     return text if rounded == size else f"{text}, rounded up"

@@ -91,7 +91,7 @@ class _Infrastructure:
 
 
 def _component(name: str, choice: str, count: int) -> Data:
-    """So many components of one name; ``choice``: InfraGraph's word for their kind."""
+    """Components of one name; ``choice``: InfraGraph's word for their kind."""
     return {"name": name, "count": count, "choice": choice}
 
 

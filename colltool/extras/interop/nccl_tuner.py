@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, spell
+from colltool.base.formatting import counted
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
@@ -160,8 +161,7 @@ def _channels_text(clusters: Sequence[Cluster], channels: int | None) -> str:
         return f"{channels} as asked for, {most}"
     by_nodes: dict[str, None] = {}  # each once
     for cluster in clusters:
-        nodes = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
-        by_nodes[f"{cluster.hardware.channels} on {nodes}"] = None
+        by_nodes[f"{cluster.hardware.channels} on {counted(cluster.nodes, 'node')}"] = None
     other = f"where NCCL prints others: {spell(argument_text('channels'), 'shell')}"
     return f"as NCCL takes on such nodes ({', '.join(by_nodes)}, {most}); {other}"
 

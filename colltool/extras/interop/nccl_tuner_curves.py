@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import range_text
+from colltool.base.formatting import counted, range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
@@ -71,7 +71,7 @@ class Cluster(NamedTuple):
     @property
     def label(self) -> str:
         """The group in words: ``16 ranks on 2 nodes``."""
-        return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
+        return f"{self.ranks} ranks on {counted(self.nodes, 'node')}"
 
 
 def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:

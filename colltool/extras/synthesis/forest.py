@@ -225,11 +225,6 @@ def ring_wires(ranks: int) -> GraphWires:
     return GraphWires(ranks, ranks, tuple(edges))
 
 
-def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
-    """The ranks from which a collective's trees start."""
-    return (0,) if primitive in (BC, REDUCE) else tuple(range(group.ranks))
-
-
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
     """The trees from these roots over the links of a group that :func:`links_between_ranks` lets
     through."""
@@ -256,7 +251,9 @@ def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
     """Segment after segment down all trees at once, or up."""
     from colltool.extras.synthesis.packing import chunk_sizes, down_trees
 
-    roots = roots_of(primitive, group)
+    roots = tuple(range(group.ranks))
+    if primitive in (BC, REDUCE):
+        roots = (0,)
     packed = forest_on(group, roots)
     root = np.repeat([tree.root for tree in packed.trees], segments)
     node_places = None

@@ -25,8 +25,13 @@ def shape_of(config: ModelConfig, name: str) -> dict[str, Any]:
     if not ffn and moe is not None:
         ffn = moe.get("ffn")
     tied = config.get("tie_word_embeddings")
-    head_dim = config.size("head_dim") or None
-    kv_heads = config.size("kv_heads")
+    if tied is None:
+        tied = entry.get("tied", False)
+    kv_heads = head_dim = None
+    # latent attention has sizes of its own
+    if mla is None:
+        kv_heads = config.size("kv_heads")
+        head_dim = config.size("head_dim") or None
     # an empty name or list, and a size of 0, are as good as not given
     shape = _without_none(
         name=name,
@@ -34,12 +39,12 @@ def shape_of(config: ModelConfig, name: str) -> dict[str, Any]:
         hidden=config.size("hidden"),
         heads=config.size("heads"),
         vocab=config.size("vocab"),
-        kv_heads=None if mla else kv_heads,
-        head_dim=None if mla else head_dim,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
         ffn=ffn,
         gated=entry.get("gated", True),
         bias=entry.get("bias", False),
-        tied=entry.get("tied", False) if tied is None else tied,
+        tied=tied,
         positions=config.get(entry["positions"]) if "positions" in entry else None,
         moe=moe,
         mla=mla,
@@ -122,13 +127,13 @@ def _operation(config: ModelConfig, word: str, layers: int, window: int | None) 
         entry["chunked"] = True
     own_sizes = config.entry.get("own", {}).get(word, {})
     sizes = {}
-    for name in dict.fromkeys((*KINDS[kind].needs, *own_sizes)):
-        size = config.size(name, word)
+    for needed in dict.fromkeys((*KINDS[kind].needs, *own_sizes)):
+        size = config.size(needed, word)
         # those of attention are the model's unless given
-        if size is None and name not in ("heads", "kv_heads", "head_dim"):
-            size = config.size(name)
-        if size is not None and name != "window":
-            sizes[name] = size
+        if size is None and needed not in ("heads", "kv_heads", "head_dim"):
+            size = config.size(needed)
+        if size is not None and needed != "window":
+            sizes[needed] = size
     if sizes:
         entry["sizes"] = sizes
     return entry

@@ -44,21 +44,22 @@ def read_config(path: str) -> ModelFile:
     if isinstance(config, UnknownType):
         # keys of the wrong type are named too, as of any known type
         as_llama = ModelConfig((), reading.data, "llama", [])
-        for problem in (unknown_type(config), *wrong_types(as_llama)):
-            reading.refuse(problem.path, problem.what, problem.fix, about_key=problem.about_key)
-        reading.result()
-    assert isinstance(config, ModelConfig)  # nothing was refused
-    for problem in unmodelled(config):
+        problems = [unknown_type(config), *wrong_types(as_llama)]
+    else:
+        problems = list(unmodelled(config))
+    for problem in problems:
         reading.refuse(problem.path, problem.what, problem.fix, about_key=problem.about_key)
     reading.result()
-    name = Path(path).parent.name if Path(path).name == "config.json" else Path(path).stem
+    assert isinstance(config, ModelConfig)  # an unknown type was refused
+    name = Path(path).stem
+    if name == "config":
+        name = Path(path).parent.name
     try:
         return read(ModelFile, shape_of(config, name[:100])).result()
     except ManyErrors as error:
         # sizes that contradict each other have a place in the mapping, but none in the config
         where = f"{printable(path)}:1:1"
-        errors = [
-            ColltoolError(wrong.what, where=where, fix=wrong.fix or MODEL_FILE)
-            for wrong in problems_of(error)
-        ]
+        errors = []
+        for wrong in problems_of(error):
+            errors.append(ColltoolError(wrong.what, where=where, fix=wrong.fix or MODEL_FILE))
         raise ManyErrors(errors) from error
