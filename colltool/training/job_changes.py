@@ -22,7 +22,7 @@ from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.compression import EXTRA_STEPS
 from colltool.training.dispatchers import faster_dispatchers
 from colltool.training.files import ContextMode, written
-from colltool.training.files.job import CallFile
+from colltool.training.files.job import ORDER, CallFile
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, shard_of
 from colltool.training.layout_keys import changed_keys, possible_overlap
@@ -43,8 +43,7 @@ from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 LEAST_GAIN = 1e-3
 BUCKET_FACTOR = 4  # larger buckets have so many times the bytes of now, smaller ones so many fewer
 SCALED_ELEMENTS = 128  # elements of a compressed gradient that share a scale
-# usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
-_USUAL_ORDER = ("tp", "cp", "ep", "dp", "pp")
+
 # dimensions of calls whose groups lie along another dimension of the layout
 _AXIS_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
 # what ``overlap.KEY: true`` of a job file means, where that is not the value True
@@ -338,7 +337,7 @@ def worst_dimension_further_in(current: Situation) -> Changes:
     by_axis: dict[str, float] = defaultdict(float)
     for part, seconds in current.exposed_s.items():
         by_axis[_AXIS_OF.get(part, part)] += seconds
-    worst = max(_USUAL_ORDER, key=lambda axis: by_axis[axis])
+    worst = max(ORDER, key=lambda axis: by_axis[axis])
     if not current.waits_for(worst):
         return
     layout = current.config.layout
@@ -357,7 +356,7 @@ def _orders_with(axis: str, order: tuple[str, ...]) -> list[tuple[str, ...]]:
     [('dp', 'tp', 'cp', 'ep', 'pp'), ('tp', 'dp', 'cp', 'ep', 'pp')]
     """
     others = [name for name in order if name != axis]
-    orders = {(axis, *others), _USUAL_ORDER}
+    orders = {(axis, *others), ORDER}
     if order[0] != axis:
         orders.add((others[0], axis, *others[1:]))
     return sorted(orders - {order})

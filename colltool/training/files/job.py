@@ -45,6 +45,7 @@ from colltool.training.files import (
 from colltool.training.strategies import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
+# usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
 
 
