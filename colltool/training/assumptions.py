@@ -32,10 +32,10 @@ LAUNCH_S = 10e-6
 
 
 class PricedJob(NamedTuple):
-    """A job with its priced step, and the fabric before a lattice was cut to the job's slice."""
+    """A job with its priced step."""
 
     job: Job
-    whole_fabric: Fabric
+    whole_fabric: Fabric  # before a lattice was cut to the job's slice
     costs: CollectiveCostCache  # of the fabric that was priced, a slice of a lattice
     step: TrainingStep
 

@@ -387,9 +387,9 @@ class _GradientStep(NamedTuple):
     """A collective of each bucket of gradients or weights."""
 
     primitive: Primitive
-    group: RankGroup
+    group: RankGroup  # on which it runs
     phase: Phase
-    bytes_per_parameter: float
+    bytes_per_parameter: float  # of what is sent: gradients, or weights on their way back
     shards: int = 1  # equal parts of a bucket, of which a rank sends one
 
 

@@ -38,13 +38,13 @@ MAX_SHARED = 16384
 
 
 class PricedSchedule(NamedTuple):
-    """The schedule that runs on a group of evenly spaced ranks; ``bytes`` is M."""
+    """The schedule that runs on a group of evenly spaced ranks."""
 
     primitive: Primitive
     ranks: int
-    stride: int
-    choice: Choice
-    bytes: float
+    stride: int  # distance of neighbours
+    choice: Choice  # the algorithm, or one a tier
+    bytes: float  # M
 
 
 class CollectiveCost(NamedTuple):
@@ -102,6 +102,7 @@ class CollectiveCost(NamedTuple):
 # cached, as a step asks at every pair of calls
 @lru_cache(maxsize=16384)
 def _busiest_tier(busy: Busy) -> str:
+    """:attr:`CollectiveCost.busiest_tier`."""
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 

@@ -76,6 +76,7 @@ class Times(NamedTuple):
 
     @property
     def total_s(self) -> float:
+        """Seconds of all phases; weight gradients are part of backward."""
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
@@ -111,6 +112,7 @@ class LayerTimes(NamedTuple):
         return self.gemms.total_s + self.experts.total_s
 
     def scaled(self, factor: float) -> LayerTimes:
+        """Return ``factor`` times the seconds of each kind and phase."""
         return LayerTimes(*(part.scaled(factor) for part in self))
 
     def mean_with_recomputed(self, share: float) -> LayerTimes:

@@ -85,7 +85,7 @@ class _Shardings(NamedTuple):
 
     number: int  # of their sizes, in the order of the search
     sizes: Sizes
-    recompute: Recomputed
+    recompute: Recomputed  # that all of them have
 
 
 class _LayerSplit(NamedTuple):

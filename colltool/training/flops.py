@@ -50,6 +50,7 @@ def hardware_flops(config: ParallelConfig) -> float:
 
 
 def _tokens_of_step(config: ParallelConfig) -> float:
+    """Tokens of a step, of all replicas."""
     return float(config.global_batch * config.sequence)
 
 

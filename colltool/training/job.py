@@ -62,8 +62,8 @@ class Job:
     draft: ParallelConfig  # as the file says: dp is 0 where it follows from the ranks
     energy: bool  # whether a plan counts it
     steps: int | None  # of the whole run
-    measured_step_s: float | None
-    measured_memory_bytes: float | None
+    measured_step_s: float | None  # None where nothing was measured
+    measured_memory_bytes: float | None  # of a rank
     overrides: tuple[tuple[str, str], ...]  # (key, value) that it was read with
     model_name: str  # empty without a model
     device_from: str  # "job", "default" of a shipped job, "fabric", or ""
@@ -71,6 +71,7 @@ class Job:
     drafted: bool = False  # made from a model alone: its layout is searched
     folder: Path = field(default=Path(), repr=False, compare=False)  # for files that it names
     file: JobFile = field(kw_only=True, repr=False, compare=False)
+    # the file with its source, so that it can be read again with other values
     reading: Reading[JobFile] = field(kw_only=True, repr=False, compare=False)
 
     @property

@@ -43,7 +43,6 @@ from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 LEAST_GAIN = 1e-3
 BUCKET_FACTOR = 4  # larger buckets have so many times the bytes of now, smaller ones so many fewer
 SCALED_ELEMENTS = 128  # elements of a compressed gradient that share a scale
-
 # dimensions of calls whose groups lie along another dimension of the layout
 _AXIS_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
 # what ``overlap.KEY: true`` of a job file means, where that is not the value True
@@ -58,9 +57,9 @@ SIZES = ("tp", "pp", "cp", "ep")
 class Change(NamedTuple):
     """A change of a job before it is priced."""
 
-    label: Remark
-    values: dict[str, str]  # as ``--job-set`` takes them
-    setup: ParallelConfig
+    label: Remark  # the change in words
+    values: dict[str, str]  # keys and values as ``--job-set`` takes them
+    setup: ParallelConfig  # the job with them
     plain: tuple[PlainCall, ...] | None = None  # the calls that the job lists, where they change
 
 
@@ -72,7 +71,7 @@ class Situation(NamedTuple):
     """
 
     job: Job
-    config: ParallelConfig
+    config: ParallelConfig  # on its ranks
     costs: CollectiveCostCache | None = None
     now: TrainingStep | None = None
     plain: tuple[PlainCall, ...] = ()  # calls that the job lists
@@ -85,6 +84,7 @@ class Situation(NamedTuple):
 
     @property
     def fabric(self) -> Fabric:
+        """The fabric that ``costs`` are of."""
         return self.prices.fabric
 
     @property
@@ -119,8 +119,8 @@ Changes = Iterator[Change]
 
 
 def job_changes(current: Situation, use: Use) -> Changes:
-    """Yield the changes of a job that are registered for a use; for time only those that shorten a
-    part of the step which is exposed."""
+    """Yield the changes of a job that are registered for a use; for time only those without parts of
+    the step, or with one that the step waits for."""
     for member in members(use, "job", "calls"):
         # without a model there is no layout to change, only the calls that the job lists
         if member.of == "job" and current.config.model is None:

@@ -34,7 +34,7 @@ Ranks = tuple[int, ...]  # the members of a group, by their numbers in the job
 class JobLink(NamedTuple):
     """The busiest link of a kind, such as ``ib leaf 0 uplinks``, under all that a job sends."""
 
-    tier: str
+    tier: str  # its name
     kind: str  # such as "leaf uplinks"
     link: str  # its name
     bytes: float  # in a step

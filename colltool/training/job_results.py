@@ -61,8 +61,8 @@ class JobShown(Result):
 class JobWarning(NamedTuple):
     """Something of a job file that is allowed and doubtful, with its place in the file."""
 
-    where: str
-    remark: Remark
+    where: str  # file, line and column
+    remark: Remark  # what, and what it costs
 
     @property
     def what(self) -> str:

@@ -44,7 +44,7 @@ Keep = Mapping[str, Any] | Iterable[str]  # KEY=VALUE each, a later one wins; or
 
 
 class Constraints(NamedTuple):
-    """What every layout of a search keeps; None is searched."""
+    """What every layout of a search keeps, by the names of its choices; None is searched."""
 
     tp: int | None = None
     sp: bool | None = None

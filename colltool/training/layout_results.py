@@ -23,7 +23,8 @@ TIE = 0.03
 
 
 class LayoutChoice(NamedTuple):
-    """A layout of a search; ``dp`` and ``schedule`` follow from the other choices."""
+    """A layout of a search by its choices, named as in :class:`ParallelLayout`; ``micro``: sequences
+    of a micro-batch. ``dp`` and ``schedule`` follow from the other choices."""
 
     tp: int
     sp: bool
@@ -54,7 +55,7 @@ class PricedLayout(NamedTuple):
     """A layout with the figures of its step, compared with the best one."""
 
     choice: LayoutChoice
-    step_s: float
+    step_s: float  # on the fabric
     control_step_s: float  # the step on a free network
     memory_bytes: float  # of the stage that takes the most
     tokens_per_s: float  # of the whole job
@@ -93,8 +94,8 @@ class LayoutSearch(Result):
 
     subject: ClassVar[str] = "plan_search"
     job: Job
-    fabric: str
-    fabric_overrides: tuple[tuple[str, str], ...]
+    fabric: str  # its name
+    fabric_overrides: tuple[tuple[str, str], ...]  # keys and values that it was read with
     ranks: int
     kept: tuple[tuple[str, str], ...]  # names and values of what every layout keeps
     valid: int  # layouts that fill the ranks and fit together
@@ -128,7 +129,7 @@ class LayoutFigures(NamedTuple):
     """The step and memory of a layout; a better one compares as smaller, field by field."""
 
     step_s: float
-    memory_bytes: float
+    memory_bytes: float  # of the stage that takes the most
     number: int  # in the order of the search
     control_s: float  # the step on a free network
     setup: ParallelConfig

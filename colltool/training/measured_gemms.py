@@ -44,7 +44,7 @@ class MeasuredGemm(NamedTuple):
     m: float
     n: float
     k: float
-    seconds: float
+    seconds: float  # measured
 
 
 def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:

@@ -343,7 +343,7 @@ class StateBytes(NamedTuple):
     """Bytes a parameter on a rank: of its shard where the part is sharded."""
 
     weight: float
-    gradient: float
+    gradient: float  # in the precision in which it is summed
     optimizer: float  # states, and the master weight where it is not the weight itself
 
 

@@ -85,7 +85,8 @@ class MixerKind(NamedTuple):
     small: Terms = ()  # parameters that are no matrices
     looked_up: Terms = ()  # parameters of an embedding, of which a token reads a row
 
-    # elements of a token that attention multiplies; without them it is no attention
+    # elements of a token of queries, keys, values and the output, which attention multiplies; without
+    # them it is no attention
     q: Terms = ()
     k: Terms = ()
     v: Terms = ()
@@ -150,7 +151,7 @@ _DIVIDED = frozenset(_FILE["divided"])  # names of the sizes that tensor paralle
 class MixerSizes(NamedTuple):
     """What a mixer has on a rank of tensor parallelism."""
 
-    kind: MixerKind
+    kind: MixerKind  # its entry of the table
     undivided: SizesByName  # of the model
     sizes: SizesByName  # of the rank; not whole where tp does not divide them
 
@@ -217,6 +218,7 @@ class Mixer(NamedTuple):
         return self._parameters(self.description.replicated)
 
     def _parameters(self, matrices: tuple[Weights, ...]) -> float:
+        """Parameters of matrices of the whole model."""
         sizes = self.on().sizes
         return sum(matrix.parameters(sizes) for matrix in matrices)
 

@@ -55,10 +55,10 @@ class Mla(NamedTuple):
 class Shape(NamedTuple):
     """Sizes of a transformer's layers, embedding and head."""
 
-    hidden: int
+    hidden: int  # elements of a token
     heads: int
     kv_heads: int
-    head_dim: int
+    head_dim: int  # elements of a head
     ffn: int  # width of a dense one; 0: no layer has one
     matrices: int  # of the FFN; 3 where it is gated, else 2
     vocab: int
@@ -67,7 +67,7 @@ class Shape(NamedTuple):
     dropout: bool = False  # whether it is trained with it
     positions: int = 0  # learned position embeddings
     moe: Moe | None = None
-    mla: Mla | None = None
+    mla: Mla | None = None  # None: keys and values have no bottleneck
     window: int = 0  # keys that a query sees; 0: all before it
     windowed: float = 0.0  # share of layers with the window
     mixers: tuple[Mixer, ...] = ()  # where its layers have other operations than attention
@@ -128,12 +128,14 @@ class TransformerModel(NamedTuple):
 
     @property
     def dense_layers(self) -> int:
+        """Layers without experts."""
         if self.shape is None or self.shape.moe is None:
             return self.layers
         return self.shape.moe.dense_layers
 
     @property
     def moe_layers(self) -> int:
+        """Layers with experts."""
         return self.layers - self.dense_layers
 
     @property

@@ -30,7 +30,7 @@ class LayerCut(NamedTuple):
 
     tokens: float  # T, before tensor parallelism splits them
     sequence: int
-    tp: int = 1
+    tp: int = 1  # t, ranks that its matrices are split over
     sp: bool = False  # whether tensor parallelism splits tokens outside its regions too
     ep: int = 1
     etp: int = 1  # ranks that an expert is split over

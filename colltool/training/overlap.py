@@ -34,8 +34,8 @@ class PricedCall(NamedTuple):
     """A call with its price and the seconds that the step waits for it."""
 
     call: Call
-    cost: CollectiveCost
-    each_s: float  # of one call
+    cost: CollectiveCost  # of one call; of fewer bytes where it is compressed
+    each_s: float  # of one call, compression included
     exposed_s: float = 0.0  # of all calls in a step; 0 until a function below hides them
     overhead_s: float = 0.0  # LogP's 2 o of one call, which only ``exposed_s`` includes
     # of ``exposed_s``, what there is too little compute to hide; the rest nothing could hide
@@ -346,7 +346,7 @@ class Buckets(NamedTuple):
     seconds that it and all behind it take). They run from the last bucket, ready at 1, to the first.
     """
 
-    calls: int
+    calls: int  # number of buckets
     corners: tuple[tuple[float, float], ...]  # empty without buckets
 
 

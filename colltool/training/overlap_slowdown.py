@@ -43,7 +43,7 @@ class Kernels(NamedTuple):
     """Seconds of compute by kind of kernel."""
 
     gemm_s: float
-    attention_s: float = 0.0
+    attention_s: float = 0.0  # scores and their sum over values
     elementwise_s: float = 0.0
 
 

@@ -54,7 +54,7 @@ class EvenRanks(NamedTuple):
     """Evenly spaced ranks: (4, 8) are ranks 0, 8, 16 and 24."""
 
     ranks: int
-    stride: int
+    stride: int  # distance of neighbours
 
 
 class RankGroup(NamedTuple):
@@ -90,7 +90,7 @@ class ParallelLayout(NamedTuple):
     tp: int = 1
     sp: bool = False  # whether tp splits tokens outside its regions too
     cp: int = 1
-    cp_mode: ContextMode = "ring"
+    cp_mode: ContextMode = "ring"  # how queries meet the keys of other ranks
     ep: int = 1
     etp: int = 1  # ranks that an expert is split over
     pp: int = 1
@@ -230,9 +230,9 @@ class Precision(NamedTuple):
 class Overlap(NamedTuple):
     """Which dimensions hide their calls under compute, and how."""
 
-    dp: bool = True
+    dp: bool = True  # gradients and weights
     tp: TensorOverlap = "none"
-    pp: bool = True
+    pp: bool = True  # messages between stages, under other micro-batches
     ep: str = ""  # "batch": under another batch, "shared": under the shared expert; "": not at all
     cp: bool = True
     requested: tuple[str, ...] = ()  # keys that the job itself switches on
@@ -262,11 +262,11 @@ class Offload(NamedTuple):
 
 
 class GivenTimes(NamedTuple):
-    """Known compute seconds: of a layer and micro-batch, or of a whole step."""
+    """Known compute seconds."""
 
     forward_s: float
     backward_s: float
-    per_layer: bool
+    per_layer: bool  # whether they are of a layer and micro-batch, else of a whole step
 
 
 class ParallelConfig(NamedTuple):
@@ -278,19 +278,19 @@ class ParallelConfig(NamedTuple):
     global_batch: int = 1  # sequences of a step, over all replicas
     micro_batch: int = 1  # sequences of a replica
     shard: Shard = Shard()
-    schedule: Schedule = "1f1b"
-    recompute: Recomputed = "none"
+    schedule: Schedule = "1f1b"  # see ``pipeline``
+    recompute: Recomputed = "none"  # see ``recomputation``
     recomputed_layers: int = 0  # of a stage, where recompute is "layers"
     recomputed_modules: tuple[Module, ...] = ()  # where it is "modules"
     precision: Precision = Precision()
-    optimizer: OptimizerName = "adam"
+    optimizer: OptimizerName = "adam"  # see ``optimizer_row``
     offload: Offload = Offload()
     lora: int = 0  # rank of the adapters; 0: every weight is trained
-    device: Accelerator | None = None
+    device: Accelerator | None = None  # None: not known yet, or not needed
     stack: Stack | None = None
     overlap: Overlap = Overlap()
-    compression: Compression | None = None
-    compute: GivenTimes | None = None
+    compression: Compression | None = None  # None: nothing is compressed
+    compute: GivenTimes | None = None  # None: it follows from device, stack and shape
     slower: float = 1.0  # factor of the stack's compute times, from a measured step
 
     @property

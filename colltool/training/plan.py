@@ -66,7 +66,7 @@ class TierUse(NamedTuple):
     """Seconds that a tier carries bytes in a step, on the stage that keeps it busiest."""
 
     tier: str
-    busy_s: float
+    busy_s: float  # in a step
     share: float  # of the step
     dimension: str  # whose calls take most of these seconds
 
@@ -77,9 +77,9 @@ class Plan(Result):
 
     subject: ClassVar[str] = "plan"
     job: Job
-    setup: ParallelConfig
-    fabric: str
-    fabric_overrides: tuple[tuple[str, str], ...]
+    setup: ParallelConfig  # the job on its ranks and device
+    fabric: str  # its name
+    fabric_overrides: tuple[tuple[str, str], ...]  # keys and values that it was read with
     step_s: float
     control_step_s: float  # with a free network
     parts: tuple[StepPart, ...]  # their exposed seconds sum to ``step_s``
@@ -221,9 +221,9 @@ class Plan(Result):
 class PlanExtras(NamedTuple):
     """What a plan answers besides the step."""
 
-    links: bool = False
-    target: Target | None = None
-    failures: Failures | None = None
+    links: bool = False  # the busiest links
+    target: Target | None = None  # the least network that reaches it
+    failures: Failures | None = None  # goodput with them
 
 
 NO_EXTRAS = PlanExtras()

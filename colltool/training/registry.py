@@ -20,8 +20,8 @@ Of = Literal["job", "calls", "fabric"]
 class Registered(NamedTuple):
     """A proposal."""
 
-    of: Of
-    uses: tuple[Use, ...]
+    of: Of  # what it changes
+    uses: tuple[Use, ...]  # what it is for
     parts: tuple[str, ...]  # parts of the step of which one must be exposed; empty: always tried
     choice: str  # of ``search``: the choice whose values it gives, such as "tp"; else empty
     # What it takes and returns follows from its use: a ``Situation`` and changes of a job, a fabric

@@ -56,7 +56,7 @@ class Roofline(NamedTuple):
     """What kernel times depend on besides sizes."""
 
     device: Accelerator
-    stack: Stack
+    stack: Stack  # the software on it
     precision: str  # of GEMMs
 
     def computing_s(self, flops: float, share: float) -> float:

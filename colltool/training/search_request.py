@@ -24,7 +24,7 @@ class SearchRequest(NamedTuple):
     job: Job
     fabric: Fabric
     ranks: int
-    kept: Constraints
+    kept: Constraints  # with what the job's overrides say
     kept_by: str  # the argument that says what is kept, for errors
     space: Space
     sizes: list[Sizes]

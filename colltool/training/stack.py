@@ -29,7 +29,7 @@ class Accelerator(NamedTuple):
     generation: str  # such as "hopper"; what a stack gives its shares for
     peak: Pairs  # dense FLOP/s by precision
     memory_bytes: float
-    bandwidth_Bps: float
+    bandwidth_Bps: float  # of its memory
     units: int = 0  # multiprocessors; 0: any shape fills the device
     host_Bps: float = 0.0  # one way to the memory of its host; 0: not known
 

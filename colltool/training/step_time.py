@@ -90,8 +90,8 @@ class StageStep:
 class StepPart(NamedTuple):
     """Seconds of a step that go to compute, to a dimension's calls, or to something else."""
 
-    name: str
-    hidden_s: float
+    name: str  # a dimension, "compute", "bubble", "optimizer" ...
+    hidden_s: float  # seconds of calls under compute
     exposed_s: float  # seconds added to the step
 
 
@@ -99,7 +99,7 @@ class TrainingStep(NamedTuple):
     """A priced step with its stages."""
 
     config: ParallelConfig
-    step_s: float
+    step_s: float  # all of it, jitter included
     control_s: float  # the step with a free network
     stages: tuple[StageStep, ...]  # one for each of the pipeline; stages of a kind share a record
     slowest: StageStep  # with the longest micro-batch, on which the others wait
@@ -366,7 +366,7 @@ def _exposed_once(
 class MicroBatch(NamedTuple):
     """What a stage computes and sends in every micro-batch."""
 
-    times: StageTimes
+    times: StageTimes  # compute
     layer_calls: tuple[PricedCall, ...]  # with borders where they do not hide
     passed: Pass  # with the exposed time of its calls
     hidden: Hidden
@@ -409,7 +409,7 @@ class PerStep(NamedTuple):
     forward: PassBuckets  # under the first forward pass
     hidden_anywhere: tuple[PricedCall, ...]  # under all compute of the step
     exposed_always: tuple[PricedCall, ...]
-    optimizer_s: float
+    optimizer_s: float  # of the update
 
 
 def _per_step(
@@ -541,6 +541,7 @@ def calibrated(
         return None
 
     def excess_s(factor: float) -> float:
+        """Seconds of the step beyond the measured one."""
         return step_time(config._replace(slower=factor), costs, plain).step_s - measured_s
 
     # a factor of 0 leaves the network and the fixed time

@@ -63,7 +63,7 @@ SHARDINGS = rows_for(ShardMode, [Sharding(**row) for row in _TABLES["shardings"]
 class Recomputation(NamedTuple):
     """What the backward pass recomputes."""
 
-    name: Recomputed
+    name: Recomputed  # as a job file has it
     core: bool  # whether attention's scores are computed again
     layers: bool  # whether whole layers are, from their inputs
     max_layers: int = 0  # number of such layers of a stage; 0: all of them
@@ -124,7 +124,7 @@ class Pass(NamedTuple):
     """One micro-batch on one stage with its exposed communication."""
 
     forward_s: float
-    backward_s: float
+    backward_s: float  # with recomputation
     weight_s: float = 0.0  # weight gradients: the part of backward that no other stage waits for
 
     @property
@@ -158,7 +158,7 @@ class PipelineSchedule(NamedTuple):
     bubble_s: Callable[[Sequence[Pass], float], float]
     # micro-batches whose activations a stage keeps at most
     in_flight: Callable[[PipelinePlace], float]
-    source: str
+    source: str  # paper that describes it
     requires: Callable[[ParallelConfig], Violations] = _always  # checks of the layout
     requires_batch: Callable[[ParallelConfig], Violations] = _always  # checks once dp is known
     interleaved: bool = False  # v chunks a stage, every p-th of the model

@@ -28,10 +28,10 @@ TOLERANCE = 1.005  # ratio of two shares at which bisection ends
 
 
 class Target(NamedTuple):
-    """Either an MFU to reach, or by which share a step may exceed that with a free network."""
+    """What a step has to reach: one of the two."""
 
-    mfu: float | None = None
-    over: float | None = None
+    mfu: float | None = None  # at least
+    over: float | None = None  # share by which it may exceed the step with a free network
 
     def limit_s(self, config: ParallelConfig, control_s: float) -> float:
         """Seconds that a step may take."""
@@ -81,6 +81,7 @@ def reach_target(
     limit_s = target.limit_s(config, now.control_s)
 
     def step_on(other: Fabric) -> float:
+        """Seconds of the step on another fabric; infinite where it cannot run there."""
         try:
             return step_time(config, CollectiveCostCache(other, costs.readings), plain).step_s
         except ColltoolError:  # a group cannot be placed on it

@@ -69,7 +69,7 @@ _LINKS: dict[_Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
 class AstraDimension(NamedTuple):
     """One dimension; bandwidth and latency are per link, η included."""
 
-    topology: _Topology
+    topology: _Topology  # ASTRA-sim's word
     npus: int  # ranks along it
     bandwidth_Bps: float
     latency_s: float

@@ -83,7 +83,7 @@ class Nics:
     """The NICs of a node; none where the whole fabric is one node."""
 
     count: int = 0
-    medium: str = ""
+    medium: str = ""  # ib, roce, efa, socket ...
     Bps: float = 0.0  # of each, one way
 
 

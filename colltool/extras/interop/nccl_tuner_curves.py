@@ -51,7 +51,7 @@ class Cluster(NamedTuple):
     """A group on a fabric, and what NCCL's model knows of it."""
 
     placed: PlacedGroup
-    hardware: Hardware
+    hardware: Hardware  # what NCCL's model asks of a machine
 
     @property
     def ranks(self) -> int:

@@ -141,6 +141,7 @@ def _fastest_first(
     the guards."""
 
     def seconds(way: Combination) -> float:
+        """Seconds of a way at this size."""
         piece = _piece_at(way, size)
         return piece.a_s + piece.b_s_per_byte * size
 

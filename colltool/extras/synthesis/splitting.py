@@ -23,10 +23,10 @@ _SOURCE = -1  # the node that feeds all roots
 
 
 class Way(NamedTuple):
-    """Nodes from a rank to another, with the switches in between, and how many units take it."""
+    """A way from a rank to another."""
 
-    nodes: tuple[int, ...]
-    units: int
+    nodes: tuple[int, ...]  # both ranks, and the switches in between
+    units: int  # how many take it
 
 
 Ways = dict[tuple[int, int], list[Way]]  # of each link between two nodes; units sum to the link's
