@@ -138,8 +138,8 @@ class FittingLayouts:
         return fitting
 
     def fits(self, config: ParallelConfig) -> bool:
-        """Whether a layout fits the memory, worked out once where no smaller micro-batch was too
-        large."""
+        """Whether a layout fits the memory; a micro-batch that is known to fit answers for smaller
+        ones of the same layout, one that does not for larger ones."""
         # with a single micro-batch no gradients are kept while the next one computes, so a larger
         # one may take less than several smaller ones
         is_single = config.micro_batches == 1

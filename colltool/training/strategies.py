@@ -134,18 +134,18 @@ class Pass(NamedTuple):
 
 
 class PipelinePlace(NamedTuple):
-    """A stage of a pipeline of p stages of v chunks, with m micro-batches."""
+    """A stage of a pipeline, by the letters above."""
 
-    m: int
-    p: int
-    v: int
+    m: int  # micro-batches of a step
+    p: int  # stages
+    v: int  # chunks on each
     stages_left: int  # p - i on stage i, itself among them
 
 
 Violations = Iterator[Violation]
 
 
-def _always(_: ParallelConfig) -> Violations:
+def _no_violations(_: ParallelConfig) -> Violations:
     """Check nothing: any layout and batch will do."""
     return iter(())
 
@@ -159,15 +159,16 @@ class PipelineSchedule(NamedTuple):
     # micro-batches whose activations a stage keeps at most
     in_flight: Callable[[PipelinePlace], float]
     source: str  # paper that describes it
-    requires: Callable[[ParallelConfig], Violations] = _always  # checks of the layout
-    requires_batch: Callable[[ParallelConfig], Violations] = _always  # checks once dp is known
+    # what of the layout does not fit it, and what of the batch once dp is known
+    requires: Callable[[ParallelConfig], Violations] = _no_violations
+    requires_batch: Callable[[ParallelConfig], Violations] = _no_violations
     interleaved: bool = False  # v chunks a stage, every p-th of the model
     folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
-    ends_as_layers: bool = True  # embedding and head may each stand in for a layer
-    from_layout: bool = (
-        False  # whether it is a default, by v; others only run where a job names them
-    )
-    split: Schedule | None = None  # the schedule like it with weight gradients in the bubble
+    ends_as_layers: bool = True  # whether embedding and head may each stand in for a layer
+    # whether it is a default, by v; the others run only where a job names them
+    from_layout: bool = False
+    # the schedule like it with weight gradients in the bubble; None: there is none
+    split: Schedule | None = None
     weight_copies: int = 1  # of a stage's weights
     hides_experts: bool = False  # whether all-to-alls of experts hide under another batch
 

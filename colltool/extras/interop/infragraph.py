@@ -251,7 +251,7 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
         near_component = far_component = "uplink"
         scheme = _scheme(bundle)
         if bundle.far.start < endpoints:
-            # Both ends are endpoints, as endpoints have the lower numbers: no switch is between them.
+            # The far end is an endpoint as well: no switch is between them.
             links = list(bundle.each())
             near_component = far_component = nic
             scheme = "one2one"
