@@ -102,7 +102,7 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
 
 def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
     """The groups in the order given, each once; all of the fabric without any."""
-    by_ranks = {}
+    by_ranks = {}  # a file's rows are told apart by ranks: of groups with as many, the last counts
     for group in groups or [None]:
         cluster = cluster_of(fabric, group)
         by_ranks[cluster.ranks] = cluster
@@ -142,8 +142,9 @@ def curves(cluster: Cluster, primitive: Primitive) -> Curves:
         return Curves(pieces(hardware, primitive), own=False, notes=(note,) if is_measured else ())
     protocols = _nccl_protocols(cluster, primitive)
     ways = tuple(_priced(cluster, primitive, protocols))
+    # specs of the algorithms that the fabric lists for the collective; empty where it lists none
     runs = library_runs(cluster.placed, primitive)
-    # Only what the fabric's algorithms list, unless NCCL has none of them.
+    # only those ways, unless NCCL has none of them
     listed_ways = []
     for way in ways:
         spec = spec_of(way.algorithm, primitive, hardware)

@@ -54,6 +54,7 @@ class ModelConfig:
         given: Mapping[str, Any] | None = None,
     ) -> None:
         entry = family_of(kind)
+        # what the class of such models has by default, where their config is a part of another
         inside: Mapping[str, Any] = {}
         if path:
             inside = entry.get("inside", {})
@@ -65,6 +66,7 @@ class ModelConfig:
         self.passed_over: list[str] = []
         self.asked = {"model_type", *FLAGS, *POSITIONS, *TABLE["ahead"], *TABLE["texts"]}
         self.asked |= own_keys(entry)
+        # entries that hold where a key has a value
         for change in entry.get("when", ()):
             value = self.get(change["key"])
             if value == change["value"] or (change["value"] == "given" and value):
