@@ -246,20 +246,20 @@ class _BestFirst:
             in_flight = schedule.in_flight(PipelinePlace(m, sizes.pp, sizes.virtual, sizes.pp))
         dense_bytes, moe_bytes = layer_bytes
         kept_bytes = stage.dense_layers * dense_bytes + stage.moe_layers * moe_bytes
-        least = in_flight * kept_bytes
+        least_bytes = in_flight * kept_bytes
         # most that do not fit are known before their states
-        if least > self._fitting.room:
+        if least_bytes > self._fitting.room:
             return False
         key = sizes.tp, sizes.ep, stage
         if key not in self._parameters:
             self._parameters[key] = stage_parameters(single_stage, stage)
         parameters = self._parameters[key]
         layout = single_stage.layout
-        least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
+        least_bytes += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
         if parameters.experts:
             replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))
-            least += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
-        return least <= self._fitting.room
+            least_bytes += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
+        return least_bytes <= self._fitting.room
 
     def _micro_batches(self, sizes: Sizes) -> int:
         """Micro-batches of a replica in a step, as of :class:`ParallelConfig`."""
@@ -281,7 +281,7 @@ class _BestFirst:
         keeps_gradients = micro_batches > 1
         key = replicas, pp, keeps_gradients
         if key not in self._least_states:
-            least = inf
+            least_bytes = inf
             for shard in self._space.shards(draft.layout._replace(pp=pp)):
                 state = state_bytes(draft._replace(shard=shard), replicas)
                 size = state.weight
@@ -291,6 +291,6 @@ class _BestFirst:
                 if not draft.lora:
                     size += (1 - draft.offload.optimizer) * state.optimizer
                     size += state.gradient if keeps_gradients else 0.0
-                least = min(least, size)
-            self._least_states[key] = least
+                least_bytes = min(least_bytes, size)
+            self._least_states[key] = least_bytes
         return self._least_states[key]

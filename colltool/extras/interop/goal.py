@@ -48,7 +48,7 @@ def goal(run: Scheduled, size: float) -> str:
     A rank starts a step when its own part of the step before is done. ColltoolError as
     :meth:`Scheduled.steps`.
     """
-    ranks = [_RankLines() for _ in range(run.program.ranks)]
+    ranks = [_RankOperations() for _ in range(run.program.ranks)]
     for number, step in enumerate(run.steps(size)):
         _add_step(ranks, step, number)
     lines = [comment(note, "//") for note in about(run, size)]
@@ -86,8 +86,8 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
         )
 
 
-class _RankLines:
-    """The lines of one rank while they grow.
+class _RankOperations:
+    """The operations of one rank while they grow.
 
     Attributes:
         lines: as in the file.
@@ -117,7 +117,7 @@ class _RankLines:
         return self.last_step
 
 
-def _add_step(ranks: list[_RankLines], step: list[Sent], number: int) -> None:
+def _add_step(ranks: list[_RankOperations], step: list[Sent], number: int) -> None:
     """Add one step: every rank in it sends and receives at the same time; the tag is the step."""
     waits: dict[int, list[str]] = {}  # by rank, what its operations wait for
     added: dict[int, list[str]] = {}  # by rank, labels of its operations
