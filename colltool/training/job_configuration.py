@@ -8,7 +8,6 @@ lacks. :func:`shard_of`, :func:`overlap_of` and :func:`default_etp` serve a sear
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,16 +41,15 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
 
     ``folder`` holds the files that the job names.
     """
-    unread_keys: list[str] = []
-    named_part = partial(_named_part, reading, folder, unread_keys)
-    model = named_part("model", file.model, read_file=read_model, convert=transformer_of)
-    device = named_part("device", file.device, read_file=read_device, convert=accelerator_of)
+    parts = _NamedParts(reading, folder)
+    model = parts.part("model", file.model, read_model, transformer_of)
+    device = parts.part("device", file.device, read_device, accelerator_of)
     stack_file = file.stack
     if isinstance(stack_file, str):
         stack_file = stack_of_job(file, device)
-    stack = named_part("stack", stack_file, read_file=read_stack, convert=stack_of)
+    stack = parts.part("stack", stack_file, read_stack, stack_of)
     # every named file is read first, so that all errors are in one report
-    if unread_keys:
+    if parts.is_unread:
         return None
     layout = _layout(file, model)
     batch = file.batch
@@ -78,35 +76,43 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     )
 
 
-# The reading, the folder and the list are bound once, the rest says which part is read.
-def _named_part(
-    reading: Reading[JobFile],
-    folder: Path,
-    unread_keys: list[str],
-    key: str,
-    value: str | File | None,
-    *,
-    read_file: Callable[[str, Path], File],
-    convert: Callable[..., Any],
-) -> Any:
-    """Return a model, device or stack that a job names or writes out.
+class _NamedParts:
+    """Reads the model, device and stack that a job names or writes out.
 
-    None where it has none, or where the file cannot be read; ``unread_keys`` then gets its key.
+    Attributes:
+        reading: of the job; it gets the errors of files that cannot be read.
+        folder: of the files that the job names.
+        is_unread: whether any file could not be read.
     """
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        return convert(value)
-    try:
-        return convert(read_file(value, folder), Path(value).stem)
-    except ColltoolError as error:
-        unread_keys.append(key)
-        for problem in problems_of(error):
-            if problem.where:
-                reading.add_error((key,), problem)
-            else:
-                reading.refuse((key,), problem.what, problem.fix)
-        return None
+
+    def __init__(self, reading: Reading[JobFile], folder: Path) -> None:
+        self.reading = reading
+        self.folder = folder
+        self.is_unread = False
+
+    def part(
+        self,
+        key: str,
+        value: str | File | None,
+        read_file: Callable[[str, Path], File],
+        convert: Callable[..., Any],
+    ) -> Any:
+        """Return what ``convert`` makes of the file at a key; None where the job has none, or where
+        the file cannot be read."""
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            return convert(value)
+        try:
+            return convert(read_file(value, self.folder), Path(value).stem)
+        except ColltoolError as error:
+            self.is_unread = True
+            for problem in problems_of(error):
+                if problem.where:
+                    self.reading.add_error((key,), problem)
+                else:
+                    self.reading.refuse((key,), problem.what, problem.fix)
+            return None
 
 
 def stack_of_job(file: JobFile, device: Accelerator | None) -> str:

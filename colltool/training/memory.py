@@ -212,7 +212,7 @@ def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
     dense = state_bytes(config, config.gradient_ranks)
     experts = state_bytes(config, config.layout.expert_dp)
     parameters = stage_parameters(config, stage)
-    trained = trained_parameters(config, stage) if config.lora else parameters
+    trained = trained_parameters(config, stage)
     copies = 1
     if config.layout.pp > 1:
         copies = config.pipeline.weight_copies

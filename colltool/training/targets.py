@@ -117,8 +117,13 @@ def _least_setting(knob: Knob, step_on: Callable[[Fabric], float], limit_s: floa
     if share is None:
         return Needed(what, (), None, knob.now, None)
     setting = knob.at(share)
-    values = tuple(setting.values.items())
-    return Needed(what, values, setting.value, knob.now, step_on(setting.fabric))
+    return Needed(
+        what,
+        tuple(setting.values.items()),
+        setting.value,
+        knob.now,
+        step_on(setting.fabric),
+    )
 
 
 def least_share(step_s: Callable[[float], float], limit_s: float) -> float | None:

@@ -179,8 +179,7 @@ def _over_all(group: Group, times: int) -> Terms:
     """The terms of so many passes over all axes."""
     wires = _axes(group)
     assert wires is not None  # several_axes requires it
-    seconds_per_byte, _ = axis_split(wires)
-    return Terms(times * len(axis_orders(wires)), times * seconds_per_byte, Links())
+    return Terms(times * len(axis_orders(wires)), times * axis_split(wires)[0], Links())
 
 
 # Chunk n + N * part is a part of rank n's result. In a phase along an axis every rank sends each other
