@@ -1,4 +1,8 @@
-"""The job file of one step's calls that ``trace`` writes for ``plan``."""
+"""The job file of one step's calls that ``trace`` writes for ``plan``: :func:`job_text`.
+
+A job file has plain calls of evenly spaced ranks and a whole number of each. Whatever of a trace is
+none of these stands in the file as a comment with the reason.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,16 @@ from colltool.diagnosis.trace_results import CallTotal, TracedCall
 
 
 def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
-    """A job file of one step's ``calls``; what a job file cannot express becomes a comment."""
-    last = max((call.places[-1] for call in calls if call.places), default=1)
-    ranks = max(world or 0, last + 1)
+    """The text of a job file of one step's calls.
+
+    Args:
+        totals: the calls by kind, a line each.
+        calls: all calls of the traces, for the ranks that they name.
+        world: ranks of the job, None where the traces do not say.
+    """
+    # places are fabric ranks, ascending: the last is the highest
+    highest = max((call.places[-1] for call in calls if call.places), default=1)
+    ranks = max(world or 0, highest + 1)
     listed: list[str] = []
     too_many: list[str] = []
     inexpressible: list[str] = []
@@ -41,8 +52,9 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
 
 
 def _call_line(total: CallTotal) -> str:
-    """The line of a call in the job file."""
+    """The line of a call in the job file, with the count of the trace where that is not whole."""
     count = max(1, round(total.a_step))
+    # one axis: _why_not has refused several, and calls whose ranks are not known have a reason
     ((size, stride),) = total.axes
     line = (
         f"  - {{primitive: {SHORT[total.primitive]}, group: {{ranks: {size}, stride: {stride}}},"
@@ -65,7 +77,7 @@ def _left_out(total: CallTotal, reason: Statement) -> str:
 
 
 def _why_not(total: CallTotal) -> Statement:
-    """Why a job file cannot express these calls; nothing where it can."""
+    """Why a job file cannot express these calls, NOTHING where it can."""
     if total.reason:
         return total.reason
     if len(total.axes) > 1:

@@ -9,7 +9,6 @@ on the same fabric with the same job, so that both find the same layout.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
@@ -19,9 +18,9 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.fabric.variants import with_tiers
 from colltool.training.fastest_layout import fastest_layout
-from colltool.training.files.presets import preset_names, read_device, read_stack
+from colltool.training.files.presets import preset_names
 from colltool.training.job import Job
-from colltool.training.job_results import on_fabric
+from colltool.training.job_device import on_fabric
 from colltool.training.layout_constraints import CHOICE_OF_KEY, Keep
 from colltool.training.layout_results import LayoutSearch
 from colltool.training.layout_search import search
@@ -30,18 +29,18 @@ from colltool.training.registry import members, proposal
 from colltool.training.search_request import Progress
 from colltool.training.search_space import leaves_nothing_open
 from colltool.training.sentences import Remark, remark, sentence
-from colltool.training.stack import Accelerator, accelerator_of, stack_of
+from colltool.training.stack import Accelerator, shipped_device, shipped_stack
 
-# stacks to try, in this order, for a device that a job's stack has no efficiency for
+# shipped stacks to try, in this order, for a device that a job's stack has no efficiency for
 STACKS = ("megatron", "jax", "fsdp")
 
 
 class FittedJob(NamedTuple):
     """A job that fits a fabric, with the ranks that it runs on."""
 
-    fabric: Fabric
+    fabric: Fabric  # or the part of it that layouts use
     job: Job
-    ranks: int | None
+    ranks: int | None  # None: not decided yet, or those of the job or the fabric
     readings: ModelOptions | None = None
     changes: tuple[Remark, ...] = ()  # what differs from the file
     # where the layout was searched: the keys and values that pin it
@@ -61,12 +60,12 @@ def fit_to_fabric(
         ColltoolError: no layout fits the ranks and the memory, and why.
     """
     now = _on_device(FittedJob(fabric, job, ranks, readings))
-    if not _is_fitted(job) or _keeps_layout(now):
+    if not _may_be_fitted(job) or _keeps_layout(now):
         return now
     for member in members("layout", "job"):
-        found: FittedJob | None = member.make(now)
-        if found is not None:
-            return found
+        fitted: FittedJob | None = member.make(now)
+        if fitted is not None:
+            return fitted
     return now
 
 
@@ -85,13 +84,13 @@ def search_on_fabric(
     now = _on_device(FittedJob(fabric, job, ranks))
     if job.drafted and ranks is None:
         ranks = _power_below(now.fabric.ranks)
-    found = search(
+    searched = search(
         now.job, now.fabric, ranks, keep, top=top, readings=readings, watch=watch, headroom=headroom
     )
-    return replace(found, grounds=tuple(map(sentence, now.changes)))
+    return replace(searched, grounds=tuple(map(sentence, now.changes)))
 
 
-def _is_fitted(job: Job) -> bool:
+def _may_be_fitted(job: Job) -> bool:
     """Whether a job may be changed to fit a fabric; a user's own is meant as it is."""
     return job.adaptable and job.draft.model is not None and job.draft.compute is None
 
@@ -100,7 +99,7 @@ def _on_device(now: FittedJob) -> FittedJob:
     """Return the job on a stack that knows the fabric's device, and the part of the fabric that
     layouts use; as it is for a user's own job."""
     check_even(now.fabric)
-    if _is_fitted(now.job):
+    if _may_be_fitted(now.job):
         for member in members("device", "job", "fabric"):
             now = member.make(now)
     return now
@@ -110,6 +109,7 @@ def _keeps_layout(now: FittedJob) -> bool:
     """Whether a job runs in its own layout: where a user says it, or where it fits."""
     if now.job.drafted:
         return leaves_nothing_open(now.job)
+    # a user who sets any key of the layout, its schedule, batch or sharding means the rest of it
     sections = {key.partition(".")[0] for key in CHOICE_OF_KEY}
     if any(key.partition(".")[0] in sections for key, _ in now.job.overrides):
         return True
@@ -118,14 +118,15 @@ def _keeps_layout(now: FittedJob) -> bool:
 
 @proposal("device")
 def known_stack(now: FittedJob) -> FittedJob:
-    """Take a stack and a precision that work on the fabric's device."""
+    """Take a stack and a precision that work on the fabric's device; as it is where they do, or none
+    is found."""
     job = now.job
     fabric = now.fabric
     stack = job.draft.stack
     precision = job.draft.precision.compute
     if stack is None or fabric.device is None or fabric.device not in preset_names("devices"):
         return now
-    device = accelerator_of(read_device(fabric.device, Path()), fabric.device)
+    device = shipped_device(fabric.device)
     if stack.knows(device, precision) and precision in dict(device.peak):
         return now
     set_by_user = [key.split(".")[0] for key, _ in job.overrides]
@@ -156,12 +157,9 @@ def whole_domains(now: FittedJob) -> FittedJob:
     tier = now.fabric.tiers[0]
     abilities = capabilities_of(tier)
     used = _power_below(tier.endpoints)
-    if (
-        used in (tier.endpoints, 1, 2, 4)
-        or abilities.axes
-        or abilities.levels
-        or len(fabric.tiers) == 1
-    ):
+    has_form = abilities.axes or abilities.levels
+    # domains of fewer than eight stay whole
+    if used in (tier.endpoints, 1, 2, 4) or has_form or len(fabric.tiers) == 1:
         return now
     if now.ranks is not None and now.ranks > fabric.ranks // tier.endpoints * used:
         return now
@@ -190,25 +188,28 @@ def searched_layout(now: FittedJob) -> FittedJob | None:
     """Take the fastest layout of a search that keeps what the user set; None where a shipped job is
     too large for its devices in any layout, and its plan says so."""
     job = now.job
-    drafted = now.job.drafted
     ranks = now.ranks or _power_below(now.fabric.ranks)
     try:
-        found = fastest_layout(job, now.fabric, ranks, now.readings)
+        fastest = fastest_layout(job, now.fabric, ranks, now.readings)
     except ColltoolError:
-        if drafted or now.ranks is None or not _can_run(job, now.fabric, ranks):
+        if job.drafted or now.ranks is None or not _can_run(job, now.fabric, ranks):
             raise
         return None
-    code = "fastest_layout" if drafted else "nearest_layout"
+    code = "fastest_layout" if job.drafted else "nearest_layout"
     return now.changed(
-        remark(code, ranks=ranks, layout=found.choice.text),
-        job=job.with_values(dict(found.values)),
+        remark(code, ranks=ranks, layout=fastest.choice.text),
+        job=job.with_values(dict(fastest.values)),
         ranks=ranks,
-        searched=found.values,
+        searched=fastest.values,
     )
 
 
 def _power_below(count: int) -> int:
-    """Return the largest power of two that is not above a number."""
+    """Return the largest power of two that is not above a number from 1.
+
+    >>> _power_below(72), _power_below(64)
+    (64, 64)
+    """
     return 1 << (count.bit_length() - 1)
 
 
@@ -229,13 +230,13 @@ def _fits(job: Job, fabric: Fabric, ranks: int) -> bool:
 
 
 def _stack_for(device: Accelerator, precision: str, names: list[str]) -> str | None:
-    """Return the first stack with efficiencies for a device in a precision; None where none has
-    them."""
+    """Return the first of these stacks with efficiencies for a device in a precision; None where none
+    has them, or the device no such precision."""
     if precision not in dict(device.peak):
         return None
     for name in names:
         if name not in preset_names("stacks"):
             continue
-        if stack_of(read_stack(name, Path()), name).knows(device, precision):
+        if shipped_stack(name).knows(device, precision):
             return name
     return None

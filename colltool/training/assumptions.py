@@ -1,7 +1,7 @@
 """What the figures of a plan rest on.
 
 A generator for each assumption yields its remark where it holds for a :class:`PricedJob`;
-:func:`assumptions` runs them all. :mod:`sentences` has the words.
+:func:`assumptions` runs them all. ``sentences.toml`` has the words of each code.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ LAUNCH_S = 10e-6
 
 
 class PricedJob(NamedTuple):
-    """A job with its priced step, and the fabric before a lattice was cut to the job's slice."""
+    """A job with its priced step."""
 
     job: Job
-    whole_fabric: Fabric
-    costs: CollectiveCostCache
+    whole_fabric: Fabric  # before a lattice was cut to the job's slice
+    costs: CollectiveCostCache  # of the fabric that was priced, a slice of a lattice
     step: TrainingStep
 
     @property
     def fabric(self) -> Fabric:
+        """The fabric that was priced."""
         return self.costs.fabric
 
     @property
@@ -61,26 +62,26 @@ def model_options(priced: PricedJob) -> Remarks:
 
 def slice_of_lattice(priced: PricedJob) -> Remarks:
     """The shape of the slice that the ranks take of a lattice."""
-    part = slice_of(priced.whole_fabric, priced.fabric)
-    if part is None:
+    tier_and_shape = slice_of(priced.whole_fabric, priced.fabric)
+    if tier_and_shape is None:
         return
-    tier, shape = part
+    tier, shape = tier_and_shape
     # files have the outermost axis first, slices the innermost
     override_shape = ",".join(map(str, reversed(shape)))
     other = argument_text("overrides", [f"{tier.name}.shape=[{override_shape}]"])
     yield remark("slice", shape=shape_text(shape), tier=tier.name, other=other)
 
 
-def device(priced: PricedJob) -> Remarks:
+def assumed_device(priced: PricedJob) -> Remarks:
     """The device that computes, where the job does not name it."""
-    used = priced.job.draft.device
+    device = priced.job.draft.device
     fabric = priced.whole_fabric
-    if used is None:
+    if device is None:
         return
     if priced.job.device_from == "fabric":
-        yield remark("device_of_fabric", device=used.name, fabric=fabric.name)
+        yield remark("device_of_fabric", device=device.name, fabric=fabric.name)
     elif priced.job.device_from == "default" and fabric.device is None:
-        yield remark("device_of_job", device=used.name, fabric=fabric.name)
+        yield remark("device_of_job", device=device.name, fabric=fabric.name)
 
 
 def drafted(priced: PricedJob) -> Remarks:
@@ -136,14 +137,14 @@ def stack_choice(priced: PricedJob) -> Remarks:
     if family is None or not isinstance(file.stack, str):
         return
     word = family.word.replace("_", " ")
-    said = getattr(file, family.word)
-    if said is not None:
+    is_on = getattr(file, family.word)
+    if is_on is not None:
         yield remark(
             "stack_by_word",
             stack=stack.name,
             what=stack.description,
             word=word,
-            said="on" if said else "off",
+            said="on" if is_on else "off",
         )
     elif file.stack == family_of(stack.name):
         yield remark("stack_left_open", stack=stack.name, what=stack.description, key=family.word)
@@ -160,10 +161,10 @@ def power(priced: PricedJob) -> Remarks:
     if sustained == 1 or not layer.all.total_s:
         return
     others_s = layer.all.total_s - layer.gemms_s
-    slower = power_limited(layer.gemms_s, others_s, config.roofline)
-    state = "its full clock" if slower == 1 else "its power limit"
+    power_factor = power_limited(layer.gemms_s, others_s, config.roofline)
+    state = "its full clock" if power_factor == 1 else "its power limit"
     busy = percent(layer.gemms_s / layer.all.total_s)
-    yield remark("power", busy=busy, state=state, share=percent(1 / slower))
+    yield remark("power", busy=busy, state=state, share=percent(1 / power_factor))
 
 
 def host_bound(priced: PricedJob) -> Remarks:
@@ -217,8 +218,8 @@ def overlap_by_channels(priced: PricedJob) -> Remarks:
     config = priced.step.config
     if config.device is None or config.overlap.sm_share is not None:
         return
-    known: dict[str, int] = {}
-    assumed: dict[str, None] = {}
+    known: dict[str, int] = {}  # units by dimension, the most of any of its calls
+    assumed: dict[str, None] = {}  # dimensions whose units are not known, each once
     for call in priced.step.sent:
         # messages between stages count for nothing: they hold few channels for a short time
         if call.call.per == "border" or not call.hidden_s or not share_held(config, call):
@@ -262,7 +263,7 @@ def no_launch_overhead(priced: PricedJob) -> Remarks:
 def padded_strides(priced: PricedJob) -> Remarks:
     """Strides that do not tile the outermost tier, and the sizes that were priced in their
     place."""
-    dimensions: dict[int, dict[str, None]] = {}
+    dimensions: dict[int, dict[str, None]] = {}  # by stride, each once
     for call in priced.priced_calls:
         for _, stride in call.call.group.axes:
             dimensions.setdefault(stride, {})[call.call.dimension] = None
@@ -275,12 +276,12 @@ def padded_strides(priced: PricedJob) -> Remarks:
 
 def padded_sizes(fabric: Fabric, padded: Fabric) -> Iterator[str]:
     """Yield the sizes that padding changed, such as ``ib of 16, priced on 15``."""
+    # padding changes the outermost tier alone
     tier = fabric.tiers[-1]
-    other = padded.tiers[-1]
-    sizes = [(tier.name, tier.endpoints, other.endpoints)]
-    for level, padded_level in zip(
-        capabilities_of(tier).levels, capabilities_of(other).levels, strict=True
-    ):
+    padded_tier = padded.tiers[-1]
+    sizes = [(tier.name, tier.endpoints, padded_tier.endpoints)]
+    levels = capabilities_of(tier).levels
+    for level, padded_level in zip(levels, capabilities_of(padded_tier).levels, strict=True):
         sizes.append((level.name, level.group, padded_level.group))
     for name, before, after in sizes:
         if before != after:
@@ -301,7 +302,7 @@ def missing_energy(priced: PricedJob) -> Remarks:
 CHECKS: tuple[Callable[[PricedJob], Remarks], ...] = (
     model_options,
     slice_of_lattice,
-    device,
+    assumed_device,
     drafted,
     assumed_imbalance,
     deduplicated_on_efa,

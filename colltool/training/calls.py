@@ -41,9 +41,12 @@ TIED = "Megatron-LM: the embedding's gradient is summed over the first and the l
 MEGATRON_BUCKET = 40e6  # parameters; Megatron-Core's DistributedDataParallel: max(40e6, 1e6 x dp)
 DDP_BUCKET = 25e6  # bytes; PyTorch's DistributedDataParallel has bucket_cap_mb 25
 LEAST_BYTES = 0.5  # of a call; smaller parts are what rounding left
-# of calls, in the order of tables
+LOSS_SUMS = 3  # a token: the largest logit, the sum of exponentials, the target's logit
+BYTES_OF_SUM = 4  # each in fp32
+# what ``Call.dimension`` may be, in the order of tables; a job that lists calls may have others
 DIMENSIONS = ("tp", "vocab", "cp", "ep", "etp", "pp", "dp", "expert dp", "embedding", "norm")
-# what a call belongs to: a layer of a kind in a micro-batch, a micro-batch, a border, or the step
+# What sends a call: any layer, or one of a kind, in a micro-batch; a micro-batch; a border between
+# two chunks of the model, in a micro-batch; or the step.
 Per = Literal["layer", "dense_layer", "moe_layer", "micro_batch", "border", "step"]
 # what a call hides under
 Hiding = Literal[
@@ -75,18 +78,18 @@ class Call(NamedTuple):
     point-to-point its message.
     """
 
-    dimension: str
+    dimension: str  # one of DIMENSIONS, such as "tp"
     primitive: Primitive
     group: RankGroup  # of a point-to-point the whole pipeline or ring, whose neighbours exchange
     bytes: float
-    per: Per
+    per: Per  # the unit that ``calls_per_unit`` counts in
     phase: Phase
-    source: str
-    each: float = 1  # calls every ``per``
+    source: str  # paper or code that describes it
+    calls_per_unit: float = 1  # a mean over layers where layers differ
     hides: Hiding = "nothing"
     skew: float = 1.0  # the busiest rank's load of an all-to-all over the mean
-    closed: bool = False  # the last one's next is the first
-    calls: float = 0.0  # in a step
+    closed: bool = False  # of a point-to-point: the last rank also sends to the first
+    calls: float = 0.0  # in a step; 0 until :func:`stage_calls` counts them
 
 
 Calls = Iterator[Call]
@@ -101,8 +104,8 @@ def _phases(config: ParallelConfig, operation: str, *, core: bool = False) -> tu
 
 
 def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """Yield the calls of every micro-batch: attention's in all layers, others by kind of layer,
-    and those of the vocabulary."""
+    """Yield the calls of every micro-batch: attention's once for all layers (per "layer"), others by
+    kind of layer, and those of the vocabulary. None of a model without a shape."""
     shape = config.shape
     layout = config.layout
     if shape is None:
@@ -118,8 +121,9 @@ def layer_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     if layout.tp > 1:
         for per, operation in operations:
             if operation.ends_region:
+                # an operation with a share runs in some layers only
                 for call in _tensor_calls(config, shape, per, operation.name):
-                    yield call._replace(each=operation.share * call.each)
+                    yield call._replace(calls_per_unit=operation.share * call.calls_per_unit)
         yield from _vocabulary_calls(config, shape, stage)
     if layout.cp > 1:
         yield from _context_calls(config, shape)
@@ -137,9 +141,9 @@ def _tensor_calls(config: ParallelConfig, shape: Shape, per: Per, operation: str
     """Yield the calls of a tensor parallel region, of T h w each.
 
     Without sequence parallelism an all-reduce each way. With it an all-gather and a reduce-scatter
-    each way, and another all-gather backward, which hides under the weight's gradient. In bulk the
-    sum of an input's gradient hides under the weight's gradient too (Megatron-Core,
-    tensor_parallel/layers.py).
+    each way, and another all-gather backward, which hides under the weight's gradient. Where
+    ``overlap.tp`` is bulk, the sum of an input's gradient hides under the weight's gradient too
+    (Megatron-Core, tensor_parallel/layers.py).
     """
     sp = config.layout.sp
     mode = config.overlap.tp
@@ -189,8 +193,13 @@ def _vocabulary_calls(config: ParallelConfig, shape: Shape, stage: PipelineStage
     if stage.head:
         if sp:
             yield call(AG, bytes=size, phase="forward")
-        # the largest logit, the sum of exponentials, the target's logit: 4 bytes a token each
-        yield call(AR, bytes=config.tokens * 4, phase="forward", source=SHOEYBI, each=3)
+        yield call(
+            AR,
+            bytes=config.tokens * BYTES_OF_SUM,
+            phase="forward",
+            source=SHOEYBI,
+            calls_per_unit=LOSS_SUMS,
+        )
         yield call(primitive, bytes=size, phase="backward")
 
 
@@ -203,31 +212,43 @@ def _context_calls(config: ParallelConfig, shape: Shape) -> Calls:
     """
     layout = config.layout
     heads = heads_of(shape, config.layout.tp)
-    token = config.tokens * config.precision.activation_bytes
-    block = (heads.k + heads.v) * token
+    element_bytes = config.tokens * config.precision.activation_bytes  # one element of each token
+    block_bytes = (heads.k + heads.v) * element_bytes
     call = partial(Call, "cp", group=layout.group("cp"), per="layer")
     hides: Hiding = "attention block" if config.overlap.cp else "nothing"
     for phase in _phases(config, "attention", core=True):
         backward = phase == "backward"
         match layout.cp_mode:
             case "ulysses":
+                # one call of each width, so that equal ones are counted
                 widths = Counter((heads.q, heads.k, heads.v, heads.out))
                 for width, count in widths.items():
-                    yield call(A2A, bytes=width * token, phase=phase, source=ULYSSES, each=count)
+                    yield call(
+                        A2A,
+                        bytes=width * element_bytes,
+                        phase=phase,
+                        source=ULYSSES,
+                        calls_per_unit=count,
+                    )
             case "ring":
-                each = (2 if backward else 1) * (layout.cp - 1)
+                messages = layout.cp - 1
+                if backward:
+                    messages *= 2
                 yield call(
                     P2P,
-                    bytes=block,
+                    bytes=block_bytes,
                     phase=phase,
                     source=RING,
-                    each=each,
+                    calls_per_unit=messages,
                     hides=hides,
                     closed=True,
                 )
             case "all-gather":
                 yield call(
-                    RS if backward else AG, bytes=block * layout.cp, phase=phase, source=GATHER
+                    RS if backward else AG,
+                    bytes=block_bytes * layout.cp,
+                    phase=phase,
+                    source=GATHER,
                 )
             case _:
                 assert_never(layout.cp_mode)
@@ -241,17 +262,18 @@ HIDES_EXPERTS: dict[str, Hiding] = {
 }
 
 
-def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
+def _expert_calls(config: ParallelConfig, token_elements: float) -> Calls:
     """Yield dispatch and combine of T' k h w each way; T' = T/t with sequence parallelism.
 
     The ranks that share an expert gather its tokens after the dispatch, and sum before the combine.
-    An all-gather brings all tokens to all ranks, and a reduce-scatter their sums back.
-    ``routed``: elements of a rank's tokens, T' h.
+    Of a dispatcher that copies all tokens to all ranks, dispatch is an all-gather, and combine a
+    reduce-scatter.
+    ``token_elements``: elements of a rank's tokens, T' h, before any is copied.
     """
     layout = config.layout
     moe = config.known_moe
     dispatcher = dispatcher_of(layout)
-    elements = routed * copies(layout, moe)
+    elements = token_elements * copies(layout, moe)
     dispatch = A2A
     combine = A2A
     skew = moe.imbalance
@@ -265,6 +287,7 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
         "ep",
         group=layout.group("ep", experts=True),
         per="moe_layer",
+        # without a name, tokens are deduplicated as DeepEP does
         source=(dispatcher or DISPATCHERS["deepep"]).source,
         hides=HIDES_EXPERTS[config.overlap.ep],
         skew=skew,
@@ -277,10 +300,9 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
         source=DISPATCHERS["alltoall"].source,
     )
     for phase in _phases(config, "experts"):
-        # gradients travel in full
-        dispatched_bytes = (
-            combined_bytes if phase == "backward" else BYTES[config.precision.dispatch]
-        )
+        dispatched_bytes = BYTES[config.precision.dispatch]
+        if phase == "backward":
+            dispatched_bytes = combined_bytes  # gradients travel in full
         if layout.ep > 1:
             yield exchange(dispatch, bytes=elements * dispatched_bytes, phase=phase)
             yield exchange(combine, bytes=elements * combined_bytes, phase=phase)
@@ -290,30 +312,32 @@ def _expert_calls(config: ParallelConfig, routed: float) -> Calls:
             yield expert_group(RS, bytes=gathered * combined_bytes, phase=phase)
 
 
-def buckets(size: float, bucket: float) -> tuple[tuple[float, int], ...]:
-    """Return (bytes, count) of the full buckets of so many bytes, and of the last one.
+def buckets(total_bytes: float, bucket_bytes: float) -> tuple[tuple[float, int], ...]:
+    """Return (bytes, count) of the full buckets that a total makes, and of the smaller last one.
 
     >>> buckets(70e6, 25e6)
     ((25000000.0, 2), (20000000.0, 1))
     """
-    full = int(size // bucket)
-    parts = ((bucket, full), (size - full * bucket, 1))
-    return tuple((each, count) for each, count in parts if count and each > LEAST_BYTES)
+    full = int(total_bytes // bucket_bytes)
+    parts = ((bucket_bytes, full), (total_bytes - full * bucket_bytes, 1))
+    return tuple((part, count) for part, count in parts if count and part > LEAST_BYTES)
 
 
-def tensor_buckets(tensors: int, size: float, bucket: float) -> tuple[tuple[float, int], ...]:
-    """Return (bytes, count) of the buckets of equal tensors.
+def tensor_buckets(
+    tensors: int, tensor_bytes: float, bucket_bytes: float
+) -> tuple[tuple[float, int], ...]:
+    """Return (bytes, count) of the buckets of equal tensors, each with whole tensors.
 
     A bucket is sent before the next tensor would overflow it.
 
     >>> tensor_buckets(1000, 1e6, 25e6), tensor_buckets(1000, 1e6, 25 * 2**20)
     (((25000000.0, 40),), ((26000000.0, 38), (12000000.0, 1)))
     """
-    per_bucket = max(1, int(bucket // size))
-    full, rest = divmod(tensors, per_bucket)
-    parts = ((per_bucket, full), (rest, 1))
+    per_bucket = max(1, int(bucket_bytes // tensor_bytes))
+    full_buckets, left_over_tensors = divmod(tensors, per_bucket)
+    parts = ((per_bucket, full_buckets), (left_over_tensors, 1))
     return tuple(
-        (tensors_in_bucket * size, count)
+        (tensors_in_bucket * tensor_bytes, count)
         for tensors_in_bucket, count in parts
         if tensors_in_bucket and count
     )
@@ -332,64 +356,74 @@ def gradient_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         return
     shard = config.shard
     sharding = config.shard.strategy
-    grads = config.shard.grad_bytes
     for name, group, parameters in _by_replicas(config, trained_parameters(config, stage)):
-        bucket = shard.bucket
-        if bucket is None:
-            bucket = DDP_BUCKET
+        bucket_bytes = shard.bucket
+        if bucket_bytes is None:
+            bucket_bytes = DDP_BUCKET
             if sharding.optimizer:
-                bucket = max(MEGATRON_BUCKET, 1e6 * group.ranks) * grads
+                bucket_bytes = max(MEGATRON_BUCKET, 1e6 * group.ranks) * shard.grad_bytes
         inner, outer = _split_replicas(config, group)
-        for primitive, ranks, phase, width, share in _gradient_steps(config, inner, outer):
+        for step in _gradient_steps(config, inner, outer):
             hides: Hiding = "nothing"
             if config.overlap.dp:
-                hides = "first forward" if phase == "forward" else "last backward"
-            for size, count in buckets(parameters * width, bucket * width / grads):
+                hides = "first forward" if step.phase == "forward" else "last backward"
+            # a bucket holds the same parameters on their way back, in the bytes of weights
+            width = step.bytes_per_parameter
+            for size, count in buckets(parameters * width, bucket_bytes * width / shard.grad_bytes):
                 yield Call(
                     name,
-                    primitive,
-                    ranks,
-                    size / share,
+                    step.primitive,
+                    step.group,
+                    size / step.shards,
                     "step",
-                    phase,
+                    step.phase,
                     source=sharding.source,
-                    each=count,
+                    calls_per_unit=count,
                     hides=hides,
                 )
 
 
+class _GradientStep(NamedTuple):
+    """A collective of each bucket of gradients or weights."""
+
+    primitive: Primitive
+    group: RankGroup  # on which it runs
+    phase: Phase
+    bytes_per_parameter: float  # of what is sent: gradients, or weights on their way back
+    shards: int = 1  # equal parts of a bucket, of which a rank sends one
+
+
 def _gradient_steps(
     config: ParallelConfig, inner: RankGroup, outer: RankGroup
-) -> Iterator[tuple[Primitive, RankGroup, Phase, float, int]]:
-    """Yield the collectives that sum gradients and return weights.
+) -> Iterator[_GradientStep]:
+    """Yield the collectives that sum gradients and return weights, in the order in which they run.
 
-    Each with its ranks, its phase, the bytes of a parameter, and the parts of a bucket of which it
-    sends one. Where part of the replicas share states (``inner``), the sums of their shards go
-    across the others (``outer``).
+    Where part of the replicas share states (``inner``), the sums of their shards go across the
+    others (``outer``).
     """
     grads = config.shard.grad_bytes
-    weights = config.precision.param_bytes
     if not config.shard.strategy.optimizer:
-        yield AR, inner, "backward", grads, 1
+        yield _GradientStep(AR, inner, "backward", grads)
         return
     if inner.ranks > 1:
-        yield RS, inner, "backward", grads, 1
+        yield _GradientStep(RS, inner, "backward", grads)
     if outer.ranks > 1:
-        yield AR, outer, "backward", grads, inner.ranks
+        yield _GradientStep(AR, outer, "backward", grads, shards=inner.ranks)
     if inner.ranks > 1:
-        yield AG, inner, "forward", weights, 1
+        yield _GradientStep(AG, inner, "forward", config.precision.param_bytes)
 
 
 def _split_replicas(config: ParallelConfig, group: RankGroup) -> tuple[RankGroup, RankGroup]:
-    """Split replicas in those that share states and those that copy them; none copy where all
-    share."""
+    """Return the ranks that share states, and those across which shards are copied; where all share,
+    the second group is empty and has one rank."""
     return split_group(group, config.shard.group) if config.shard.group else (group, RankGroup(()))
 
 
 def _by_replicas(
     config: ParallelConfig, parameters: RankParameters
 ) -> Iterator[tuple[str, RankGroup, float]]:
-    """Yield dimension, ranks and number of dense parameters and of experts' ones.
+    """Yield (dimension, group, parameters) of the dense parameters and of those of experts; neither
+    where a single rank has them.
 
     Dense gradients are summed over D c ranks, those of experts over the replicas of an expert.
     """
@@ -402,8 +436,8 @@ def _by_replicas(
 
 
 def _fully_sharded_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
-    """Yield FSDP's calls: a layer is gathered for each pass and its gradient reduce-scattered;
-    without resharding it is gathered once a step.
+    """Yield FSDP's calls: a layer is gathered for one or both passes (``gathers``) and its gradient
+    reduce-scattered; without resharding each once a step.
 
     HSDP then all-reduces the shards across replicas in the last backward pass, a call a layer as
     soon as its reduce-scatter is done (PyTorch's ``_post_backward_hook``).
@@ -422,10 +456,13 @@ def _fully_sharded_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
 def _unit_calls(
     config: ParallelConfig, per: Per, layers: int, gathered: RankParameters, trained: RankParameters
 ) -> Calls:
-    """Yield the gathers of one layer's parameters, or of the ends', and the scatters of those that
-    are trained."""
+    """Yield the gathers of a unit of FSDP, and the scatters and sums of its gradients.
+
+    A unit is one of ``layers`` equal layers, or the embedding and head together (``layers`` 1).
+    ``gathered`` are its parameters, ``trained`` those with a gradient.
+    """
     shard = config.shard
-    source = config.shard.strategy.source
+    source = shard.strategy.source
     passes: tuple[Phase, ...] = ("forward", "backward")
     if shard.gathers == 1:
         passes = ("forward",)
@@ -434,40 +471,48 @@ def _unit_calls(
     if config.overlap.dp:
         hides = "neighbour layer"
         summed_hides = "last backward"
-    frequency = per
-    each = 1
+    gathered_per = per
+    calls_per_unit = 1
     # without resharding the layers are gathered one after the other, once a step
     if not shard.reshard:
-        frequency = "step"
-        each = layers
-    summed = {name: shard.grad_bytes * size for name, _, size in _by_replicas(config, trained)}
+        gathered_per = "step"
+        calls_per_unit = layers
+    gradient_bytes = {
+        name: shard.grad_bytes * parameters for name, _, parameters in _by_replicas(config, trained)
+    }
     for name, group, parameters in _by_replicas(config, gathered):
         inner, outer = _split_replicas(config, group)
-        gradients = summed.get(name, 0.0)
+        summed_bytes = gradient_bytes.get(name, 0.0)
         if inner.ranks > 1:
             call = partial(
-                Call, name, group=inner, per=frequency, source=source, each=each, hides=hides
+                Call,
+                name,
+                group=inner,
+                per=gathered_per,
+                source=source,
+                calls_per_unit=calls_per_unit,
+                hides=hides,
             )
             for phase in passes:
                 yield call(AG, bytes=parameters * config.precision.param_bytes, phase=phase)
-            yield call(RS, bytes=gradients, phase="backward")
+            yield call(RS, bytes=summed_bytes, phase="backward")
         if outer.ranks > 1:
             yield Call(
                 name,
                 AR,
                 outer,
-                gradients / inner.ranks,
+                summed_bytes / inner.ranks,
                 "step",
                 "backward",
                 source=source,
-                each=layers,
+                calls_per_unit=layers,
                 hides=summed_hides,
             )
 
 
 def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
     """Yield the messages over a border each way: b s h w / c, with sequence parallelism a t-th of
-    it; the slowest pair sets the time."""
+    it. All borders of the pipeline are one call: the slowest pair sets its time."""
     shape = config.shape
     layout = config.layout
     if layout.pp == 1 or shape is None:
@@ -490,7 +535,8 @@ def pipeline_calls(config: ParallelConfig, _: PipelineStage) -> Calls:
 def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
     """Yield the calls of an update: a tied embedding's gradient, Muon's gather, and the norm.
 
-    The first is an all-reduce of V h / t between the first and the last stage.
+    The first is an all-reduce of V h / t between the first and the last stage. Muon's updates are
+    gathered in 16 bits, and the norm is one number in fp32.
     """
     shape = config.shape
     layout = config.layout
@@ -508,20 +554,25 @@ def update_calls(config: ParallelConfig, stage: PipelineStage) -> Calls:
         yield call("norm", AR, RankGroup(((layout.ranks, 1),)), 4.0, source=NORM)
 
 
-Rows = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]
+# what yields calls of a stage; callers that need some only name the parts of ALL_CALLS
+Generators = tuple[Callable[[ParallelConfig, PipelineStage], Calls], ...]
 
-OFTEN: Rows = (layer_calls,)  # every micro-batch
-BORDERS: Rows = (pipeline_calls,)  # every micro-batch and chunk
-GRADIENTS: Rows = (gradient_calls,)  # every micro-batch or once a step, by sharding
-ONCE: Rows = (update_calls,)  # once a step
-ROWS = OFTEN + BORDERS + GRADIENTS + ONCE
+MICRO_BATCH_CALLS: Generators = (layer_calls,)  # every micro-batch
+BORDER_CALLS: Generators = (pipeline_calls,)  # every micro-batch and chunk
+GRADIENT_CALLS: Generators = (gradient_calls,)  # every micro-batch or once a step, by sharding
+UPDATE_CALLS: Generators = (update_calls,)  # once a step
+ALL_CALLS = MICRO_BATCH_CALLS + BORDER_CALLS + GRADIENT_CALLS + UPDATE_CALLS
 
 
 def stage_calls(
-    config: ParallelConfig, stage: PipelineStage, rows: Rows = ROWS
+    config: ParallelConfig, stage: PipelineStage, generators: Generators = ALL_CALLS
 ) -> tuple[Call, ...]:
-    """Return the collectives of one rank of a stage with their calls in a step; equal ones are
-    merged, empty ones dropped."""
+    """Return the collectives of one rank of a stage with their calls in a step, in the order of the
+    generators.
+
+    Calls that differ in their number alone are merged into one; those without bytes, or of layers
+    that the stage does not have, are dropped.
+    """
     m = config.micro_batches
     times_per_step: dict[Per, int] = {
         "layer": stage.layers * m,
@@ -532,25 +583,17 @@ def stage_calls(
         "step": 1,
     }
     recomputed_share = config.recomputation.share(stage.layers)
-    found: dict[tuple[object, ...], Call] = {}
-    for call in chain.from_iterable(row(config, stage) for row in rows):
+    merged: dict[Call, Call] = {}  # by a call without its number
+    for call in chain.from_iterable(generate(config, stage) for generate in generators):
         share = recomputed_share if call.phase == "again" else 1.0
-        calls = call.each * times_per_step[call.per] * share
+        calls = call.calls_per_unit * times_per_step[call.per] * share
         if not calls or call.bytes <= LEAST_BYTES:
             continue
-        key = (
-            call.dimension,
-            call.primitive,
-            call.group,
-            call.bytes,
-            call.per,
-            call.phase,
-            call.hides,
-        )
-        before = found.get(key)
-        each = call.each
-        if before is not None:
-            each += before.each
-            calls += before.calls
-        found[key] = call._replace(each=each, calls=calls)
-    return tuple(found.values())
+        key = call._replace(calls_per_unit=0)
+        same = merged.get(key)
+        calls_per_unit = call.calls_per_unit
+        if same is not None:
+            calls_per_unit += same.calls_per_unit
+            calls += same.calls
+        merged[key] = call._replace(calls_per_unit=calls_per_unit, calls=calls)
+    return tuple(merged.values())

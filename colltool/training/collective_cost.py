@@ -29,7 +29,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.training.group_fit import along_axes, in_strides, nearest_pair, reordered_axes
 from colltool.training.parallel_config import EvenRanks, RankGroup
 
-# (tier, seconds that its wires carry bytes) of each tier, innermost first
+# (tier, seconds that its wires carry bytes) of each tier that a call crosses, innermost first
 Busy = tuple[tuple[str, float], ...]
 Shared = TypeVar("Shared")
 # parts of steps that are remembered: a search goes through layouts in order, and what the next ones
@@ -38,20 +38,20 @@ MAX_SHARED = 16384
 
 
 class PricedSchedule(NamedTuple):
-    """The schedule that runs on a group of evenly spaced ranks; ``bytes`` is M."""
+    """The schedule that runs on a group of evenly spaced ranks."""
 
     primitive: Primitive
     ranks: int
-    stride: int
-    choice: Choice
-    bytes: float
+    stride: int  # distance of neighbours
+    choice: Choice  # the algorithm, or one a tier
+    bytes: float  # M
 
 
 class CollectiveCost(NamedTuple):
     """The price of one call of a collective."""
 
-    algorithm: str
-    protocol: str
+    algorithm: str  # as users read it; those of several axes joined by " + "
+    protocol: str  # the library's, such as LL128; empty without one
     latency_s: float  # all that is not bandwidth: latency, launch, software
     bandwidth_s: float
     per_domain: tuple[int, ...]  # the group's members in one domain of each tier, innermost first
@@ -65,6 +65,7 @@ class CollectiveCost(NamedTuple):
 
     @property
     def each_s(self) -> float:
+        """Seconds of the call."""
         return self.latency_s + self.bandwidth_s
 
     def scaled(self, factor: float) -> CollectiveCost:
@@ -101,10 +102,11 @@ class CollectiveCost(NamedTuple):
 # cached, as a step asks at every pair of calls
 @lru_cache(maxsize=16384)
 def _busiest_tier(busy: Busy) -> str:
+    """:attr:`CollectiveCost.busiest_tier`."""
     return max(busy, key=itemgetter(1))[0] if busy else ""
 
 
-_Key = tuple[Primitive, RankGroup, float, bool]
+_Key = tuple[Primitive, RankGroup, float, bool]  # the float: bytes; the bool: a closed ring
 
 
 class CollectiveCostCache:
@@ -113,8 +115,10 @@ class CollectiveCostCache:
     def __init__(self, fabric: Fabric, readings: ModelOptions | None = None) -> None:
         self.fabric = fabric
         self.readings = readings or ModelOptions()
+        # an error where a group cannot be placed, so that it is found once too
         self._known: dict[_Key, CollectiveCost | ColltoolError] = {}
-        self._in_strides = cache(partial(in_strides, fabric))  # by stride
+        # by stride, the fabric that groups of it are priced on: padded where they do not tile it
+        self._in_strides = cache(partial(in_strides, fabric))
         self._shared: dict[Hashable, Any] = {}
 
     def shared(self, key: Hashable, make: Callable[[], Shared]) -> Shared:
@@ -126,16 +130,17 @@ class CollectiveCostCache:
             if len(self._shared) >= MAX_SHARED:
                 self._shared.clear()
             self._shared[key] = make()
-        found: Shared = self._shared[key]
-        return found
+        part: Shared = self._shared[key]
+        return part
 
     def for_changed_tier(self, fabric: Fabric, tier: str) -> CollectiveCostCache:
-        """Return a cache for a fabric that differs in one tier, with the prices of groups that have
-        no two members in it."""
+        """Return a cache for a fabric that differs in one tier, with the prices that this one has of
+        groups with no two members in a domain of that tier."""
         changed = CollectiveCostCache(fabric, self.readings)
         number = [level.name for level in self.fabric.tiers].index(tier)
         for key, cost in self._known.items():
             primitive, group, *_ = key
+            # of these ``per_domain`` is that of a part: one pair, or the first axis
             if primitive is P2P or len(group.axes) > 1 or isinstance(cost, ColltoolError):
                 continue
             if cost.per_domain[number] == 1:
@@ -147,16 +152,16 @@ class CollectiveCostCache:
         primitive: Primitive,
         group: RankGroup,
         size: float,
-        what: str = "",
+        dimension: str = "group",
         *,
         closed: bool = False,
     ) -> CollectiveCost:
-        """Price one call; a point-to-point as its slowest pair of neighbours, including last to
-        first where ``closed``.
+        """Price one call of ``size`` bytes; a point-to-point as its slowest pair of neighbours,
+        including last to first where ``closed``.
 
         Raises:
-            ColltoolError: the group cannot be placed on the fabric; the message begins with
-                ``what``.
+            ColltoolError: the group cannot be placed on the fabric; the message begins with its
+                ``dimension``.
         """
         key = (primitive, group, size, closed)
         if key not in self._known:
@@ -167,53 +172,54 @@ class CollectiveCostCache:
         cost = self._known[key]
         if isinstance(cost, ColltoolError):
             raise ColltoolError(
-                f"{what or 'group'} {group.ranks}: {localize(cost.what)}",
+                f"{dimension} {group.ranks}: {localize(cost.what)}",
                 fix=f"another layout or order{self._hint(group)}; {localize(cost.fix)}",
             ) from cost
         return cost
 
     def _hint(self, group: RankGroup) -> str:
-        """Return the end of an error's fix: an override with which a group would fit, or nothing.
+        """Return the end of an error's fix: an override with which a group would fit, or "".
 
         It is a size of the innermost tier in whole strides (racks of 72 used as 64), or a lattice
         with its axes in another order.
         """
         tier = self.fabric.tiers[0]
-        other = ""
+        override = ""
         if capabilities_of(tier).axes:
-            other = reordered_axes(self.fabric, group)
+            override = reordered_axes(self.fabric, group)
         else:
             whole_strides = tier.endpoints // group.stride * group.stride
             if whole_strides not in (0, tier.endpoints):
-                other = f"{tier.name}.size={whole_strides}"
-        return f", or {argument_text('overrides', [other])}" if other else ""
+                override = f"{tier.name}.size={whole_strides}"
+        return f", or {argument_text('overrides', [override])}" if override else ""
 
     def _group_cost(
         self, primitive: Primitive, group: RankGroup, size: float, closed: bool
     ) -> CollectiveCost:
         """Price a group: point-to-point as its slowest pair, others axis by axis."""
         if primitive is P2P:
-            lines = [EvenRanks(2, distance) for distance in self._pair_distances(group)]
-            # before the pairs, so that it is the one named where they cost the same
-            if closed and self._open_ring(group):
-                lines.insert(0, EvenRanks(group.ranks, group.stride))
-            costs = [self._cost_of_ranks(P2P, ranks, size) for ranks in lines]
+            pairs = [EvenRanks(2, distance) for distance in self._pair_distances(group)]
+            # A point-to-point over all ranks is priced from its first to its last. It comes before
+            # the pairs, so that it is the one named where they cost the same.
+            if closed and self._lies_open(group):
+                pairs.insert(0, EvenRanks(group.ranks, group.stride))
+            costs = [self._cost_of_ranks(P2P, ranks, size) for ranks in pairs]
             return max(costs, key=lambda cost: cost.each_s)
         parts = axis_by_axis(primitive, group, size)
         return _in_sequence([self._cost_of_ranks(*part) for part in parts])
 
-    def _open_ring(self, group: RankGroup) -> bool:
-        """Whether a ring of these ranks lies open on a line of a lattice, so that its ends are the
-        farthest pair.
+    def _lies_open(self, group: RankGroup) -> bool:
+        """Whether a ring of these ranks lies along a line of a lattice without closing it, so that
+        its ends are the farthest pair.
 
         Under switches its ends cross no border that two neighbours do not cross.
         """
-        inside = 1
-        ends = group.members[-1]
+        axis_stride = 1
+        last = group.members[-1]
         for axis in capabilities_of(self.fabric.tiers[0]).axes:
-            if inside == group.stride and ends < inside * axis.size:
+            if axis_stride == group.stride and last < axis_stride * axis.size:
                 return not (axis.is_ring and group.ranks == axis.size)
-            inside *= axis.size
+            axis_stride *= axis.size
         return False
 
     def _pair_distances(self, group: RankGroup) -> list[int]:
@@ -226,11 +232,11 @@ class CollectiveCostCache:
         stride = group.stride
         last = group.members[-1]
         borders = {stride}
-        inside = 1
+        ranks_inside = 1
         for tier in self.fabric.tiers:
-            borders.update(inside * level.group for level in capabilities_of(tier).levels)
-            inside *= tier.endpoints
-            borders.add(inside)
+            borders.update(ranks_inside * level.group for level in capabilities_of(tier).levels)
+            ranks_inside *= tier.endpoints
+            borders.add(ranks_inside)
         return [
             border
             for border in sorted(borders)
@@ -239,14 +245,18 @@ class CollectiveCostCache:
 
     def _cost_of_ranks(self, primitive: Primitive, ranks: EvenRanks, size: float) -> CollectiveCost:
         """Price a group where it is placed; else along the axes of a lattice one after the other,
-        or a pair at the nearest distance."""
+        or a pair at the nearest distance.
+
+        Raises:
+            ColltoolError: none of these is possible.
+        """
         try:
             return self._placed_cost(primitive, ranks, size)
         except ColltoolError:
             parts = along_axes(self.fabric, *ranks) or nearest_pair(self.fabric, *ranks)
             if not parts:
                 raise
-        # an axis takes as many times the bytes as groups of the job share its links
+        # by axis, the groups of the job that share its links: it takes as many times the bytes
         groups_on = dict(parts)
         costs = []
         for part in axis_by_axis(primitive, RankGroup(tuple(groups_on)), size):
@@ -254,11 +264,13 @@ class CollectiveCostCache:
         return _in_sequence(costs)
 
     def _placed_cost(self, primitive: Primitive, ranks: EvenRanks, size: float) -> CollectiveCost:
-        """Price a group as the library of the fabric runs it."""
+        """Price a group as the library of the fabric runs it; by the fastest algorithm where no
+        library is known to pick."""
         fabric = self._in_strides(ranks.stride)
         # the ranks of a job are numbered along the axes of a lattice
         group = GroupSpec(ranks.ranks, ranks.stride, in_order=True)
         at_least_a_byte = max(1.0, float(size))
+        # only the row that the library picks, where that is known without pricing the others
         picked = price_of_pick(fabric, primitive, at_least_a_byte, group, self.readings)
         if picked is not None:
             return _collective_cost(picked, picked.best, fabric, fabric.library_name)
@@ -300,11 +312,12 @@ def axis_by_axis(primitive: Primitive, group: RankGroup, size: float) -> list[Ax
             fix="an order that sets them together",
         )
     collectives = []
-    for part in (RS, AG) if primitive is AR else (primitive,):
+    phases = (RS, AG) if primitive is AR else (primitive,)
+    for phase in phases:
         bytes_left = size
         for axis in axes:
-            collectives.append(AxisCollective(part, axis, bytes_left))
-            if part is not A2A:
+            collectives.append(AxisCollective(phase, axis, bytes_left))
+            if phase is not A2A:
                 bytes_left /= axis.ranks
     return collectives
 
@@ -328,7 +341,7 @@ def _collective_cost(
     return CollectiveCost(
         algorithm=row.title,
         protocol=str(row.protocol),
-        latency_s=max(0.0, total_s - stretch * moved_s),  # whatever else a price has parts for
+        latency_s=max(0.0, total_s - stretch * moved_s),  # launch and software steps included
         bandwidth_s=stretch * moved_s,
         per_domain=group.per_domain,
         busy=sum_by_tier((phase.tier, stretch * float(phase.bandwidth_s)) for phase in row.phases),

@@ -16,45 +16,36 @@ from colltool.training.parallel_config import Compression, ParallelConfig
 if TYPE_CHECKING:
     from colltool.training.step_time import TrainingStep
 
-# lowest and highest share of extra steps to the same accuracy, by scheme
+# lowest and highest share of extra steps to the same accuracy, by scheme; a proposal counts the
+# highest, a job says its own
 EXTRA_STEPS = {"fp16": (0.0, 0.0), "int8": (0.05, 0.10), "topk": (0.10, 0.20), "1bit": (0.20, 0.30)}
 
 
-def ratio(
-    scheme: str, *, block: int | None = None, keep: float | None = None, warmup: float | None = None
-) -> float:
-    """Compression ratio of 4-byte elements; it divides the bandwidth term only.
+# compression ratios of 4-byte elements, for schemes without options
+_RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
+
+
+def ratio_of(compression: Compression) -> float:
+    """Compression ratio of 4-byte elements, which divides the bandwidth term only: the realised one
+    where a job gives it, else that of the scheme's format.
 
     fp16 2; int8 4, with a scale per block of b 4b/(b+4); 1-bit 32; top-k with 4-byte indices 1/(2
     keep); 1-bit Adam with a share w of uncompressed steps 1/(w + (1-w)/32).
 
-    >>> ratio("int8", block=128), ratio("topk", keep=0.001)
+    >>> ratio_of(Compression("dp", "int8", block=128)), ratio_of(Compression("dp", "topk", keep=0.001))
     (3.878787878787879, 500.0)
     """
-    if scheme == "int8" and block is not None:
-        return 4 * block / (block + 4)
-    if scheme == "topk":
-        return 1 / (2 * (keep or 1.0))
-    if scheme == "1bit-adam":
-        uncompressed = warmup or 0.0
-        return 1 / (uncompressed + (1 - uncompressed) / 32)
-    return RATIOS[scheme]
-
-
-# compression ratios of 4-byte elements, for schemes without options
-RATIOS = {"fp16": 2.0, "int8": 4.0, "1bit": 32.0}
-
-
-def ratio_of(compression: Compression) -> float:
-    """The realised ratio where a job gives it, else that of the scheme's format."""
     if compression.realised is not None:
         return compression.realised
-    return ratio(
-        compression.scheme,
-        block=compression.block,
-        keep=compression.keep,
-        warmup=compression.warmup,
-    )
+    if compression.scheme == "int8" and compression.block is not None:
+        return 4 * compression.block / (compression.block + 4)
+    if compression.scheme == "topk":
+        assert compression.keep is not None  # a job file requires it
+        return 1 / (2 * compression.keep)
+    if compression.scheme == "1bit-adam":
+        assert compression.warmup is not None  # a job file requires it
+        return 1 / (compression.warmup + (1 - compression.warmup) / 32)
+    return _RATIOS[compression.scheme]
 
 
 def times_fewer(config: ParallelConfig) -> float:
@@ -65,10 +56,10 @@ def times_fewer(config: ParallelConfig) -> float:
     if compression.realised is not None:
         return compression.realised
     # schemes give their ratio for elements of 4 bytes
-    width: float = config.precision.activation_bytes
+    element_bytes: float = config.precision.activation_bytes
     if compression.on == "dp":
-        width = config.shard.grad_bytes
-    return max(1.0, ratio_of(compression) * width / 4)
+        element_bytes = config.shard.grad_bytes
+    return max(1.0, ratio_of(compression) * element_bytes / 4)
 
 
 def is_compressed(compression: Compression, call: Call) -> bool:
@@ -110,23 +101,25 @@ def break_even_extra_steps(compute_s: float, before_s: float, after_s: float) ->
 class GradientCompression(NamedTuple):
     """What compression does to a step and to its longest compressed call."""
 
-    given: Compression
+    given: Compression  # as the job asks for it
     ratio: float  # of 4-byte elements
     times_fewer: float  # for the element width that is sent
     each_s: float  # of the longest call
     plain_each_s: float  # the same uncompressed
     largest_overhead_s: float  # a larger one makes that call slower than uncompressed
     step_s: float
-    plain_step_s: float
-    control_s: float
+    plain_step_s: float  # the same step uncompressed
+    control_s: float  # the step with a free network
     break_even_extra_steps: float  # share of extra steps at which a run gains nothing
 
     @property
     def pays(self) -> bool:
+        """Whether the longest call is faster than uncompressed."""
         return self.given.overhead_s < self.largest_overhead_s
 
     @property
     def gains(self) -> bool:
+        """Whether a run to the same accuracy is shorter than uncompressed."""
         return self.given.extra_steps < self.break_even_extra_steps
 
     def run_s(self, steps: int) -> float:
@@ -136,6 +129,7 @@ class GradientCompression(NamedTuple):
         )
 
     def plain_run_s(self, steps: int) -> float:
+        """Seconds of ``steps`` uncompressed steps."""
         return time_to_accuracy(steps, self.control_s, self.plain_step_s - self.control_s)
 
 

@@ -2,7 +2,7 @@
 layers (:func:`layer_times`) and of its embedding and head.
 
 The operations of a layer take what a roofline says (:mod:`roofline`), and what is recomputed runs
-again; or the job gives the times itself.
+again; or the job gives the times itself. :mod:`step_time` and :mod:`overlap` put calls under them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import add
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from colltool.training.model import Shape
 from colltool.training.operations import (
@@ -45,8 +45,8 @@ from colltool.training.strategies import Recomputation
 # times flash attention's forward operations (arXiv:2205.14135: scores are computed again)
 FLASH_BACKWARD = 2.5
 # share of a layer's elementwise moves that recomputing a module repeats: activation functions are in
-# tensor parallel regions, norms and residuals outside
-ELEMENTWISE_OF = {
+# tensor parallel regions, norms and residuals outside; modules that are not here repeat none
+ELEMENTWISE_SHARE = {
     "attention": 0.2,
     "mlp": 0.4,
     "moe": 0.4,
@@ -54,8 +54,9 @@ ELEMENTWISE_OF = {
     "shared_experts": 0.2,
     "layernorm": 0.3,
 }
-# the operation without which a layer does not have a module; all layers have the others
-MODULE_IS_IN = {
+# the operation without which a layer does not have a module; all layers have the modules that are not
+# here
+OPERATION_OF_MODULE = {
     "mlp": "ffn",
     "moe": "experts",
     "moe_act": "experts",
@@ -75,27 +76,20 @@ class Times(NamedTuple):
 
     @property
     def total_s(self) -> float:
+        """Seconds of all phases; weight gradients are part of backward."""
         return self.forward_s + self.backward_s + self.again_s
 
     def of(self, phase: Phase) -> float:
-        """Seconds of a phase."""
-        match phase:
-            case "forward":
-                return self.forward_s
-            case "backward":
-                return self.backward_s
-            case "again":
-                return self.again_s
-            case "update":
-                raise ValueError("an update is not part of a micro-batch")
-            case _:
-                assert_never(phase)
+        """Seconds of a phase; KeyError for an update, which is not part of a micro-batch."""
+        seconds = {"forward": self.forward_s, "backward": self.backward_s, "again": self.again_s}
+        return seconds[phase]
 
     def plus(self, other: Times) -> Times:
         """Return the sum with other times."""
         return Times(*map(add, self, other))
 
-    def times(self, factor: float) -> Times:
+    def scaled(self, factor: float) -> Times:
+        """Return ``factor`` times the seconds of each phase."""
         return Times(*(factor * seconds for seconds in self))
 
 
@@ -105,10 +99,11 @@ class LayerTimes(NamedTuple):
     gemms: Times  # through weights, except of experts
     core: Times  # attention scores and their sum over values
     elementwise: Times
-    experts: Times = Times()
+    experts: Times = Times()  # their GEMMs, and sorting tokens by expert
 
     @property
     def all(self) -> Times:
+        """The sum of all kinds."""
         return self.gemms.plus(self.core).plus(self.elementwise).plus(self.experts)
 
     @property
@@ -116,11 +111,12 @@ class LayerTimes(NamedTuple):
         """Seconds of GEMMs, those of experts too."""
         return self.gemms.total_s + self.experts.total_s
 
-    def times(self, factor: float) -> LayerTimes:
-        return LayerTimes(*(part.times(factor) for part in self))
+    def scaled(self, factor: float) -> LayerTimes:
+        """Return ``factor`` times the seconds of each kind and phase."""
+        return LayerTimes(*(part.scaled(factor) for part in self))
 
-    def again(self, share: float) -> LayerTimes:
-        """The mean layer, where a share of the layers is computed again."""
+    def mean_with_recomputed(self, share: float) -> LayerTimes:
+        """The mean layer, where a share of the layers is computed again and this is one of them."""
         if share == 1:
             return self
         return LayerTimes(*(part._replace(again_s=share * part.again_s) for part in self))
@@ -130,15 +126,16 @@ class StageTimes(NamedTuple):
     """Compute of one stage for one micro-batch; times given for a whole step have no layers."""
 
     stage: PipelineStage
-    dense: LayerTimes | None  # of one layer; None where the stage has none
-    moe: LayerTimes | None
+    dense: LayerTimes | None  # of one dense layer; None where the stage has none
+    moe: LayerTimes | None  # of one layer with experts; None where the stage has none
     ends: Times  # embedding and head
-    all: Times
-    host: Times = Times()  # of all: the device waits for the host to launch kernels
+    all: Times  # layers, ends and host
+    host: Times = Times()  # of ``all``: the device waits for the host to launch kernels
 
 
 def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
-    """A stage's compute in a micro-batch: given times, else those of its layers and ends."""
+    """A stage's compute in a micro-batch: the job's own times, else those of its layers and ends;
+    all ``config.slower`` times as long."""
     given = config.compute
     if given is None:
         times = _stage_from_layers(config, stage)
@@ -147,13 +144,14 @@ def stage_times(config: ParallelConfig, stage: PipelineStage) -> StageTimes:
     slower = config.slower
     if slower == 1:
         return times
+    # a kind of layer that is None stays None
     return StageTimes(
         stage,
-        times.dense and times.dense.times(slower),
-        times.moe and times.moe.times(slower),
-        times.ends.times(slower),
-        times.all.times(slower),
-        times.host.times(slower),
+        times.dense and times.dense.scaled(slower),
+        times.moe and times.moe.scaled(slower),
+        times.ends.scaled(slower),
+        times.all.scaled(slower),
+        times.host.scaled(slower),
     )
 
 
@@ -163,11 +161,11 @@ def _stage_from_layers(config: ParallelConfig, stage: PipelineStage) -> StageTim
     ends = total = _end_times(config, stage)
     dense = moe = None
     if stage.dense_layers:
-        dense = layer_times(config, experts=False).again(share)
-        total = total.plus(dense.all.times(stage.dense_layers))
+        dense = layer_times(config, experts=False).mean_with_recomputed(share)
+        total = total.plus(dense.all.scaled(stage.dense_layers))
     if stage.moe_layers:
-        moe = layer_times(config, experts=True).again(share)
-        total = total.plus(moe.all.times(stage.moe_layers))
+        moe = layer_times(config, experts=True).mean_with_recomputed(share)
+        total = total.plus(moe.all.scaled(stage.moe_layers))
     host = _host_waits(config, stage, total)
     return StageTimes(stage, dense, moe, ends, total.plus(host), host)
 
@@ -177,19 +175,21 @@ def _stage_from_given_times(
 ) -> StageTimes:
     """Return a stage with the times that the job gives: of a layer, the same with and without
     experts, or of a whole step, without layers."""
+    # half of backward is taken as weight gradients: those of inputs are GEMMs of the same size
     given_once = Times(given.forward_s, given.backward_s, weight_s=given.backward_s / 2)
     if not given.per_layer:
-        return StageTimes(stage, None, None, Times(), given_once.times(1 / config.micro_batches))
+        return StageTimes(stage, None, None, Times(), given_once.scaled(1 / config.micro_batches))
     if config.recomputation.layers:
         share = config.recomputation.share(stage.layers)
         given_once = given_once.plus(Times(again_s=share * given.forward_s))
     layer = LayerTimes(given_once, Times(), Times())
     moe = layer if stage.moe_layers else None
-    return StageTimes(stage, layer, moe, Times(), layer.all.times(stage.layers))
+    return StageTimes(stage, layer, moe, Times(), layer.all.scaled(stage.layers))
 
 
 def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
-    """A layer's compute in a micro-batch."""
+    """A layer's compute in a micro-batch by the roofline, with the casts of its weights; of a job
+    with a device, a stack and a shape."""
     roofline = config.roofline
     times = _layer_times(
         config.known_shape, cut_of(config), roofline, config.recomputation, experts, config.lora
@@ -200,7 +200,7 @@ def layer_times(config: ParallelConfig, *, experts: bool) -> LayerTimes:
     return times
 
 
-# of the host's time for a layer, forward; measured on one H100 SXM, torch 2.11, 2026-11
+# share of the host's time for a layer that is forward; measured on one H100 SXM, torch 2.11, 2026-11
 HOST_FORWARD = 0.45
 
 
@@ -219,19 +219,21 @@ def _host_waits(config: ParallelConfig, stage: PipelineStage, kernels: Times) ->
 
 
 def _casts(config: ParallelConfig, parameters: RankParameters, roofline: Roofline) -> Times:
-    """Seconds of the casts of weights in 32 bits, and of gradients back, in a micro-batch.
+    """Seconds of the casts of weights from 32 bits, and of gradients back, in a micro-batch; none
+    where weights are not kept in 32 bits.
 
     Half of the bytes are moved each way; recomputation casts again, and where gradients accumulate
     over micro-batches they are read and written once more.
     """
-    moved = roofline.stack.cast_bytes
-    if not moved or (not config.shard.shards_weights and config.precision.params != "fp32"):
+    cast_bytes = roofline.stack.cast_bytes
+    shard = config.shard
+    if not cast_bytes or (not shard.shards_weights and config.precision.params != "fp32"):
         return Times()
+    cast_parameters = parameters.total
     # FSDP casts the shard that a rank sends and gets
-    own = parameters.total / (
-        (config.shard.group or config.layout.dp) if config.shard.shards_weights else 1
-    )
-    way_s = moved_s(moved / 2 * own, roofline)
+    if shard.shards_weights:
+        cast_parameters /= shard.group or config.layout.dp
+    way_s = moved_s(cast_bytes / 2 * cast_parameters, roofline)
     accumulated_s = 2 * way_s if config.micro_batches > 1 else 0.0
     repeated_s = way_s if config.recomputation.layers else 0.0
     return Times(way_s, way_s + accumulated_s, repeated_s)
@@ -247,11 +249,11 @@ def _layer_times(
     lora: int,
 ) -> LayerTimes:
     """Model the times of a layer by the roofline of its operations."""
-    layer, slower = _computed_once(shape, cut, roofline, experts, lora)
+    layer, power_factor = _computed_once(shape, cut, roofline, experts, lora)
     operations = layer_operations(shape, cut, experts=experts)
     if recompute.layers:
-        return _with_layer_again(layer, operations, roofline, slower)
-    return _with_modules_again(layer, operations, roofline, recompute, slower)
+        return _with_layer_again(layer, operations, roofline, power_factor)
+    return _with_modules_again(layer, operations, roofline, recompute, power_factor)
 
 
 @lru_cache(maxsize=4096)
@@ -259,7 +261,7 @@ def _computed_once(
     shape: Shape, cut: LayerCut, roofline: Roofline, experts: bool, lora: int
 ) -> tuple[LayerTimes, float]:
     """Return the times of a layer without recomputation, and how many times as long its GEMMs take
-    as alone."""
+    in it as they would alone, by the device's power limit."""
     operations = layer_operations(shape, cut, experts=experts)
     stack = roofline.stack
     gemms = core = experts_times = Times()
@@ -267,10 +269,10 @@ def _computed_once(
         if operation.name == "experts":
             experts_times = _gemm_times(operation.gemms, roofline)
             continue
-        gemms = gemms.plus(_gemm_times(operation.gemms, roofline).times(operation.share))
+        gemms = gemms.plus(_gemm_times(operation.gemms, roofline).scaled(operation.share))
         if operation.core_flops:
             core_times = _core_times(operation, cut.activation_bytes, roofline)
-            core = core.plus(core_times.times(operation.share))
+            core = core.plus(core_times.scaled(operation.share))
     if lora:
         adapter_times = _gemm_times(adapters(operations, lora), roofline)
         gemms = _without_weight_gradients(gemms).plus(adapter_times)
@@ -279,11 +281,11 @@ def _computed_once(
     elementwise = Times(moved, stack.backward_elementwise * moved)
     routing = routing_times(operations, cut.activation_bytes, roofline)
     others_s = core.total_s + elementwise.total_s + routing.total_s
-    slower = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
-    if slower != 1:
-        gemms = gemms.times(slower)
-        experts_times = experts_times.times(slower)
-    return LayerTimes(gemms, core, elementwise, experts_times.plus(routing)), slower
+    power_factor = power_limited(gemms.total_s + experts_times.total_s, others_s, roofline)
+    if power_factor != 1:
+        gemms = gemms.scaled(power_factor)
+        experts_times = experts_times.scaled(power_factor)
+    return LayerTimes(gemms, core, elementwise, experts_times.plus(routing)), power_factor
 
 
 def _elements_moved(
@@ -291,42 +293,48 @@ def _elements_moved(
 ) -> float:
     """Elements that the elementwise kernels of a layer move forward: kappa T h.
 
-    Tensor parallelism splits what is in its regions, and sequence parallelism the rest.
+    kappa is the stack's, of its kernels' moves a token. Tensor parallelism splits what is in its
+    regions, and sequence parallelism the rest.
     """
-    tokens = stack.inside * cut.tokens / cut.tp + (1 - stack.inside) * cut.tokens_outside
-    elements = stack.elementwise * tokens * shape.hidden
+    inside = stack.inside * cut.tokens / cut.tp
+    outside = (1 - stack.inside) * cut.tokens_outside
+    elements = stack.elementwise * (inside + outside) * shape.hidden
     for operation in operations:
         elements += stack.elementwise_ffn * operation.share * operation.activated
     return elements
 
 
-def routing_times(operations: Sequence[Operation], width: float, roofline: Roofline) -> Times:
-    """Times of sorting tokens by expert and back, and of what routing takes beside its kernels."""
+def routing_times(
+    operations: Sequence[Operation], activation_bytes: float, roofline: Roofline
+) -> Times:
+    """Times of sorting tokens by expert and back, and of what routing takes beside its kernels; none
+    of a layer without experts."""
     stack = roofline.stack
     routing = Times()
     for operation in operations:
         if operation.name == "experts":
-            permuted_s = moved_s(stack.permute * operation.sorted_elements * width, roofline)
+            permuted_bytes = stack.permute * operation.sorted_elements * activation_bytes
+            permuted_s = moved_s(permuted_bytes, roofline)
             # each of the rank's experts has launches of its own
-            local = operation.gemms[0].copies
-            beside_s = stack.routing_s + stack.routing_expert_s * local
+            local_experts = operation.gemms[0].copies
+            beside_s = stack.routing_s + stack.routing_expert_s * local_experts
             backward_s = stack.backward_elementwise * permuted_s + 2 * beside_s
             routing = Times(permuted_s + beside_s, backward_s)
     return routing
 
 
 def _with_layer_again(
-    times: LayerTimes, operations: Sequence[Operation], roofline: Roofline, slower: float
+    times: LayerTimes, operations: Sequence[Operation], roofline: Roofline, power_factor: float
 ) -> LayerTimes:
     """Return a layer that is computed again as a whole, but for the GEMMs that a compiler leaves
-    out; they take ``slower`` times as long as alone."""
+    out; GEMMs take ``power_factor`` times as long as alone."""
     again = LayerTimes(*(part._replace(again_s=part.forward_s) for part in times))
     if roofline.stack.last_gemm_again:
         return again
     left_out_s = 0.0
     for operation in operations:
         for gemm in operation.gemms[len(_needed_again(operation, roofline)) :]:
-            left_out_s += slower * gemm_s(gemm, roofline)
+            left_out_s += power_factor * gemm_s(gemm, roofline)
     return again._replace(gemms=again.gemms._replace(again_s=again.gemms.again_s - left_out_s))
 
 
@@ -335,26 +343,12 @@ def _with_modules_again(
     operations: Sequence[Operation],
     roofline: Roofline,
     recompute: Recomputation,
-    slower: float,
+    power_factor: float,
 ) -> LayerTimes:
-    """Return a layer of which attention's core or some modules are computed again; their GEMMs take
-    ``slower`` times as long as alone."""
-    gemms_s = 0.0
-    for operation in operations:
-        repeated: tuple[Gemm, ...] = ()
-        if operation.name == "experts":
-            pass  # their time is apart
-        elif recompute.operation(operation.name):
-            repeated = _needed_again(operation, roofline)
-        elif "mla_up_proj" in recompute.modules:
-            repeated = operation.up_gemms
-        alone_s = sum(gemm_s(gemm, roofline) for gemm in repeated)
-        gemms_s += slower * operation.share * alone_s
-    share = 0.0
-    names = [operation.name for operation in operations]
-    for module in recompute.modules:
-        if MODULE_IS_IN.get(module, "norms") in names:
-            share += ELEMENTWISE_OF.get(module, 0.0)
+    """Return a layer of which attention's core or some modules are computed again; GEMMs take
+    ``power_factor`` times as long as alone."""
+    gemms_s = power_factor * _gemms_again_s(operations, roofline, recompute)
+    share = _elementwise_share_again(operations, recompute)
     gemms, core, elementwise, experts = times
     if recompute.core:
         core = core._replace(again_s=core.forward_s)
@@ -363,9 +357,37 @@ def _with_modules_again(
     return LayerTimes(
         gemms._replace(again_s=gemms_s),
         core,
-        elementwise._replace(again_s=min(1.0, share) * elementwise.forward_s),
+        elementwise._replace(again_s=share * elementwise.forward_s),
         experts,
     )
+
+
+def _gemms_again_s(
+    operations: Sequence[Operation], roofline: Roofline, recompute: Recomputation
+) -> float:
+    """Seconds of the GEMMs that recomputed modules repeat, alone; without those of experts."""
+    gemms_s = 0.0
+    for operation in operations:
+        repeated: tuple[Gemm, ...] = ()
+        if operation.name == "experts":
+            pass  # their time is apart, in ``LayerTimes.experts``
+        elif recompute.operation(operation.name):
+            repeated = _needed_again(operation, roofline)
+        elif "mla_up_proj" in recompute.modules:
+            repeated = operation.up_gemms
+        gemms_s += operation.share * sum(gemm_s(gemm, roofline) for gemm in repeated)
+    return gemms_s
+
+
+def _elementwise_share_again(operations: Sequence[Operation], recompute: Recomputation) -> float:
+    """Share of a layer's elementwise moves that recomputed modules repeat."""
+    share = 0.0
+    names = [operation.name for operation in operations]
+    for module in recompute.modules:
+        # every layer has norms
+        if OPERATION_OF_MODULE.get(module, "norms") in names:
+            share += ELEMENTWISE_SHARE.get(module, 0.0)
+    return min(1.0, share)
 
 
 def _needed_again(operation: Operation, roofline: Roofline) -> tuple[Gemm, ...]:
@@ -381,38 +403,42 @@ def _gemm_times(gemms: Sequence[Gemm], roofline: Roofline) -> Times:
 
     In 8 bits inputs and gradients of outputs are cast before.
     """
-    forward = inputs = weights = 0.0
-    moved = roofline.stack.quantize if roofline.precision in EIGHT_BITS else 0.0
+    forward_s = inputs_s = weights_s = 0.0
+    cast_bytes = 0.0  # of an element
+    if roofline.precision in EIGHT_BITS:
+        cast_bytes = roofline.stack.quantize
     for gemm in gemms:
         of_input, of_weight = gemm.backward
-        forward += gemm_s(gemm, roofline)
-        inputs += gemm_s(of_input, roofline)
-        weights += gemm_s(of_weight, roofline)
-        if moved:
-            forward += moved_s(moved * gemm.copies * gemm.m * gemm.k, roofline)
-            inputs += moved_s(moved * gemm.copies * gemm.m * gemm.n, roofline)
-    return Times(forward, inputs + weights, weight_s=weights)
+        forward_s += gemm_s(gemm, roofline)
+        inputs_s += gemm_s(of_input, roofline)
+        weights_s += gemm_s(of_weight, roofline)
+        if cast_bytes:
+            forward_s += moved_s(cast_bytes * gemm.copies * gemm.m * gemm.k, roofline)
+            inputs_s += moved_s(cast_bytes * gemm.copies * gemm.m * gemm.n, roofline)
+    return Times(forward_s, inputs_s + weights_s, weight_s=weights_s)
 
 
 def _without_weight_gradients(times: Times) -> Times:
-    """Times without weight gradients."""
+    """Times without weight gradients, as of frozen matrices beside LoRA's adapters."""
     return times._replace(backward_s=times.backward_s - times.weight_s, weight_s=0.0)
 
 
-def _core_times(attention: Operation, width: float, roofline: Roofline) -> Times:
+def _core_times(attention: Operation, activation_bytes: float, roofline: Roofline) -> Times:
     """Times of attention's scores and their sum over values, or of a recurrence.
 
     A fused kernel computes only the causal half; without one all scores are written out and read by
     elementwise kernels.
     """
+    # a recurrence has one key, the token itself, and is a fused kernel too
     if roofline.stack.flash or attention.keys == 1:
-        blocks = attention.scores / attention.keys / BLOCK
+        queries = attention.scores / attention.keys  # of all heads
+        blocks = queries / BLOCK
         forward_s = attention_core_s(attention.causal_flops, blocks, roofline)
-        backward = FLASH_BACKWARD * attention.causal_flops
-        return Times(forward_s, attention_core_s(backward, blocks, roofline, backward=True))
+        backward_flops = FLASH_BACKWARD * attention.causal_flops
+        return Times(forward_s, attention_core_s(backward_flops, blocks, roofline, backward=True))
     blocks = attention.scores / TILE  # GEMMs over all keys
     forward_s = attention_core_s(attention.core_flops, blocks, roofline)
-    scores_s = moved_s(SCORE_MOVES * attention.scores * width, roofline)
+    scores_s = moved_s(SCORE_MOVES * attention.scores * activation_bytes, roofline)
     backward_s = 2 * forward_s + roofline.stack.backward_elementwise * scores_s
     return Times(forward_s + scores_s, backward_s)
 
@@ -431,11 +457,12 @@ def _end_times(config: ParallelConfig, stage: PipelineStage) -> Times:
         return times
     parameters = RankParameters(ends_parameters(config, stage))
     casts = _casts(config, parameters, roofline)
+    # only layers are recomputed
     return times.plus(casts._replace(again_s=0.0))
 
 
 def head_times(config: ParallelConfig) -> tuple[Times, Times]:
-    """Times of the head's GEMMs and of the loss over its logits."""
+    """Times of the head's GEMMs, and of the loss over its logits, apart."""
     shape = config.known_shape
     roofline = config.roofline
     if roofline.precision in EIGHT_BITS:
@@ -445,5 +472,5 @@ def head_times(config: ParallelConfig) -> tuple[Times, Times]:
     if config.lora:
         head = _without_weight_gradients(head)
     loss_s = moved_s(roofline.stack.loss_moves * config.tokens * vocab, roofline)
-    head = head.times(power_limited(head.total_s, 2 * loss_s, roofline))
+    head = head.scaled(power_limited(head.total_s, 2 * loss_s, roofline))
     return head, Times(loss_s, loss_s)

@@ -1,9 +1,9 @@
 """What does not fit together in a job, each violation at its key path with a fix.
 
-:func:`constraint_violations` checks job files and every candidate of a search, a generator for each
-part of the job. :func:`invalid_overlaps` finds overlap that a job asks for where nothing can hide.
-It checks files only, and only what a file says itself: a default hides what there is, and the
-layouts of search candidates differ.
+:func:`constraint_violations` checks job files and every candidate of a search. It runs a generator
+for each part of the job, which yields nothing where all is well: first what holds for any job, then
+what needs a model, then what needs its shape. Overlap that fits together but hides nothing is in
+:mod:`colltool.training.overlap_violations`.
 """
 
 from __future__ import annotations
@@ -13,48 +13,49 @@ from math import gcd
 
 from colltool.base.errors import ColltoolError
 from colltool.definitions.source import KeyPath
-from colltool.training.calls import stage_calls
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.parallel_config import ParallelConfig, ParallelLayout, split_group, strides
-from colltool.training.pipeline_stages import ends_as_layers, layers_of_stages, pipeline_stages
+from colltool.training.pipeline_stages import ends_as_layers, layers_of_stages
 from colltool.training.violation import Violation
 
 _MAX_LISTED = 12  # divisors that a fix lists
+_MAX_DIVISOR = 100_000  # up to which divisors are looked for: more ranks than any dimension has
 
 
 def constraint_violations(config: ParallelConfig) -> list[Violation]:
-    """Return what does not fit together; checks that need dp are skipped while ``layout.dp`` is 0,
-    not known yet."""
+    """Return what does not fit together; empty where all does. Checks that need dp are skipped while
+    ``layout.dp`` is 0, not known yet."""
     model = config.model
     shape = config.shape
-    found = [
-        *_device_and_stack(config),
-        *_overlap_and_schedule(config),
-        *_shards(config),
-        *_offload_and_training(config, shape),
+    violations = [
+        *_device_violations(config),
+        *_schedule_violations(config),
+        *_shard_violations(config),
+        *_training_violations(config, shape),
     ]
     if model is None:
-        return found
-    found += _stages(config, model)
-    found += _batch(config)
+        return violations
+    violations += _stage_violations(config, model)
+    violations += _batch_violations(config)
     if shape is None:
-        found += _missing_shape(config, model)
-        return found
-    found += _mixers(config, shape)
-    found += _tensor(config, shape)
-    found += _context(config, shape)
-    found += _experts(config, shape)
-    return found
+        violations += _missing_shape_violations(config, model)
+        return violations
+    violations += _mixer_violations(config, shape)
+    violations += _tensor_violations(config, shape)
+    violations += _context_violations(config, shape)
+    violations += _expert_violations(config, shape)
+    return violations
 
 
-def _device_and_stack(config: ParallelConfig) -> Iterator[Violation]:
-    """Check that the device and the stack have figures for the precision."""
+def _device_violations(config: ParallelConfig) -> Iterator[Violation]:
+    """Check that the device and the stack have figures for the precision, unless the job gives the
+    times of compute."""
     device = config.device
     stack = config.stack
     precision = config.precision.compute
     if device is None or stack is None or config.compute is not None:
         return
-    path: KeyPath = ("precision", "compute")
+    path: KeyPath = ("precision", "compute")  # at fault where the next look-up fails
     try:
         device.peak_flops(precision)
         path = ("stack",)
@@ -65,13 +66,19 @@ def _device_and_stack(config: ParallelConfig) -> Iterator[Violation]:
 
 
 def divisors_text(number: int) -> str:
-    """Return the first divisors of a number as text, such as ``1, 2, 4``."""
-    found = [str(size) for size in range(1, min(number, 100_000) + 1) if number % size == 0]
-    more = ", ..." if len(found) > _MAX_LISTED else ""
-    return ", ".join(found[:_MAX_LISTED]) + more
+    """Return the first divisors of a number as text, with ", ..." where there are more.
+
+    >>> divisors_text(12)
+    '1, 2, 3, 4, 6, 12'
+    """
+    sizes = range(1, min(number, _MAX_DIVISOR) + 1)
+    divisors = [str(size) for size in sizes if number % size == 0]
+    more = ", ..." if len(divisors) > _MAX_LISTED else ""
+    return ", ".join(divisors[:_MAX_LISTED]) + more
 
 
-def _not_a_divisor(path: KeyPath, size: int, whole: int, what: str) -> Iterator[Violation]:
+def _divisor_violation(path: KeyPath, size: int, whole: int, what: str) -> Iterator[Violation]:
+    """Check that the size at a key divides ``whole``, which errors call ``what``."""
     if whole % size:
         yield Violation(
             path,
@@ -80,8 +87,8 @@ def _not_a_divisor(path: KeyPath, size: int, whole: int, what: str) -> Iterator[
         )
 
 
-# what each dimension needs to know of a model's shape
-NEEDS_OF_SHAPE = {
+# what each dimension of a layout needs to know of a model's shape, in the words of errors
+_NEEDS_OF_SHAPE = {
     "tp": "the size of activations",
     "cp": "heads",
     "ep": "experts",
@@ -89,9 +96,11 @@ NEEDS_OF_SHAPE = {
 }
 
 
-def _missing_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
+def _missing_shape_violations(
+    config: ParallelConfig, model: TransformerModel
+) -> Iterator[Violation]:
     """Refuse what a job cannot do with a model of which only the size is known."""
-    for name, needed in NEEDS_OF_SHAPE.items():
+    for name, needed in _NEEDS_OF_SHAPE.items():
         size = getattr(config.layout, name)
         if size > 1:
             yield Violation(
@@ -99,7 +108,7 @@ def _missing_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[
                 f"{name} {size} needs {needed}, and {model.name} has no shape",
                 "give hidden, heads, ffn, vocab of the model; or a shipped model",
             )
-    yield from _no_experts(config.layout.etp)
+    yield from _etp_without_experts(config.layout.etp)
     if config.compute is None:
         yield Violation(
             ("model",),
@@ -109,7 +118,8 @@ def _missing_shape(config: ParallelConfig, model: TransformerModel) -> Iterator[
         )
 
 
-def _no_experts(etp: int) -> Iterator[Violation]:
+def _etp_without_experts(etp: int) -> Iterator[Violation]:
+    """Check the etp of a model without experts."""
     if etp > 1:
         yield Violation(
             ("layout", "etp"),
@@ -118,27 +128,27 @@ def _no_experts(etp: int) -> Iterator[Violation]:
         )
 
 
-def _mixers(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+def _mixer_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     """Refuse what is modelled only of models with the same attention in every layer."""
+    # empty where all layers have the same attention
     if not shape.mixers:
         return
-    other = shape.mixers[-1].description.what
+    unlike_attention = shape.mixers[-1].description.what
     if config.layout.cp > 1:
         yield Violation(
-            path=("layout", "cp"),
-            what=f"context parallelism of {other} is not modelled",
-            fix="cp: 1",
+            ("layout", "cp"),
+            f"context parallelism of {unlike_attention} is not modelled",
+            "cp: 1",
         )
     if config.lora:
         yield Violation(
-            path=("lora",),
-            what=f"adapters of {other} are not modelled",
-            fix="leave lora out",
+            ("lora",), f"adapters of {unlike_attention} are not modelled", "leave lora out"
         )
 
 
-def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    """Check that tensor parallelism divides every size of the model."""
+def _tensor_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+    """Check that tensor parallelism divides the sizes of the model that it cuts, and the sequence
+    where it cuts that; only the first that it does not divide is named."""
     layout = config.layout
     path = ("layout", "tp")
     kv = shape.kv_heads
@@ -148,8 +158,9 @@ def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         (shape.ffn, "ffn width"),
     ):
         if size % layout.tp:
-            yield from _not_a_divisor(path, layout.tp, size, what)
+            yield from _divisor_violation(path, layout.tp, size, what)
             return
+    # latent attention has no kv heads
     if shape.mla is None and kv % layout.tp and layout.tp % kv:
         yield Violation(
             path,
@@ -165,7 +176,7 @@ def _tensor(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         )
 
 
-def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+def _context_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
     """Check that context parallelism divides the sequence, Ulysses also the heads."""
     layout = config.layout
     path = ("layout", "cp")
@@ -187,18 +198,19 @@ def _context(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
         )
         longer = parts * (config.sequence // parts + 1)
         yield Violation(path, what, f"a sequence of {longer}, or another cp")
-    heads = max(1, shape.kv_heads // layout.tp)
-    if layout.cp_mode == "ulysses" and heads % layout.cp:
+    kv_heads = max(1, shape.kv_heads // layout.tp)  # of a rank
+    if layout.cp_mode == "ulysses" and kv_heads % layout.cp:
         yield Violation(
             path,
-            f"ulysses splits heads, and cp {layout.cp} does not divide the {heads} kv heads of"
+            f"ulysses splits heads, and cp {layout.cp} does not divide the {kv_heads} kv heads of"
             " a rank",
-            f"cp: {divisors_text(heads)}, or cp_mode: ring",
+            f"cp: {divisors_text(kv_heads)}, or cp_mode: ring",
         )
 
 
-def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
-    """Check that experts tile the ranks of a stage, and that their stages are those of attention."""
+def _expert_violations(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
+    """Check that ep and etp divide the experts, that experts tile the ranks of a stage, and that
+    their stages are those of attention."""
     layout = config.layout
     moe = shape.moe
     path = ("layout", "ep")
@@ -207,10 +219,10 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             yield Violation(
                 path, f"ep {layout.ep}, and the model has no experts", "ep: 1, or a model with moe"
             )
-        yield from _no_experts(layout.etp)
+        yield from _etp_without_experts(layout.etp)
         return
-    yield from _not_a_divisor(path, layout.ep, moe.experts, "the number of experts")
-    yield from _not_a_divisor(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
+    yield from _divisor_violation(path, layout.ep, moe.experts, "the number of experts")
+    yield from _divisor_violation(("layout", "etp"), layout.etp, moe.ffn, "the width of an expert")
     if layout.tp > 1 and not layout.sp and layout.etp != layout.tp:
         yield Violation(
             ("layout", "sp"),
@@ -218,12 +230,14 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             f" be tp; it is {layout.etp}",
             f"sp: true, or etp: {layout.tp}",
         )
-    inside = layout.tp * layout.cp * layout.dp  # 0 without dp
+    stage_ranks = layout.tp * layout.cp * layout.dp  # 0 while dp is not known: anything divides it
     width = layout.ep * layout.etp
-    if inside % width:
-        what = f"ep x etp = {width} does not divide the {inside} ranks of a stage (tp x cp x dp)"
+    if stage_ranks % width:
+        what = (
+            f"ep x etp = {width} does not divide the {stage_ranks} ranks of a stage (tp x cp x dp)"
+        )
         # what divides both the experts and the ranks
-        common = gcd(moe.experts, inside // layout.etp)
+        common = gcd(moe.experts, stage_ranks // layout.etp)
         fits = [str(ep) for ep in range(1, moe.experts + 1) if common % ep == 0]
         yield Violation(path, what, f"ep: {', '.join(fits)}")
     elif layout.dp and layout.pp > 1:
@@ -236,11 +250,12 @@ def _experts(config: ParallelConfig, shape: Shape) -> Iterator[Violation]:
             )
 
 
-def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
+def _stage_violations(config: ParallelConfig, model: TransformerModel) -> Iterator[Violation]:
     """Check that stages have all layers of the model, and a layer for each chunk."""
     layout = config.layout
     if layout.stages:
-        yield from _listed_stages(layout, model)
+        yield from _listed_stage_violations(layout, model)
+    # where embedding and head count as layers, the stages come out even by definition
     elif ends_as_layers(config):
         return
     elif model.layers < layout.pp:
@@ -251,6 +266,7 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
         )
     else:
         fewest = min(layers_of_stages(model.layers, layout.pp, folded=config.folded))
+        # uneven stages: the embedding or the head may be a chunk of the shorter ones
         most = fewest + (model.layers % layout.pp > 0)
         if layout.virtual > most:
             yield Violation(
@@ -260,7 +276,9 @@ def _stages(config: ParallelConfig, model: TransformerModel) -> Iterator[Violati
             )
 
 
-def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[Violation]:
+def _listed_stage_violations(
+    layout: ParallelLayout, model: TransformerModel
+) -> Iterator[Violation]:
     """Check the layers of stages that a job lists itself."""
     stages = layout.stages
     fewest = min(layout.stages)
@@ -279,27 +297,27 @@ def _listed_stages(layout: ParallelLayout, model: TransformerModel) -> Iterator[
         )
 
 
-def _batch(config: ParallelConfig) -> Iterator[Violation]:
+def _batch_violations(config: ParallelConfig) -> Iterator[Violation]:
     """Check that replicas have whole micro-batches, as many as the schedule needs."""
     dp = config.layout.dp
-    part = config.micro_batch * (dp or 1)
-    if config.global_batch % part:
+    sequences = config.micro_batch * (dp or 1)  # of one micro-batch on all replicas
+    if config.global_batch % sequences:
         product = f"micro {config.micro_batch}"
         if dp:
             product += f" x dp {dp}"
-        # the nearest number of sequences that is a multiple
-        nearest = part * max(1, round(config.global_batch / part))
+        nearest = sequences * max(1, round(config.global_batch / sequences))
         yield Violation(
             ("batch", "global"),
-            f"{config.global_batch} sequences are not a multiple of {product} = {part}",
+            f"{config.global_batch} sequences are not a multiple of {product} = {sequences}",
             f"global: {nearest}, or another micro or dp",
         )
     elif dp:
         yield from config.pipeline.requires_batch(config)
 
 
-def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
-    """Check that the host's memory has a rate for offload, and a model a shape for LoRA and Muon."""
+def _training_violations(config: ParallelConfig, shape: Shape | None) -> Iterator[Violation]:
+    """Check that the device gives the rate to its host's memory for offload, and that the model has
+    a shape for LoRA and Muon."""
     device = config.device
     for key, share in config.offload._asdict().items():
         if share and device is not None and not device.host_Bps:
@@ -308,8 +326,9 @@ def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterat
                 f"{device.name} gives no rate to the memory of its host",
                 "device: {..., host: 55GB/s}, or leave offload out",
             )
-    for key, asked in (("lora", config.lora), ("optimizer", config.optimizer_row.orthogonal)):
-        if asked and shape is None:
+    by_matrix = (("lora", config.lora), ("optimizer", config.optimizer_row.orthogonal))
+    for key, is_used in by_matrix:
+        if is_used and shape is None:
             yield Violation(
                 (key,),
                 "the model has no shape: its matrices are not known",
@@ -317,11 +336,12 @@ def _offload_and_training(config: ParallelConfig, shape: Shape | None) -> Iterat
             )
 
 
-def _shards(config: ParallelConfig) -> Iterator[Violation]:
+def _shard_violations(config: ParallelConfig) -> Iterator[Violation]:
     """Check that groups that share states tile the ranks with the same weight."""
     layout = config.layout
     shard = config.shard
     if layout.cp > 1 and layout.pp > 1:
+        # where the two stand in the order of ranks
         first, last = sorted(map(layout.order.index, ("cp", "dp")))
         if "pp" in layout.order[first:last]:
             yield Violation(
@@ -332,6 +352,7 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
     if not shard.group or not layout.dp:
         return
     groups = [layout.group("cp", "dp")]
+    # replicas of an expert, unless experts do not tile a stage, which is refused elsewhere
     if config.moe and not layout.tp * layout.cp * layout.dp % (layout.ep * layout.etp):
         groups.append(layout.group("dp", experts=True))
     for group in groups:
@@ -346,13 +367,14 @@ def _shards(config: ParallelConfig) -> Iterator[Violation]:
             )
 
 
-def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
-    """Check that calls have something to hide under, and that the layout fits the schedule."""
+def _schedule_violations(config: ParallelConfig) -> Iterator[Violation]:
+    """Check that tokens of tp and ep have something to hide under, and that the layout fits the
+    schedule."""
     layout = config.layout
     overlap = config.overlap
-    row = config.pipeline
-    experts = ("overlap", "ep")
-    if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
+    schedule = config.pipeline
+    overlap_ep = ("overlap", "ep")
+    if "tp" in overlap.requested and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
         yield Violation(
             ("overlap", "tp"),
             "hiding TP under split GEMMs needs sequence parallelism",
@@ -360,119 +382,28 @@ def _overlap_and_schedule(config: ParallelConfig) -> Iterator[Violation]:
         )
     if overlap.ep == "shared" and not (config.moe and config.moe.shared_ffn):
         yield Violation(
-            experts,
+            overlap_ep,
             "the model has no shared expert to hide under",
             "ep: true (another batch), or false",
         )
     if overlap.ep and layout.ep == 1:
         yield Violation(
-            experts, "ep is 1: there is nothing to hide", "ep: false, or layout.ep of at least 2"
+            overlap_ep,
+            "ep is 1: there is nothing to hide",
+            "ep: false, or layout.ep of at least 2",
         )
-    if row.hides_experts and layout.ep > 1 and not overlap.ep:
+    if schedule.hides_experts and layout.ep > 1 and not overlap.ep:
         yield Violation(
-            experts,
+            overlap_ep,
             f"{config.schedule} hides the all-to-alls under the other batch, and overlap.ep is"
             " false",
             "ep: true, or another schedule",
         )
-    folded = row.folded and layout.virtual == 2
-    if layout.virtual > 1 and not row.interleaved and not folded:
+    is_folded = schedule.folded and layout.virtual == 2
+    if layout.virtual > 1 and not schedule.interleaved and not is_folded:
         yield Violation(
             ("layout", "virtual"),
             f"virtual {layout.virtual}, and {config.schedule} runs one chunk per stage",
             "schedule: interleaved, or virtual: 1",
         )
-    yield from row.requires(config)
-
-
-def invalid_overlaps(config: ParallelConfig) -> list[Violation]:
-    """Return overlap that a job asks for in vain; checks that need dp are skipped while
-    ``layout.dp`` is 0, not known yet."""
-    if config.model is None:  # plain calls name their groups themselves
-        return []
-    found = [*_nothing_to_hide(config), *_given_times_have_no_parts(config)]
-    if found or not config.layout.dp or "sm_share" not in config.overlap.asked:
-        return found
-    for stage in pipeline_stages(config):
-        for call in stage_calls(config, stage):
-            # messages of a pipeline are sent without multiprocessors
-            if call.hides not in ("nothing", "steady pipeline"):
-                return []
-    what = "sm_share slows compute down while communication overlaps it, and none does here"
-    fix = "leave sm_share out, or let something hide"
-    return [Violation(("overlap", "sm_share"), what, fix)]
-
-
-def _nothing_to_hide(config: ParallelConfig) -> Iterator[Violation]:
-    """Refuse overlap and compression of calls that a layout does not send."""
-    layout = config.layout
-    asked = config.overlap.asked
-    one_replica = layout.dp and config.gradient_ranks == 1
-    if "dp" in asked and one_replica:
-        yield Violation(
-            ("overlap", "dp"),
-            "dp x cp is 1: there are no gradient collectives to hide",
-            "leave overlap.dp out, or more ranks",
-        )
-    if "pp" in asked and layout.pp == 1:
-        yield Violation(
-            ("overlap", "pp"),
-            "pp is 1: there are no borders to hide",
-            "leave overlap.pp out, or pp of at least 2",
-        )
-    if "cp" in asked and layout.cp == 1:
-        yield Violation(
-            ("overlap", "cp"),
-            "cp is 1: there is nothing to hide",
-            "leave overlap.cp out, or cp of at least 2",
-        )
-    elif "cp" in asked and layout.cp_mode != "ring":
-        yield Violation(
-            ("overlap", "cp"),
-            f"cp_mode {layout.cp_mode} needs all keys and values before attention starts, so"
-            " nothing hides",
-            "leave overlap.cp out, or layout.cp_mode: ring",
-        )
-    if config.compression and config.compression.on == "dp" and one_replica:
-        yield Violation(
-            ("compression", "on"),
-            "dp x cp is 1: there is nothing to compress",
-            "more ranks, or no compression",
-        )
-    if "ep" in asked and layout.ep > 1 and layout.dp and config.micro_batches == 1:
-        yield Violation(
-            ("overlap", "ep"),
-            "tokens hide under another micro-batch, and a replica has only one a step",
-            f"batch.global: {2 * config.global_batch}, a smaller batch.micro, overlap.ep: shared (a"
-            " shared expert), or false",
-        )
-
-
-def _given_times_have_no_parts(config: ParallelConfig) -> Iterator[Violation]:
-    """Refuse overlap under parts that given times do not have: of a layer attention, of a step
-    layers."""
-    layout = config.layout
-    overlap = config.overlap
-    times = config.compute
-    if times is None:
-        return
-    if times.per_layer:
-        if "cp" in overlap.asked and layout.cp > 1 and layout.cp_mode == "ring":
-            yield Violation(
-                ("overlap", "cp"),
-                "the ring hides under attention, whose time is not among the given times of a layer",
-                "a device and a stack in place of compute, or leave overlap.cp out",
-            )
-        return
-    under_layers: list[str] = [name for name in ("tp", "cp") if name in overlap.asked]
-    if overlap.ep:
-        under_layers.append("ep")
-    if "dp" in overlap.asked and config.shard.shards_weights and config.shard.reshard:
-        under_layers.append("dp")
-    for name in under_layers:
-        yield Violation(
-            ("overlap", name),
-            f"{name} hides under single layers, but compute gives times of a whole step",
-            "compute: {forward_per_layer: ..., backward_per_layer: ...}, or leave"
-            f" overlap.{name} out",
-        )
+    yield from schedule.requires(config)

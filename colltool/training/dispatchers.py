@@ -38,9 +38,9 @@ _WITH_OWN_NODE = 0.9
 _FORWARDED_BPS = 470e9
 # bytes/s of a rank that NCCL's all-to-all reaches on EFA between more than two nodes
 _CROWDED_BPS = 34e9
-_FEWEST_CROWDED = 3  # nodes
-# Of a dispatcher's price, where two are compared: 22 pairs of runs on EFA (B300) differ in their
-# exchanges by the price or less than this.
+_FEWEST_CROWDED = 3  # nodes from which it is no faster
+# Share of a dispatcher's price by which another has to be lower: 22 pairs of runs on EFA (B300)
+# differ in their exchanges by no more than this from what their prices differ by.
 _ERROR = 0.25
 
 
@@ -48,7 +48,10 @@ class Dispatcher(NamedTuple):
     """A dispatcher of ``data/dispatchers.toml``: what it sends, and where it runs.
 
     Args:
+        name: as a job file has it.
         spoken: its name in texts.
+        copies: what crosses the network.
+        source: paper or code that describes it.
         startup_s: seconds of a call until bytes flow, in which the host waits; nothing hides them.
         startup_per_node_s: seconds more for each node that takes part, where there are several.
         messages_per_s: messages, of a token each, that a rank's proxy posts; 0 where the GPU does.
@@ -84,9 +87,11 @@ DISPATCHERS = rows_for(DispatcherName, [Dispatcher(**row) for row in _TABLE["dis
 
 
 def dispatcher_of(layout: ParallelLayout, fabric: Fabric | None = None) -> Dispatcher | None:
-    """Return the dispatcher of a layout; None where ``deduplicate`` alone says what is sent.
+    """Return the dispatcher of a layout; None where ``deduplicate`` alone says what is sent: tokens
+    once to a rank, priced as an all-to-all of any library.
 
     On EFA the libraries that deduplicate reach less than on other networks: there it is UCCL-EP.
+    Without a fabric that is not known.
     """
     if layout.dispatcher:
         return DISPATCHERS[layout.dispatcher]
@@ -98,10 +103,8 @@ def dispatcher_of(layout: ParallelLayout, fabric: Fabric | None = None) -> Dispa
 
 
 def copies(layout: ParallelLayout, moe: Moe) -> float:
-    """Copies of a token in a rank's send buffer, those for itself counted.
-
-    k, one for each rank with any of its experts, or one for every rank.
-    """
+    """Copies of a token in a rank's send buffer, those for itself counted: k, one for each rank with
+    any of its experts (a mean), or one for every rank."""
     dispatcher = dispatcher_of(layout)
     if dispatcher is not None and dispatcher.copies == "all":
         return float(layout.ep)
@@ -130,9 +133,11 @@ def node_copies(nodes: int, moe: Moe) -> float:
     1.5
     """
     reached = max(1.0, moe.reached * nodes)
-    groups, rest = divmod(moe.groups, nodes)  # of a node
-    if groups and not rest:
-        missed = comb(moe.groups - groups, moe.top_groups) / comb(moe.groups, moe.top_groups)
+    groups_of_node, left_over = divmod(moe.groups, nodes)
+    if groups_of_node and not left_over:
+        # probability that none of a token's groups is on a node
+        elsewhere = comb(moe.groups - groups_of_node, moe.top_groups)
+        missed = elsewhere / comb(moe.groups, moe.top_groups)
         reached = nodes * (1 - missed)
     return distinct(reached, moe.top_k)
 
@@ -140,7 +145,7 @@ def node_copies(nodes: int, moe: Moe) -> float:
 def exchange_cost(
     config: ParallelConfig, costs: CollectiveCostCache, size: float
 ) -> CollectiveCost:
-    """Price one dispatch or combine whose send buffer has ``size`` bytes.
+    """Price one dispatch or combine whose send buffer has ``size`` bytes, with even routing.
 
     Raises:
         ColltoolError: the dispatcher does not run on the fabric, or the group has no place on it.
@@ -172,8 +177,9 @@ def _forwarded(
     """Price an exchange that crosses once to a node, and is forwarded inside it.
 
     Args:
-        plain: the all-to-all of the whole group.
+        plain: the price of an all-to-all of the whole group.
         inner: members of the group in a node.
+        size: bytes of the send buffer, a copy of a token for each rank.
     """
     layout = config.layout
     moe = config.known_moe
@@ -186,6 +192,7 @@ def _forwarded(
     inside, across = split_group(group, inner)
     copies_sent = node_copies(nodes, moe)
     sent_bytes = size / copies(layout, moe) * copies_sent
+    # a rank exchanges with those at its place in the other nodes
     between = costs.of(A2A, across, sent_bytes, "ep")
     between = between.scaled(max(1.0, _WITH_OWN_NODE * nodes / (nodes - 1)))
     parts = [between]
@@ -201,7 +208,8 @@ def _forwarded(
 
 def _once_a_node(layout: ParallelLayout, moe: Moe, inner: int) -> float:
     """Share of a deduplicated all-to-all's bytes that cross, where a token crosses once a node and
-    not once a rank."""
+    not once a rank; ``inner``: members of the exchange in a node."""
+    # a rank a node, or one node
     if inner in (0, 1, layout.ep):
         return 1.0
     return rank_copies(layout.ep // inner, moe) / rank_copies(layout.ep, moe)
@@ -227,7 +235,8 @@ def _started(
 ) -> CollectiveCost:
     """Return the cost of parts that run at once, as a pipeline, after the dispatcher's start-up.
 
-    ``plain``: the all-to-all of the whole group, for where it lies.
+    ``plain``: the price of the whole group's all-to-all, which says where the group lies;
+    ``moved_s``: seconds of the slowest part.
     """
     startup_s = dispatcher.startup_s
     if nodes > 1:
@@ -245,12 +254,14 @@ def _started(
 def _medium(fabric: Fabric, tier: int) -> str:
     """The medium of a tier, whatever its generation; empty where nothing tells."""
     medium = media_of(fabric)[tier]
-    name = medium.name.rstrip("0123456789") if medium is not None else ""
+    if medium is None:
+        return ""
+    name = medium.name.rstrip("0123456789")  # nvlink5: nvlink
     return "nvlink" if name == "nvswitch" else name
 
 
 def _network(fabric: Fabric) -> str:
-    """The medium of the outermost tier."""
+    """The medium of the outermost tier, such as "efa"; empty where nothing tells."""
     return _medium(fabric, -1)
 
 
@@ -296,24 +307,24 @@ def faster_dispatchers(
     layout = config.layout
     moe = config.known_moe
     costs = CollectiveCostCache(fabric)
-    found = []
+    faster = []
     token_bytes = size / copies(layout, moe)
     for known in dispatchers_here(layout, fabric, _members_of_node(fabric, now)):
-        other = layout._replace(dispatcher=known.name, deduplicate=False)
         # all tokens to all ranks: never less than what the others send
         if known.copies == "all":
             continue
-        changed = config._replace(layout=other)
-        each_s = exchange_cost(changed, costs, token_bytes * copies(other, moe)).each_s
+        changed = layout._replace(dispatcher=known.name, deduplicate=False)
+        buffer_bytes = token_bytes * copies(changed, moe)
+        each_s = exchange_cost(config._replace(layout=changed), costs, buffer_bytes).each_s
         if (1 + _ERROR) * each_s < now.each_s:
-            found.append(known)
-    return found
+            faster.append(known)
+    return faster
 
 
 def _obstacle(dispatcher: Dispatcher, layout: ParallelLayout, fabric: Fabric, inner: int) -> str:
     """Why a dispatcher does not run for a layout on a fabric; empty where it does."""
-    ranks = layout.ep * layout.etp
-    crossed = []
+    ranks = layout.ep * layout.etp  # the ranks that share an expert take part
+    crossed = []  # (medium of the fabric, media on which the dispatcher runs)
     if inner > 1:
         crossed.append((_medium(fabric, 0), dispatcher.inside))
     if inner < layout.ep:
@@ -329,11 +340,9 @@ def _obstacle(dispatcher: Dispatcher, layout: ParallelLayout, fabric: Fabric, in
         return (
             f"{dispatcher.spoken} forwards inside nodes, and each rank here is on a node of its own"
         )
-    # the ranks that share an expert take part
     in_node = min(inner * layout.etp, ranks)
-    if dispatcher.domain and (
-        in_node > dispatcher.domain or in_node < min(ranks, dispatcher.domain)
-    ):
+    # as many as its kernels reach, or all where there are fewer
+    if dispatcher.domain and in_node != min(ranks, dispatcher.domain):
         return (
             f"{dispatcher.spoken} takes {dispatcher.domain} ranks of a node, and {in_node} of this exchange are"
             " in one"

@@ -24,22 +24,26 @@ FASTER = 2
 class FabricSetting(NamedTuple):
     """A number of a fabric, the values that set it as ``--set`` takes them, and the fabric."""
 
-    value: float  # bandwidth, oversubscription or ranks of a domain
+    value: float  # bandwidth in bytes/s, oversubscription or ranks of a domain
     values: dict[str, str]
     fabric: Fabric
 
 
 class Knob(NamedTuple):
-    """A number of one tier, and the fabric at another share of it."""
+    """A number of one tier, and the fabric at another share of it.
+
+    What a share is depends on the number: times the bandwidth, one over an oversubscription, or the
+    parts that a domain is cut in.
+    """
 
     tier: str
     number: int  # of the tier, from the inside
-    at: Callable[[float], FabricSetting]
-    now: float
-    faster: tuple[Remark, float] | None = None  # a change of a plan, and its share
-    least: Remark | None = None  # what a target finds the least of
+    at: Callable[[float], FabricSetting]  # from a share
+    now: float  # the number itself, as ``FabricSetting.value``
+    faster: tuple[Remark, float] | None = None  # a change of a plan, and its share; None: no plan's
+    least: Remark | None = None  # what a target finds the least of; None: no target's
     tries: tuple[float, ...] | None = None  # shares that there are, the least first; None for any
-    unit: float = 1.0  # what is rounded is a share times this
+    unit: float = 1.0  # a share times this is what is rounded for print
 
 
 Knobs = Iterator[Knob]
@@ -49,21 +53,22 @@ Knobs = Iterator[Knob]
 def tier_bandwidth(fabric: Fabric) -> Knobs:
     """Another bandwidth of a tier."""
     for index, tier in reversed([*enumerate(fabric.tiers)]):
-
-        def at(share: float, index: int = index) -> FabricSetting:
-            tier = fabric.tiers[index]
-            faster = with_tiers(fabric, partial(scaled_rates, share=share), [index])
-            return FabricSetting(share * tier.bandwidth, bandwidth_values(tier, share), faster)
-
         yield Knob(
             tier.name,
             index,
-            at,
+            partial(_at_bandwidth, fabric, index),
             tier.bandwidth,
             faster=(remark("faster_tier", tier=spelled(tier.name)), FASTER),
             least=remark("slowest_tier", tier=tier.name),
             unit=tier.bandwidth,
         )
+
+
+def _at_bandwidth(fabric: Fabric, index: int, share: float) -> FabricSetting:
+    """Return a fabric with a share of the bandwidth of a tier."""
+    tier = fabric.tiers[index]
+    scaled = with_tiers(fabric, partial(scaled_rates, share=share), [index])
+    return FabricSetting(share * tier.bandwidth, bandwidth_values(tier, share), scaled)
 
 
 @proposal("time", "target", of="fabric")
@@ -72,11 +77,12 @@ def oversubscription(fabric: Fabric) -> Knobs:
     over it."""
     for number, tier in enumerate(fabric.tiers):
         abilities = capabilities_of(tier)
-        thin = [level.name for level in abilities.classes if level.oversubscription > 1]
-        if abilities.levels and thin:
-            at = partial(_oversubscribed, fabric, number, thin)
+        thinned = [level.name for level in abilities.classes if level.oversubscription > 1]
+        if abilities.levels and thinned:
+            at = partial(_oversubscribed, fabric, number, thinned)
             label = remark("non_blocking_tier", tier=tier.name)
             yield Knob(tier.name, number, at, 1.0, faster=(label, 1.0))
+        # endpoints stand under the first level: nothing is thinned before it
         for level in abilities.levels[1:]:
             yield Knob(
                 tier.name,
@@ -88,7 +94,7 @@ def oversubscription(fabric: Fabric) -> Knobs:
 
 
 def _oversubscribed(fabric: Fabric, number: int, names: list[str], share: float) -> FabricSetting:
-    """Return a fabric with another oversubscription of levels of a tier."""
+    """Return a fabric with an oversubscription of one over the share in some levels of a tier."""
     over = max(1.0, 1 / share)
     tier = fabric.tiers[number]
     levels = []
@@ -132,12 +138,13 @@ def domain_parts(fabric: Fabric) -> tuple[float, ...]:
     inner, outer = fabric.tiers[:2]
     groups = [level.group for level in capabilities_of(outer).levels]
     groups.append(outer.endpoints)
-    found = [2.0**step for step in range(7, 0, -1) if _tiles(2**step, inner.endpoints)]
-    for step in range(8):
-        larger = inner.max_size is None or inner.endpoints * 2**step <= inner.max_size
-        if larger and all(_tiles(2**step, group) for group in groups):
-            found.append(2.0**-step)
-    return tuple(found)
+    # from 128 parts of a domain to 128 domains in one
+    parts = [2.0**power for power in range(7, 0, -1) if _tiles(2**power, inner.endpoints)]
+    for power in range(8):
+        is_allowed = inner.max_size is None or inner.endpoints * 2**power <= inner.max_size
+        if is_allowed and all(_tiles(2**power, group) for group in groups):
+            parts.append(2.0**-power)
+    return tuple(parts)
 
 
 def _tiles(parts: int, size: int) -> bool:
@@ -149,11 +156,12 @@ def _split_domain(fabric: Fabric, parts: float) -> FabricSetting:
     """Return a fabric whose innermost domains are cut in parts, or joined where parts are below 1."""
     inner, outer, *others = fabric.tiers
     ranks = int(inner.endpoints / parts)
+    domains = int(outer.endpoints * parts)
     values = {
         f"{inner.name}.size": str(ranks),
-        f"{outer.name}.size": str(int(outer.endpoints * parts)),
+        f"{outer.name}.size": str(domains),
     }
-    wider: dict[str, object] = {"size": int(outer.endpoints * parts)}
+    wider: dict[str, object] = {"size": domains}
     levels = []
     for level in capabilities_of(outer).levels:
         group = int(level.group * parts)

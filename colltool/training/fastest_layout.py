@@ -1,9 +1,11 @@
 """The fastest layout of a job alone, found sooner than by pricing all: :func:`fastest_layout`.
 
+A best-first search (:class:`_BestFirst`): of all groups of layouts that are left, the one with the
+least lower bound is taken apart next.
+
 _LayerSplit   layouts that split a layer alike, with one recomputation
 _Shardings    of these, layouts of the same sizes, which differ in sharding only
-_Unexplored   either of them, with a lower bound of its steps
-_BestFirst    the search, which takes apart what has the least bound
+_Unexplored   either of them, with the lower bound of its steps
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from colltool.training.compute_times import stage_times
 from colltool.training.files import Recomputed
 from colltool.training.group_fit import job_slice
 from colltool.training.job import Job
-from colltool.training.job_results import refuse_impossible_step
+from colltool.training.job_device import refuse_impossible_step
 from colltool.training.layout_keys import pinning_keys
 from colltool.training.layout_prices import (
     FittingLayout,
@@ -49,7 +51,7 @@ from colltool.training.search_space import Sizes
 from colltool.training.step_time import compute_pass, fixed_and_jitter, micro_batch_pass
 from colltool.training.strategies import PipelinePlace, PipelineSchedule
 
-# above the shardings and recomputations of any layout
+# above the shardings and recomputations of any layout, so that sizes in order have numbers in order
 MOST_VARIANTS = 1024
 
 
@@ -60,16 +62,21 @@ def fastest_layout(
     readings: ModelOptions | None = None,
 ) -> FastestLayout:
     """Return the best layout of :func:`search`, sooner: nothing is counted, and no ties are
-    priced."""
+    priced.
+
+    Raises:
+        ColltoolError: none fits, as :func:`search` says.
+    """
     request = search_request(job, fabric, ranks, None)
     prices = LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     priced = _BestFirst(request, prices).priced(running_watch())
     if not priced:
         # it refuses, with all reasons
-        values = search(job, fabric, ranks, top=1, readings=readings)
-        return FastestLayout(values.best.choice, values.values)
+        result = search(job, fabric, ranks, top=1, readings=readings)
+        return FastestLayout(result.best.choice, result.values)
     best = min(priced)
-    refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
+    _, mfu = rates(best.setup, best.step_s)
+    refuse_impossible_step(request.job, best.step_s, mfu)
     return FastestLayout(best.choice, pinning_keys(request.job, best.setup))
 
 
@@ -78,13 +85,14 @@ class _Shardings(NamedTuple):
 
     number: int  # of their sizes, in the order of the search
     sizes: Sizes
-    recompute: Recomputed
+    recompute: Recomputed  # that all of them have
 
 
 class _LayerSplit(NamedTuple):
-    """Layouts that split a layer alike, with one recomputation."""
+    """Layouts that split a layer alike, with one recomputation: of the same tp, cp, ep and
+    micro-batch."""
 
-    single_stage: ParallelConfig  # on a single stage
+    single_stage: ParallelConfig  # the one without a pipeline, whose bound holds for all
     alternatives: list[_Shardings]
 
 
@@ -92,7 +100,7 @@ class _Unexplored(NamedTuple):
     """What may hold the fastest layout, with a lower bound of its steps; the least bound compares as
     smaller."""
 
-    least_s: float
+    least_s: float  # no step of it is shorter
     order: int  # decides between equal bounds, as layouts do not compare
     layouts: _LayerSplit | _Shardings
 
@@ -117,19 +125,22 @@ class _BestFirst:
         self._fixed_s, self._jitter = fixed_and_jitter(draft._replace(layout=on_ranks))
         # whether calls of a layer take as long on a single stage: groups are the same, and nothing
         # hides in some layouts only
-        asked = overlap.tp or overlap.cp or overlap.ep or overlap.dp or overlap.pp
+        hides_by_key = overlap.tp or overlap.cp or overlap.ep or overlap.dp or overlap.pp
         self._same_calls = (
-            draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not asked
+            draft.layout.order[-1] == "pp" and draft.pipeline.from_layout and not hides_by_key
         )
+        # each worked out once: by (pp, virtual), by (tp, ep, stage), and by (replicas, pp up to 2,
+        # whether gradients are kept)
         self._first_stages: dict[tuple[int, int], tuple[PipelineSchedule, PipelineStage]] = {}
         self._parameters: dict[tuple[int, int, PipelineStage], RankParameters] = {}
         self._least_states: dict[tuple[int, int, bool], float] = {}
 
     def priced(self, watch: Progress | None) -> list[LayoutFigures]:
-        """Return the layouts that are as fast as any other, and those priced before them."""
+        """Return the layouts that are as fast as any other, and those priced before them; empty
+        where none fits. ``watch`` is told how many splits of how many were taken apart."""
         splits = self._splits()
         order = count()
-        left: list[_Unexplored] = []
+        left: list[_Unexplored] = []  # a heap
         for split in splits:
             compute_s = self._compute_s(split.single_stage)
             least_s = min(
@@ -168,12 +179,12 @@ class _BestFirst:
                     yield layout.priced(step)
 
     def _splits(self) -> list[_LayerSplit]:
-        """Sort all sizes that may fit by how they split a layer."""
+        """Return all sizes that may fit, by how they split a layer and what is recomputed."""
         by_split: dict[Sizes, list[tuple[int, Sizes]]] = {}
         for number, sizes in enumerate(self._request.sizes):
             single_stage = sizes._replace(pp=1, virtual=1, dp=sizes.dp * sizes.pp)
             by_split.setdefault(single_stage, []).append((number, sizes))
-        found = []
+        splits = []
         for single_stage, alike in by_split.items():
             unsharded = without_casts(self._space.config(single_stage))
             for recompute in self._space.recomputes:
@@ -184,8 +195,8 @@ class _BestFirst:
                     if self._may_fit(config, sizes, layer_bytes):
                         alternatives.append(_Shardings(number, sizes, recompute))
                 if alternatives:
-                    found.append(_LayerSplit(config, alternatives))
-        return found
+                    splits.append(_LayerSplit(config, alternatives))
+        return splits
 
     def _least_s(self, sizes: Sizes, model_s: float) -> float:
         """The lower bound of a step whose stages all take the mean of what the whole model takes
@@ -202,7 +213,7 @@ class _BestFirst:
         return (1 + self._jitter) * (passes_s + self._fixed_s)
 
     def _compute_s(self, single_stage: ParallelConfig) -> float:
-        """Compute of a micro-batch on a single stage."""
+        """Seconds of compute of a micro-batch on a single stage; 0 where it cannot be told."""
         (stage,) = pipeline_stages(single_stage)
         try:
             return compute_pass(stage_times(single_stage, stage)).total_s
@@ -210,8 +221,8 @@ class _BestFirst:
             return 0.0  # what the device cannot do is refused as a layout
 
     def _with_calls_s(self, single_stage: ParallelConfig) -> float:
-        """A micro-batch on a single stage with the calls of its layers, where other stages have the
-        same."""
+        """Seconds of a micro-batch on a single stage with the calls of its layers, where other stages
+        have the same; else of its compute alone."""
         if self._same_calls:
             (stage,) = pipeline_stages(single_stage)
             try:
@@ -226,28 +237,32 @@ class _BestFirst:
         """Whether what the first stage keeps and its states fit, in the sharding with the fewest.
 
         Both are there at once, whatever else is; no layout takes less than its first stage.
+        ``layer_bytes``: what a micro-batch keeps of a layer without and with experts.
         """
         schedule, stage = self._first_stage(sizes)
         m = self._micro_batches(sizes)
         in_flight = 1.0
         if sizes.pp > 1:
             in_flight = schedule.in_flight(PipelinePlace(m, sizes.pp, sizes.virtual, sizes.pp))
-        dense, experts = layer_bytes
-        least = in_flight * (stage.dense_layers * dense + stage.moe_layers * experts)
-        if least > self._fitting.room:
+        dense_bytes, moe_bytes = layer_bytes
+        kept_bytes = stage.dense_layers * dense_bytes + stage.moe_layers * moe_bytes
+        least_bytes = in_flight * kept_bytes
+        # most that do not fit are known before their states
+        if least_bytes > self._fitting.room:
             return False
         key = sizes.tp, sizes.ep, stage
         if key not in self._parameters:
             self._parameters[key] = stage_parameters(single_stage, stage)
         parameters = self._parameters[key]
         layout = single_stage.layout
-        least += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
+        least_bytes += parameters.dense * self._state_bytes(sizes.dp * sizes.cp, sizes.pp, m)
         if parameters.experts:
             replicas = max(1, self._request.ranks // (sizes.pp * sizes.ep * layout.etp))
-            least += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
-        return least <= self._fitting.room
+            least_bytes += parameters.experts * self._state_bytes(replicas, sizes.pp, m)
+        return least_bytes <= self._fitting.room
 
     def _micro_batches(self, sizes: Sizes) -> int:
+        """Micro-batches of a replica in a step, as of :class:`ParallelConfig`."""
         return max(1, self._request.job.draft.global_batch // (sizes.dp * sizes.micro))
 
     def _first_stage(self, sizes: Sizes) -> tuple[PipelineSchedule, PipelineStage]:
@@ -262,19 +277,20 @@ class _BestFirst:
         """Bytes a parameter in the sharding with the fewest; gradients of a single micro-batch may
         come once activations are gone, and adapters have states of their own."""
         draft = self._request.job.draft
-        pp = min(pp, 2)
-        gradients = micro_batches > 1
-        key = replicas, pp, gradients
+        pp = min(pp, 2)  # any pipeline allows the same shardings
+        keeps_gradients = micro_batches > 1
+        key = replicas, pp, keeps_gradients
         if key not in self._least_states:
-            least = inf
+            least_bytes = inf
             for shard in self._space.shards(draft.layout._replace(pp=pp)):
                 state = state_bytes(draft._replace(shard=shard), replicas)
                 size = state.weight
+                # FSDP's gathered layers stay for the whole step
                 if shard.shards_weights and not shard.reshard:
                     size += draft.precision.param_bytes
                 if not draft.lora:
                     size += (1 - draft.offload.optimizer) * state.optimizer
-                    size += state.gradient if gradients else 0.0
-                least = min(least, size)
-            self._least_states[key] = least
+                    size += state.gradient if keeps_gradients else 0.0
+                least_bytes = min(least_bytes, size)
+            self._least_states[key] = least_bytes
         return self._least_states[key]

@@ -1,8 +1,8 @@
 """FLOPs of a step: those that it needs (:func:`model_flops`), and those that it computes with
-recomputation (:func:`hardware_flops`).
+recomputation (:func:`hardware_flops`). An MFU is :func:`ideal_step_s` over the step.
 
-Of attention's scores the causal half counts. Papers that count all of them have s/6h in the place of
-s/12h: B sequences of s tokens, L layers, hidden size h.
+Letters: B sequences of s tokens, L layers, hidden size h, vocabulary V. Of attention's scores the
+causal half counts; papers that count all of them have s/6h in the place of s/12h.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def hardware_flops(config: ParallelConfig) -> float:
 
 
 def _tokens_of_step(config: ParallelConfig) -> float:
+    """Tokens of a step, of all replicas."""
     return float(config.global_batch * config.sequence)
 
 
@@ -88,7 +89,7 @@ def head_flops(shape: Shape, tokens: float) -> float:
 
 
 def evenly_loaded(shape: Shape) -> Shape:
-    """A shape with experts loaded evenly."""
+    """The shape with experts loaded evenly, as FLOPs of a model are counted."""
     if shape.moe is None:
         return shape
     return shape._replace(moe=shape.moe._replace(imbalance=1.0))

@@ -30,19 +30,19 @@ class Failures(NamedTuple):
 class Goodput(NamedTuple):
     """Progress of a job with failures and checkpoints."""
 
-    job_mtbf_s: float
-    checkpoint_bytes: float
-    write_s: float
-    best_interval_s: float
-    interval_s: float
+    job_mtbf_s: float  # mean time between failures of any rank
+    checkpoint_bytes: float  # of all ranks together
+    write_s: float  # to write a checkpoint
+    best_interval_s: float  # between checkpoints
+    interval_s: float  # that was asked for, else the best
     share: float  # of the time, in which steps are done that no failure loses
-    steps_per_day: float
-    best_steps_per_day: float
+    steps_per_day: float  # that no failure loses
+    best_steps_per_day: float  # with the best interval
 
 
 def best_interval(write_s: float, mtbf_s: float) -> float:
     """Seconds between checkpoints that lose least, by Daly 2006, eq 37: sqrt(2CM) (1 + sqrt(C/2M)/3
-    + C/2M/9) - C below C = 2M, else M."""
+    + (C/2M)/9) - C where C < 2M, else M."""
     if write_s >= 2 * mtbf_s:
         return mtbf_s
     half_ratio = write_s / (2 * mtbf_s)
@@ -50,8 +50,8 @@ def best_interval(write_s: float, mtbf_s: float) -> float:
 
 
 def useful_share(interval_s: float, write_s: float, mtbf_s: float, restart_s: float) -> float:
-    """Share of the time that is useful, by Daly 2006, eq 20: an interval takes M e^(R/M)
-    (e^((t+C)/M) - 1) where failures come at random."""
+    """Share of the time that is useful, by Daly 2006, eq 20: an interval of t useful seconds takes M
+    e^(R/M) (e^((t+C)/M) - 1) where failures come at random."""
     # nothing is ever finished; beyond 700 the exponential overflows
     if (interval_s + write_s + restart_s) / mtbf_s > 500:
         return 0.0

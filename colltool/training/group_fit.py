@@ -20,7 +20,7 @@ from colltool.training.parallel_config import EvenRanks, RankGroup
 
 def in_strides(fabric: Fabric, stride: int) -> Fabric:
     """Return a fabric whose outermost tier holds whole strides, so that 35 nodes, or leaves of 18,
-    can have stages of 4 nodes.
+    can have stages of 4 nodes; the fabric itself where it does, or cannot.
 
     The tier grows to the next whole stride, which changes no price of a group that ends before it.
     The nodes under a switch shrink to whole strides, or to a part of one, so that slightly more
@@ -28,15 +28,17 @@ def in_strides(fabric: Fabric, stride: int) -> Fabric:
     """
     tier = fabric.tiers[-1]
     abilities = capabilities_of(tier)
-    inside = fabric.ranks // tier.endpoints
-    nodes = stride // inside  # of a stride
-    if abilities.axes or nodes < 2 or stride % inside or nodes >= tier.endpoints:
+    node_ranks = fabric.ranks // tier.endpoints  # behind an endpoint of the outermost tier
+    nodes = stride // node_ranks  # of a stride
+    # lattices have other ways, and shorter strides end inside a node
+    if abilities.axes or nodes < 2 or stride % node_ranks or nodes >= tier.endpoints:
         return fabric
     size = ceil_div(tier.endpoints, nodes) * nodes
     levels = []
     for number, level in enumerate(abilities.levels, 1):
         outermost = number == len(abilities.levels)
         group = _aligned(level.group, nodes)
+        # the last switches join everything
         if outermost:
             group = max(size, level.group)
         levels.append(level.model_copy(update={"group": group}))
@@ -56,7 +58,7 @@ def _aligned(group: int, nodes: int) -> int:
     return max(part for part in range(1, group + 1) if nodes % part == 0)
 
 
-# the ranks on each axis, and how many groups of the job share its links
+# (the ranks on an axis, how many groups of the job share its links), innermost axis first
 Parts = tuple[tuple[EvenRanks, float], ...]
 
 
@@ -75,12 +77,13 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
             sizes += sizes_of(axes)
         else:
             sizes.append(tier.endpoints)
+    # no tier is a lattice
     if len(sizes) == len(fabric.tiers):
         return ()
     parts: list[tuple[EvenRanks, float]] = []
-    domain_ranks = 1
-    rest = ranks
-    step = stride
+    axis_stride = 1
+    remaining = ranks  # members of the group that one axis after the other takes
+    step = stride  # of the members, counted along the axis
     for size in sizes:
         # the group has no two members on this axis
         if step % size == 0:
@@ -88,15 +91,15 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
         elif size % step:
             return ()
         else:
-            members = min(rest, size // step)
+            members = min(remaining, size // step)
             if members > 1:
-                parts.append((EvenRanks(members, domain_ranks), float(step)))
-                if rest % members:
+                parts.append((EvenRanks(members, axis_stride), float(step)))
+                if remaining % members:
                     return ()
-                rest //= members
+                remaining //= members
                 step = 1
-        domain_ranks *= size
-    if rest > 1:
+        axis_stride *= size
+    if remaining > 1:
         return ()
     return tuple(parts)
 
@@ -104,12 +107,12 @@ def along_axes(fabric: Fabric, ranks: int, stride: int) -> Parts:
 def nearest_pair(fabric: Fabric, ranks: int, stride: int) -> Parts:
     """Return the next farther pair for two ranks at a distance that no group of the fabric has,
     such as the ends of a pipeline; empty for other groups."""
-    known = every_stride(fabric)
-    if ranks != 2 or not known:
+    strides = every_stride(fabric)  # that groups of the fabric may have
+    if ranks != 2 or not strides:
         return ()
-    farther = [apart for apart in known if apart >= stride]
-    near = min(farther, default=max(known))
-    return ((EvenRanks(2, near), 1.0),)
+    farther = [distance for distance in strides if distance >= stride]
+    nearest = min(farther, default=max(strides))
+    return ((EvenRanks(2, nearest), 1.0),)
 
 
 def job_slice(fabric: Fabric, ranks: int) -> Fabric:
@@ -118,8 +121,9 @@ def job_slice(fabric: Fabric, ranks: int) -> Fabric:
     The fabric itself where they take all of it, or no slice has that many. Every group of the job
     lies in the slice: 256 chips are 4x8x8, where tensor groups are no lines of 16.
     """
-    domain_ranks = 1
+    domain_ranks = 1  # behind an endpoint of the tier
     for index, tier in enumerate(fabric.tiers):
+        # the job takes several domains of this tier: only the next one may be cut
         if domain_ranks * tier.endpoints < ranks:
             domain_ranks *= tier.endpoints
             continue
@@ -155,10 +159,11 @@ def reordered_axes(fabric: Fabric, group: RankGroup) -> str:
         return ""
     size, stride = group.axes[0]
     shape = sizes_of(capabilities_of(tier).axes)
-    for other in sorted(set(permutations(shape)), reverse=True):
-        reordered = tier.model_copy(update={"shape": other, "wrap": None})
+    # the shape with the longest axes first that has the group as a box
+    for other_shape in sorted(set(permutations(shape)), reverse=True):
+        reordered = tier.model_copy(update={"shape": other_shape, "wrap": None})
         abilities = capabilities_of(reordered)
         if abilities.takes_stride(stride) and abilities.part(size, stride) is not None:
-            axes = ",".join(map(str, other))
+            axes = ",".join(map(str, other_shape))
             return f"{tier.name}.shape=[{axes}]"
     return ""

@@ -1,7 +1,8 @@
 """Jobs: loaded by path, shipped name or mapping, or drafted from a model alone.
 
-:func:`load_job` reads and checks a file, with all errors in one report. A :class:`Job` holds the
-configuration of its file; :meth:`Job.setup` resolves and checks it for a number of ranks.
+:func:`load_job` reads and checks a file, with all errors in one report; what may stand for a job is in
+:mod:`colltool.training.job_sources`. A :class:`Job` holds the configuration of its file;
+:meth:`Job.setup` resolves and checks it for a number of ranks.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from colltool.base.errors import ColltoolError, argument_text, nearest, quote
+from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.files import read_text
 from colltool.base.primitives import Primitive
 from colltool.definitions.overrides import Overrides, Shorthand
 from colltool.definitions.reader import Reading, read, read_source, sourced
 from colltool.definitions.source import KeyPath
-from colltool.fabric.load import exists, find_file
 from colltool.training.calls import tensor_buckets
-from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
+from colltool.training.constraint_violations import constraint_violations
 from colltool.training.files.job import JobFile, RanksFile
 from colltool.training.files.presets import (
     longest_sequence,
@@ -31,6 +31,8 @@ from colltool.training.files.presets import (
     stem_of,
 )
 from colltool.training.job_configuration import configuration, refuse_incomplete_job
+from colltool.training.job_sources import JobSource, find_job, is_model, is_model_text, with_model
+from colltool.training.overlap_violations import invalid_overlaps
 from colltool.training.parallel_config import ParallelConfig, RankGroup
 from colltool.training.stack_words import WORDS, chosen_stack
 from colltool.training.violation import Violation
@@ -39,17 +41,15 @@ SHORTHAND = Shorthand(example="layout.tp=4")
 # numbers of replicas, above and below, among which a fix looks for one that fits
 MAX_REPLICAS_TRIED = 256
 
-JobSource = str | os.PathLike[str] | Mapping[str, Any]
-
 
 class PlainCall(NamedTuple):
     """A collective that a job lists itself; ``bytes`` by nccl-tests' convention."""
 
     primitive: Primitive
-    dimension: str
+    dimension: str  # such as "dp"; "all", or "group" of ranks that are no dimension
     group: RankGroup
-    bytes: float
-    calls: int
+    bytes: float  # of one call
+    calls: int  # in a step
     time_s: float | None  # of one call, where the job gives it
 
 
@@ -59,18 +59,19 @@ class Job:
 
     name: str
     description: str
-    draft: ParallelConfig  # dp is 0 where it follows from the ranks
-    energy: bool
-    steps: int | None
-    measured_step_s: float | None
-    measured_memory_bytes: float | None
+    draft: ParallelConfig  # as the file says: dp is 0 where it follows from the ranks
+    energy: bool  # whether a plan counts it
+    steps: int | None  # of the whole run
+    measured_step_s: float | None  # None where nothing was measured
+    measured_memory_bytes: float | None  # of a rank
     overrides: tuple[tuple[str, str], ...]  # (key, value) that it was read with
-    model_name: str
+    model_name: str  # empty without a model
     device_from: str  # "job", "default" of a shipped job, "fabric", or ""
     shipped: bool = False
     drafted: bool = False  # made from a model alone: its layout is searched
     folder: Path = field(default=Path(), repr=False, compare=False)  # for files that it names
     file: JobFile = field(kw_only=True, repr=False, compare=False)
+    # the file with its source, so that it can be read again with other values
     reading: Reading[JobFile] = field(kw_only=True, repr=False, compare=False)
 
     @property
@@ -79,7 +80,12 @@ class Job:
         return self.shipped or self.drafted
 
     def with_values(self, values: Overrides) -> Job:
-        """Return the job with other values by key; a text is read as YAML."""
+        """Return the job with other values by key; a text is read as YAML. ``overrides`` stay those
+        of the user.
+
+        Raises:
+            ManyErrors: the file is not valid with them.
+        """
         if not values:
             return self
         changed = _job_of(
@@ -87,7 +93,7 @@ class Job:
             self.folder,
             self.name,
         )
-        # a user's GEMM times are in no file
+        # a user's GEMM times are in no file: they go from the stack of before to that of now
         draft = changed.draft
         stack = self.draft.stack
         if stack is not None and stack.measured and draft.stack is not None:
@@ -116,6 +122,7 @@ class Job:
         if total < 1:
             raise no_ranks(total, replica_ranks)
         config = self.draft._replace(layout=layout._replace(dp=total // replica_ranks))
+        # the first kind that there is: the others may follow from it
         violations = (
             self._unfilled_ranks(replica_ranks, total)
             or constraint_violations(config)
@@ -126,11 +133,12 @@ class Job:
         return config
 
     def accepts(self, values: Overrides) -> bool:
-        """Whether the file is valid with these values; one may contradict another key."""
+        """Whether the file is valid with these values, which may contradict its other keys."""
         return read(JobFile, self.reading.data, overrides=values, short=SHORTHAND).model is not None
 
     def _unfilled_ranks(self, replica_ranks: int, ranks: int) -> list[Violation]:
-        """Return why the layout does not fill the ranks, with a fix; empty where it does."""
+        """Return why replicas of ``replica_ranks`` do not fill the ranks, with a fix; empty where
+        they do."""
         dp = self.draft.layout.dp
         if dp and replica_ranks * dp != ranks:
             fix = argument_text("ranks", replica_ranks * dp)
@@ -162,11 +170,11 @@ class Job:
 
     def refuse(self, violations: list[Violation]) -> None:
         """Raise ManyErrors, with each violation at its place in the file or at its override."""
-        # a reading of the same source raises what is refused in it
-        again = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
+        # a reading keeps its errors, so these go to a new one of the same source
+        reading = Reading(JobFile, self.reading.source, self.reading.data, self.reading.applied)
         for violation in violations:
-            again.refuse(violation.path, violation.what, violation.fix)
-        again.result()
+            reading.refuse(violation.path, violation.what, violation.fix)
+        reading.result()
 
     def where(self, path: KeyPath) -> str:
         """Place of a key in the file, for errors and warnings."""
@@ -202,7 +210,7 @@ class Job:
 
 
 def _plain_group(group: str | RanksFile, config: ParallelConfig) -> tuple[str, RankGroup]:
-    """Return the dimension and the ranks of a group that a job names."""
+    """Return the name and the ranks of a group that a job names or writes out."""
     if not isinstance(group, str):
         return "group", RankGroup(((group.ranks, group.stride),))
     if group == "all":
@@ -220,14 +228,20 @@ def load_job(
     """A validated job: a file, else the name of a shipped job; or a mapping of what a file would
     hold.
 
-    ``overrides`` are ``KEY=VALUE`` as for ``--set``, such as ``layout.tp=4``, a later one wins, or
-    a mapping of values by key; ``argument`` gave them, for errors. ``model_file``: the model in
-    place of the job's. ManyErrors has everything wrong
-    with the content, in the order of the file.
+    Args:
+        job: as above, or a model, for which a job is drafted.
+        overrides: ``KEY=VALUE`` as for ``--set``, such as ``layout.tp=4``, a later one wins; or a
+            mapping of values by key.
+        argument: the argument that gave the overrides, for errors.
+        model_file: the model in place of the job's, a path or a shipped name.
+
+    Raises:
+        ColltoolError: there is no such file, or ``job`` is nothing of that kind.
+        ManyErrors: everything wrong with the content, in the order of the file.
     """
     short = SHORTHAND._replace(argument=argument)
     if model_file is not None:
-        job = _with_model(job, os.fsdecode(model_file))
+        job = with_model(job, os.fsdecode(model_file))
     if isinstance(job, Mapping):
         return _job_of(_job_reading(job, "", Path(), overrides, short), Path(), "")
     if not isinstance(job, str | os.PathLike):
@@ -241,59 +255,9 @@ def load_job(
     file, name = find_job(job)
     text = read_text(file, "definition", name)
     folder = Path(file).parent
-    if _is_model_text(text, name):
+    if is_model_text(text, name):
         return drafted_job(file, overrides, short)
     return _job_of(_job_reading(text, name, folder, overrides, short), folder, stem_of(file))
-
-
-# keys that a job has and a model lacks
-_OF_A_JOB = frozenset({"model", "sequence", "batch", "calls", "compute", "layout"})
-
-
-def _is_model_text(text: str, name: str) -> bool:
-    """Whether a file holds a model, by its schema or by keys that no job has."""
-    if "layers" not in text:
-        return False
-    data = sourced(text, name)[0].data
-    if not isinstance(data, dict):
-        return False
-    schema = data.get("schema")
-    if isinstance(schema, str):
-        return schema.startswith("colltool.model/")
-    return "layers" in data and not _OF_A_JOB & data.keys()
-
-
-def _with_model(job: JobSource, model_file: str) -> JobSource:
-    """A job with another model; in place of a model alone that model."""
-    shipped = model_file in preset_names("models")
-    path = os.path.abspath(model_file)
-    if shipped:
-        path = model_file
-    elif not exists(model_file):
-        raise ColltoolError(
-            f"no model file is called {quote(model_file)}",
-            argument="model_file",
-            fix=f"the path of one, or a shipped model: {', '.join(preset_names('models'))}",
-        )
-    if isinstance(job, Mapping):
-        return {**job, "model": path}
-    if is_model(str(job)):
-        return path
-    file, name = find_job(job)
-    text = read_text(file, "definition", name)
-    if _is_model_text(text, name):
-        return path
-    content = sourced(text, name)[0].data
-    return {**content, "model": path} if isinstance(content, dict) else job
-
-
-def is_model(name: str) -> bool:
-    """Whether a name is that of a model: a config.json, or a shipped model where no job has that
-    name."""
-    if name.endswith(".json"):
-        return True
-    shipped = name in preset_names("models") and name not in preset_names("jobs")
-    return shipped and not exists(name)
 
 
 # tokens of a step of a drafted job: the first batch of Llama 3 (arXiv:2407.21783, section 3.4.1)
@@ -303,10 +267,11 @@ MAX_DEFAULT_SEQUENCE = 8192
 
 
 def drafted_job(model: str, overrides: Overrides, short: Shorthand = SHORTHAND) -> Job:
-    """Draft a job for a model, with a usual sequence and batch unless overridden; its layout is
-    left to a search."""
-    shipped = model in preset_names("models") or not os.path.splitext(model)[1]
-    path = Path(model if shipped else os.path.abspath(model))
+    """Draft a job for a model, a path or a shipped name, with a usual sequence and batch unless
+    overridden; its layout is left to a search."""
+    # a name without a suffix is not a file either: it is refused as an unknown model
+    is_name = model in preset_names("models") or not os.path.splitext(model)[1]
+    path = Path(model if is_name else os.path.abspath(model))
     name = path.parent.name if path.name == "config.json" else path.stem
     sequence = min(MAX_DEFAULT_SEQUENCE, longest_sequence(str(path)) or MAX_DEFAULT_SEQUENCE)
     content = {
@@ -329,23 +294,37 @@ def _job_reading(
     overrides: Overrides,
     short: Shorthand,
 ) -> Reading[JobFile]:
-    """Return the reading of a job; a model, device or stack that it names is written out where an
-    override sets a key of it, such as ``model.moe.imbalance=1``."""
+    """Return the reading of a job, valid or not; a model, device or stack that it names is written
+    out where an override sets a key of it, such as ``model.moe.imbalance=1``.
+
+    ``name`` stands for the file in errors, ``folder`` holds the files that it names.
+    """
     source, problems = sourced(content, name)
-    overridden_parts = set()
-    if isinstance(overrides, Iterable) and not isinstance(overrides, str):
-        for override in overrides:
-            part, dot, _ = str(override).partition("=")[0].strip().partition(".")
-            if dot:
-                overridden_parts.add(part)
-    for part in ("model", "device", "stack"):
-        named = source.data.get(part) if isinstance(source.data, dict) else None
-        if isinstance(named, str) and part in overridden_parts:
+    if isinstance(source.data, dict):
+        overridden_parts = _overridden_parts(overrides)
+        for part in ("model", "device", "stack"):
+            named = source.data.get(part)
+            if not isinstance(named, str) or part not in overridden_parts:
+                continue
             if part == "stack":
+                # the words have chosen: they would be idle beside a stack that is written out
                 named = chosen_stack(named, {word: source.data.pop(word, None) for word in WORDS})
             with suppress(ColltoolError):  # a name that is not there is refused where it is read
                 source.data[part] = mapping_of(part, named, folder)
     return read_source(JobFile, source, problems, overrides, short)
+
+
+def _overridden_parts(overrides: Overrides) -> set[str]:
+    """Return the parts of a job of which overrides set a key: "model" of ``model.moe.imbalance=1``,
+    none of ``model=llama3-8b``."""
+    parts: set[str] = set()
+    # other types are refused where overrides are read
+    if isinstance(overrides, Iterable) and not isinstance(overrides, str):
+        for override in overrides:
+            part, dot, _ = str(override).partition("=")[0].strip().partition(".")
+            if dot:
+                parts.add(part)
+    return parts
 
 
 def read_job(text: str, name: str, folder: Path, overrides: Overrides) -> Job:
@@ -354,8 +333,11 @@ def read_job(text: str, name: str, folder: Path, overrides: Overrides) -> Job:
 
 
 def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
-    """Return the job of a reading, called ``stem`` where its file has no name; ManyErrors where it
-    is not valid."""
+    """Return the job of a reading, called ``stem`` where its file has no name.
+
+    Raises:
+        ManyErrors: it is not valid, or its parts do not fit together.
+    """
     shipped = folder == preset_folder("jobs")
     config = None
     device_from = ""
@@ -366,6 +348,7 @@ def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
             overridden = any(key.split(".")[0] == "device" for key, _ in reading.overrides)
             device_from = "default" if shipped and not overridden else "job"
         if config is not None and not refuse_incomplete_job(reading, reading.model):
+            # a device that may yet be another is not checked
             checked = config if device_from == "job" else config._replace(device=None)
             for violation in constraint_violations(checked) or invalid_overlaps(checked):
                 reading.refuse(violation.path, violation.what, violation.fix)
@@ -387,23 +370,6 @@ def _job_of(reading: Reading[JobFile], folder: Path, stem: str) -> Job:
         file=file,
         reading=reading,
     )
-
-
-def find_job(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the path of a job, and the name by which errors call it."""
-    jobs = preset_names("jobs")
-    models = [name for name in preset_names("models") if name not in jobs]
-    shipped = f"shipped: {', '.join(jobs)}; models: {', '.join(models)}"
-    typed = os.fsdecode(path_or_name)
-    if stem_of(typed) in jobs or exists(typed) or os.path.dirname(typed):
-        return find_file(path_or_name, "job", preset_folder("jobs"), shipped)
-    # a model is taken where a job is: its name may be the nearest
-    near = nearest(typed, [*jobs, *models])
-    if any(f"'{model}'" in near for model in models):
-        raise ColltoolError(
-            f"no file and no shipped job is called {quote(typed)}", fix=f"{near} {shipped}"
-        )
-    return find_file(path_or_name, "job", preset_folder("jobs"), shipped)
 
 
 def no_ranks(ranks: int, example: int) -> ColltoolError:

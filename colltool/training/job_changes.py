@@ -1,7 +1,10 @@
 """Changes of a job: what would make its step shorter, or fit its device.
 
-:func:`job_changes` yields those for a use. Each function under ``@proposal`` yields some for a job as
-it is (:class:`Situation`); they stand in the order of the time that they cost, the least first.
+:func:`job_changes` yields those for a use; :mod:`proposals` prices them and keeps what gains. Each
+function under ``@proposal`` yields some changes for a job as it is (:class:`Situation`), unpriced and
+not yet checked; its name is the code of the proposal. The functions stand in the order in which
+changes are tried, those that cost least time first. Last in the file are the changes of sizes, with
+what they share (:func:`_resized`), and those of calls that a job lists itself.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.compression import EXTRA_STEPS
 from colltool.training.dispatchers import faster_dispatchers
 from colltool.training.files import ContextMode, written
-from colltool.training.files.job import CallFile
+from colltool.training.files.job import ORDER, CallFile
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_configuration import default_etp, shard_of
 from colltool.training.layout_keys import changed_keys, possible_overlap
@@ -38,14 +41,12 @@ from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
 # share of the step: smaller gains are not listed, and shorter exposed parts not worked on
 LEAST_GAIN = 1e-3
-WIDER = 4  # times a bucket's bytes; smaller buckets are divided by it
+BUCKET_FACTOR = 4  # larger buckets have so many times the bytes of now, smaller ones so many fewer
 SCALED_ELEMENTS = 128  # elements of a compressed gradient that share a scale
-# usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
-_ORDER = ("tp", "cp", "ep", "dp", "pp")
 # dimensions of calls whose groups lie along another dimension of the layout
-_PART_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
-# how dimensions hide where it is not said how
-_HIDDEN = {"tp": "split", "ep": "batch"}
+_AXIS_OF = {"vocab": "tp", "etp": "tp", "expert dp": "dp"}
+# what ``overlap.KEY: true`` of a job file means, where that is not the value True
+_WAY_TO_HIDE = {"tp": "split", "ep": "batch"}
 # dimensions whose calls sum gradients
 _GRADIENTS = ("dp", "expert dp")
 FULL_RECOMPUTATION = {"recompute": "full"}
@@ -56,35 +57,39 @@ SIZES = ("tp", "pp", "cp", "ep")
 class Change(NamedTuple):
     """A change of a job before it is priced."""
 
-    label: Remark
-    values: dict[str, str]  # as ``--job-set`` takes them
-    setup: ParallelConfig
+    label: Remark  # the change in words
+    values: dict[str, str]  # keys and values as ``--job-set`` takes them
+    setup: ParallelConfig  # the job with them
     plain: tuple[PlainCall, ...] | None = None  # the calls that the job lists, where they change
 
 
 class Situation(NamedTuple):
     """A job as it is, for which changes are looked for.
 
-    Without ``costs`` and ``now``, its prices and its step, only memory can be asked for.
+    ``costs`` prices its collectives and ``now`` is its step; without them only changes for memory
+    can be looked for, as the properties below need them.
     """
 
     job: Job
-    config: ParallelConfig
+    config: ParallelConfig  # on its ranks
     costs: CollectiveCostCache | None = None
     now: TrainingStep | None = None
     plain: tuple[PlainCall, ...] = ()  # calls that the job lists
 
     @property
     def prices(self) -> CollectiveCostCache:
+        """``costs`` of a situation that has them."""
         assert self.costs is not None
         return self.costs
 
     @property
     def fabric(self) -> Fabric:
+        """The fabric that ``costs`` are of."""
         return self.prices.fabric
 
     @property
     def step(self) -> TrainingStep:
+        """``now`` of a situation that has it."""
         assert self.now is not None
         return self.now
 
@@ -102,7 +107,8 @@ class Situation(NamedTuple):
     def change(
         self, label: Remark, values: Mapping[str, Any], setup: ParallelConfig | None = None
     ) -> Change:
-        """Return a change by its values; ``setup`` where that does not follow from them alone."""
+        """Return a change by its values, by key as :func:`with_values` takes them; ``setup`` where
+        that does not follow from them alone."""
         texts = {key: _written(value) for key, value in values.items()}
         if setup is None:
             setup = with_values(self.config, values)
@@ -113,9 +119,10 @@ Changes = Iterator[Change]
 
 
 def job_changes(current: Situation, use: Use) -> Changes:
-    """Yield what the registry changes of a job for a use; for time where a part is exposed that can
-    gain."""
+    """Yield the changes of a job that are registered for a use; for time only those without parts of
+    the step, or with one that the step waits for."""
     for member in members(use, "job", "calls"):
+        # without a model there is no layout to change, only the calls that the job lists
         if member.of == "job" and current.config.model is None:
             continue
         if use != "time" or not member.parts or current.waits_for(*member.parts):
@@ -123,6 +130,11 @@ def job_changes(current: Situation, use: Use) -> Changes:
 
 
 def _written(value: Any) -> str:
+    """Return a value as ``--job-set`` takes it.
+
+    >>> _written(("tp", "dp")), _written(True)
+    ('[tp,dp]', 'true')
+    """
     if isinstance(value, tuple):
         return f"[{','.join(value)}]"
     return written(value)
@@ -136,12 +148,12 @@ def sharded_states(current: Situation) -> Changes:
         return
     setup = with_values(current.config, {"shard.mode": "zero1", "shard.group": 0})
     label = remark("sharded_states")
-    # the job shares gradients or weights too, so that a rank needs more memory with ZeRO-1
+    # the job shards gradients or weights already, so that a rank needs more memory with ZeRO-1
     if shard.strategy.optimizer:
         code = "whole_weights" if shard.shards_weights else "whole_gradients"
         label = remark(code, memory=format_bytes(memory(setup).bytes, 3))
     values = {"shard.mode": "zero1"}
-    # a group of hsdp would be one of zero1 as well
+    # left in the file, the group of hsdp would be one of zero1
     if shard.group:
         values["shard.group"] = "null"
     yield current.change(label, values, setup)
@@ -156,7 +168,7 @@ def single_sequences(current: Situation) -> Changes:
 
 @proposal("time", "memory")
 def sequence_parallelism(current: Situation) -> Changes:
-    """Split what is outside tensor parallel regions as well, instead of copying it."""
+    """Split tokens outside tensor parallel regions as well, instead of copying them."""
     if _copies_tokens(current.config):
         yield current.change(remark("sequence_parallelism"), _split_tokens(current.config))
 
@@ -167,9 +179,9 @@ def _copies_tokens(config: ParallelConfig) -> bool:
 
 
 def _split_tokens(config: ParallelConfig) -> dict[str, object]:
-    """Return the values of sequence parallelism."""
+    """Return the values of sequence parallelism, by key."""
     values: dict[str, object] = {"layout.sp": True}
-    # stays as it is; left out, it would follow from tp and sp
+    # etp stays as it is; left out, it would follow from tp and sp
     if config.moe is not None:
         values["layout.etp"] = config.layout.etp
     return values
@@ -180,13 +192,14 @@ def less_recomputation(current: Situation) -> Changes:
     """Keep more activations, and recompute less."""
     now = current.config.recomputation
     for name, row in RECOMPUTATIONS.items():
+        # two booleans: nothing recomputed counts 0, attention's core 1, whole layers 2
         if row.whole and row.core + row.layers < now.core + now.layers:
             yield current.change(remark("recompute", recompute=name), {"recompute": name})
 
 
 @proposal("memory")
 def more_recomputation(current: Situation) -> Changes:
-    """Keep fewer activations: attention's scores, which flash attention has not, or all."""
+    """Recompute attention's scores, which flash attention does not keep anyway, or whole layers."""
     config = current.config
     selective = {"recompute": "selective"}
     label = remark("recompute", recompute="selective")
@@ -219,16 +232,16 @@ def shards_inside_a_tier(current: Situation) -> Changes:
     group = current.config.layout.group("cp", "dp")
     if current.config.layout.dp == 1 or not shard.shards_weights:
         return
-    inside = 1
+    ranks_inside = 1  # of a domain of the tier; tiers stand innermost first
     for tier in current.fabric.tiers[:-1]:
-        inside *= tier.endpoints
-        rows = inside // group.stride
-        if 1 < rows < group.ranks and rows != shard.group:
+        ranks_inside *= tier.endpoints
+        shard_ranks = ranks_inside // group.stride
+        if 1 < shard_ranks < group.ranks and shard_ranks != shard.group:
             yield current.change(
                 remark("shards_inside_tier", tier=tier.name),
                 {
                     "shard.mode": "hsdp",
-                    "shard.group": rows,
+                    "shard.group": shard_ranks,
                 },
             )
 
@@ -250,12 +263,12 @@ def hidden_calls(current: Situation) -> Changes:
     for key, hides in possible.items():
         parts = _GRADIENTS if key == "dp" else (key,)
         if hides and current.waits_for(*parts):
-            # as of a job that asks for it
+            # as of a job file that has the key
             setup = with_values(
                 current.config,
                 {
-                    f"overlap.{key}": _HIDDEN.get(key, True),
-                    "overlap.asked": (*overlap.asked, key),
+                    f"overlap.{key}": _WAY_TO_HIDE.get(key, True),
+                    "overlap.requested": (*overlap.requested, key),
                 },
             )
             yield current.change(remark(f"hide_{key}"), {f"overlap.{key}": True}, setup)
@@ -263,16 +276,19 @@ def hidden_calls(current: Situation) -> Changes:
 
 @proposal("time", parts=_GRADIENTS)
 def other_buckets(current: Situation) -> Changes:
-    """Larger buckets waste less time on latency, smaller ones leave a shorter last one."""
+    """Larger buckets waste less time on latency; of smaller ones the last, which nothing hides, is
+    shorter."""
     if current.config.shard.shards_weights:
         return
-    sent = [call.call for call in current.step.last.sent if call.call.per == "step"]
-    largest = max((call.bytes for call in sent if call.dimension == "dp"), default=0.0)
-    for word, bucket in (("larger", WIDER * largest), ("smaller", largest / WIDER)):
-        if bucket:
-            size = float(f"{bucket / 1e6:.6g}")  # as it is printed
-            setup = with_values(current.config, {"shard.bucket": size * 1e6})
-            yield current.change(remark(f"{word}_buckets"), {"shard.bucket": f"{size:g}MB"}, setup)
+    once_a_step = [call.call for call in current.step.last.sent if call.call.per == "step"]
+    largest = max((call.bytes for call in once_a_step if call.dimension == "dp"), default=0.0)
+    buckets = (("larger", BUCKET_FACTOR * largest), ("smaller", largest / BUCKET_FACTOR))
+    for word, bucket_bytes in buckets:
+        if bucket_bytes:
+            megabytes = float(f"{bucket_bytes / 1e6:.6g}")  # as it is printed
+            setup = with_values(current.config, {"shard.bucket": megabytes * 1e6})
+            values = {"shard.bucket": f"{megabytes:g}MB"}
+            yield current.change(remark(f"{word}_buckets"), values, setup)
 
 
 @proposal("time", parts=_GRADIENTS)
@@ -293,7 +309,7 @@ def compressed_gradients(current: Situation) -> Changes:
     """Send a quarter of the bytes, for more steps to the same accuracy."""
     if current.config.compression is not None:
         return
-    extra = EXTRA_STEPS["int8"][1]
+    _, extra = EXTRA_STEPS["int8"]
     values = {
         "compression.scheme": "int8",
         "compression.block": SCALED_ELEMENTS,
@@ -320,15 +336,15 @@ def worst_dimension_further_in(current: Situation) -> Changes:
     """Order ranks so that the most exposed dimension has a shorter stride."""
     by_axis: dict[str, float] = defaultdict(float)
     for part, seconds in current.exposed_s.items():
-        by_axis[_PART_OF.get(part, part)] += seconds
-    worst = max(_ORDER, key=lambda axis: by_axis[axis])
+        by_axis[_AXIS_OF.get(part, part)] += seconds
+    worst = max(ORDER, key=lambda axis: by_axis[axis])
     if not current.waits_for(worst):
         return
     layout = current.config.layout
-    now = layout.group(worst, experts=worst == "ep")
+    group = layout.group(worst, experts=worst == "ep")
     for order in _orders_with(worst, layout.order):
-        then = layout._replace(order=order).group(worst, experts=worst == "ep")
-        if then.stride < now.stride:
+        moved = layout._replace(order=order).group(worst, experts=worst == "ep")
+        if moved.stride < group.stride:
             yield current.change(remark("further_in", dimension=worst), {"layout.order": order})
 
 
@@ -339,11 +355,11 @@ def _orders_with(axis: str, order: tuple[str, ...]) -> list[tuple[str, ...]]:
     >>> _orders_with("dp", ("tp", "cp", "ep", "dp", "pp"))
     [('dp', 'tp', 'cp', 'ep', 'pp'), ('tp', 'dp', 'cp', 'ep', 'pp')]
     """
-    rest = [name for name in order if name != axis]
-    found = {(axis, *rest), _ORDER}
+    others = [name for name in order if name != axis]
+    orders = {(axis, *others), ORDER}
     if order[0] != axis:
-        found.add((rest[0], axis, *rest[1:]))
-    return sorted(found - {order})
+        orders.add((others[0], axis, *others[1:]))
+    return sorted(orders - {order})
 
 
 @proposal("time", parts=("ep",))
@@ -365,8 +381,10 @@ def other_dispatchers(current: Situation) -> Changes:
     config = current.config
     if config.layout.deduplicate:
         return
+    # the first backward dispatch stands for all exchanges, which change together
     for call in current.step.slowest.sent:
         if call.call.dimension == "ep" and call.call.phase == "backward":
+            # a dispatcher's price is that of even routing
             skewless = call.cost.scaled(1 / call.call.skew)
             for faster in faster_dispatchers(config, current.fabric, skewless, call.call.bytes):
                 yield current.change(
@@ -408,7 +426,7 @@ def more_chunks(current: Situation) -> Changes:
 def weight_gradients_in_the_bubble(current: Situation) -> Changes:
     """Compute weight gradients in the bubble of the pipeline."""
     layout = current.config.layout
-    split = current.config.pipeline.split
+    split = current.config.pipeline.split  # the schedule that does; None where there is none
     if layout.pp > 1 and layout.virtual == 1 and not layout.stages and split:
         yield current.change(
             remark("split_weight_gradients", schedule=split.upper()), {"schedule": split}
@@ -451,16 +469,17 @@ def other_micro_batch(current: Situation) -> Changes:
 
 
 def _twice_and_half(size: int) -> list[int]:
+    """Return twice a size, and half of it where that is whole."""
     if size % 2:
         return [2 * size]
     return [2 * size, size // 2]
 
 
 def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None = None) -> Changes:
-    """Yield the layout with another size, where it fills the ranks.
+    """Yield the job with another size of a dimension, if that fills the ranks; dp follows.
 
-    Experts are still cut as a job does that says nothing of it, and chunks of a stage keep their
-    layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
+    Experts stay cut as a job file without ``etp`` has it, where they are, and chunks of a stage keep
+    their layers. Wider tensor groups have sequence parallelism as before, or as ``sp`` says.
     """
     job = current.job
     config = current.config
@@ -469,8 +488,8 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
     if dimension == "cp" and size > max(1, config.sequence // MIN_TOKENS):
         return
     layout = with_values(config, {f"layout.{dimension}": size}).layout
-    dp, rest = divmod(config.layout.ranks, layout.tp * layout.cp * layout.pp)
-    if rest:
+    dp, left_over = divmod(config.layout.ranks, layout.tp * layout.cp * layout.pp)
+    if left_over:
         return
     layout = layout._replace(dp=dp)
     schedule = config.schedule
@@ -492,8 +511,8 @@ def _resized(current: Situation, dimension: str, size: int, *, sp: bool | None =
 def _with_tensor_groups(
     config: ParallelConfig, layout: ParallelLayout, sp: bool | None
 ) -> ParallelLayout:
-    """Return a layout of another tp with its sequence parallelism and experts' tp; ``sp`` None: as
-    before."""
+    """Return a ``layout`` that has another tp already with the sp and etp that go with it; ``sp``
+    None: on where it was, or where there was no tensor parallelism."""
     before = config.layout
     if sp is None:
         sp = layout.tp > 1 and (before.sp or before.tp == 1)
@@ -504,7 +523,7 @@ def _with_tensor_groups(
 
 
 def _with_chunks(before: ParallelLayout, layout: ParallelLayout) -> ParallelLayout:
-    """Return a layout of another pp whose chunks have as many layers as before."""
+    """Return a ``layout`` that has another pp already, in chunks with as many layers as before."""
     virtual = 1
     if layout.pp > 1:
         virtual = max(1, before.virtual * before.pp // layout.pp)
@@ -513,48 +532,46 @@ def _with_chunks(before: ParallelLayout, layout: ParallelLayout) -> ParallelLayo
 
 @proposal("time", of="calls")
 def other_call_buckets(current: Situation) -> Changes:
-    """Take of each listed call of dp the buckets with which the step is shortest."""
+    """Take for each listed call of dp the buckets with which the step is shortest."""
     for index, listed in enumerate(current.job.file.calls):
-        steps = []
+        priced = []  # (seconds of the step, change)
         for change in _rebucketed(index, listed, current):
             if current.job.accepts(change.values):
                 plain = current.job.with_values(change.values).plain_calls(current.config)
                 step_s = step_time(current.config, current.prices, plain).step_s
-                steps.append((step_s, change._replace(plain=plain)))
-        if steps:
-            yield min(steps, key=itemgetter(0))[1]
+                priced.append((step_s, change._replace(plain=plain)))
+        if priced:
+            _, shortest = min(priced, key=itemgetter(0))
+            yield shortest
 
 
 def _rebucketed(index: int, listed: CallFile, current: Situation) -> Changes:
     """Yield the job's ``index``-th call in buckets that may take less; none of calls whose time is
     given, or that are no gradients or weights.
 
-    K calls pay K latencies. Behind compute all but the last bucket hide, so the best of M bytes is
-    M sqrt(latency / bandwidth part of M), where the bandwidth binds; in the open it is all of M.
+    In the open one bucket of all M bytes is best. Behind compute K buckets expose K latencies L and
+    the last bucket, B/K of the bandwidth part B of M: least where K = sqrt(B / L), if that is more
+    than one.
     """
     gradients_or_weights = listed.group == "dp" and listed.primitive in (AR, RS, AG)
     if listed.time is not None or not gradients_or_weights:
         return
-    whole = listed.count * listed.size
-    yield _in_buckets(current, index, listed, whole)
-    cost = current.prices.of(
-        listed.primitive,
-        current.config.layout.group("dp"),
-        whole,
-        what="dp",
-    )
+    all_bytes = listed.count * listed.size
+    yield _in_buckets(current, index, listed, all_bytes)
+    group = current.config.layout.group("dp")
+    cost = current.prices.of(listed.primitive, group, all_bytes, "dp")
     latency_s = cost.latency_s + 2 * current.config.overlap.overhead_s
     if 0 < latency_s < cost.bandwidth_s:
         share = sqrt(latency_s / cost.bandwidth_s)
-        yield _in_buckets(current, index, listed, share * whole)
+        yield _in_buckets(current, index, listed, share * all_bytes)
 
 
-def _in_buckets(current: Situation, index: int, listed: CallFile, bucket: float) -> Change:
-    """Return a listed call in buckets of about so many bytes: whole tensors, or equal parts of
-    each."""
+def _in_buckets(current: Situation, index: int, listed: CallFile, bucket_bytes: float) -> Change:
+    """Return the change of a listed call to buckets of about so many bytes: whole tensors, or equal
+    parts of each."""
     key = f"calls.{index}"
     primitive = listed.primitive.label
-    parts = round(listed.size / bucket)
+    parts = round(listed.size / bucket_bytes)
     if parts > 1:
         label = remark("split_calls", primitive=primitive, calls=parts)
         size = _megabytes(listed.size / parts)
@@ -562,7 +579,7 @@ def _in_buckets(current: Situation, index: int, listed: CallFile, bucket: float)
         if listed.bucket is not None:
             values[f"{key}.bucket"] = "null"
     else:
-        tensors = max(1, round(bucket / listed.size))
+        tensors = max(1, round(bucket_bytes / listed.size))
         calls = ceil_div(listed.count, tensors)
         label = remark("fused_calls", count=listed.count, primitive=primitive, calls=calls)
         values = {f"{key}.bucket": _megabytes(tensors * listed.size)}
@@ -570,6 +587,10 @@ def _in_buckets(current: Situation, index: int, listed: CallFile, bucket: float)
 
 
 def _megabytes(size: float) -> str:
-    """Bytes as a job file takes them, to the byte."""
+    """Return bytes as a job file takes them, to the byte.
+
+    >>> _megabytes(2_500_000)
+    '2.5MB'
+    """
     megabytes = size / 1e6
     return f"{megabytes:.12g}MB"

@@ -8,7 +8,6 @@ lacks. :func:`shard_of`, :func:`overlap_of` and :func:`default_etp` serve a sear
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,20 +36,20 @@ File = TypeVar("File", bound=Part)
 
 
 def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> ParallelConfig | None:
-    """Return the configuration of a job, with dp of 0 where it is auto.
+    """Return the configuration of a job, with dp of 0 where it is auto; None where a named file
+    cannot be read: its errors are then in the reading.
 
-    None where a named file cannot be read; its errors are then in the reading.
+    ``folder`` holds the files that the job names.
     """
-    unread_keys: list[str] = []
-    named_part = partial(_named_part, reading, folder, unread_keys)
-    model = named_part("model", file.model, read_file=read_model, convert=transformer_of)
-    device = named_part("device", file.device, read_file=read_device, convert=accelerator_of)
+    parts = _NamedParts(reading, folder)
+    model = parts.part("model", file.model, read_model, transformer_of)
+    device = parts.part("device", file.device, read_device, accelerator_of)
     stack_file = file.stack
     if isinstance(stack_file, str):
         stack_file = stack_of_job(file, device)
-    stack = named_part("stack", stack_file, read_file=read_stack, convert=stack_of)
+    stack = parts.part("stack", stack_file, read_stack, stack_of)
     # every named file is read first, so that all errors are in one report
-    if unread_keys:
+    if parts.is_unread:
         return None
     layout = _layout(file, model)
     batch = file.batch
@@ -77,34 +76,43 @@ def configuration(reading: Reading[JobFile], file: JobFile, folder: Path) -> Par
     )
 
 
-def _named_part(
-    reading: Reading[JobFile],
-    folder: Path,
-    unread_keys: list[str],
-    key: str,
-    value: str | File | None,
-    *,
-    read_file: Callable[[str, Path], File],
-    convert: Callable[..., Any],
-) -> Any:
-    """Return a model, device or stack that a job names or writes out.
+class _NamedParts:
+    """Reads the model, device and stack that a job names or writes out.
 
-    None where it has none, or where the file cannot be read; ``unread_keys`` then gets its key.
+    Attributes:
+        reading: of the job; it gets the errors of files that cannot be read.
+        folder: of the files that the job names.
+        is_unread: whether any file could not be read.
     """
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        return convert(value)
-    try:
-        return convert(read_file(value, folder), Path(value).stem)
-    except ColltoolError as error:
-        unread_keys.append(key)
-        for problem in problems_of(error):
-            if problem.where:
-                reading.add_error((key,), problem)
-            else:
-                reading.refuse((key,), problem.what, problem.fix)
-        return None
+
+    def __init__(self, reading: Reading[JobFile], folder: Path) -> None:
+        self.reading = reading
+        self.folder = folder
+        self.is_unread = False
+
+    def part(
+        self,
+        key: str,
+        value: str | File | None,
+        read_file: Callable[[str, Path], File],
+        convert: Callable[..., Any],
+    ) -> Any:
+        """Return what ``convert`` makes of the file at a key; None where the job has none, or where
+        the file cannot be read."""
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            return convert(value)
+        try:
+            return convert(read_file(value, self.folder), Path(value).stem)
+        except ColltoolError as error:
+            self.is_unread = True
+            for problem in problems_of(error):
+                if problem.where:
+                    self.reading.add_error((key,), problem)
+                else:
+                    self.reading.refuse((key,), problem.what, problem.fix)
+            return None
 
 
 def stack_of_job(file: JobFile, device: Accelerator | None) -> str:
@@ -120,7 +128,7 @@ def stack_of_job(file: JobFile, device: Accelerator | None) -> str:
 
 
 def _words(file: JobFile) -> dict[str, bool | None]:
-    """The words of a job that choose a stack of a family."""
+    """The values of the keys that choose a stack of a family, by key; None where left out."""
     return {word: getattr(file, word) for word in WORDS}
 
 
@@ -170,10 +178,10 @@ class _MissingKey(NamedTuple):
 def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
     """Add an error for each key that a job lacks, and for words and compression that have nothing to
     act on; return whether there is any."""
-    refused = False
+    is_refused = False
     idle = idle_word(file.stack, _words(file))
     if idle is not None:
-        refused = True
+        is_refused = True
         word, fix = idle
         reading.refuse(
             (word,),
@@ -182,22 +190,22 @@ def refuse_incomplete_job(reading: Reading[JobFile], file: JobFile) -> bool:
             about_key=True,
         )
     for missing in _missing_keys(file):
-        refused = True
+        is_refused = True
         # an error stands at its key where the file has it, else at the top
         key = (missing.key,) if missing.key in reading.data else ()
         reading.refuse(key, missing.what, missing.fix, about_key=True)
     if file.compression is not None and _is_alone(file, file.compression.on):
-        refused = True
+        is_refused = True
         reading.refuse(
             ("compression", "on"),
             f"{file.compression.on} is 1: there is nothing to compress",
             "on: dp",
         )
-    return refused
+    return is_refused
 
 
 def _missing_keys(file: JobFile) -> Iterator[_MissingKey]:
-    """The keys that a job lacks."""
+    """Yield the keys that a job lacks."""
     model = file.model
     compute = file.compute
     if model is None and compute is None and not file.calls:
@@ -230,7 +238,7 @@ def _missing_keys(file: JobFile) -> Iterator[_MissingKey]:
 
 
 def _is_alone(file: JobFile, dimension: str) -> bool:
-    """Whether gradients along a dimension go to nobody else."""
+    """Whether calls along a dimension go to nobody else, as far as the file says: dp may be auto."""
     # replicas sum them over both
     names = ("cp", "dp") if dimension == "dp" else (dimension,)
     return all(getattr(file.layout, name) == 1 for name in names)
@@ -251,9 +259,19 @@ def _layout(file: JobFile, model: TransformerModel | None) -> ParallelLayout:
     dp = 0
     if layout.dp != "auto":
         dp = layout.dp
-    as_given = ("tp", "cp", "cp_mode", "ep", "pp", "virtual", "order", "deduplicate", "dispatcher")
+    as_in_file = (
+        "tp",
+        "cp",
+        "cp_mode",
+        "ep",
+        "pp",
+        "virtual",
+        "order",
+        "deduplicate",
+        "dispatcher",
+    )
     return ParallelLayout(
-        **values_of(layout, as_given),
+        **values_of(layout, as_in_file),
         sp=sp,
         etp=layout.etp or default_etp(layout.tp, sp=sp, experts=experts),
         dp=dp,
@@ -287,13 +305,14 @@ EXPERT_OVERLAP: dict[bool | str | None, str] = {True: "batch", False: "", "share
 def overlap_of(
     file: OverlapFile, layout: ParallelLayout, schedule: Schedule, stack: Stack | None
 ) -> Overlap:
-    """Return what hides; by default ep is as the schedule has it, and tp as the stack."""
-    asked = []
+    """Return what hides; by default ep is as the schedule has it, tp as the stack, and the others
+    hide."""
+    requested = []
     for name in ("tp", "cp", "ep", "dp", "pp"):
         if getattr(file, name) in (True, "bulk"):
-            asked.append(name)
+            requested.append(name)
     if file.sm_share:
-        asked.append("sm_share")
+        requested.append("sm_share")
     default_ep = "batch" if SCHEDULES[schedule].hides_experts and layout.ep > 1 else ""
     default_tp: TensorOverlap = stack.tensor_overlap if stack is not None else "none"
     sm_share = file.sm_share
@@ -305,7 +324,7 @@ def overlap_of(
         pp=file.pp is not False,
         ep=EXPERT_OVERLAP.get(file.ep, default_ep),
         cp=file.cp is not False,
-        asked=tuple(asked),
+        requested=tuple(requested),
         overhead_s=file.overhead,
         sm_share=sm_share,
     )

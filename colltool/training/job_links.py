@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from colltool.congestion.busiest import Flow
     from colltool.congestion.traffic import Traffic
 
-Ranks = tuple[int, ...]
+Ranks = tuple[int, ...]  # the members of a group, by their numbers in the job
 
 
 class JobLink(NamedTuple):
     """The busiest link of a kind, such as ``ib leaf 0 uplinks``, under all that a job sends."""
 
-    tier: str
-    kind: str
-    link: str
+    tier: str  # its name
+    kind: str  # such as "leaf uplinks"
+    link: str  # its name
     bytes: float  # in a step
     rate_Bps: float  # without contention
     busy_s: float
@@ -57,8 +57,8 @@ class _ScheduleLoad(NamedTuple):
 
     dimension: str
     schedule: PricedSchedule
-    border: str  # ``ring``, ``next`` or ``previous`` of a point-to-point; empty for a collective
-    groups: dict[Ranks, float]  # bytes that each sends in a step
+    border: str  # see :func:`_border`
+    groups: dict[Ranks, float]  # bytes, M of the schedule, that each sends in a step
 
 
 def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> JobLinks:
@@ -72,9 +72,9 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
     from colltool.congestion.traffic import MOST_MESSAGES
     from colltool.congestion.traffic_by_schedule import Unscheduled
 
-    numbers: dict[str, int] = {}  # of dimensions
+    numbers: dict[str, int] = {}  # of dimensions, by which flows name their senders
     flows: list[Flow] = []
-    not_counted: dict[str, list[str]] = defaultdict(list)
+    not_counted: dict[str, list[str]] = defaultdict(list)  # dimensions by reason
     for load in _schedule_loads(step):
         number = numbers.setdefault(load.dimension, len(numbers))
         try:
@@ -90,7 +90,7 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
             not_counted[reason].append(load.dimension)
             continue
         flows.append(Flow(traffic, list(load.groups), list(load.groups.values()), number))
-    dimensions = list(numbers)
+    dimensions = list(numbers)  # by number
     links = []
     for link in busiest_links(fabric, flows) if flows else ():
         links.append(
@@ -106,10 +106,10 @@ def job_links(fabric: Fabric, step: TrainingStep, readings: ModelOptions) -> Job
                 by=tuple((dimensions[number], size) for number, size in link.senders),
             )
         )
-    return JobLinks(tuple(links), tuple(map(sentence, _notes(step, not_counted))))
+    return JobLinks(tuple(links), tuple(map(sentence, _left_out(step, not_counted))))
 
 
-def _notes(step: TrainingStep, not_counted: dict[str, list[str]]) -> Iterator[Remark]:
+def _left_out(step: TrainingStep, not_counted: dict[str, list[str]]) -> Iterator[Remark]:
     """Yield what the loads of links leave out."""
     for reason, dimensions in not_counted.items():
         yield remark("links_not_counted", dimensions=_listed(dimensions), reason=reason)
@@ -128,7 +128,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _schedule_loads(step: TrainingStep) -> list[_ScheduleLoad]:
-    """Return what each schedule of the step sends, by the groups that run it."""
+    """Return what each schedule of the step sends, by the groups that run it; a schedule of several
+    sizes is one, with all of their bytes."""
     loads: dict[tuple[object, ...], _ScheduleLoad] = {}
     groups = _GroupsOfCalls(step)
     for number, stage in enumerate(step.stages):
@@ -145,7 +146,8 @@ def _schedule_loads(step: TrainingStep) -> list[_ScheduleLoad]:
 
 
 def _border(call: Call) -> str:
-    """Return the neighbour to which a point-to-point goes; empty for a collective."""
+    """Return the neighbour to which a point-to-point goes: "next" or "previous" stage of a pipeline,
+    or "ring" of any other, whose ranks all send to the next; empty for a collective."""
     if call.primitive is not P2P:
         return ""
     if call.dimension != "pp":
@@ -159,7 +161,7 @@ class _GroupsOfCalls:
     def __init__(self, step: TrainingStep) -> None:
         self.layout = step.config.layout
         self.stages = len(step.stages)
-        self.stride = strides(self.layout.sizes(), self.layout.order)["pp"]
+        self.stage_stride = strides(self.layout.sizes(), self.layout.order)["pp"]
         self.groups = cache(self._groups)
 
     def senders(
@@ -180,8 +182,10 @@ class _GroupsOfCalls:
             return
         direction = 1 if border == "next" else -1
         chunks = self.layout.virtual
+        # a job of plain calls has one stage, and all of its ranks send
+        senders = range(call.group.ranks) if self.stages == 1 else [stage]
         for members in self.groups(call.group, 0):
-            for sender in range(call.group.ranks) if self.stages == 1 else [stage]:
+            for sender in senders:
                 calls = call.calls
                 if not 0 <= sender + direction < len(members):
                     calls = calls * (chunks - 1) / chunks
@@ -193,9 +197,10 @@ class _GroupsOfCalls:
         count for stage 0."""
 
         def stage_of(rank: int) -> int:
-            return rank // self.stride % self.layout.pp if self.stages > 1 else 0
+            return rank // self.stage_stride % self.layout.pp if self.stages > 1 else 0
 
-        offsets = group.members
+        offsets = group.members  # of the group that begins at rank 0
+        # the group spans several stages
         if stage and any(stage_of(offset) for offset in offsets):
             return ()
         placed: set[int] = set()
@@ -209,7 +214,7 @@ class _GroupsOfCalls:
 
 
 def _traffic(load: _ScheduleLoad, fabric: Fabric, readings: ModelOptions) -> Traffic:
-    """Return the messages of one call of a load, between the ranks of a group."""
+    """Return the messages of one call of a load, between the ranks of a group, in units of M."""
     from colltool.congestion.traffic import Members, ring_traffic
     from colltool.congestion.traffic_by_formula import traffic
     from colltool.congestion.traffic_by_schedule import traffic_from_schedule

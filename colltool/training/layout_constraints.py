@@ -44,7 +44,7 @@ Keep = Mapping[str, Any] | Iterable[str]  # KEY=VALUE each, a later one wins; or
 
 
 class Constraints(NamedTuple):
-    """What every layout of a search keeps; None is searched."""
+    """What every layout of a search keeps, by the names of its choices; None is searched."""
 
     tp: int | None = None
     sp: bool | None = None
@@ -53,7 +53,7 @@ class Constraints(NamedTuple):
     etp: int | None = None
     pp: int | None = None
     virtual: int | None = None
-    micro: int | None = None
+    micro: int | None = None  # sequences of a micro-batch
     shard: ShardMode | None = None
     recompute: Recompute | None = None
     # what only the job can say
@@ -62,10 +62,12 @@ class Constraints(NamedTuple):
 
     @property
     def values(self) -> dict[str, Any]:
+        """What is kept, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     @property
     def text(self) -> str:
+        """What is kept as a user writes it: ``tp=8, sp=true``."""
         return ", ".join(f"{name}={written(value)}" for name, value in self.values.items())
 
 
@@ -97,12 +99,13 @@ def constraints_of(keep: Keep | None) -> Constraints:
                 argument="keep",
                 fix=f"{nearest(str(name), list(CONSTRAINT_NAMES))} {known}".strip(),
             )
-        values[name] = _parsed(name, value)
+        values[name] = _constraint_value(name, value)
     return Constraints(**values)
 
 
 def overridden(job: Job, key: str) -> bool:
-    """Whether a user set a key of a job, by itself, in part, or with the whole section."""
+    """Whether a user set a key of a job, by itself, in part, or with the whole section: "layout.tp"
+    by ``layout.tp=8`` or ``layout={tp: 8}``."""
     section = key.partition(".")[0]
     names = [name for name, _ in job.overrides]
     return any(name in (key, section) or name.startswith(f"{key}.") for name in names)
@@ -149,14 +152,16 @@ def with_overrides(job: Job, kept: Constraints) -> Constraints:
 
 
 def _name_and_value(text: Any, fix: str) -> tuple[str, str]:
+    """Return the two sides of NAME=VALUE; ColltoolError with this fix where it is none."""
     name, equals, value = str(text).partition("=")
     if not equals or not value.strip():
         raise ColltoolError(f"{quote(text)} is not NAME=VALUE", argument="keep", fix=fix)
     return name.strip(), value.strip()
 
 
-def _parsed(name: str, value: Any) -> Any:
-    """Return the value of a constraint; ColltoolError where it has no such value."""
+def _constraint_value(name: str, value: Any) -> Any:
+    """Return the value of a constraint, read if it is a text; ColltoolError where it has no such
+    value."""
     if name not in CONSTRAINT_WORDS:
         try:
             return parse_count(value, "keep", 1, 10**9)
@@ -168,29 +173,29 @@ def _parsed(name: str, value: Any) -> Any:
             fix=f"write {argument_text('keep', {name: 8}, text=f'{name}=8')}",
         )
     known = CONSTRAINT_WORDS[name]
-    found = known.get(written(value))
-    if found is None:
+    text = written(value)
+    if text not in known:
         raise ColltoolError(
             f"{name} cannot be {quote(value)}",
             argument="keep",
             fix=f"{nearest(str(value), list(known))} one of {', '.join(known)}".strip(),
         )
-    return found
+    return known[text]
 
 
 def idle_overrides(job: Job, config: ParallelConfig) -> Iterator[Violation]:
     """Yield a violation for each of a user's overrides that changes nothing in a layout."""
-    asked = {key for key, _ in job.overrides}
+    overridden_keys = {key for key, _ in job.overrides}
     layout = config.layout
     for key in ("deduplicate", "dispatcher"):
-        in_vain = layout.ep == 1 and getattr(layout, key)
-        if in_vain and f"layout.{key}" in asked:
+        is_idle = layout.ep == 1 and getattr(layout, key)
+        if is_idle and f"layout.{key}" in overridden_keys:
             yield Violation(
                 ("layout", key),
                 "ep is 1: no tokens are sent to experts of other ranks",
                 "layout.ep of at least 2, or leave it out",
             )
-    if "layout.cp_mode" in asked and layout.cp == 1:
+    if "layout.cp_mode" in overridden_keys and layout.cp == 1:
         yield Violation(
             ("layout", "cp_mode"),
             "cp is 1: no part of a sequence is exchanged",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from colltool.training.constraint_violations import invalid_overlaps
 from colltool.training.files import written
 from colltool.training.files.job import OverlapFile
 from colltool.training.job import Job
 from colltool.training.job_configuration import default_etp, overlap_of
 from colltool.training.layout_constraints import CHOICE_OF_KEY, stated_choice
+from colltool.training.overlap_violations import invalid_overlaps
 from colltool.training.parallel_config import Overlap, ParallelConfig, value_at_key
 from colltool.training.strategies import RECOMPUTATIONS, default_schedule
 
@@ -24,8 +24,9 @@ def changed_keys(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...
     file = job.file
     layout = config.layout
     shard = config.shard
-    # what keys that a job may leave open mean then; others mean nothing until they are chosen
-    usual = {
+    # what keys mean that a job leaves open; keys that are not here have no meaning until they are
+    # chosen
+    defaults = {
         "layout.etp": default_etp(layout.tp, sp=layout.sp, experts=config.moe),
         "schedule": default_schedule(layout.virtual),
         "recompute": job.draft.recompute,
@@ -35,7 +36,7 @@ def changed_keys(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...
         value = value_at_key(config, key)
         before = stated_choice(job, key)
         if before is None:
-            before = usual.get(key, value)
+            before = defaults.get(key, value)
         if value != before and (key != "layout.sp" or layout.tp > 1):
             changed[key] = value
     if layout.stages != tuple(file.layout.stages or ()):
@@ -58,7 +59,8 @@ def changed_keys(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...
 
 def pinning_keys(job: Job, config: ParallelConfig) -> tuple[tuple[str, str], ...]:
     """Return keys and values that turn the job into this configuration and leave nothing to a
-    search: all that :func:`changed_keys` returns, and the sizes that the file has already."""
+    search: all that :func:`changed_keys` returns, and the values of choices that the file has
+    already or leaves to their defaults."""
     layout = config.layout
     idle: list[str] = []  # choices that this layout does not have
     if layout.tp == 1:
@@ -86,7 +88,11 @@ def possible_overlap(file: OverlapFile, config: ParallelConfig) -> tuple[Overlap
     while True:
         overlap = overlap_of(file, layout, config.schedule, config.stack)
         idle = []
-        if "tp" in overlap.asked and overlap.tp == "split" and not (layout.sp and layout.tp > 1):
+        if (
+            "tp" in overlap.requested
+            and overlap.tp == "split"
+            and not (layout.sp and layout.tp > 1)
+        ):
             idle.append("tp")
         if overlap.ep and layout.ep == 1:
             idle.append("ep")

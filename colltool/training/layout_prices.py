@@ -46,6 +46,7 @@ class StepLimit:
     """The longest step that may still be among the ``top`` best, or as fast as the best."""
 
     def __init__(self, top: int | None, tie: float = TIE) -> None:
+        """``top`` None: every step matters; ``tie``: share above the best that counts as fast."""
         self.step_s = inf
         self._top = top
         self._tie = tie
@@ -53,6 +54,7 @@ class StepLimit:
         self._best: list[float] = []  # a heap of the best steps, negative: the slowest first
 
     def add(self, step_s: float) -> None:
+        """Count a step, which may lower the limit."""
         if self._top is None:
             return
         self._least_s = min(self._least_s, step_s)
@@ -62,7 +64,7 @@ class StepLimit:
             heapreplace(self._best, -step_s)
         if len(self._best) == self._top:
             slowest_s = max(-self._best[0], self._least_s * (1 + self._tie))
-            self.step_s = slowest_s * (1 + 1e-9)  # sums may round below their bound
+            self.step_s = slowest_s * (1 + 1e-9)  # a sum may round to less than its lower bound
 
 
 class FittingLayout(NamedTuple):
@@ -70,19 +72,24 @@ class FittingLayout(NamedTuple):
 
     number: int  # in the order of the search
     config: ParallelConfig
-    plain: tuple[PlainCall, ...]
+    plain: tuple[PlainCall, ...]  # calls that the job lists itself, on the groups of the layout
 
     def priced(self, step: TrainingStep) -> LayoutFigures:
         """Return the figures of the layout with its step."""
-        size = memory_bytes(self.config)
-        return LayoutFigures(step.step_s, size, self.number, step.control_s, self.config)
+        needed_bytes = memory_bytes(self.config)
+        return LayoutFigures(step.step_s, needed_bytes, self.number, step.control_s, self.config)
 
 
 class FittingLayouts:
-    """Layouts of a search that fit the memory (``fit``: how many so far), of all that fit together
-    (``valid``).
+    """Layouts of a search that fit the memory, of all that fit together.
 
-    ``smallest`` is the one that takes the fewest bytes, to say by how much none fits.
+    Attributes:
+        valid: how many fit together so far.
+        fit: how many of these fit the memory.
+        capacity: bytes of a device.
+        room: bytes of it that a layout may take.
+        smallest: the layout that takes the fewest bytes, to say by how much none fits; its step is
+            not priced. None before the first.
     """
 
     def __init__(self, request: SearchRequest, headroom: float) -> None:
@@ -95,7 +102,7 @@ class FittingLayouts:
         self.room = (1 - headroom) * self.capacity
         self.smallest: LayoutFigures | None = None
         # the largest micro-batch known to fit and the smallest known not to, by the rest of the
-        # layout
+        # layout; (0, inf) while neither is known
         self._micro_batches: dict[tuple[object, ...], tuple[int, float]] = {}
 
     def layouts(self, watch: Progress) -> Iterator[list[FittingLayout]]:
@@ -109,35 +116,35 @@ class FittingLayouts:
             base, plain = base_layout
             variants = list(request.space.variants(base))
             self.valid += len(variants)
-            fitting = self._those_that_fit(variants)
+            fitting = self._fitting_of(variants)
             yield [
                 FittingLayout(self.fit + index, config, plain)
                 for index, config in enumerate(fitting)
             ]
             self.fit += len(fitting)
 
-    def _those_that_fit(self, configs: list[ParallelConfig]) -> list[ParallelConfig]:
-        """Return the layouts that fit, of all shardings from those that share least to those that
-        share most."""
+    def _fitting_of(self, configs: list[ParallelConfig]) -> list[ParallelConfig]:
+        """Return the layouts that fit, of layouts that differ in sharding and recomputation; the
+        shardings stand from those that share least to those that share most, as in their table."""
         fitting: list[ParallelConfig] = []
-        recomputations_that_fit: set[Recomputed] = set()
+        fitting_recomputes: set[Recomputed] = set()
         for config in configs:
             # one that gathers no weights takes no more than those before it, which share less
-            known = (
-                config.recompute in recomputations_that_fit and not config.shard.strategy.weights
-            )
-            if known or self.fits(config):
+            gathers = config.shard.strategy.weights
+            is_known = config.recompute in fitting_recomputes and not gathers
+            if is_known or self.fits(config):
                 fitting.append(config)
-                recomputations_that_fit.add(config.recompute)
+                fitting_recomputes.add(config.recompute)
         return fitting
 
     def fits(self, config: ParallelConfig) -> bool:
-        """Whether a layout fits the memory, worked out once where no smaller micro-batch was too
-        large."""
+        """Whether a layout fits the memory; a micro-batch that is known to fit answers for smaller
+        ones of the same layout, one that does not for larger ones."""
         # with a single micro-batch no gradients are kept while the next one computes, so a larger
         # one may take less than several smaller ones
-        rest = config.layout, config.shard.mode, config.recompute, config.micro_batches == 1
-        largest, too_large = self._micro_batches.get(rest, (0, inf))
+        is_single = config.micro_batches == 1
+        but_micro_batch = config.layout, config.shard.mode, config.recompute, is_single
+        largest, too_large = self._micro_batches.get(but_micro_batch, (0, inf))
         if config.micro_batch <= largest:
             return True
         # a larger micro-batch never takes less
@@ -145,7 +152,7 @@ class FittingLayouts:
             return False
         fits = self._memory_fits(config)
         limits = (config.micro_batch, too_large) if fits else (largest, config.micro_batch)
-        self._micro_batches[rest] = limits
+        self._micro_batches[but_micro_batch] = limits
         return fits
 
     def _memory_fits(self, config: ParallelConfig) -> bool:
@@ -154,10 +161,10 @@ class FittingLayouts:
         if self.smallest is not None and self.smallest.memory_bytes <= room:
             # by how much others are too large is not asked once one fits
             return memory_bytes(config, enough=room) <= room
-        size = memory_bytes(config)
-        if self.smallest is None or size < self.smallest.memory_bytes:
-            self.smallest = LayoutFigures(0.0, size, 0, 0.0, config)
-        return size <= room
+        needed_bytes = memory_bytes(config)
+        if self.smallest is None or needed_bytes < self.smallest.memory_bytes:
+            self.smallest = LayoutFigures(0.0, needed_bytes, 0, 0.0, config)
+        return needed_bytes <= room
 
 
 class LayoutPrices:
@@ -179,10 +186,10 @@ class LayoutPrices:
         """Return layouts with lower bounds of their steps, in which the network is free, and so is
         the optimizer; those of a list differ in sharding and recomputation."""
         bounds: list[tuple[float, FittingLayout]] = []
-        for of_same_sizes in layouts:
+        for same_sizes in layouts:
             # sharding changes nothing that is computed
             least_s: dict[Recomputed, float] = {}
-            for layout in of_same_sizes:
+            for layout in same_sizes:
                 config = layout.config
                 if config.recompute not in least_s:
                     least_s[config.recompute] = self._least_step_s(config)
@@ -190,22 +197,15 @@ class LayoutPrices:
         return bounds
 
     def _least_step_s(self, config: ParallelConfig) -> float:
+        """The lower bound of a step: its compute alone, without the optimizer."""
         if not config.pipeline.from_layout:
             return 0.0  # dualpipe's bubble may shrink where communication makes a pass longer
-        layout = config.layout
         stages = pipeline_stages(config)
-        shared = (
-            layout.tp,
-            layout.sp,
-            layout.cp,
-            layout.ep,
-            layout.etp,
-            config.micro_batch,
-            config.recompute,
-        )
+        # what a layer's compute depends on, of all that a search varies
+        but_pipeline = config.layout._replace(pp=1, virtual=1, dp=1, stages=())
 
         def compute_only(stage: PipelineStage) -> Pass:
-            key = shared, stage.kind
+            key = but_pipeline, config.micro_batch, config.recompute, stage.kind
             if key not in self._compute_passes:
                 uncast = without_casts(config)
                 times = with_offload(uncast, stage_times(uncast, stage))
@@ -220,8 +220,8 @@ class LayoutPrices:
         # ZeRO-2 sends what ZeRO-1 sends, and is tried right after it: they share a price
         config = layout.config
         sharding = config.shard.strategy
-        but_shard = config._replace(shard=config.shard._replace(mode="ddp"))
-        sent = (sharding.optimizer, sharding.weights, sharding.grouped, but_shard, layout.plain)
+        but_mode = config._replace(shard=config.shard._replace(mode="ddp"))
+        sent = (sharding.optimizer, sharding.weights, sharding.grouped, but_mode, layout.plain)
         if sent != self._last_sent:
             self._last_step = self._price(layout, limit_s)
             self._last_sent = sent
@@ -255,7 +255,8 @@ class LayoutPrices:
         return True
 
     def _price(self, layout: FittingLayout, limit_s: float) -> TrainingStep | None:
-        """The step of a layout, as :meth:`step`; remembers whether its sizes can be placed."""
+        """Price the step of a layout, None as of :meth:`step`; remembers whether its sizes can be
+        placed, and the error of the last layout that cannot."""
         sizes = _placed_by(layout)
         try:
             if self._is_above(layout.config, limit_s):
@@ -287,7 +288,8 @@ def without_casts(config: ParallelConfig) -> ParallelConfig:
 def _placed_by(layout: FittingLayout) -> tuple[object, ...]:
     """Return what decides whether a layout can be placed: its sizes.
 
-    Micro-batches, more chunks and recomputation change what is sent, not between whom.
+    Micro-batches, recomputation and more than two chunks change what is sent, not between whom; with
+    two the last stage sends to the first.
     """
     config = layout.config
     sizes = config.layout._replace(virtual=min(config.layout.virtual, 2))

@@ -23,7 +23,8 @@ TIE = 0.03
 
 
 class LayoutChoice(NamedTuple):
-    """A layout of a search; ``dp`` and ``schedule`` follow from the other choices."""
+    """A layout of a search by its choices, named as in :class:`ParallelLayout`; ``micro``: sequences
+    of a micro-batch. ``dp`` and ``schedule`` follow from the other choices."""
 
     tp: int
     sp: bool
@@ -54,15 +55,16 @@ class PricedLayout(NamedTuple):
     """A layout with the figures of its step, compared with the best one."""
 
     choice: LayoutChoice
-    step_s: float
-    control_step_s: float
-    memory_bytes: float
-    tokens_per_s: float
+    step_s: float  # on the fabric
+    control_step_s: float  # the step on a free network
+    memory_bytes: float  # of the stage that takes the most
+    tokens_per_s: float  # of the whole job
     mfu: float
     of_best: float  # its step over the best one's, less 1
 
     @property
     def tie(self) -> bool:
+        """Whether it counts as fast as the best one."""
         return self.of_best <= TIE
 
     @property
@@ -79,11 +81,11 @@ class Ties(NamedTuple):
 
 
 class OwnLayout(NamedTuple):
-    """The job's own layout, compared with those of the search; ``why`` it could not be priced."""
+    """The job's own layout, compared with those of the search."""
 
-    searched: PricedLayout | None
-    fits: bool | None
-    why: str
+    searched: PricedLayout | None  # None where it could not be priced, or the job has none
+    fits: bool | None  # its memory; None where it was not priced
+    why: str  # why it could not be priced; else empty
 
 
 @result
@@ -92,18 +94,18 @@ class LayoutSearch(Result):
 
     subject: ClassVar[str] = "plan_search"
     job: Job
-    fabric: str
-    fabric_overrides: tuple[tuple[str, str], ...]
+    fabric: str  # its name
+    fabric_overrides: tuple[tuple[str, str], ...]  # keys and values that it was read with
     ranks: int
-    kept: tuple[tuple[str, str], ...]
+    kept: tuple[tuple[str, str], ...]  # names and values of what every layout keeps
     valid: int  # layouts that fill the ranks and fit together
     fit: int  # of them, layouts that fit the memory
     # of those, layouts that can be placed on the fabric: the search has priced them, or ruled them out
     priced: int
-    capacity_bytes: float
+    capacity_bytes: float  # of a device
     headroom: float  # share of it that every layout leaves free
     ties: Ties
-    layouts: tuple[PricedLayout, ...]
+    layouts: tuple[PricedLayout, ...]  # the best ones, at least one
     own: OwnLayout
     # keys and values that make ``plan`` show the best and search no further, as ``--job-set`` takes
     # them
@@ -113,11 +115,13 @@ class LayoutSearch(Result):
 
     @property
     def device(self) -> str:
+        """The name of what computes."""
         assert self.job.draft.device is not None  # without one nothing is searched
         return self.job.draft.device.name
 
     @property
     def best(self) -> PricedLayout:
+        """The fastest layout."""
         return self.layouts[0]
 
 
@@ -125,13 +129,14 @@ class LayoutFigures(NamedTuple):
     """The step and memory of a layout; a better one compares as smaller, field by field."""
 
     step_s: float
-    memory_bytes: float
+    memory_bytes: float  # of the stage that takes the most
     number: int  # in the order of the search
     control_s: float  # the step on a free network
     setup: ParallelConfig
 
     @property
     def choice(self) -> LayoutChoice:
+        """The layout by its choices, which CHOICE_OF_KEY finds in the configuration."""
         values = {name: value_at_key(self.setup, key) for key, name in CHOICE_OF_KEY.items()}
         return LayoutChoice(**values)
 

@@ -24,7 +24,7 @@ from colltool.training.collective_cost import CollectiveCostCache
 from colltool.training.files import written
 from colltool.training.group_fit import job_slice
 from colltool.training.job import Job
-from colltool.training.job_results import refuse_impossible_step
+from colltool.training.job_device import refuse_impossible_step
 from colltool.training.layout_constraints import Keep
 from colltool.training.layout_keys import pinning_keys
 from colltool.training.layout_prices import (
@@ -64,9 +64,16 @@ def search(
     """Every layout of a job that fills the ranks and fits the memory, priced on a fabric; the
     ``top`` best of them, or all.
 
-    Model, batch, sequence, precision, device, stack, overlap and order of the job stay, and what is
-    in ``keep``, such as ``{"tp": 8}``. ``watch`` is called with how many sizes of how many are
-    done. ColltoolError where nothing fits, and why.
+    Model, batch, sequence, precision, device, stack, overlap and order of the job stay.
+
+    Args:
+        ranks: those of the job's layout, else of the fabric, unless given.
+        keep: what every layout keeps, such as ``{"tp": 8}``.
+        watch: called with how many sizes of how many are done.
+        headroom: share of memory that stays free; None: as much as published runs needed.
+
+    Raises:
+        ColltoolError: nothing fits, and why; or ``keep`` cannot be kept.
     """
     request = search_request(job, fabric, ranks, keep)
     headroom_share = usual_headroom() if headroom is None else headroom
@@ -74,13 +81,14 @@ def search(
     fitting = FittingLayouts(request, headroom_share)
     prices = LayoutPrices(CollectiveCostCache(job_slice(fabric, request.ranks), readings))
     bounds = prices.bounds(fitting.layouts(partial(tell, 0)))
-    priced = _priced(bounds, prices, StepLimit(top), partial(tell, 1))
+    priced = _priced_layouts(bounds, prices, StepLimit(top), partial(tell, 1))
     placed = sum(prices.can_be_placed(layout) for _, layout in bounds)
     if not priced:
         raise _no_layout(fitting, prices)
     best = min(priced)
     # the best is the likeliest to be above the peak
-    refuse_impossible_step(request.job, best.step_s, rates(best.setup, best.step_s)[1])
+    _, mfu = rates(best.setup, best.step_s)
+    refuse_impossible_step(request.job, best.step_s, mfu)
     chosen = sorted(priced) if top is None else nsmallest(top, priced)
     return LayoutSearch(
         job=request.job,
@@ -101,13 +109,16 @@ def search(
 
 
 def _tell(watch: Progress | None, sizes: int, passes_before: int, done: int, of: int) -> None:
-    """Tell how far a search is, which first sizes all layouts and then prices them: in sizes, of
-    both passes together."""
+    """Tell ``watch`` how far a search is, which first weighs all layouts and then prices them: of
+    twice as many ``sizes``, a number for each of the two passes, so many are done.
+
+    ``done`` and ``of`` count in the present pass.
+    """
     if watch is not None:
         watch((passes_before * of + done) * sizes // of, 2 * sizes)
 
 
-def _priced(
+def _priced_layouts(
     bounds: list[tuple[float, FittingLayout]],
     prices: LayoutPrices,
     limit: StepLimit,
@@ -132,12 +143,12 @@ def _priced(
 def _ties(priced: Iterable[LayoutFigures], best: LayoutFigures) -> Ties:
     """Count the layouts that are as fast as the best, and the choices in which they differ."""
     tied = [figures.choice for figures in priced if figures.step_s / best.step_s - 1 <= TIE]
-    differ = []
+    differing = []
     for name in LayoutChoice._fields:
         # the schedule follows from the others
         if name != "schedule" and len({getattr(choice, name) for choice in tied}) > 1:
-            differ.append(name)
-    return Ties(len(tied), tuple(differ))
+            differing.append(name)
+    return Ties(len(tied), tuple(differing))
 
 
 def _own_layout(job: Job, ranks: int, costs: CollectiveCostCache, best: LayoutFigures) -> OwnLayout:
@@ -149,12 +160,10 @@ def _own_layout(job: Job, ranks: int, costs: CollectiveCostCache, best: LayoutFi
         step = step_time(config, costs, job.plain_calls(config))
     except ColltoolError as error:
         return OwnLayout(None, None, localize(error.what).splitlines()[0])
-    size = memory(config)
-    return OwnLayout(
-        LayoutFigures(step.step_s, size.bytes, 0, step.control_s, config).compared_with(best),
-        size.fits,
-        "",
-    )
+    needed = memory(config)
+    # its number counts for nothing: it is not sorted among the others
+    figures = LayoutFigures(step.step_s, needed.bytes, 0, step.control_s, config)
+    return OwnLayout(figures.compared_with(best), needed.fits, "")
 
 
 def _no_layout(fitting: FittingLayouts, prices: LayoutPrices) -> ColltoolError:

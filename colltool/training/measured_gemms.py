@@ -1,5 +1,5 @@
-"""A user's table of measured GEMM times, which scale those of a stack: a CSV with columns M, N, K,
-dtype and a time."""
+"""A user's table of measured GEMM times, which scale those of a stack: :func:`read_gemms` reads a CSV
+with columns M, N, K, dtype and a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNITS = {
     "time_ms": 1e-3,
     "s": 1.0,
     "time_s": 1.0,
-    "time": 0.0,  # each cell has its unit
+    "time": 0.0,  # unused: each cell has its unit
 }
 # other spellings of precisions
 PRECISION_NAMES = {
@@ -40,15 +40,15 @@ EXAMPLE = "4096,4096,4096,bf16,250"
 class MeasuredGemm(NamedTuple):
     """The measured time of a product of (m, k) and (k, n)."""
 
-    precision: str
+    precision: str  # a key of BYTES
     m: float
     n: float
     k: float
-    seconds: float
+    seconds: float  # measured
 
 
 def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
-    """Read the rows of a CSV by its header.
+    """Read the rows of a CSV by its header; columns stand in any order, with others beside them.
 
     Raises:
         ColltoolError: the table cannot be used; the error has its file and line.
@@ -63,7 +63,6 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
             f"is not valid CSV: {error}", f"{name}:{reader.line_num}", COLUMNS
         ) from error
     columns = [cell.strip().lower() for cell in head]
-    # any order of columns, and others beside them
     missing = [column for column in ("m", "n", "k", "dtype") if column not in columns]
     units = [column for column in columns if column in UNITS]
     if not units:
@@ -75,28 +74,31 @@ def read_gemms(path: str | os.PathLike[str]) -> tuple[MeasuredGemm, ...]:
             f"a header such as {COLUMNS}",
             argument="compute",
         )
-    found = []
+    gemms = []
     for line, row in enumerate(rows, 2):
         if any(row):
             cells = dict(zip(columns, row, strict=False))
-            found.append(_row(cells, units[0], f"{name}:{line}"))
-    if not found:
+            gemms.append(_measured_gemm(cells, units[0], f"{name}:{line}"))
+    if not gemms:
         raise _refused("the table has no rows", name, f"{COLUMNS}, then {EXAMPLE}", "compute")
-    return tuple(found)
+    return tuple(gemms)
 
 
 def _refused(what: str, where: str, fix: str, argument: str = "") -> ColltoolError:
+    """Return the error of a table, at a place in its file."""
     return ColltoolError(what, where=where, argument=argument, fix=fix)
 
 
 def _seconds(cell: str, unit: str) -> float:
+    """Return the seconds of a cell in a column of UNITS."""
     if unit == "time":
         return parse_time(cell.strip())
     return float(cell) * UNITS[unit]
 
 
-def _row(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:
-    """Return the GEMM of a row of cells by column; ColltoolError where a cell cannot be used."""
+def _measured_gemm(cells: dict[str, str], unit: str, where: str) -> MeasuredGemm:
+    """Return the GEMM of a row of cells by column; ``unit``: the column of its time. ColltoolError
+    where a cell cannot be used."""
     dtype = cells.get("dtype", "").strip().lower()
     precision = PRECISION_NAMES.get(dtype, dtype)
     if precision not in BYTES:

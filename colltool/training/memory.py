@@ -2,7 +2,10 @@
 
 :func:`memory` sums weights, gradients and optimizer states (:func:`state_bytes`), activations
 (:func:`layer_activations`), FSDP's gathered layers, the loss, and what a stack's allocator and
-runtime take.
+runtime take. :func:`memory_bytes` is the same total for a search, in less time.
+
+A stage takes the most at one of a few moments of its backward passes: what is there at which is in
+:func:`_moments_of_stage`.
 """
 
 from __future__ import annotations
@@ -37,23 +40,24 @@ LOSS_BYTES = 4
 class MemoryPart(NamedTuple):
     """Bytes of one kind on a rank of a stage."""
 
-    stage: int
-    part: str
+    stage: int  # its number in the pipeline
+    part: str  # such as "weights"; the keys of :func:`bytes_of_stages`
     bytes: float
 
 
 class Memory(NamedTuple):
     """Memory of all stages, against that of a device."""
 
-    parts: tuple[MemoryPart, ...]
-    worst_stage: int
+    parts: tuple[MemoryPart, ...]  # of all stages, stage by stage
+    worst_stage: int  # number of the one that takes the most
     bytes: float  # of the worst stage
     capacity_bytes: float | None  # None without a device
     binds: str  # the largest part of the worst stage
 
     @property
     def within(self) -> float:
-        """How far off the memory of nine published runs in ten was, at most, as a share of it."""
+        """The error of such memory: how far off nine published runs in ten were at most, as a
+        share."""
         published = memory_error()
         return max(1 - published.low, published.high - 1)
 
@@ -75,7 +79,7 @@ class Memory(NamedTuple):
 
 
 def memory(config: ParallelConfig) -> Memory:
-    """Memory of every stage.
+    """Return the memory of every stage.
 
     Raises:
         ColltoolError: the job has no model.
@@ -88,12 +92,12 @@ def memory(config: ParallelConfig) -> Memory:
     by_stage = list(bytes_of_stages(config, stages))
     totals = [sum(parts.values()) for parts in by_stage]
     worst = totals.index(max(totals))
-    found = []
+    parts_of_all = []
     for number, parts in enumerate(by_stage):
         for part, size in parts.items():
-            found.append(MemoryPart(number, part, size))
+            parts_of_all.append(MemoryPart(number, part, size))
     return Memory(
-        tuple(found),
+        tuple(parts_of_all),
         worst,
         totals[worst],
         config.device.memory_bytes if config.device else None,
@@ -102,11 +106,9 @@ def memory(config: ParallelConfig) -> Memory:
 
 
 def memory_bytes(config: ParallelConfig, enough: float = inf) -> float:
-    """Memory of the worst stage, from one stage of each kind; or of the first stage found that takes
-    more than ``enough``.
-
-    Of a kind the first stage keeps the most micro-batches.
-    """
+    """Return the bytes of the worst stage, from one stage of each kind; or of the first stage found
+    that takes more than ``enough``."""
+    # of a kind the first stage counts: it keeps the most micro-batches; ``each_kind`` takes the last
     stages = each_kind(reversed(pipeline_stages(config)))
     worst = 0.0
     for parts in bytes_of_stages(config, reversed(stages)):
@@ -116,7 +118,8 @@ def memory_bytes(config: ParallelConfig, enough: float = inf) -> float:
     return worst
 
 
-# parts that are allocated and freed within a step, which fragments memory
+# parts that are allocated and freed within a step, which fragments memory; the others are "weights",
+# "gradients", "optimizer", and "allocator" and "runtime" of the stack
 TRANSIENT = ("gathered layers", "cast weights", "activations", "layer computed again", "logits")
 
 
@@ -133,8 +136,8 @@ def bytes_of_stages(
 
 
 def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[dict[str, float]]:
-    """Yield the parts of a stage when its backward passes begin, while a layer is recomputed, and
-    when they end.
+    """Yield the bytes of a stage's parts at each moment that may be the worst: when its backward
+    passes begin, while a layer is recomputed, and when they end.
 
     All activations are there before any gradient is, and all gradients once the activations are
     gone, unless gradients wait for those of further micro-batches or have buffers of their own.
@@ -142,7 +145,7 @@ def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[
     with_gradients = _states(config, stage)
     before_gradients = {part: size for part, size in with_gradients.items() if part != "gradients"}
     stay = gradients_stay(config)
-    transient: dict[str, float] = {}
+    transient: dict[str, float] = {}  # at every moment
     if config.shard.shards_weights:
         transient["gathered layers"] = gathered_bytes(config, stage)
     elif casts := cast_bytes(config, stage):
@@ -156,14 +159,14 @@ def _moments_of_stage(config: ParallelConfig, stage: PipelineStage) -> Iterator[
     if config.recomputation.layers and stage.layers:
         recomputed["layer computed again"] = layer
     states = with_gradients if stay else before_gradients
-    backward = states | transient | {"activations": kept}
+    begin = states | transient | {"activations": kept}
     if stage.head:
-        yield backward | {"logits": loss_bytes(config, config.shape)}
+        yield begin | {"logits": loss_bytes(config, config.shape)}
     if recomputed or not stage.head:
-        yield backward | recomputed
+        yield begin | recomputed
     if not stay:
-        last = recomputed or {"activations": layer}
-        yield with_gradients | transient | last
+        last_layer = recomputed or {"activations": layer}
+        yield with_gradients | transient | last_layer
 
 
 def gradients_stay(config: ParallelConfig) -> bool:
@@ -177,7 +180,7 @@ def gradients_stay(config: ParallelConfig) -> bool:
 
 
 def _with_runtime(config: ParallelConfig, parts: dict[str, float]) -> dict[str, float]:
-    """Add what the stack's allocator and runtime take."""
+    """Add what the stack's allocator and runtime take to the parts, and return them."""
     stack = config.stack
     if stack is None:
         return parts
@@ -205,20 +208,19 @@ def cast_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
 
 
 def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
-    """Weights, gradients and optimizer states of a stage on a rank."""
+    """Bytes of the weights, gradients and optimizer states of a stage on a rank, by part."""
     dense = state_bytes(config, config.gradient_ranks)
     experts = state_bytes(config, config.layout.expert_dp)
     parameters = stage_parameters(config, stage)
-    trained = trained_parameters(config, stage) if config.lora else parameters
+    trained = trained_parameters(config, stage)
     copies = 1
     if config.layout.pp > 1:
         copies = config.pipeline.weight_copies
     states = trained.dense * dense.optimizer + trained.experts * experts.optimizer
-    if config.optimizer_row.orthogonal:
-        extra = extra_state_bytes(config, stage)
-        if config.shard.strategy.optimizer:
-            extra /= config.shard.group or config.gradient_ranks
-        states += extra
+    extra = extra_state_bytes(config, stage)
+    if config.shard.strategy.optimizer:
+        extra /= config.shard.group or config.gradient_ranks
+    states += extra
     return {
         "weights": copies * (parameters.dense * dense.weight + parameters.experts * experts.weight),
         "gradients": copies * (trained.dense * dense.gradient + trained.experts * experts.gradient),
@@ -227,8 +229,8 @@ def _states(config: ParallelConfig, stage: PipelineStage) -> dict[str, float]:
 
 
 def _activations(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> tuple[float, float]:
-    """Bytes that a stage keeps for its backward passes, and those of its largest layer: while it is
-    recomputed, or until its backward pass."""
+    """Bytes that a stage keeps for its backward passes, and at most of one layer while it
+    computes."""
     share = config.recomputation.share(stage.layers)
     stored = largest_layer = working = 0.0
     for experts, layers in stage.layers_by_kind:
@@ -236,7 +238,7 @@ def _activations(config: ParallelConfig, shape: Shape, stage: PipelineStage) -> 
         stored += layers * kept
         largest_layer = max(largest_layer, kept)
         working = max(working, while_computing)
-    offloaded = config.offload.activations
+    offloaded = config.offload.activations  # a share; the layer that is under way is on the device
     on_device = (1 - offloaded) * micro_batches_kept(config, stage) * stored
     return on_device + offloaded * largest_layer, working
 
@@ -269,9 +271,8 @@ def layer_activations(
     flash = config.stack is None or config.stack.flash
     kept, working = _layer_bytes(shape, cut, config.recomputation, flash, experts)
     if config.recomputation.layers:
-        kept = (
-            share * cut.activation_bytes * cut.tokens_outside * shape.hidden + (1 - share) * working
-        )
+        input_bytes = cut.activation_bytes * cut.tokens_outside * shape.hidden
+        kept = share * input_bytes + (1 - share) * working
     return kept, working
 
 
@@ -280,7 +281,8 @@ def layer_activations(
 def _layer_bytes(
     shape: Shape, cut: LayerCut, recompute: Recomputation, flash: bool, experts: bool
 ) -> tuple[float, float]:
-    """Bytes of one layer for one micro-batch: kept without full recomputation, and at most."""
+    """Bytes of one layer for one micro-batch: kept for its backward pass where the layer is not
+    recomputed as a whole, and at most while it computes."""
     operations = layer_operations(shape, cut, experts=experts)
     kept = sum(operation.share * operation.stored_bytes for operation in operations)
     scores = 0.0
@@ -300,14 +302,16 @@ def _layer_bytes(
 def _bytes_not_kept(operation: Operation, shape: Shape, recompute: Recomputation) -> float:
     """Bytes of an operation that are not kept because a module is recomputed.
 
-    Two of a norm's four parts, as its output is computed again; of an activation function one of
-    the parts of its FFN; of latent attention what is computed from its bottlenecks.
+    Of the two norms their outputs, half of what they store; of an activation function its output, one
+    of as many parts as an FFN has matrices and inputs; of latent attention what is computed from its
+    bottlenecks.
     """
     if recompute.operation(operation.name):
         return operation.stored_bytes
     if operation.name == "norms" and "layernorm" in recompute.modules:
         return operation.stored_bytes / 2
     if operation.name in ("experts", "shared expert") and "moe_act" in recompute.modules:
+        # experts also store their tokens twice: parts in units of their width
         inputs = 0.0
         if operation.name == "experts" and shape.moe is not None:
             inputs = 2 * (shape.moe.latent or shape.hidden) / shape.moe.ffn
@@ -316,7 +320,8 @@ def _bytes_not_kept(operation: Operation, shape: Shape, recompute: Recomputation
 
 
 def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
-    """Micro-batches whose activations a stage keeps at once."""
+    """Micro-batches whose activations a stage keeps at once, at most; not whole where chunks of one
+    are kept."""
     layout = config.layout
     if layout.pp == 1:
         return 1.0
@@ -325,8 +330,8 @@ def micro_batches_kept(config: ParallelConfig, stage: PipelineStage) -> float:
 
 
 def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
-    """Bytes of one micro-batch's logits as the head wrote them, and of what the loss keeps: s b V /
-    t (w + 4)."""
+    """Bytes of one micro-batch's logits as the head wrote them, and of what the loss keeps of them:
+    T V / t (w + 4), where the stack does not say otherwise than 4."""
     kept: float = LOSS_BYTES
     if config.stack is not None:
         kept = config.stack.loss_bytes
@@ -335,17 +340,18 @@ def loss_bytes(config: ParallelConfig, shape: Shape) -> float:
 
 
 class StateBytes(NamedTuple):
-    """Bytes a parameter."""
+    """Bytes a parameter on a rank: of its shard where the part is sharded."""
 
     weight: float
-    gradient: float
-    optimizer: float
+    gradient: float  # in the precision in which it is summed
+    optimizer: float  # states, and the master weight where it is not the weight itself
 
 
 def state_bytes(config: ParallelConfig, replicas: int) -> StateBytes:
     """Bytes a parameter of weights, gradients and optimizer states on a rank.
 
-    In bf16 with fp32 gradients DDP 2 + 4 + 12, ZeRO-1 6 + 12/D, ZeRO-2 2 + 16/D; FSDP 16/N, its
+    ``replicas``: ranks with the same parameter, which share it unless the job has shard groups. In
+    bf16 with fp32 gradients DDP 2 + 4 + 12, ZeRO-1 6 + 12/D, ZeRO-2 2 + 16/D; FSDP 16/N, its
     fp32 weight is the master weight. Without master weights the optimizer updates those in bf16.
     """
     shard = config.shard

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from colltool.base.cache import packaged_toml
 
 Terms = tuple[tuple[float, tuple[str, ...]], ...]  # a sum of products: (number, names) each
-SizesByName = Mapping[str, float]
+SizesByName = Mapping[str, float]  # such as {"heads": 32, "head_dim": 128}
 
 
 def terms_of(text: str) -> Terms:
-    """Read a sum of products.
+    """Read a sum of products, without signs, parentheses or checks: the table is ours.
 
     >>> terms_of("2*heads*head_dim + 3")
     ((2, ('heads', 'head_dim')), (3, ()))
@@ -41,7 +41,7 @@ def terms_of(text: str) -> Terms:
 
 
 def value_of(terms: Terms, sizes: SizesByName) -> float:
-    """Return the value of a sum of products."""
+    """Return the value of a sum of products; ``sizes`` has every name in it."""
     total: float = 0
     for number, names in terms:
         product: float = number
@@ -54,15 +54,16 @@ def value_of(terms: Terms, sizes: SizesByName) -> float:
 class Weights(NamedTuple):
     """Matrices with the same input, which are multiplied at once."""
 
-    inputs: Terms
-    outputs: tuple[Terms, ...]
+    inputs: Terms  # elements of a token that go in
+    outputs: tuple[Terms, ...]  # those that come out of each matrix
 
     def parameters(self, sizes: SizesByName) -> float:
+        """Parameters of all the matrices."""
         return value_of(self.inputs, sizes) * self.width(sizes)
 
     def width(self, sizes: SizesByName) -> float:
         """Elements of all outputs."""
-        return sum(value_of(output, sizes) for output in self.outputs)
+        return sum(self.widths(sizes))
 
     def widths(self, sizes: SizesByName) -> list[float]:
         """Elements of each output."""
@@ -70,7 +71,7 @@ class Weights(NamedTuple):
 
 
 class MixerKind(NamedTuple):
-    """An entry of ``data/operations.toml``."""
+    """An entry of ``data/operations.toml``: sums of products of an operation's sizes."""
 
     what: str  # its name for people
     under: str  # the name of a checkpoint for the module that has its matrices
@@ -84,7 +85,8 @@ class MixerKind(NamedTuple):
     small: Terms = ()  # parameters that are no matrices
     looked_up: Terms = ()  # parameters of an embedding, of which a token reads a row
 
-    # elements of a token that attention multiplies; without them it is no attention
+    # elements of a token of queries, keys, values and the output, which attention multiplies; without
+    # them it is no attention
     q: Terms = ()
     k: Terms = ()
     v: Terms = ()
@@ -105,13 +107,16 @@ class MixerKind(NamedTuple):
         return bool(self.q)
 
 
-# keys of an entry by what they hold; all others are sums of products
+# keys of an entry by what they hold: lists such as ["hidden", "heads*head_dim", "kv_heads*head_dim"],
+# the inputs of matrices and their outputs; lists of names; and what is taken as it is. All others are
+# sums of products.
 _MATRICES = ("split", "replicated")
 _NAMES = ("modules", "needs")
 _PLAIN = ("what", "under", "source", "on_all_ranks")
 
 
 def _kind_of(entry: Mapping[str, Any]) -> MixerKind:
+    """Return the kind of an entry, which has all of its keys."""
     fields: dict[str, Any] = {}
     for key, value in entry.items():
         if key in _MATRICES:
@@ -129,27 +134,29 @@ def _kind_of(entry: Mapping[str, Any]) -> MixerKind:
 
 
 def _read_kinds(entries: Mapping[str, Any]) -> dict[str, MixerKind]:
-    """Return the kinds of all entries, each with the keys of the one that it is ``like``."""
-    whole: dict[str, dict[str, Any]] = {}
+    """Return the kinds of all entries by name, each with the keys of the entry above it that it is
+    ``like``, unless it has its own."""
+    complete: dict[str, dict[str, Any]] = {}
     for name, entry in entries.items():
-        own = dict(entry)
-        whole[name] = whole.get(own.pop("like", ""), {}) | own
-    return {name: _kind_of(entry) for name, entry in whole.items()}
+        own_keys = dict(entry)
+        complete[name] = complete.get(own_keys.pop("like", ""), {}) | own_keys
+    return {name: _kind_of(entry) for name, entry in complete.items()}
 
 
 _FILE = packaged_toml(Path(__file__).parent / "data" / "operations.toml")
 KINDS = _read_kinds(_FILE["operations"])
-_DIVIDED = frozenset(_FILE["divided"])
+_DIVIDED = frozenset(_FILE["divided"])  # names of the sizes that tensor parallelism divides
 
 
 class MixerSizes(NamedTuple):
     """What a mixer has on a rank of tensor parallelism."""
 
-    kind: MixerKind
-    undivided: SizesByName  # by name
-    sizes: SizesByName  # of the rank
+    kind: MixerKind  # its entry of the table
+    undivided: SizesByName  # of the model
+    sizes: SizesByName  # of the rank; not whole where tp does not divide them
 
     def value(self, terms: Terms) -> float:
+        """Return the value of a sum of products for the rank."""
         return value_of(terms, self.sizes)
 
     @property
@@ -192,7 +199,7 @@ class Mixer(NamedTuple):
 
     def keys(self, sequence: int) -> float:
         """Keys that a query of a causal model sees, averaged over queries and operations: s/2; in a
-        window w - w^2/2s."""
+        window w - w^2/2s, in chunks of w w/2."""
         all_before = 0.5 * sequence
         if not self.window or self.window >= sequence:
             return all_before
@@ -211,12 +218,14 @@ class Mixer(NamedTuple):
         return self._parameters(self.description.replicated)
 
     def _parameters(self, matrices: tuple[Weights, ...]) -> float:
+        """Parameters of matrices of the whole model."""
         sizes = self.on().sizes
         return sum(matrix.parameters(sizes) for matrix in matrices)
 
 
 @lru_cache(maxsize=1024)
 def _sizes_on(kind: str, sizes: tuple[tuple[str, int], ...], tp: int) -> MixerSizes:
+    """Return the sizes of a rank among ``tp``."""
     undivided = dict(sizes)
     if tp == 1:
         return MixerSizes(KINDS[kind], undivided, undivided)

@@ -1,8 +1,8 @@
 """A transformer and its parameter counts.
 
-:class:`TransformerModel` with its :class:`Shape`, made from a file by :func:`transformer_of`;
-:func:`parameters`, those of a layer (:func:`layer_parameters`) and of the embedding and head
-(:func:`ends_of`).
+:class:`TransformerModel` has the :class:`Shape` of its layers, and is made from a file by
+:func:`transformer_of`. :func:`parameters` counts all of its parameters, :func:`layer_parameters` those
+of a layer, :func:`ends_of` those of the embedding and head.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Moe(NamedTuple):
     top_k: int  # experts that a token visits
     ffn: int  # width of one expert
     shared_ffn: int = 0  # width of the part that every token passes
-    dense_layers: int = 0  # layers without experts
+    dense_layers: int = 0  # layers of the model without experts
     imbalance: float = 1.0  # the busiest rank's load over the mean
     groups: int = 1  # of experts, where routing is limited to some of them
     top_groups: int = 1  # groups that a token's experts are in, at most
@@ -47,27 +47,27 @@ class Mla(NamedTuple):
 
     q_rank: int  # 0: queries are not compressed, as in DeepSeek-V2-Lite
     kv_rank: int
-    nope: int
-    rope: int
+    nope: int  # elements of a head's queries and keys without position
+    rope: int  # with position; those of keys are shared by all heads
     value: int
 
 
 class Shape(NamedTuple):
     """Sizes of a transformer's layers, embedding and head."""
 
-    hidden: int
+    hidden: int  # elements of a token
     heads: int
     kv_heads: int
-    head_dim: int
-    ffn: int
-    matrices: int  # of the FFN; 3 where it is gated
+    head_dim: int  # elements of a head
+    ffn: int  # width of a dense one; 0: no layer has one
+    matrices: int  # of the FFN; 3 where it is gated, else 2
     vocab: int
-    tied: bool = False
-    bias: bool = False
-    dropout: bool = False
+    tied: bool = False  # whether the head is the embedding
+    bias: bool = False  # whether linear layers and norms have one
+    dropout: bool = False  # whether it is trained with it
     positions: int = 0  # learned position embeddings
     moe: Moe | None = None
-    mla: Mla | None = None
+    mla: Mla | None = None  # None: keys and values have no bottleneck
     window: int = 0  # keys that a query sees; 0: all before it
     windowed: float = 0.0  # share of layers with the window
     mixers: tuple[Mixer, ...] = ()  # where its layers have other operations than attention
@@ -82,7 +82,7 @@ class Shape(NamedTuple):
 
     @property
     def attention(self) -> Mixer:
-        """Attention of its heads, in every layer."""
+        """Attention of its heads, as if in every layer; latent where it has MLA."""
         sizes = {"hidden": self.hidden, "heads": self.heads, "kv_heads": self.kv_heads}
         kind = "attention"
         if self.mla is None:
@@ -109,7 +109,7 @@ class TransformerModel(NamedTuple):
     name: str
     layers: int
     shape: Shape | None  # None: only layers and parameters are known
-    given_parameters: float | None = None
+    given_parameters: float | None = None  # None: they follow from the shape
     left_out: tuple[str, ...] = ()  # parts of the model that are not counted
     weights: str = "bf16"  # format of the published checkpoint
 
@@ -121,18 +121,21 @@ class TransformerModel(NamedTuple):
 
     @property
     def parameters(self) -> float:
+        """Parameters of the whole model, all experts counted."""
         if self.given_parameters is not None:
             return self.given_parameters
         return float(parameters(self))
 
     @property
     def dense_layers(self) -> int:
+        """Layers without experts."""
         if self.shape is None or self.shape.moe is None:
             return self.layers
         return self.shape.moe.dense_layers
 
     @property
     def moe_layers(self) -> int:
+        """Layers with experts."""
         return self.layers - self.dense_layers
 
     @property
@@ -141,17 +144,23 @@ class TransformerModel(NamedTuple):
         return self.shape is not None and self.shape.moe is not None and self.shape.moe.spread
 
     def has_experts(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, has experts."""
         before = dense_before(layer, self.layers, self.dense_layers, spread=self.spread)
         after = dense_before(layer + 1, self.layers, self.dense_layers, spread=self.spread)
         return before == after
 
 
 def dense_before(position: int, layers: int, dense: int, *, spread: bool) -> int:
-    """Return how many of the layers before a position have no experts: the first ones, or every
-    so-manieth."""
+    """Return how many of the first ``position`` layers have no experts: the first ``dense`` of all
+    ``layers``, or with ``spread`` as even a part of them as can be.
+
+    >>> [dense_before(position, 6, 2, spread=True) for position in range(7)]
+    [0, 1, 1, 1, 2, 2, 2]
+    """
     if not spread:
         return min(position, dense)
-    return position - position * (layers - dense) // layers
+    with_experts = position * (layers - dense) // layers
+    return position - with_experts
 
 
 class LayerParameters(NamedTuple):
@@ -168,7 +177,7 @@ class LayerParameters(NamedTuple):
 
 
 def ffn_parameters(shape: Shape, width: int, hidden: int = 0) -> float:
-    """Parameters of an FFN of a width, on ``hidden`` elements of a token if not all."""
+    """Parameters of an FFN of a width, on ``hidden`` elements of a token; 0: on the hidden size."""
     parameters = shape.matrices * (hidden or shape.hidden) * width
     if shape.bias:
         parameters += width
@@ -191,6 +200,7 @@ def layer_parameters(shape: Shape, *, experts: bool) -> LayerParameters:
         split += mixer.share * mixed.split
         replicated += mixer.share * mixed.replicated
         looked_up += mixer.share * mixed.looked_up
+    # of the last matrix of the FFN
     if shape.bias:
         replicated += shape.hidden
     if not experts or shape.moe is None:
@@ -211,6 +221,8 @@ def _mixer_parameters(shape: Shape, mixer: Mixer) -> LayerParameters:
     matrices = mixer.description
     split = mixer.split_parameters()
     replicated = mixer.replicated_parameters() + rank.value(matrices.small)
+    # of queries, keys and values, which are the first matrices, and of the output; models with
+    # bottlenecks have none
     if shape.bias and matrices.attends and not matrices.replicated:
         split += matrices.split[0].width(rank.sizes)
         replicated += shape.hidden
@@ -218,7 +230,8 @@ def _mixer_parameters(shape: Shape, mixer: Mixer) -> LayerParameters:
 
 
 def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = True) -> float:
-    """Parameters of the embedding and of the head with the norm before it, or of one of them.
+    """Parameters of the embedding and of the head with the norm before it, or of one of them, on a
+    rank of ``tp``.
 
     A tied head is the embedding itself, unless that is on another stage of a pipeline: then the
     head is a copy.
@@ -228,8 +241,9 @@ def ends_of(shape: Shape, tp: int = 1, *, embedding: bool = True, head: bool = T
     if embedding:
         total += vocabulary + shape.positions * shape.hidden
     if head:
-        own = 0.0 if shape.tied and embedding else vocabulary
-        total += own + shape.norm
+        if not (shape.tied and embedding):
+            total += vocabulary
+        total += shape.norm
     return total
 
 
@@ -309,7 +323,8 @@ def _share_with_ffn(file: ModelFile) -> float:
 
 
 def _mixer_of(file: OperationFile, attention: Mixer, layers: int) -> Mixer:
-    """An operation with its sizes; those of attention are the model's unless given."""
+    """An operation with its sizes; those of attention are the model's unless given. ``layers``: of
+    the whole model."""
     sizes = dict(attention.sizes) | file.sizes
     if "head_dim" in file.sizes:
         sizes["value_dim"] = file.sizes.get("value_dim", file.sizes["head_dim"])
@@ -323,6 +338,7 @@ def _mixer_of(file: OperationFile, attention: Mixer, layers: int) -> Mixer:
 
 
 def _moe_of(file: MoeFile) -> Moe:
+    """The experts of a file, with defaults that the file leaves open."""
     derived: dict[str, Any] = {
         "imbalance": DEFAULT_IMBALANCE if file.imbalance is None else file.imbalance,
         "imbalance_given": file.imbalance is not None,

@@ -9,7 +9,8 @@ from colltool.training.parallel_config import ParallelConfig
 
 
 def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
-    """Stretch the layers of a stage to the time that their activations take to the host and back.
+    """Stretch the layers of a stage to the time that their activations take to the host and back, if
+    that is longer.
 
     They leave under the forward pass and come back under the backward one.
     """
@@ -18,29 +19,28 @@ def with_offload(config: ParallelConfig, times: StageTimes) -> StageTimes:
     stage = times.stage
     dense = _stretched(config, times.dense, experts=False)
     moe = _stretched(config, times.moe, experts=True)
-    more_of_dense = _more(times.dense, dense)
-    more_of_moe = _more(times.moe, moe)
-    more = more_of_dense.times(stage.dense_layers)
-    more = more.plus(more_of_moe.times(stage.moe_layers))
+    waits = _waiting(times.dense, dense).scaled(stage.dense_layers)
+    waits = waits.plus(_waiting(times.moe, moe).scaled(stage.moe_layers))
     return times._replace(
         dense=dense,
         moe=moe,
-        all=times.all.plus(more),
+        all=times.all.plus(waits),
     )
 
 
-def _more(before: LayerTimes | None, after: LayerTimes | None) -> Times:
-    """The times by which a layer is longer; none where the stage has no such layer."""
+def _waiting(before: LayerTimes | None, after: LayerTimes | None) -> Times:
+    """The times by which a layer is longer; 0 where the stage has no such layer."""
     if before is None or after is None:
         return Times()
     # times are only added: the layer before goes in with a factor of -1
-    return after.all.plus(before.all.times(-1.0))
+    return after.all.plus(before.all.scaled(-1.0))
 
 
 def _stretched(
     config: ParallelConfig, layer: LayerTimes | None, *, experts: bool
 ) -> LayerTimes | None:
-    """Return a layer that waits for the link to the host; as it is without a device."""
+    """Return a layer that waits for the link to the host, as part of its elementwise kernels; as it
+    is without a device."""
     if layer is None or config.shape is None or config.device is None:
         return layer
     kept, _ = layer_activations(config, config.shape, experts=experts)

@@ -30,7 +30,7 @@ class LayerCut(NamedTuple):
 
     tokens: float  # T, before tensor parallelism splits them
     sequence: int
-    tp: int = 1
+    tp: int = 1  # t, ranks that its matrices are split over
     sp: bool = False  # whether tensor parallelism splits tokens outside its regions too
     ep: int = 1
     etp: int = 1  # ranks that an expert is split over
@@ -64,7 +64,7 @@ def cut_of(config: ParallelConfig) -> LayerCut:
 
 
 class Heads(NamedTuple):
-    """Elements of queries, keys, values and outputs per token on a rank."""
+    """Elements of queries, keys, values and outputs per token on a rank, of all its heads."""
 
     q: float
     k: float
@@ -79,12 +79,14 @@ def heads_of(shape: Shape, tp: int) -> Heads:
 
 
 def _heads_on(rank: MixerSizes) -> Heads:
+    """Return the elements of the heads of a rank."""
     kind = rank.kind
     return Heads(*(rank.value(terms) for terms in (kind.q, kind.k, kind.v, kind.out)))
 
 
 class Operation(NamedTuple):
-    """A part of a layer, for one micro-batch on a rank."""
+    """A part of a layer, for one micro-batch on a rank: its numbers are forward, those of backward
+    follow from them."""
 
     name: Literal["norms", "attention", "router", "ffn", "shared expert", "experts"]
     gemms: tuple[Gemm, ...] = ()  # through weights
@@ -109,8 +111,8 @@ class Operation(NamedTuple):
 
     @property
     def activated(self) -> float:
-        """Elements that the activation function of an FFN makes; half without a gate, which halves
-        what it reads."""
+        """Elements that the activation function of a gated FFN makes; without a gate half of them,
+        as it reads half as much. 0 of other operations."""
         if self.name not in ("ffn", "shared expert", "experts"):
             return 0.0
         first = self.gemms[0]
@@ -118,7 +120,7 @@ class Operation(NamedTuple):
 
     @property
     def flops(self) -> float:
-        """Forward, with the causal half of attention."""
+        """FLOPs forward in the mean layer, with the causal half of attention."""
         return self.share * (sum(gemm.flops for gemm in self.gemms) + self.causal_flops)
 
 
@@ -166,7 +168,7 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
     """
     local_experts = max(1, moe.experts // cut.ep)
     expert_columns = moe.ffn / cut.etp
-    inputs = shape.matrices - 1
+    inputs = shape.matrices - 1  # matrices before the activation function: 2 with a gate
     # T/t without sequence parallelism too: etp is t then
     tokens_per_rank = cut.tokens / cut.tp * moe.top_k * cut.etp * moe.imbalance
     tokens_per_expert = tokens_per_rank / local_experts
@@ -192,7 +194,7 @@ def _routed(shape: Shape, moe: Moe, cut: LayerCut) -> Operation:
 def _mixed(mixer: Mixer, cut: LayerCut) -> Operation:
     """Return attention, or what stands in its place."""
     rank = mixer.on(cut.tp)
-    gemms = []
+    gemms = []  # those through replicated matrices first
     for matrix in mixer.description.replicated:
         gemms.append(_gemm_of(matrix, cut.tokens, rank.undivided))
     for matrix in mixer.description.split:
@@ -229,9 +231,11 @@ def _attention(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm,
     up_gemms: tuple[Gemm, ...] = ()
     up_stored_bytes = 0.0
     if matrices.replicated:
+        # after the replicated ones, which lead into the bottlenecks; the last is the output's
         up_gemms = gemms[len(matrices.replicated) : -1]
         up_stored_bytes = tokens * cut.activation_bytes * (heads.q + heads.k + heads.v)
     else:
+        # queries, keys and values are one GEMM
         columns = tuple(matrices.split[0].widths(rank.sizes))
     return Operation(
         "attention",
@@ -251,6 +255,7 @@ def _attention(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm,
 
 
 def _gemm_of(matrix: Weights, tokens: float, sizes: SizesByName) -> Gemm:
+    """Return the GEMM of tokens through matrices of these sizes."""
     return Gemm(tokens, matrix.width(sizes), value_of(matrix.inputs, sizes))
 
 
@@ -258,7 +263,7 @@ def _recurrent(mixer: Mixer, rank: MixerSizes, cut: LayerCut, gemms: tuple[Gemm,
     """Return an operation without scores: its work is the same for every token, and it keeps what
     its matrices make."""
     work_flops = cut.tokens * rank.value(rank.kind.work)
-    made_elements = sum(gemm.n for gemm in gemms[:-1])
+    made_elements = sum(gemm.n for gemm in gemms[:-1])  # without the output
     return Operation(
         "attention",
         gemms,
@@ -282,7 +287,7 @@ def _ffn(
     (2 * 2 + 2) bytes a token, 135 MB.
     """
     columns_on_rank = columns / cut.tp
-    inputs = shape.matrices - 1
+    inputs = shape.matrices - 1  # matrices before the activation function: 2 with a gate
     gemms = (
         Gemm(cut.tokens, inputs * columns_on_rank, shape.hidden),
         Gemm(cut.tokens, shape.hidden, columns_on_rank),
@@ -309,6 +314,7 @@ def adapters(operations: Sequence[Operation], rank: int) -> list[Gemm]:
             continue
         first, *others = operation.gemms
         columns = operation.columns or (first.n,)
+        # a first GEMM of several matrices has an adapter for each
         for gemm in (*(first._replace(n=number) for number in columns), *others):
             pairs += [Gemm(gemm.m, rank, gemm.k), Gemm(gemm.m, gemm.n, rank)]
     return pairs

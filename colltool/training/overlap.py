@@ -22,8 +22,9 @@ from colltool.training.operations import cut_of, layer_operations
 from colltool.training.parallel_config import ParallelConfig
 
 # exposed share of a reduce-scatter under a GEMM in pieces: the last of Transformer Engine's four
-SPLIT_LEFT = 0.25
-# tensor parallel regions of a layer: attention and FFN, each with a gather and a scatter
+LAST_PIECE = 0.25
+# tensor parallel regions of a layer, attention and FFN: a call of one hides under a half of the
+# layer's weight gradients
 REGIONS = 2
 MOST_BUCKETS = 4096  # of a pass; more are merged, which changes no printed digit
 ROUNDING = 1e-12  # share of a time that a sum of thousands of terms may be off
@@ -33,15 +34,16 @@ class PricedCall(NamedTuple):
     """A call with its price and the seconds that the step waits for it."""
 
     call: Call
-    cost: CollectiveCost
-    each_s: float  # of one call
-    exposed_s: float = 0.0  # of all calls in a step
+    cost: CollectiveCost  # of one call; of fewer bytes where it is compressed
+    each_s: float  # of one call, compression included
+    exposed_s: float = 0.0  # of all calls in a step; 0 until a function below hides them
     overhead_s: float = 0.0  # LogP's 2 o of one call, which only ``exposed_s`` includes
     # of ``exposed_s``, what there is too little compute to hide; the rest nothing could hide
     overflow_s: float = 0.0
 
     @property
     def total_s(self) -> float:
+        """Seconds of all calls in a step, without overhead, hidden or not."""
         return self.each_s * self.call.calls
 
     @property
@@ -86,40 +88,36 @@ class OverlapModel:
         calls = own_layer + self._under_other_batch(other_batch)
         calls += self._under_neighbour_layer(neighbour_layer, tuple(calls))
         overhead_s = 2 * self.config.overlap.overhead_s
-        if not overhead_s:
-            return calls
         with_overhead = []
         for call in calls:
             exposed_s = call.exposed_s + overhead_s * call.call.calls
             with_overhead.append(call._replace(exposed_s=exposed_s))
         return with_overhead
 
-    def _layer(self, call: Call) -> LayerTimes | None:
+    def _layer_of(self, call: Call) -> LayerTimes | None:
         """The compute of the kind of layer that sends a call; None where times are of a step."""
         if call.per == "moe_layer":
             return self.times.moe
         return self.times.dense or self.times.moe
 
     def _under_other_batch(self, calls: Sequence[PricedCall]) -> list[PricedCall]:
-        """Hide calls under the compute of another micro-batch, all of a layer's.
-
-        One batch sends while the other computes.
-        """
+        """Hide the calls of a layer under its whole compute for another micro-batch: one batch sends
+        while the other computes."""
         load_s = _load_s(calls)
         if not load_s:
             return list(calls)
-        # all-to-alls of one kind of layers only
-        layer = self._layer(calls[0].call)
+        # only layers with experts have such calls
+        layer = self._layer_of(calls[0].call)
         cover_s = layer.all.total_s if layer is not None else 0.0
         # the host waits while a dispatcher starts, whatever the other batch computes
-        waited_s = sum(call.cost.startup_s * call.call.each for call in calls)
+        waited_s = sum(call.cost.startup_s * call.call.calls_per_unit for call in calls)
         share = max(waited_s, load_s - cover_s) / load_s
         return [_exposed(call, share, share) for call in calls]
 
     def _under_own_layer(self, priced: PricedCall) -> float:
         """Exposed seconds of one call, which hides under a part of its own layer."""
         call = priced.call
-        layer = self._layer(call)
+        layer = self._layer_of(call)
         if layer is None:
             return priced.each_s
         cover_s = 0.0
@@ -127,16 +125,18 @@ class OverlapModel:
             case "nothing":
                 pass
             case "split gemm":
-                return 0.0 if call.primitive is AG else SPLIT_LEFT * priced.each_s
+                return 0.0 if call.primitive is AG else LAST_PIECE * priced.each_s
             case "weight gradient":
                 cover_s = layer.gemms.weight_s / REGIONS
             case "attention block":
-                # messages a block, times blocks
+                # A ring of cp blocks sends cp - 1 times, backward twice each. A message hides under
+                # the attention of one block, one of two under half of it.
                 cp = self.config.layout.cp
-                blocks = cp * call.each / max(1, cp - 1)
-                cover_s = layer.core.of(call.phase) / blocks
+                messages_per_step = call.calls_per_unit / max(1, cp - 1)
+                cover_s = layer.core.of(call.phase) / (cp * messages_per_step)
             case "shared expert":
-                cover_s = self._shared_expert_s(call, layer) / REGIONS
+                # dispatch and combine hide under a half of it each
+                cover_s = self._shared_expert_s(call, layer) / 2
             case (
                 "neighbour layer"
                 | "other batch"
@@ -179,7 +179,7 @@ class OverlapModel:
             else:
                 by_kind.setdefault((call.call.per, call.backward), []).append(call)
         hidden: list[PricedCall] = []
-        # dense layers come before those with experts, on the stage and by name
+        # dense layers come before those with experts on a stage, and "dense_layer" before "moe_layer"
         first_kind, _ = min(by_kind, default=("", False))
         for (per, backward), calls in sorted(by_kind.items(), key=itemgetter(0)):
             same_pass = [call for call in others if call.backward is backward]
@@ -196,36 +196,41 @@ class OverlapModel:
         backward: bool,
         outermost: bool,
     ) -> list[PricedCall]:
-        """Hide the calls of one kind of layers in one direction under the compute of a layer."""
+        """Hide the calls of one kind of layers in one direction under the compute of a layer.
+
+        ``others``: calls of the same direction that hide under layers already. ``outermost``: the
+        first gather and the last scatter are of these layers.
+        """
         load_s = _load_s(calls)
         if not load_s:
             return list(calls)
         # all are of one kind of layers, and cross the same tiers
         example = calls[0]
         m = self.config.micro_batches
-        layer = self._layer(example.call)
+        layer = self._layer_of(example.call)
         cover_s = 0.0
         if layer is not None:
             times = layer.all
             cover_s = times.backward_s + times.again_s if backward else times.forward_s
         # layers of this kind on the stage
-        layers = example.call.calls / example.call.each / m
+        layers = example.call.calls / example.call.calls_per_unit / m
         passes = max(1, self.times.stage.layers) * m
         # calls that are exposed on other wires stretch the layer
         tier = example.cost.busiest_tier
         cover_s += sum(call.exposed_s / passes for call in others if call.cost.busiest_tier != tier)
         cover_s -= sum(call.hidden_s / passes for call in others if call.cost.busiest_tier == tier)
-        covered_s = max(0.0, cover_s)
-        overflow_s = max(0.0, load_s - covered_s)
-        overflow_s *= layers
-        left_s = overflow_s
+        cover_s = max(0.0, cover_s)
+        # of all layers of this kind on the stage, for one micro-batch
+        all_load_s = load_s * layers
+        overflow_s = max(0.0, load_s - cover_s) * layers
+        exposed_s = overflow_s
         if outermost:  # nothing is before the first gather, nothing behind the last scatter
             edge_s = load_s
             if backward:
                 edge_s = sum(call.each_s for call in calls if call.call.primitive is not AG)
-            left_s += min(edge_s, covered_s)
-        share = min(1.0, left_s / (load_s * layers))
-        return [_exposed(call, share, overflow_s / (load_s * layers)) for call in calls]
+            exposed_s += min(edge_s, cover_s)
+        share = min(1.0, exposed_s / all_load_s)
+        return [_exposed(call, share, overflow_s / all_load_s) for call in calls]
 
 
 def _exposed(call: PricedCall, share: float, overflow: float) -> PricedCall:
@@ -235,8 +240,8 @@ def _exposed(call: PricedCall, share: float, overflow: float) -> PricedCall:
 
 
 def _load_s(calls: Sequence[PricedCall]) -> float:
-    """Seconds of a layer's calls, one after the other."""
-    return sum(call.each_s * call.call.each for call in calls)
+    """Seconds of a layer's calls in a micro-batch, one after the other."""
+    return sum(call.each_s * call.call.calls_per_unit for call in calls)
 
 
 class PassBuckets(NamedTuple):
@@ -247,9 +252,9 @@ class PassBuckets(NamedTuple):
     """
 
     sent: tuple[PricedCall, ...]
-    wires: tuple[str, ...]
+    wires: tuple[str, ...]  # names of the tiers that the calls keep busy longest, each once
     buckets: Buckets
-    load_s: float
+    load_s: float  # of all calls together
 
     def exposed(self, cover_s: float, overhead_s: float) -> list[PricedCall]:
         """Return the calls with their exposed seconds; the last bucket is always exposed.
@@ -259,6 +264,7 @@ class PassBuckets(NamedTuple):
         if not self.load_s:
             return list(self.sent)
         exposed_s = behind_pass(max(0.0, cover_s), self.buckets, overhead_s)
+        # the first corner is the last bucket (:func:`queued`)
         _, last_s = self.buckets.corners[0]
         overflow = max(0.0, exposed_s - last_s) / self.load_s
         return [_exposed(call, exposed_s / self.load_s, overflow) for call in self.sent]
@@ -267,13 +273,15 @@ class PassBuckets(NamedTuple):
 def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
     """Sort the buckets of calls by when they become ready, those of one call evenly over the
     pass."""
+    # when a bucket becomes ready, as a share of the pass, and its seconds
     ready: list[tuple[float, float]] = []
     # thousands of buckets cost time here and change nothing
     shrink = max(1.0, sum(call.call.calls for call in sent) / MOST_BUCKETS)
     for call in sent:
         count = max(1, round(call.call.calls / shrink))
         each_s = call.total_s / count
-        ready += [((index + 1) / count, each_s) for index in range(count)]
+        for index in range(count):
+            ready.append(((index + 1) / count, each_s))
     ready.sort(key=itemgetter(0))
     return PassBuckets(
         tuple(sent),
@@ -286,8 +294,8 @@ def pass_buckets(sent: Sequence[PricedCall]) -> PassBuckets:
 def under_all_compute(
     sent: Sequence[PricedCall], cover_s: float, overhead_s: float
 ) -> list[PricedCall]:
-    """Hide messages under all compute of a step, as they wait only for the step before: T = 2 o +
-    max(T_c, L)."""
+    """Hide messages under all compute of a step, as they wait only for the step before: the step
+    takes 2 o + max(compute, messages), of which this exposes what exceeds the compute."""
     load_s = sum(call.total_s for call in sent)
     if not load_s:
         return list(sent)
@@ -306,15 +314,15 @@ def borders(
     stage.
     """
     crossed = borders_crossed(config)
-    cover_s = micro_batch_s / config.chunks / 2
+    cover_s = micro_batch_s / config.chunks / 2  # a chunk's compute in one direction, on average
     overhead_s = 2 * config.overlap.overhead_s
-    found = []
+    exposed_calls = []
     for call in sent:
         calls = call.call.calls
         exposed_s = crossed * call.each_s
         exposed_s += max(0.0, calls - crossed) * max(0.0, call.each_s - cover_s)
-        found.append(call._replace(exposed_s=exposed_s + overhead_s * calls))
-    return found
+        exposed_calls.append(call._replace(exposed_s=exposed_s + overhead_s * calls))
+    return exposed_calls
 
 
 def borders_crossed(config: ParallelConfig) -> int:
@@ -334,28 +342,28 @@ def logp(compute_s: float, latency_s: float, overhead_s: float) -> float:
 class Buckets(NamedTuple):
     """Buckets sent one after the other.
 
-    Each corner is a bucket that may set the end: ready after a share of the pass, and the seconds
-    that it and all behind it take.
+    Each corner is a bucket that may set the end: (the share of the pass after which it is ready, the
+    seconds that it and all behind it take). They run from the last bucket, ready at 1, to the first.
     """
 
-    calls: int
-    corners: tuple[tuple[float, float], ...]
+    calls: int  # number of buckets
+    corners: tuple[tuple[float, float], ...]  # empty without buckets
 
 
 def queued(takes_s: Sequence[float]) -> Buckets:
-    """Buckets that become ready evenly over a pass of any length: end_k = max(ready_k, end_(k-1)) +
-    t_k.
+    """Queue buckets of these seconds, which become ready evenly over a pass of any length: end_k =
+    max(ready_k, end_(k-1)) + t_k.
 
     The last end is the maximum over k of ready_k + t_k + t_(k+1) + ...: lines in the length of the
     pass, so only their upper envelope counts. Equal buckets have two, however many there are.
     """
     count = len(takes_s)
-    rest = 0.0
+    remaining_s = 0.0  # of a bucket and all behind it
     corners: list[tuple[float, float]] = []
-    # from the last bucket to the first: the rest is what each and all behind it take
+    # from the last bucket to the first
     for index in range(count - 1, -1, -1):
-        rest += takes_s[index]
-        corner = (index + 1) / count, rest
+        remaining_s += takes_s[index]
+        corner = (index + 1) / count, remaining_s
         while len(corners) > 1 and _below_line(corner, corners[-1], corners[-2]):
             corners.pop()
         corners.append(corner)
@@ -378,7 +386,7 @@ def behind_pass(pass_s: float, buckets: Buckets, overhead_s: float) -> float:
     if not buckets.calls:
         return 0.0
     whole_s = pass_s + 2 * overhead_s * buckets.calls
-    return max(whole_s * ready + rest for ready, rest in buckets.corners) - pass_s
+    return max(whole_s * ready + remaining_s for ready, remaining_s in buckets.corners) - pass_s
 
 
 def energy_J(config: ParallelConfig, sent: PricedCall) -> float | None:
@@ -407,6 +415,6 @@ def priced(call: Call, cost: CollectiveCost, config: ParallelConfig) -> PricedCa
     overhead_s = 2 * config.overlap.overhead_s
     if compression is None or not is_compressed(compression, call):
         return PricedCall(call, cost, cost.each_s, overhead_s=overhead_s)
-    ratio = times_fewer(config)
+    ratio = times_fewer(config)  # of bytes
     compressed_s, _ = compressed(cost.each_s, ratio, compression.overhead_s, fixed_s=cost.latency_s)
     return PricedCall(call, cost.scaled(1 / ratio), compressed_s, overhead_s=overhead_s)

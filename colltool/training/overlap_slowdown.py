@@ -24,6 +24,7 @@ from colltool.training.compute_times import LayerTimes, StageTimes
 from colltool.training.overlap import PricedCall
 from colltool.training.parallel_config import ParallelConfig
 
+# c of each kind of kernel
 GEMM = 2.1
 ATTENTION = 1.75
 ELEMENTWISE = 0.83
@@ -34,7 +35,7 @@ USUAL_SHARE = 16 / 132
 # units that reduce-scatters in split GEMMs hold: NeMo, recipes/tp_overlap_configs/userbuffers.py,
 # has 24 for the projection and 16 for the FFN on H100
 SPLIT_UNITS = 20
-# channels never take the whole device: NCCL's most is 64
+# largest share of a device that channels are counted to hold: NCCL's most is 64
 MOST_SHARE = 0.5
 
 
@@ -42,7 +43,7 @@ class Kernels(NamedTuple):
     """Seconds of compute by kind of kernel."""
 
     gemm_s: float
-    attention_s: float = 0.0
+    attention_s: float = 0.0  # scores and their sum over values
     elementwise_s: float = 0.0
 
 
@@ -55,9 +56,9 @@ def slowdown(kernels: Kernels, share: float) -> float:
     total_s = sum(kernels)
     if not total_s or not share:
         return 0.0
-    gone = share / (1 - share)
-    more_s = kernels.gemm_s * max(GEMM * share, gone)
-    more_s += kernels.attention_s * max(ATTENTION * share, gone)
+    fewer_units = share / (1 - share)  # more time by the lost units alone
+    more_s = kernels.gemm_s * max(GEMM * share, fewer_units)
+    more_s += kernels.attention_s * max(ATTENTION * share, fewer_units)
     more_s += kernels.elementwise_s * ELEMENTWISE * share
     return more_s / total_s
 
@@ -126,11 +127,12 @@ def _of_layer(layer: LayerTimes, *, forward: bool, backward: bool) -> Kernels:
     """A layer's kernels, forward or backward with recomputation or both."""
     seconds = []
     for part in layer:
-        own_s = 0.0
+        part_s = 0.0
         if forward:
-            own_s += part.forward_s
+            part_s += part.forward_s
         if backward:
-            own_s += part.backward_s + part.again_s
-        seconds.append(own_s)
+            part_s += part.backward_s + part.again_s
+        seconds.append(part_s)
+    # the kinds of kernels of ``LayerTimes``, in their order
     gemms_s, core_s, elementwise_s, experts_s = seconds
     return Kernels(gemms_s + experts_s, core_s, elementwise_s)

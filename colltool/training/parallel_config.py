@@ -1,12 +1,14 @@
-"""A job resolved for a number of ranks: :class:`ParallelConfig`, and the groups of ranks that its
-dimensions form (:meth:`ParallelLayout.group`). Its stages are in
+"""A job resolved for a number of ranks: :class:`ParallelConfig`, which all of this room computes with,
+and the groups of ranks that its dimensions form (:meth:`ParallelLayout.group`). It is made from a job
+file by :mod:`colltool.training.job_configuration`; its stages are in
 :mod:`colltool.training.pipeline_stages`.
 
 Letters in docstrings: of sizes of dimensions t tp, c cp, e ep, t_e etp (the tp of an expert), p pp, v
 virtual and D dp; m micro-batches of a step, each of b sequences of s tokens.
 
 Ranks are numbered with the first dimension of ``order`` fastest, so a dimension's stride is the
-product of the sizes inside it.
+product of the sizes inside it. All records are hashable: prices and times are cached by them.
+
 Attention and experts cut the same ranks in two ways, as Megatron-Core's two rank generators do
 (``parallel_state.py``): tp, cp, dp, pp for what every token passes, and etp, ep, the experts' own
 dp and pp for the experts.
@@ -52,7 +54,7 @@ class EvenRanks(NamedTuple):
     """Evenly spaced ranks: (4, 8) are ranks 0, 8, 16 and 24."""
 
     ranks: int
-    stride: int
+    stride: int  # distance of neighbours
 
 
 class RankGroup(NamedTuple):
@@ -62,15 +64,17 @@ class RankGroup(NamedTuple):
 
     @property
     def ranks(self) -> int:
+        """Number of its ranks; 1 without axes."""
         return prod(size for size, _ in self.axes)
 
     @property
     def stride(self) -> int:
+        """Distance of neighbours on the innermost axis; 1 without axes."""
         return self.axes[0][1] if self.axes else 1
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Ranks of the group that begins at rank 0."""
+        """Ranks of the group that begins at rank 0, in order along the axes."""
         members = [0]
         for size, stride in self.axes:
             inner = members
@@ -84,21 +88,22 @@ class ParallelLayout(NamedTuple):
     """Sizes of the dimensions of a job, and the order in which ranks are numbered along them."""
 
     tp: int = 1
-    sp: bool = False
+    sp: bool = False  # whether tp splits tokens outside its regions too
     cp: int = 1
-    cp_mode: ContextMode = "ring"
+    cp_mode: ContextMode = "ring"  # how queries meet the keys of other ranks
     ep: int = 1
-    etp: int = 1
+    etp: int = 1  # ranks that an expert is split over
     pp: int = 1
-    virtual: int = 1
+    virtual: int = 1  # chunks of the model on a stage, where they are interleaved
     dp: int = 1  # 0: not known yet
-    order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
-    stages: tuple[int, ...] = ()  # layers of each
+    order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")  # innermost first
+    stages: tuple[int, ...] = ()  # layers of each, where the job lists them
     deduplicate: bool = False  # a token goes once to a rank with several of its experts
     dispatcher: DispatcherName | None = None  # None: NCCL's all-to-all, or as ``deduplicate`` says
 
     @property
     def ranks(self) -> int:
+        """Ranks of the job; 0 while dp is not known."""
         return self.tp * self.cp * self.pp * self.dp
 
     @property
@@ -114,24 +119,25 @@ class ParallelLayout(NamedTuple):
 
     def group(self, *names: str, experts: bool = False) -> RankGroup:
         """The group over one dimension or several, such as ``group("cp", "dp")`` that sums
-        gradients."""
+        gradients; of the ``experts``, as :meth:`sizes` cuts the ranks for them."""
         return _group(self, names, experts)
 
 
 # cached, as a search asks for the same groups again and again
 @lru_cache(maxsize=65536)
 def _group(layout: ParallelLayout, names: tuple[str, ...], experts: bool) -> RankGroup:
+    """:meth:`ParallelLayout.group`."""
     return group_over(layout.sizes(experts=experts), layout.order, names)
 
 
 def strides(sizes: dict[str, int], order: tuple[str, ...]) -> dict[str, int]:
     """Distance of neighbouring ranks in each dimension, the first of ``order`` innermost."""
-    found = {}
+    stride_of = {}
     stride = 1
     for name in order:
-        found[name] = stride
+        stride_of[name] = stride
         stride *= sizes[name]
-    return found
+    return stride_of
 
 
 def group_over(sizes: dict[str, int], order: tuple[str, ...], names: tuple[str, ...]) -> RankGroup:
@@ -183,7 +189,7 @@ class Shard(NamedTuple):
     """How replicas share weights, gradients and optimizer states."""
 
     mode: ShardMode = "ddp"
-    group: int = 0  # number of ranks that share states, where not all replicas do
+    group: int = 0  # number of ranks that share states; 0: all replicas do
     gathers: int = 2  # of an FSDP layer a micro-batch
     reshard: bool = True  # False: gathered once a step
     bucket: float | None = None  # bytes of gradients; None: the library's
@@ -191,6 +197,7 @@ class Shard(NamedTuple):
 
     @property
     def strategy(self) -> Sharding:
+        """What the mode shares, in the table of modes."""
         return SHARDINGS[self.mode]
 
     @property
@@ -216,18 +223,19 @@ class Precision(NamedTuple):
 
     @property
     def param_bytes(self) -> float:
+        """Bytes of a weight."""
         return BYTES[self.params]
 
 
 class Overlap(NamedTuple):
-    """Which dimensions hide under compute, and how."""
+    """Which dimensions hide their calls under compute, and how."""
 
-    dp: bool = True
+    dp: bool = True  # gradients and weights
     tp: TensorOverlap = "none"
-    pp: bool = True
-    ep: str = ""  # "batch": under another batch, "shared": under the shared expert
+    pp: bool = True  # messages between stages, under other micro-batches
+    ep: str = ""  # "batch": under another batch, "shared": under the shared expert; "": not at all
     cp: bool = True
-    asked: tuple[str, ...] = ()  # keys that the job sets itself
+    requested: tuple[str, ...] = ()  # keys that the job itself switches on
     overhead_s: float = 0.0  # LogP's o of a call
     # share by which hidden communication slows compute; None: by channels and kernels
     sm_share: float | None = None
@@ -237,11 +245,11 @@ class Compression(NamedTuple):
     """Compression of a dimension's calls."""
 
     on: str  # dimension
-    scheme: str
-    block: int | None = None
-    keep: float | None = None
-    warmup: float | None = None
-    overhead_s: float = 0.0
+    scheme: str  # fp16, int8, 1bit, topk or 1bit-adam
+    block: int | None = None  # int8: elements that share a scale
+    keep: float | None = None  # topk: share of the elements that are sent
+    warmup: float | None = None  # 1bit-adam: share of the steps before it compresses
+    overhead_s: float = 0.0  # of a call
     extra_steps: float = 0.0  # share of steps more to the same accuracy
     realised: float | None = None  # ratio of bytes, where it was measured
 
@@ -249,16 +257,16 @@ class Compression(NamedTuple):
 class Offload(NamedTuple):
     """Shares of optimizer states and activations that are kept in the memory of the host."""
 
-    optimizer: float = 0.0
+    optimizer: float = 0.0  # updated there too
     activations: float = 0.0
 
 
 class GivenTimes(NamedTuple):
-    """Known compute seconds: of a layer and micro-batch, or of a whole step."""
+    """Known compute seconds."""
 
     forward_s: float
     backward_s: float
-    per_layer: bool
+    per_layer: bool  # whether they are of a layer and micro-batch, else of a whole step
 
 
 class ParallelConfig(NamedTuple):
@@ -266,31 +274,33 @@ class ParallelConfig(NamedTuple):
 
     layout: ParallelLayout
     model: TransformerModel | None = None  # None: plain calls, or given times of a whole step
-    sequence: int = 1
-    global_batch: int = 1
-    micro_batch: int = 1
+    sequence: int = 1  # tokens
+    global_batch: int = 1  # sequences of a step, over all replicas
+    micro_batch: int = 1  # sequences of a replica
     shard: Shard = Shard()
-    schedule: Schedule = "1f1b"
-    recompute: Recomputed = "none"
+    schedule: Schedule = "1f1b"  # see ``pipeline``
+    recompute: Recomputed = "none"  # see ``recomputation``
     recomputed_layers: int = 0  # of a stage, where recompute is "layers"
     recomputed_modules: tuple[Module, ...] = ()  # where it is "modules"
     precision: Precision = Precision()
-    optimizer: OptimizerName = "adam"
+    optimizer: OptimizerName = "adam"  # see ``optimizer_row``
     offload: Offload = Offload()
     lora: int = 0  # rank of the adapters; 0: every weight is trained
-    device: Accelerator | None = None
+    device: Accelerator | None = None  # None: not known yet, or not needed
     stack: Stack | None = None
     overlap: Overlap = Overlap()
-    compression: Compression | None = None
-    compute: GivenTimes | None = None
+    compression: Compression | None = None  # None: nothing is compressed
+    compute: GivenTimes | None = None  # None: it follows from device, stack and shape
     slower: float = 1.0  # factor of the stack's compute times, from a measured step
 
     @property
     def shape(self) -> Shape | None:
+        """The shape of the model; None where only its size is known, or there is none."""
         return self.model.shape if self.model is not None else None
 
     @property
     def moe(self) -> Moe | None:
+        """The experts of the model; None where it has none, or no shape."""
         return self.shape.moe if self.shape is not None else None
 
     @property
@@ -319,11 +329,12 @@ class ParallelConfig(NamedTuple):
 
     @property
     def micro_batches(self) -> int:
-        """Micro-batches of a replica in a step, m."""
+        """Micro-batches of a replica in a step, m; of a layout whose dp is known."""
         return max(1, self.global_batch // (self.layout.dp * self.micro_batch))
 
     @property
     def pipeline(self) -> PipelineSchedule:
+        """The schedule, in the table of schedules."""
         return SCHEDULES[self.schedule]
 
     @property
@@ -339,6 +350,7 @@ class ParallelConfig(NamedTuple):
 
     @property
     def optimizer_row(self) -> Optimizer:
+        """The optimizer, in the table of optimizers."""
         return OPTIMIZERS[self.optimizer]
 
     @property
@@ -369,6 +381,7 @@ def with_values(config: ParallelConfig, values: Mapping[str, Any]) -> ParallelCo
     Defaults that follow from these keys in a job file are not worked out again.
     """
     for key, value in values.items():
+        # "layout.tp": the field ``tp`` of the record ``layout``; "batch.micro" has another name here
         part, _, name = key.rpartition(".")
         if key == "batch.micro":
             config = config._replace(micro_batch=value)

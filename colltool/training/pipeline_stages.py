@@ -24,14 +24,15 @@ Worked = TypeVar("Worked")
 class PipelineStage(NamedTuple):
     """The part of a model that a rank of the pipeline has."""
 
-    number: int
+    number: int  # from 0, in the order of the pipeline
     dense_layers: int
-    moe_layers: int
-    embedding: bool
-    head: bool
+    moe_layers: int  # layers with experts
+    embedding: bool  # whether it has the embedding
+    head: bool  # whether it has the head
 
     @property
     def layers(self) -> int:
+        """Layers of both kinds."""
         return self.dense_layers + self.moe_layers
 
     @property
@@ -83,10 +84,11 @@ def layers_of_stages(layers: int, stages: int, *, folded: bool = False) -> tuple
     >>> layers_of_stages(61, 4), layers_of_stages(126, 8)
     ((15, 16, 15, 15), (15, 16, 16, 16, 16, 16, 16, 15))
     """
-    each, odd = divmod(layers, stages)
+    fewest, longer_stages = divmod(layers, stages)
     ends = [0] if folded else [0, stages - 1]
-    longer = [*(stage for stage in range(stages) if stage not in ends), *ends][:odd]
-    return tuple(each + (stage in longer) for stage in range(stages))
+    ends_last = [*(stage for stage in range(stages) if stage not in ends), *ends]
+    longer = ends_last[:longer_stages]
+    return tuple(fewest + (stage in longer) for stage in range(stages))
 
 
 def bubble_divisor(config: ParallelConfig) -> float:
@@ -138,10 +140,14 @@ def _stages(
     """Return p stages of v chunks.
 
     Args:
-        stated_layers: of each stage, where a job lists them.
+        layers: of the model.
+        dense_layers: of these, layers without experts.
+        stated_layers: layers of each stage, where a job lists them.
+        folded: whether the model runs down the stages and back up.
         with_ends: whether the embedding and the head take the place of a layer each.
+        spread: whether dense layers alternate with those that have experts.
     """
-    chunk_layers = []  # by stage and chunk
+    chunk_layers = []  # chunk_layers[stage][chunk]: number of layers
     if with_ends:
         # the embedding and the head take the place of a layer each, in the first and the last chunk
         chunk_layers = [[(layers + 2) // (p * v)] * v for _ in range(p)]
@@ -150,8 +156,8 @@ def _stages(
     else:
         for count in stated_layers or layers_of_stages(layers, p, folded=folded):
             # 5 layers in 2 chunks: 3 and 2
-            layers_each, odd = divmod(count, v)
-            chunk_layers.append([layers_each + (chunk < odd) for chunk in range(v)])
+            fewest, longer_chunks = divmod(count, v)
+            chunk_layers.append([fewest + (chunk < longer_chunks) for chunk in range(v)])
     dense = [0] * p
     # layers before a chunk; their order for p = 3, v = 2, and folded:
     #   stage   0  1  2        0  1  2
@@ -183,10 +189,11 @@ class RankParameters(NamedTuple):
     """Parameters of a rank, by which ranks have the same ones."""
 
     dense: float  # on dp x cp ranks
-    experts: float = 0.0  # on fewer
+    experts: float = 0.0  # those of experts, on the replicas of an expert
 
     @property
     def total(self) -> float:
+        """Parameters of both kinds."""
         return self.dense + self.experts
 
 

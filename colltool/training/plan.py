@@ -2,8 +2,8 @@
 gain.
 
 :func:`plan` prices the step, scales it to a measured one where the job has that, and collects
-memory, proposals and assumptions. Links, a target and goodput are added where :class:`PlanExtras` wants
-them.
+memory, proposals and assumptions; a :class:`Plan` holds them. Links, a target and goodput are added
+where :class:`PlanExtras` wants them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from colltool.training.flops import ideal_step_s
 from colltool.training.goodput import Failures, Goodput, goodput
 from colltool.training.group_fit import job_slice
 from colltool.training.job import Job, no_ranks
+from colltool.training.job_device import on_fabric, refuse_impossible_step
 from colltool.training.job_links import JobLinks, job_links
-from colltool.training.job_results import on_fabric, refuse_impossible_step
 from colltool.training.layout_constraints import idle_overrides
 from colltool.training.memory import Memory, memory
 from colltool.training.overlap import PricedCall, energy_J
@@ -52,7 +52,7 @@ from colltool.training.targets import Target, Targeted, reach_target
 class PlannedCall(NamedTuple):
     """A collective of the step, with the figures of the stage that the step waits for."""
 
-    stages: tuple[int, ...]
+    stages: tuple[int, ...]  # that send it
     sent: PricedCall
     paces: bool  # whether its seconds are in the step's parts
     # of all its calls on all ranks; None where not asked for, or no tier has a figure
@@ -66,9 +66,9 @@ class TierUse(NamedTuple):
     """Seconds that a tier carries bytes in a step, on the stage that keeps it busiest."""
 
     tier: str
-    busy_s: float
+    busy_s: float  # in a step
     share: float  # of the step
-    dimension: str  # that has most of it
+    dimension: str  # whose calls take most of these seconds
 
 
 @result
@@ -77,17 +77,17 @@ class Plan(Result):
 
     subject: ClassVar[str] = "plan"
     job: Job
-    setup: ParallelConfig
-    fabric: str
-    fabric_overrides: tuple[tuple[str, str], ...]
+    setup: ParallelConfig  # the job on its ranks and device
+    fabric: str  # its name
+    fabric_overrides: tuple[tuple[str, str], ...]  # keys and values that it was read with
     step_s: float
     control_step_s: float  # with a free network
     parts: tuple[StepPart, ...]  # their exposed seconds sum to ``step_s``
-    collectives: tuple[PlannedCall, ...]
-    memory: Memory | None
-    wires: tuple[TierUse, ...]  # by tier
+    collectives: tuple[PlannedCall, ...]  # of all stages, the most exposed first
+    memory: Memory | None  # None without a model
+    wires: tuple[TierUse, ...]  # by tier, innermost first; without those that carry nothing
     changes: tuple[Proposal, ...]  # that gain, the best first
-    tokens_per_s: float | None
+    tokens_per_s: float | None  # of the whole job; None without a model
     mfu: float | None  # see MFU_CONVENTION; None without a device or a shape
     anchor: StepCalibration | None  # what made the step the measured one
     compression: GradientCompression | None
@@ -103,14 +103,17 @@ class Plan(Result):
 
     @property
     def ranks(self) -> int:
+        """Ranks that the job runs on."""
         return self.setup.layout.ranks
 
     @property
     def device(self) -> str | None:
+        """The name of what computes; None where times of compute are given."""
         return self.setup.device.name if self.setup.device is not None else None
 
     @property
     def network_share(self) -> float:
+        """Share of the step that a free network would save."""
         return 1 - self.control_step_s / self.step_s if self.step_s else 0.0
 
     @property
@@ -140,8 +143,8 @@ class Plan(Result):
         """The error of plans of published runs under its stack, their sources left out; None where
         there are none like it, or times are given."""
         setup = self.setup
-        stack = self.setup.stack
-        model = self.setup.model
+        stack = setup.stack
+        model = setup.model
         if stack is None or setup.compute is not None or setup.lora or setup.offload != Offload():
             return None
         error = published_error(stack.name, moe=bool(model and model.moe_layers))
@@ -154,10 +157,11 @@ class Plan(Result):
         """Share of the step that the GEMMs of the slowest stage's layers take."""
         compute = self.step.slowest.compute
         total_s = 0.0
-        for layer, layers in (
+        kinds = (
             (compute.dense, compute.stage.dense_layers),
             (compute.moe, compute.stage.moe_layers),
-        ):
+        )
+        for layer, layers in kinds:
             if layer is not None:
                 total_s += layers * layer.gemms_s
         return min(1.0, total_s * self.setup.micro_batches / self.step_s)
@@ -174,6 +178,7 @@ class Plan(Result):
 
     @property
     def memory_bytes(self) -> float | None:
+        """Bytes of the stage that takes the most."""
         return self.memory.bytes if self.memory is not None else None
 
     @property
@@ -216,9 +221,9 @@ class Plan(Result):
 class PlanExtras(NamedTuple):
     """What a plan answers besides the step."""
 
-    links: bool = False
-    target: Target | None = None
-    failures: Failures | None = None
+    links: bool = False  # the busiest links
+    target: Target | None = None  # the least network that reaches it
+    failures: Failures | None = None  # goodput with them
 
 
 NO_EXTRAS = PlanExtras()
@@ -234,7 +239,9 @@ def plan(
     """A training step priced on a fabric: on ``ranks``, else those of the job's layout, or all of
     the fabric where dp is auto.
 
-    ColltoolError where a layout or a group does not sit on the fabric.
+    Raises:
+        ColltoolError: a layout or a group does not sit on the fabric.
+        ManyErrors: keys of the job do not fit together there, each at its place in the file.
     """
     job = on_fabric(job, fabric)
     # dp of a job that says none follows from the fabric
@@ -243,13 +250,14 @@ def plan(
     idle = list(idle_overrides(job, config))
     if idle:
         job.refuse(idle)
+    # of a lattice only the slice of the job is priced
     whole_fabric = fabric
     fabric = job_slice(fabric, config.layout.ranks)
     costs = CollectiveCostCache(fabric, readings)
     plain = job.plain_calls(config)
-    unfit = list(dispatcher_violations(config, costs))
-    if unfit:
-        job.refuse(unfit)
+    violations = list(dispatcher_violations(config, costs))
+    if violations:
+        job.refuse(violations)
     step = step_time(config, costs, plain)
     anchor = calibrated(job, config, costs, plain, step)
     # from here on the step is the measured one
@@ -291,7 +299,7 @@ def plan(
 
 
 def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
-    """Refuse more ranks than the fabric has, and fewer than one."""
+    """Raise ColltoolError for more ranks than the fabric has, and for fewer than one."""
     if ranks < 1:
         raise no_ranks(ranks, fabric.ranks)
     if ranks > fabric.ranks:
@@ -310,7 +318,7 @@ def check_ranks(job: Job, fabric: Fabric, ranks: int) -> None:
 
 
 def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | None]:
-    """Return tokens per second and MFU; None where they are not known."""
+    """Return tokens per second of the job and its MFU at a step; None where they are not known."""
     if config.model is None or not step_s:
         return None, None
     tokens = config.global_batch * config.sequence / step_s
@@ -320,9 +328,10 @@ def rates(config: ParallelConfig, step_s: float) -> tuple[float | None, float | 
 
 
 def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]:
-    """Return all calls with the stages that send them, the most exposed first.
+    """Return all calls with the stages that send them, the most exposed first; ``energy``: with what
+    they spend.
 
-    Those that the step waits for have the figures of its parts.
+    A call of several stages has the figures of the first, or of the one that the step waits for.
     """
     critical = _merged(step.critical_calls)
     by_key = dict(critical)
@@ -345,18 +354,23 @@ def _collectives(step: TrainingStep, *, energy: bool) -> tuple[PlannedCall, ...]
 
 
 def _merged(sent: Sequence[PricedCall]) -> dict[object, PricedCall]:
-    """Merge the calls of a stage that differ only in what sends them, such as attention and FFN."""
-    found: dict[object, PricedCall] = {}
+    """Merge the calls of a stage that differ only in what sends them, such as attention and FFN.
+
+    By a key that calls of other stages share where they are the same, as many in a step.
+    """
+    merged: dict[object, PricedCall] = {}
     for priced in sent:
         call = priced.call
         key = (call.dimension, call.primitive, call.phase, call.group, call.bytes, call.hides)
-        before = found.get(key)
-        if before is not None:
-            calls = call.calls + before.call.calls
-            call = call._replace(each=call.each + before.call.each, calls=calls)
-            priced = priced._replace(call=call, exposed_s=priced.exposed_s + before.exposed_s)
-        found[key] = priced
-    return {(key, call.call.calls): call for key, call in found.items()}
+        same = merged.get(key)
+        if same is not None:
+            call = call._replace(
+                calls_per_unit=call.calls_per_unit + same.call.calls_per_unit,
+                calls=call.calls + same.call.calls,
+            )
+            priced = priced._replace(call=call, exposed_s=priced.exposed_s + same.exposed_s)
+        merged[key] = priced
+    return {(key, priced.call.calls): priced for key, priced in merged.items()}
 
 
 def _tier_uses(fabric: Fabric, step: TrainingStep) -> Iterator[TierUse]:

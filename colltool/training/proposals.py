@@ -13,7 +13,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.constraint_violations import constraint_violations, invalid_overlaps
+from colltool.training.constraint_violations import constraint_violations
 from colltool.training.fabric_changes import Knob
 from colltool.training.job import Job, PlainCall
 from colltool.training.job_changes import (
@@ -24,6 +24,7 @@ from colltool.training.job_changes import (
     job_changes,
 )
 from colltool.training.memory import Memory, memory
+from colltool.training.overlap_violations import invalid_overlaps
 from colltool.training.parallel_config import ParallelConfig, with_values
 from colltool.training.registry import members
 from colltool.training.sentences import Remark, remark, sentence
@@ -33,11 +34,11 @@ from colltool.training.step_time import TrainingStep, step_time
 class Proposal(NamedTuple):
     """A change of the fabric or of the job, and the step with it."""
 
-    change: str
+    change: str  # in words
     where: str  # fabric or job
     set: tuple[tuple[str, str], ...]  # keys with their values, as ``--set`` or ``--job-set``
-    step_s: float
-    gain: float  # share of the step
+    step_s: float  # with the change
+    gain: float  # share of the step that it saves
     fits: bool | None  # the memory of its device; None without one
     tight: bool = False  # whether it may not, within the error of the memory
 
@@ -55,22 +56,22 @@ def proposals(
     Changes that the job, its memory or the fabric cannot have are left out.
     """
     current = Situation(job, config, costs, now, plain)
-    found = [*_changes_of_fabric(current), *_changes_of_job(current)]
+    gaining = [*_changes_of_fabric(current), *_changes_of_job(current)]
     # what does not fit never leads
-    found.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
+    gaining.sort(key=lambda proposal: (proposal.fits is False, -proposal.gain))
     cure = _first_cure(current)
     if cure is None:
-        return tuple(found)
+        return tuple(gaining)
     # a job that does not fit runs only with a cure, so it comes first whatever it gains
     if memory(config).fits is False:
-        return cure, *found
-    return *found, cure
+        return cure, *gaining
+    return *gaining, cure
 
 
 def _changes_of_fabric(current: Situation) -> Iterator[Proposal]:
-    """Yield what gains of a faster fabric."""
+    """Yield the changes of the fabric that gain."""
     config = current.config
-    for knob in _slow_knobs(current.fabric, current.step):
+    for knob in _waited_for(current.fabric, current.step):
         assert knob.faster is not None
         label, share = knob.faster
         faster = knob.at(share)
@@ -81,13 +82,13 @@ def _changes_of_fabric(current: Situation) -> Iterator[Proposal]:
 
 
 def _changes_of_job(current: Situation) -> Iterator[Proposal]:
-    """Yield what gains of other layouts and settings of the job."""
+    """Yield the changes of layout and settings of the job that gain."""
     config = current.config
-    listed: set[ParallelConfig] = set()
+    listed: set[ParallelConfig] = set()  # what proposals so far lead to
     for change in job_changes(current, "time"):
         setup = change.setup
         values = change.values | _speed_as_found(current)
-        # another proposal that is listed leads to the same
+        # another proposal leads to the same
         if change.plain is None and setup in listed:
             continue
         # what cannot be is left out before it is priced
@@ -126,21 +127,18 @@ def _step_s(
 
 def cures(job: Job, config: ParallelConfig) -> Iterator[tuple[Change, Memory]]:
     """Yield changes with which a job that does not fit its device would, or with which a tight one
-    has room, and its memory then: the cheapest in time first, each also with full recomputation;
-    those that are still tight come last."""
+    has room, and its memory then: the cheapest in time first, then each with full recomputation;
+    those that are still tight come last. Nothing where the job has room."""
     now = memory(config)
     if now.fits is not False and not now.tight:
         return
     tried = [*job_changes(Situation(job, config), "memory")]
     if not config.recomputation.layers:
-        for change in tried[:]:
+        for change in tried[:]:  # a copy, as the list grows
             if "recompute" not in change.values:
                 values = change.values | FULL_RECOMPUTATION
-                tried.append(
-                    change._replace(
-                        values=values, setup=with_values(change.setup, FULL_RECOMPUTATION)
-                    )
-                )
+                setup = with_values(change.setup, FULL_RECOMPUTATION)
+                tried.append(change._replace(values=values, setup=setup))
     still_tight = []
     for change in tried:
         if constraint_violations(change.setup):
@@ -210,13 +208,13 @@ def _proposal(
     )
 
 
-def _slow_knobs(fabric: Fabric, now: TrainingStep) -> Iterator[Knob]:
+def _waited_for(fabric: Fabric, now: TrainingStep) -> Iterator[Knob]:
     """Yield what the registry makes faster of a fabric, of the tiers that the step waits for."""
-    exposed = {tier.name: 0.0 for tier in fabric.tiers}
+    exposed_s = {tier.name: 0.0 for tier in fabric.tiers}
     for call in now.critical_calls:
         for name in call.cost.tiers:
-            exposed[name] += call.exposed_s
+            exposed_s[name] += call.exposed_s
     for member in members("time", "fabric"):
         for knob in member.make(fabric):
-            if knob.faster is not None and exposed[knob.tier] > LEAST_GAIN * now.step_s:
+            if knob.faster is not None and exposed_s[knob.tier] > LEAST_GAIN * now.step_s:
                 yield knob

@@ -1,7 +1,8 @@
 """Errors of planned steps and memory against published runs, their source left out of the fit.
 
 ``tests/benchmarks/fit_stacks.py --errors`` leaves each source out in turn and writes
-``data/errors.csv``.
+``data/errors.csv``: a row for each class of plans, "memory", or a stack ("fsdp", "fsdp moe" where the
+model has experts).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ FILE = Path(__file__).parent / "data" / "errors.csv"
 
 
 class PublishedError(NamedTuple):
-    """Error of plans of published runs, |plan / measured - 1|."""
+    """Error of plans of published runs. The fields after ``runs`` are the columns of the table."""
 
-    runs: int
-    median: float
-    mean: float
+    runs: int  # that were planned
+    median: float  # of |plan / measured - 1|
+    mean: float  # of the same
     low: float  # nine runs in ten took from this share of their plan
     high: float  # to this one
     control: float  # the median error with a free network
@@ -37,21 +38,21 @@ class PublishedError(NamedTuple):
 GEMM_ERROR = 0.12
 
 
-def with_measured_gemms(found: PublishedError, share: float) -> PublishedError:
+def with_measured_gemms(error: PublishedError, share: float) -> PublishedError:
     """The error where the GEMMs of a step, a share of it, are a user's own measured times.
 
     What GEMMs were off by adds to what the rest was off by as independent errors do, so its square
-    leaves that of each side.
+    is taken from that of each side of the interval.
     """
-    known = share * GEMM_ERROR
-    low = exp(-_without(abs(log(found.low)), known))
-    high = exp(_without(log(found.high), known))
-    return found._replace(low=low, high=high)
+    gemm_error = share * GEMM_ERROR
+    low = exp(-_remaining_error(abs(log(error.low)), gemm_error))
+    high = exp(_remaining_error(log(error.high), gemm_error))
+    return error._replace(low=low, high=high)
 
 
-def _without(side: float, known: float) -> float:
-    """A side of an interval without a known part; it keeps a half at least, as the rest is off
-    too."""
+def _remaining_error(side: float, known: float) -> float:
+    """A side of an interval, as a logarithm, without a known part; it keeps a half at least, as the
+    rest is off too."""
     if known > side:
         return side / 2
     return max(sqrt(side**2 - known**2), side / 2)
@@ -59,13 +60,13 @@ def _without(side: float, known: float) -> float:
 
 @cache
 def _table() -> dict[str, PublishedError]:
-    """Read the errors by class of plans: a stack, or ``memory``."""
-    found = {}
+    """Read the errors by class of plans."""
+    errors = {}
     with FILE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             shares = [float(row[name]) for name in PublishedError._fields[1:]]
-            found[row["class"]] = PublishedError(int(row["runs"]), *shares)
-    return found
+            errors[row["class"]] = PublishedError(int(row["runs"]), *shares)
+    return errors
 
 
 def published_error(stack: str, *, moe: bool = False) -> PublishedError | None:

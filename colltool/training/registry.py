@@ -18,40 +18,38 @@ Of = Literal["job", "calls", "fabric"]
 
 
 class Registered(NamedTuple):
-    """A proposal: its code, what it changes, what it is for, and the function that makes it.
+    """A proposal."""
 
-    ``parts``: parts of the step of which one is exposed where it can gain; none for always.
-    ``choice``: what a search chooses from its values.
-    """
-
-    code: str
-    of: Of
-    uses: tuple[Use, ...]
-    parts: tuple[str, ...]
-    choice: str
+    of: Of  # what it changes
+    uses: tuple[Use, ...]  # what it is for
+    parts: tuple[str, ...]  # parts of the step of which one must be exposed; empty: always tried
+    choice: str  # of ``search``: the choice whose values it gives, such as "tp"; else empty
+    # What it takes and returns follows from its use: a ``Situation`` and changes of a job, a fabric
+    # and its knobs, or a ``Space`` (with the sizes chosen so far) and values of a choice; see the
+    # modules of the members.
     make: Callable[..., Any]
 
 
-_MEMBERS: dict[str, Registered] = {}
+_MEMBERS: dict[str, Registered] = {}  # by code, in the order of registration
 Make = TypeVar("Make", bound=Callable[..., Any])
 
 
 def proposal(
     *uses: Use, of: Of = "job", parts: tuple[str, ...] = (), choice: str = ""
 ) -> Callable[[Make], Make]:
-    """Register a function as a proposal, after those that cost less time."""
+    """Register a function as a proposal, after those above it, which cost less time."""
 
     def register(make: Make) -> Make:
         code = make.__name__
         assert code not in _MEMBERS, code
-        _MEMBERS[code] = Registered(code, of, uses, parts, choice, make)
+        _MEMBERS[code] = Registered(of, uses, parts, choice, make)
         return make
 
     return register
 
 
 def members(use: Use, *of: Of) -> Iterator[Registered]:
-    """Yield the proposals for a use that change one of these, as registered."""
+    """Yield the proposals for a use that change one of these, in the order of registration."""
     for member in _MEMBERS.values():
         if use in member.uses and member.of in of:
             yield member

@@ -19,44 +19,45 @@ EIGHT_BITS = ("fp8", "int8", "fp4")
 
 
 class Gemm(NamedTuple):
-    """A product of (m, k) and (k, n), ``copies`` of them in one launch; ``grouped``: each with its
-    own weights."""
+    """A product of (m, k) and (k, n), whose sizes are means that need not be whole."""
 
-    m: float
+    m: float  # tokens, forward
     n: float
     k: float
-    copies: int = 1
-    grouped: bool = False
-    summed: bool = False  # added to a gradient in 32 bits
+    copies: int = 1  # such products in one launch
+    grouped: bool = False  # whether each copy has weights of its own, as experts have
+    summed: bool = False  # whether it is added to a gradient in 32 bits
 
     @property
     def flops(self) -> float:
+        """FLOPs of all copies."""
         return 2.0 * self.m * self.n * self.k * self.copies
 
     def moved(self, precision: str) -> float:
-        """Bytes of its inputs and its result."""
-        width = BYTES[precision]
+        """Bytes of the inputs and results of all copies, inputs in a precision."""
+        input_width = BYTES[precision]
         # results stay in 16 bits where the inputs are in 8
-        out = 4.0 if self.summed else max(2.0, width)
+        result_width = 4.0 if self.summed else max(2.0, input_width)
         inputs = self.m * self.k + self.k * self.n
-        moved = width * inputs
-        moved += out * self.m * self.n
+        results = self.m * self.n
+        moved = input_width * inputs
+        moved += result_width * results
         return self.copies * moved
 
     @property
     def backward(self) -> tuple[Gemm, Gemm]:
-        """The gradients of the input and of the weight."""
+        """The GEMMs of the gradients of its input and of its weight."""
         of_input = self._replace(n=self.k, k=self.n)
         of_weight = self._replace(m=self.n, n=self.k, k=self.m, summed=True)
         return of_input, of_weight
 
 
 class Roofline(NamedTuple):
-    """What kernel times depend on besides sizes; ``precision`` is that of GEMMs."""
+    """What kernel times depend on besides sizes."""
 
     device: Accelerator
-    stack: Stack
-    precision: str
+    stack: Stack  # the software on it
+    precision: str  # of GEMMs
 
     def computing_s(self, flops: float, share: float) -> float:
         """Seconds of FLOPs at a share of the peak."""
@@ -77,9 +78,10 @@ COOL = 0.65
 HOT = 0.85
 
 
-def waves(tiles: float, device: Accelerator, half: float) -> float:
+def share_by_waves(tiles: float, device: Accelerator, half: float) -> float:
     """Share of the peak that w tiles per multiprocessor reach, w / (w + half): the last wave is
     partly idle, and the first one fills slowly."""
+    # nothing is known of its multiprocessors: any shape fills the device
     if not device.units:
         return 1.0
     return tiles / (tiles + half * device.units)
@@ -87,12 +89,12 @@ def waves(tiles: float, device: Accelerator, half: float) -> float:
 
 @lru_cache(maxsize=16384)
 def _measured_ratio(gemm: Gemm, machine: Roofline) -> float:
-    """A user's measured times of GEMMs over those of the stack.
+    """A user's measured times of GEMMs over those of the stack; 1 without any in this precision.
 
-    Of the same shape, else a mean of the three nearest, weighted by the distance of the logarithms
-    of their sizes.
+    That of the same shape, else a geometric mean of the three nearest by the logarithms of their
+    sizes, the nearer ones with more weight.
     """
-    # without measured GEMMs, or gemm_s would call this function again
+    # the stack without measured GEMMs, or gemm_s would call this function again
     stack_only = machine._replace(stack=machine.stack._replace(measured=()))
     by_distance = []  # (distance, measured time over that of the stack)
     for row in machine.stack.measured:
@@ -151,7 +153,7 @@ def _single_s(gemm: Gemm, machine: Roofline) -> float:
         memory = stack.fp8_memory_gemm or memory
     # less where the inner dimension is short, and where tiles do not fill the device
     share = stack.gemm_share(precision, device.generation) * gemm.k / (gemm.k + half)
-    share *= _by_waves(gemm, device, half_wave)
+    share *= _share_by_tiles(gemm, device, half_wave)
     return stack.launch_s(precision) + _limited_s(gemm, machine, share, memory)
 
 
@@ -165,7 +167,7 @@ def _grouped_s(gemm: Gemm, machine: Roofline) -> float:
             half = stack.fp8_half
     # as in an ordinary one, and less where an expert has few tokens or fills part of a tile
     share = stack.grouped_share(precision, device.generation) * gemm.k / (gemm.k + half)
-    share *= _by_waves(gemm, device, stack.half_wave)
+    share *= _share_by_tiles(gemm, device, stack.half_wave)
     share *= gemm.m / (gemm.m + stack.grouped_half)
     if stack.grouped_tile:
         share *= gemm.m / (stack.grouped_tile * ceil(gemm.m / stack.grouped_tile))
@@ -175,23 +177,24 @@ def _grouped_s(gemm: Gemm, machine: Roofline) -> float:
     return start_s + _limited_s(gemm, machine, share, stack.memory_gemm)
 
 
-def _by_waves(gemm: Gemm, device: Accelerator, half_wave: float) -> float:
+def _share_by_tiles(gemm: Gemm, device: Accelerator, half_wave: float) -> float:
     """Share of the peak that the tiles of a GEMM's results reach."""
-    return waves(gemm.copies * gemm.m * gemm.n / TILE, device, half_wave)
+    return share_by_waves(gemm.copies * gemm.m * gemm.n / TILE, device, half_wave)
 
 
-def _limited_s(gemm: Gemm, machine: Roofline, share: float, memory: float) -> float:
+def _limited_s(gemm: Gemm, machine: Roofline, share: float, memory_share: float) -> float:
     """Seconds of a GEMM at a share of the peak, or at a share of memory bandwidth if that takes
     longer."""
     if gemm.summed:
         share *= machine.stack.weight_gradient
     computing_s = machine.computing_s(gemm.flops, share)
-    moving_s = machine.moving_s(gemm.moved(machine.precision), memory)
+    moving_s = machine.moving_s(gemm.moved(machine.precision), memory_share)
     return max(computing_s, moving_s)
 
 
 def power_limited(gemms_s: float, others_s: float, machine: Roofline) -> float:
-    """Times as long as alone that GEMMs take among other kernels.
+    """Return how many times as long as alone GEMMs take among other kernels, from 1: alone is at the
+    full clock, as on a cool device.
 
     GEMMs draw the most power. Where they take little of a layer the device keeps its clock; where
     they take nearly all of it, it runs at the clock of GEMMs without pause.
@@ -201,16 +204,15 @@ def power_limited(gemms_s: float, others_s: float, machine: Roofline) -> float:
     if sustained == 1 or not gemms_s:
         return 1.0
     busy = gemms_s / (gemms_s + others_s)
-    limited = (busy - COOL) / (HOT - COOL)
-    limited = min(1.0, max(0.0, limited))
-    return 1 + limited * (1 / sustained - 1)
+    heat = min(1.0, max(0.0, (busy - COOL) / (HOT - COOL)))  # 0 at COOL, 1 at HOT
+    return 1 + heat * (1 / sustained - 1)
 
 
 def attention_core_s(
     flops: float, blocks: float, machine: Roofline, *, backward: bool = False
 ) -> float:
-    """Seconds of attention's scores and their sum over values, in 16 bits; ``blocks``: of 128
-    queries, for all heads."""
+    """Seconds of attention's scores and their sum over values, in 16 bits even where GEMMs are in 8;
+    ``blocks``: of 128 queries and a head each, or tiles of a GEMM."""
     if not flops:
         return 0.0
     if machine.precision in EIGHT_BITS:
@@ -218,7 +220,7 @@ def attention_core_s(
     device = machine.device
     stack = machine.stack
     share = stack.attention_share(device.generation, backward=backward)
-    share *= waves(blocks, device, stack.attention_half_wave)
+    share *= share_by_waves(blocks, device, stack.attention_half_wave)
     return stack.launch_s(machine.precision) + machine.computing_s(flops, share)
 
 

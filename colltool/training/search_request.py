@@ -8,7 +8,7 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError
 from colltool.fabric.model import Fabric
 from colltool.training.job import Job
-from colltool.training.job_results import on_fabric
+from colltool.training.job_device import on_fabric
 from colltool.training.layout_constraints import Constraints, Keep, constraints_of, with_overrides
 from colltool.training.model import Shape, TransformerModel
 from colltool.training.plan import check_ranks
@@ -24,18 +24,19 @@ class SearchRequest(NamedTuple):
     job: Job
     fabric: Fabric
     ranks: int
-    kept: Constraints
+    kept: Constraints  # with what the job's overrides say
     kept_by: str  # the argument that says what is kept, for errors
     space: Space
     sizes: list[Sizes]
 
 
 def search_request(job: Job, fabric: Fabric, ranks: int | None, keep: Keep | None) -> SearchRequest:
-    """Check what a user wants searched; ColltoolError where it cannot be."""
-    given = constraints_of(keep)
+    """Check what a user wants searched; ColltoolError where it cannot be. ``ranks`` None: those of
+    the job's layout, else of the fabric."""
+    requested = constraints_of(keep)
     job = on_fabric(job, fabric)
-    kept = with_overrides(job, given)
-    kept_by = "keep" if given.values else "job_overrides"
+    kept = with_overrides(job, requested)
+    kept_by = "keep" if requested.values else "job_overrides"
     model, shape = _model_to_search(job)
     total = ranks if ranks is not None else job.draft.layout.ranks or fabric.ranks
     check_ranks(job, fabric, total)

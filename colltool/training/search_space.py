@@ -5,8 +5,9 @@
 recomputation; what does not fit together is counted in ``refused``.
 
 The values of each size are from the functions registered below :class:`Space`, one for each choice.
-The order of registration is the order of nesting: each is called with the sizes that those above it
-chose. What a user keeps is in :mod:`colltool.training.layout_constraints`.
+They stand in the order in which sizes are chosen: each is called with the sizes that those above it
+chose, so that their loops are nested in this order. What a user keeps is in
+:mod:`colltool.training.layout_constraints`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, options_of
 from colltool.base.primitives import ceil_div
@@ -50,6 +51,7 @@ BaseLayout = tuple[ParallelConfig, tuple[PlainCall, ...]]
 def leaves_nothing_open(job: Job) -> bool:
     """Whether a user's overrides leave nothing of a job's layout to a search."""
     chosen = overridden_choices(job)
+    # dp follows from the others; recompute may be layers or modules, which is no constraint
     needed = {member.choice for member in members("search", "job")} - {"dp", "recompute"}
     if job.draft.moe is None:
         needed.discard("ep")
@@ -59,7 +61,8 @@ def leaves_nothing_open(job: Job) -> bool:
 
 
 class Sizes(NamedTuple):
-    """Sizes of a layout that fills the ranks."""
+    """Sizes of a layout that fills the ranks, and its micro-batch; named like the choices of the
+    functions below."""
 
     tp: int
     cp: int
@@ -71,7 +74,16 @@ class Sizes(NamedTuple):
 
 
 class Space:
-    """The layouts of a job on a number of ranks."""
+    """The layouts of a job on a number of ranks.
+
+    Args:
+        kept: what every layout keeps.
+
+    Attributes:
+        refused: number of layouts that do not fit together, by the key at fault.
+        examples: the first violation of each such key.
+        recomputes: what is recomputed, in each layout.
+    """
 
     def __init__(
         self, job: Job, model: TransformerModel, shape: Shape, ranks: int, kept: Constraints
@@ -81,21 +93,20 @@ class Space:
         self.shape = shape
         self.ranks = ranks
         self.kept = kept
-        # layouts that do not fit together, by the key at fault
         self.refused: Counter[str] = Counter()
-        self.examples: dict[str, Violation] = {}  # the first of each
-        # of a user's overrides, those that act in some layouts only
-        self._asked = {key for key, _ in job.overrides}
+        self.examples: dict[str, Violation] = {}
+        self._overridden_keys = {key for key, _ in job.overrides}
         choices = {member.choice: member for member in members("search", "job")}
         # sharding and recomputation do not depend on sizes, and their functions take none
         self._shards = {
             mode: _shard_file(job.file.shard, mode) for mode in choices.pop("shard").make(self)
         }
         self.recomputes = choices.pop("recompute").make(self)
-        self._axes = list(choices.values())
+        self._choices_of_sizes = list(choices.values())
 
     def sizes(self) -> list[Sizes]:
-        """Return all sizes to try; ColltoolError where they are more than a search takes."""
+        """Return all sizes to try, small micro-batches before larger ones of the same layout;
+        ColltoolError where they are more than a search takes."""
         all_sizes = list(islice(self._sizes(), MAX_SIZES + 1))
         if len(all_sizes) > MAX_SIZES:
             raise ColltoolError(
@@ -106,14 +117,15 @@ class Space:
         return all_sizes
 
     def _to_keep(self, all_sizes: list[Sizes]) -> str:
-        """Return the two constraints that leave the fewest sizes, as a user writes them."""
-        values_of = {}  # how many values of each size are tried
+        """Return constraints on the two sizes of which the most values are tried, as a user writes
+        them."""
+        number_of_values = {}  # by size
         for name in ("tp", "pp", "micro", "cp", "ep", "virtual"):
             if getattr(self.kept, name) is None:
-                values_of[name] = len({getattr(sizes, name) for sizes in all_sizes})
-        widest = sorted(values_of, key=lambda name: -values_of[name])[:2]
+                number_of_values[name] = len({getattr(sizes, name) for sizes in all_sizes})
+        widest = sorted(number_of_values, key=lambda name: -number_of_values[name])[:2]
         keep = {name: getattr(all_sizes[0], name) for name in widest}
-        separator = f" {options_of('keep')[-1]} "
+        separator = f" {options_of('keep')[-1]} "  # " --keep "
         text = separator.join(f"{name}={value}" for name, value in keep.items())
         return argument_text("keep", keep, text=text)
 
@@ -131,7 +143,7 @@ class Space:
                 )
             )
             return None
-        violations = [*self._dropped(config), *constraint_violations(config)]
+        violations = [*self._dropped_overrides(config), *constraint_violations(config)]
         if violations:
             self.refuse(violations[0])
             return None
@@ -141,8 +153,9 @@ class Space:
             self.refuse(Violation(("calls",), error.what, error.fix))
             return None
 
-    def _dropped(self, config: ParallelConfig) -> Iterator[Violation]:
-        """Yield a violation for each of a user's overrides that a layout would drop."""
+    def _dropped_overrides(self, config: ParallelConfig) -> Iterator[Violation]:
+        """Yield a violation for each of a user's overrides that a layout would drop; without a fix,
+        as users see only how many layouts were refused for it, and why."""
         schedule = self.kept.schedule
         if schedule is not None and config.schedule != schedule:
             yield Violation(
@@ -150,10 +163,8 @@ class Space:
                 f"pp {config.layout.pp} with virtual {config.layout.virtual} does not run {schedule}",
                 "",
             )
-        if not self._asked:
-            return
         for name in possible_overlap(self.job.file.overlap, config)[1]:
-            if f"overlap.{name}" in self._asked:
+            if f"overlap.{name}" in self._overridden_keys:
                 yield Violation(("overlap", name), f"nothing of {name} can be hidden here", "")
         yield from idle_overrides(self.job, config)
 
@@ -168,6 +179,7 @@ class Space:
             if shard.mode != self.kept.shard and sharding.optimizer and not replicas:
                 continue
             config = base._replace(shard=shard)
+            # of shardings only groups can contradict a layout, which was checked without
             violations = constraint_violations(config) if sharding.grouped else []
             if violations:
                 self.refuse(violations[0])
@@ -195,31 +207,31 @@ class Space:
         self.examples.setdefault(key, violation)
 
     def _sizes(self) -> Iterator[Sizes]:
-        """Yield all sizes that fill the ranks, small micro-batches first."""
+        """Yield all sizes that fill the ranks; lazily, so that a caller can stop at too many."""
         chosen: Iterator[ChosenSizes] = iter([{}])
-        for axis in self._axes:
-            chosen = self._with_choice(axis, chosen)
-        for sizes in chosen:
-            yield Sizes(**sizes)
+        for proposed in self._choices_of_sizes:
+            chosen = self._with_choice(proposed, chosen)
+        return (Sizes(**sizes) for sizes in chosen)
 
     def _with_choice(
-        self, axis: Registered, chosen: Iterator[ChosenSizes]
+        self, proposed: Registered, chosen: Iterator[ChosenSizes]
     ) -> Iterator[ChosenSizes]:
-        """Yield sizes with each value of another choice."""
+        """Yield the sizes that are chosen already with each value of another choice."""
         kept = None
         # dp follows from the others, and its function sees to what a user keeps
-        if axis.choice != "dp":
-            kept = getattr(self.kept, axis.choice)
+        if proposed.choice != "dp":
+            kept = getattr(self.kept, proposed.choice)
         for sizes in chosen:
-            tried = axis.make(self, sizes)
-            # a size that a user keeps is tried wherever others are, and refused with its reason
-            if kept is not None:
-                tried = [kept]
-            for size in tried:
-                yield {**sizes, axis.choice: size}
+            # a size that a user keeps is tried everywhere, and refused with its reason
+            values: list[Any] = [kept]
+            if kept is None:
+                values = proposed.make(self, sizes)
+            for size in values:
+                yield {**sizes, proposed.choice: size}
 
     def config(self, sizes: Sizes) -> ParallelConfig:
-        """Return the configuration of sizes, without sharding and recomputation."""
+        """Return the configuration of sizes, without sharding and recomputation; what they do not
+        say is the job's, sequence parallelism on unless it says otherwise."""
         draft = self.job.draft
         file = self.job.file.layout
         sp = self.kept.sp
@@ -227,15 +239,14 @@ class Space:
             sp = file.sp if "sp" in file.model_fields_set else True
         sp = sp and sizes.tp > 1
         etp = self.kept.etp or file.etp or default_etp(sizes.tp, sp=sp, experts=draft.moe)
+        # all but the micro-batch are fields of a layout
+        layout_sizes = sizes._asdict()
+        micro_batch = layout_sizes.pop("micro")
         layout = draft.layout._replace(
-            tp=sizes.tp,
+            **layout_sizes,
             sp=sp,
-            cp=sizes.cp,
-            ep=sizes.ep,
             etp=etp,
-            pp=sizes.pp,
-            virtual=sizes.virtual,
-            dp=sizes.dp,
+            # a job's own stages hold for as many stages only
             stages=draft.layout.stages if len(draft.layout.stages) == sizes.pp else (),
         )
         schedule = draft.schedule
@@ -243,7 +254,7 @@ class Space:
             schedule = default_schedule(sizes.virtual)
         config = draft._replace(
             layout=layout,
-            micro_batch=sizes.micro,
+            micro_batch=micro_batch,
             schedule=schedule,
             recompute="none",
             shard=shard_of(_UNSHARDED, layout, draft.precision.grads),
@@ -254,7 +265,7 @@ class Space:
 _UNSHARDED = ShardFile()
 
 
-# sizes of a layout that are chosen already, by name
+# sizes of a layout that are chosen already, by the names of their choices
 ChosenSizes = Mapping[str, int]
 
 
@@ -282,9 +293,9 @@ def pipelines(space: Space, chosen: ChosenSizes) -> list[int]:
 
 @proposal("search", choice="dp")
 def replicas(space: Space, chosen: ChosenSizes) -> list[int]:
-    """Take as many as fill the ranks, each with a sequence at least."""
-    dp, rest = divmod(space.ranks, chosen["tp"] * chosen["cp"] * chosen["pp"])
-    if rest or space.kept.dp not in (None, dp):
+    """The number that fills the ranks, if each replica then has a sequence at least."""
+    dp, left_over = divmod(space.ranks, chosen["tp"] * chosen["cp"] * chosen["pp"])
+    if left_over or space.kept.dp not in (None, dp):
         return []
     sequences = space.job.draft.global_batch
     if dp > sequences:
@@ -297,7 +308,7 @@ def replicas(space: Space, chosen: ChosenSizes) -> list[int]:
 
 @proposal("search", choice="ep")
 def expert_groups(space: Space, chosen: ChosenSizes) -> list[int]:
-    """Ranks that divide the experts."""
+    """Numbers of ranks that divide the experts; 1 without experts."""
     experts = space.shape.moe.experts if space.shape.moe else 1
     return [ep for ep in divisors(experts) if ep <= chosen["tp"] * chosen["cp"] * chosen["dp"]]
 
@@ -316,7 +327,7 @@ def micro_batches(space: Space, chosen: ChosenSizes) -> list[int]:
 
 @proposal("search", choice="virtual")
 def chunks(space: Space, chosen: ChosenSizes) -> list[int]:
-    """Chunks per stage."""
+    """Chunks per stage; 1 where the job's schedule is no default, and says itself how many."""
     if chosen["pp"] == 1 or not space.job.draft.pipeline.from_layout:
         return [1]
     return chunk_counts(space.model.layers, chosen["pp"])
@@ -324,33 +335,34 @@ def chunks(space: Space, chosen: ChosenSizes) -> list[int]:
 
 @proposal("search", choice="shard")
 def shardings(space: Space) -> list[str]:
-    """Shardings that any job can have, and the job's."""
+    """Shardings that any job can have, and the job's; it may come twice, and is tried once."""
     kept = space.kept.shard
     return [kept] if kept else [*UNGROUPED_MODES, space.job.file.shard.mode]
 
 
 @proposal("search", choice="recompute")
 def recomputations(space: Space) -> list[Recomputed]:
-    """Recomputations that save memory: flash attention keeps no scores to compute again."""
+    """Recomputations that save memory: flash attention keeps no scores to compute again. Layers or
+    modules that a user set himself are the only one."""
     if space.kept.recompute:
         return [space.kept.recompute]
     draft = space.job.draft
     stack = draft.stack
     if overridden(space.job, "recompute") and not RECOMPUTATIONS[draft.recompute].whole:
         return [draft.recompute]
-    scores = stack is not None and not stack.flash
+    keeps_scores = stack is not None and not stack.flash
     whole = [row for row in RECOMPUTATIONS.values() if row.whole]
-    return [row.name for row in whole if row.layers or scores or not row.core]
+    return [row.name for row in whole if row.layers or keeps_scores or not row.core]
 
 
 def chunk_counts(layers: int, pp: int) -> list[int]:
     """Chunks per stage worth a try: divisors of the layers of the longest stage, also of one that
     counts the ends as layers."""
-    found = set(divisors(ceil_div(layers, pp)))
-    ends = layers + 2  # the embedding and the head in the place of a layer each
-    if ends % pp == 0:
-        found.update(divisors(ends // pp))
-    return sorted(found)
+    counts = set(divisors(ceil_div(layers, pp)))
+    with_ends = layers + 2  # the embedding and the head in the place of a layer each
+    if with_ends % pp == 0:
+        counts.update(divisors(with_ends // pp))
+    return sorted(counts)
 
 
 def divisors(number: int) -> list[int]:
@@ -361,7 +373,11 @@ def divisors(number: int) -> list[int]:
 
 
 def _shard_file(file: ShardFile, mode: str) -> ShardFile:
-    """Return the job's sharding in another mode, without the keys that this mode does not have."""
+    """Return the job's sharding in another mode, without the keys that this mode does not have.
+
+    Raises:
+        ColltoolError: the mode needs a shard group, and the job gives none.
+    """
     sharding = SHARDINGS[mode]
     keys = ["bucket", "grad_bytes"]
     if sharding.weights:

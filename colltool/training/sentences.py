@@ -23,7 +23,7 @@ class Remark(NamedTuple):
 
     @property
     def cost(self) -> str:
-        """What a warning costs."""
+        """What a warning costs, a sentence of its own; only warnings have one."""
         return sentences(PACKAGE)[f"{self.code}_costs"]
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from colltool.training.collective_cost import CollectiveCostCache
-from colltool.training.files.presets import read_stack
 from colltool.training.job import PlainCall
 from colltool.training.parallel_config import ParallelConfig
-from colltool.training.stack import Stack, stack_of
+from colltool.training.stack import Stack, shipped_stack
 from colltool.training.stack_words import FAMILIES, family_of
 from colltool.training.step_time import TrainingStep, step_time
 
@@ -19,7 +17,7 @@ LEAST_DIFFERENCE = 0.02  # share of a step below which another stack is not wort
 class StackStep(NamedTuple):
     """The same job under another stack of its family."""
 
-    name: str
+    name: str  # of the stack
     step_s: float
     asked_by: str  # what a job says to have it, as users read it: "cuda_graphs: true"
 
@@ -45,11 +43,11 @@ def other_stacks(
         return ()
     asked_by = {family.off: f"{family.word}: false", family.on: f"{family.word}: true"}
     others = []
-    for name, words in asked_by.items():
+    for name, key_and_value in asked_by.items():
         if name == stack.name:
             continue
         other = config._replace(stack=_shipped_like(stack, name))
-        others.append(StackStep(name, step_time(other, costs, plain).step_s, words))
+        others.append(StackStep(name, step_time(other, costs, plain).step_s, key_and_value))
     if all(abs(other.step_s / step.step_s - 1) < LEAST_DIFFERENCE for other in others):
         return ()
     return tuple(others)
@@ -57,6 +55,4 @@ def other_stacks(
 
 def _shipped_like(stack: Stack, name: str) -> Stack:
     """Return the shipped stack of a name, with the user's measured GEMMs of this one."""
-    # no folder: a shipped name is not a file of the user's
-    shipped = stack_of(read_stack(name, Path()), name)
-    return shipped._replace(measured=stack.measured)
+    return shipped_stack(name)._replace(measured=stack.measured)

@@ -10,11 +10,11 @@ class Family(NamedTuple):
     """Shipped stacks that differ in how kernels are launched, by the word that chooses one."""
 
     word: str  # a key of a job, true or false
-    on: str
+    on: str  # the stack where it is true
     off: str
 
 
-# by the name that leaves it open
+# by the name of a stack that a job file may give and that leaves the choice open
 FAMILIES = {
     "megatron": Family("cuda_graphs", on="megatron-graphs", off="megatron-eager"),
     "fsdp": Family("compile", on="fsdp-compiled", off="fsdp-eager"),
@@ -45,7 +45,8 @@ def family_of(stack: str) -> str:
 
 
 def chosen_stack(stack: str, words: Mapping[str, Any]) -> str:
-    """The stack that a job's name of one means, with its words."""
+    """The stack that a job's name of one means with its words, by word; the name itself where it
+    leaves the choice open, or is of no family."""
     family = FAMILIES.get(stack)
     if family is None:
         return stack
@@ -61,8 +62,8 @@ def idle_word(stack: object, words: Mapping[str, Any]) -> tuple[str, str] | None
     """A word of a job that does not go with its stack, and what to write instead; None where all
     do. ``stack``: its name, or what is written out."""
     for left_open, family in FAMILIES.items():
-        asked = words.get(family.word)
-        if asked is None or stack in (left_open, chosen_stack(left_open, words)):
+        is_on = words.get(family.word)
+        if is_on is None or stack in (left_open, chosen_stack(left_open, words)):
             continue
         return family.word, f"stack: {left_open}, or leave {family.word} out"
     return None

@@ -21,14 +21,14 @@ from typing import NamedTuple
 from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, P2P
 from colltool.training.calls import (
-    BORDERS,
+    BORDER_CALLS,
     DIMENSIONS,
-    GRADIENTS,
-    OFTEN,
-    ONCE,
+    GRADIENT_CALLS,
+    MICRO_BATCH_CALLS,
+    UPDATE_CALLS,
     Call,
+    Generators,
     Hiding,
-    Rows,
     stage_calls,
 )
 from colltool.training.collective_cost import CollectiveCost, CollectiveCostCache
@@ -59,9 +59,10 @@ from colltool.training.strategies import Pass, pipeline_s
 from colltool.training.updates import optimizer_s
 from colltool.training.violation import Violation
 
-# what hides under a whole pass, as buckets do
+# values of ``Call.hides`` of calls that hide under a whole pass, as buckets do; a call of a neighbour
+# layer is among them where it is sent once a step
 UNDER_A_PASS = ("last backward", "first forward", "neighbour layer")
-JITTER_FROM = 8  # devices without jitter: weak-scaling series start at one node
+JITTER_FROM = 8  # most devices without jitter: published weak-scaling series start at one node
 # lowest and highest factor of a measured step over its plan that a stack explains: stacks of one
 # device differ by 20 to 40% in published runs, one stack over its releases by up to 38%
 BELIEVED = (0.5, 2.0)
@@ -74,8 +75,8 @@ class StageStep:
     stage: PipelineStage
     compute: StageTimes  # of one micro-batch
     passed: Pass  # one micro-batch with its exposed communication
-    sent: tuple[PricedCall, ...]
-    borders_s: float
+    sent: tuple[PricedCall, ...]  # with the exposed seconds of each
+    borders_s: float  # exposed seconds of messages to the next stages
     once_s: float  # exposed after the pipeline: gradients, weights, updates
     optimizer_s: float
     slowed_s: float  # compute lost to communication on the same multiprocessors
@@ -89,8 +90,8 @@ class StageStep:
 class StepPart(NamedTuple):
     """Seconds of a step that go to compute, to a dimension's calls, or to something else."""
 
-    name: str
-    hidden_s: float
+    name: str  # a dimension, "compute", "bubble", "optimizer" ...
+    hidden_s: float  # seconds of calls under compute
     exposed_s: float  # seconds added to the step
 
 
@@ -98,14 +99,14 @@ class TrainingStep(NamedTuple):
     """A priced step with its stages."""
 
     config: ParallelConfig
-    step_s: float
-    control_s: float  # with a free network
-    stages: tuple[StageStep, ...]
+    step_s: float  # all of it, jitter included
+    control_s: float  # the step with a free network
+    stages: tuple[StageStep, ...]  # one for each of the pipeline; stages of a kind share a record
     slowest: StageStep  # with the longest micro-batch, on which the others wait
-    last: StageStep  # with the longest tail after the pipeline
-    pipeline_s: float
+    last: StageStep  # with the longest tail after the pipeline, wherever it stands in it
+    pipeline_s: float  # all micro-batches and the bubble, without borders and tail
     fixed_s: float
-    jitter: float  # share of the step
+    jitter: float  # share of the step, jitter included
 
     @property
     def sent(self) -> list[PricedCall]:
@@ -119,18 +120,19 @@ class TrainingStep(NamedTuple):
         Those of micro-batches on the slowest stage, of borders on the stage that waits longest for
         them, and those that the last stage sends once.
         """
-        worst = max(self.stages, key=lambda stage: stage.borders_s)
-        if not worst.borders_s:
-            worst = self.slowest
+        waiting = max(self.stages, key=lambda stage: stage.borders_s)
+        if not waiting.borders_s:
+            waiting = self.slowest
         return (
             *(call for call in self.slowest.sent if call.call.per not in ("step", "border")),
-            *(call for call in worst.sent if call.call.per == "border"),
+            *(call for call in waiting.sent if call.call.per == "border"),
             *(call for call in self.last.sent if call.call.per == "step"),
         )
 
     @property
     def parts(self) -> tuple[StepPart, ...]:
-        """Seconds of the step by what they go to; the exposed ones sum to ``step_s``."""
+        """Seconds of the step by what they go to; the exposed ones sum to ``step_s``. Compute is
+        always there, other parts only where they take time."""
         m = self.config.micro_batches
         parts = (
             StepPart("compute", 0.0, m * self.slowest.compute.all.total_s),
@@ -150,7 +152,8 @@ class TrainingStep(NamedTuple):
 
 
 def _by_dimension(calls: Iterable[PricedCall]) -> Iterator[StepPart]:
-    """Yield a part for each dimension, in reading order; then those of plain calls, by name."""
+    """Yield a part for each dimension, in the order of DIMENSIONS; then those of plain calls, by
+    name."""
     by_name: dict[str, list[PricedCall]] = {}
     for call in calls:
         by_name.setdefault(call.call.dimension, []).append(call)
@@ -163,24 +166,26 @@ def _by_dimension(calls: Iterable[PricedCall]) -> Iterator[StepPart]:
 def step_time(
     config: ParallelConfig, costs: CollectiveCostCache, plain: tuple[PlainCall, ...] = ()
 ) -> TrainingStep:
-    """Price one step.
+    """Price one step of a job whose dp is known; ``plain``: the calls that it lists itself.
 
     Raises:
         ColltoolError: a group cannot be placed on the fabric.
     """
-    placed_stages: tuple[PipelineStage, ...] = (PipelineStage(0, 0, 0, embedding=True, head=True),)
+    # without a model all ranks are one stage without layers
+    pipeline: tuple[PipelineStage, ...] = (PipelineStage(0, 0, 0, embedding=True, head=True),)
     if config.model is not None:
-        placed_stages = pipeline_stages(config)
+        pipeline = pipeline_stages(config)
     view = views(config)
     messages: list[PricedCall] = []
     if config.overlap.pp and config.layout.pp > 1:
         # the same on every stage
         messages = costs.shared(
-            ("borders", view.borders), lambda: _sent(view.borders, placed_stages[0], costs, BORDERS)
+            ("borders", view.borders),
+            lambda: _priced_calls(view.borders, pipeline[0], costs, BORDER_CALLS),
         )
     # stages of one kind take the same time, so one of each kind is priced
     stages = once_a_kind(
-        placed_stages, lambda stage: stage_step(config, view, stage, costs, plain, messages)
+        pipeline, lambda stage: stage_step(config, view, stage, costs, plain, messages)
     )
     last = max(stages, key=lambda stage: stage.tail_s)
     passes_s = pipeline_s(
@@ -195,7 +200,6 @@ def step_time(
     return TrainingStep(
         config,
         step_s=(1 + jitter) * without_jitter_s,
-        # with a free network
         control_s=passed_step_s(
             config,
             [compute_pass(stage.compute) for stage in stages],
@@ -211,8 +215,8 @@ def step_time(
 
 
 def passed_step_s(config: ParallelConfig, passes: Sequence[Pass], after_s: float = 0.0) -> float:
-    """Seconds of a step whose stages take these passes for a micro-batch, and ``after_s`` after
-    the pipeline."""
+    """Seconds of a step without borders and calls that are sent once: its stages take these passes
+    for a micro-batch, and ``after_s`` after the pipeline."""
     passes_s = pipeline_s(config.schedule, passes, config.micro_batches, bubble_divisor(config))
     fixed_s, jitter = fixed_and_jitter(config)
     return (1 + jitter) * (passes_s + after_s + fixed_s)
@@ -247,11 +251,12 @@ class Views(NamedTuple):
 
     micro_batch: ParallelConfig
     borders: ParallelConfig
-    once: ParallelConfig
+    once: ParallelConfig  # what is sent once a step
 
 
 def views(config: ParallelConfig) -> Views:
-    """Return the views of a configuration, each without what its part does not depend on.
+    """Return the views of a configuration: fields on which a part does not depend have the same
+    value, usually the default, in all of its views.
 
     Borders depend on neither sharding nor recomputation; what is sent once a step on neither
     micro-batches nor chunks.
@@ -315,11 +320,13 @@ def stage_step(
     )
 
 
-# seconds of calls that compute hides, by wire and whether in the backward pass
+# seconds of a step's calls that compute hides, by wire and whether in the backward pass; the wire is
+# the name of the tier that a call keeps busy longest
 Hidden = dict[tuple[str, bool], float]
 
 
 def _hidden_by_wire(before: Hidden, calls: Iterable[PricedCall]) -> Hidden:
+    """Return ``before`` with the hidden seconds of these calls added."""
     hidden = defaultdict(float, before)
     for call in calls:
         hidden[call.cost.busiest_tier, call.backward] += call.hidden_s
@@ -331,6 +338,9 @@ def _exposed_once(
 ) -> list[PricedCall]:
     """Return the calls that are sent once a step, with their exposed seconds.
 
+    ``times`` are of one micro-batch, ``hidden`` of the calls of all micro-batches, which leave less
+    compute on their wires.
+
     Where stages are interleaved, the last p micro-batches all finish a chunk before the next chunk
     starts, so its gradients go out while p micro-batches run the other chunks (NVIDIA NeMo,
     communication overlap).
@@ -338,16 +348,16 @@ def _exposed_once(
     overhead_s = config.overlap.overhead_s
     m = config.micro_batches
     compute = times.all
-    # passes that a bucket of the last one may hide under
+    # passes of micro-batches that the buckets of a chunk may hide under
     passes = min(config.layout.pp, m) if config.pipeline.interleaved else 1
 
-    def under(buckets: PassBuckets, pass_s: float, *, backward: bool) -> list[PricedCall]:
+    def hide_under_pass(buckets: PassBuckets, pass_s: float, *, backward: bool) -> list[PricedCall]:
         covered_s = sum(hidden.get((wire, backward), 0.0) for wire in buckets.wires) / m
         return buckets.exposed(passes * (pass_s - covered_s), overhead_s)
 
     return [
-        *under(step.backward, compute.backward_s + compute.again_s, backward=True),
-        *under(step.forward, compute.forward_s, backward=False),
+        *hide_under_pass(step.backward, compute.backward_s + compute.again_s, backward=True),
+        *hide_under_pass(step.forward, compute.forward_s, backward=False),
         *under_all_compute(step.hidden_anywhere, compute.total_s * m, overhead_s),
         *step.exposed_always,
     ]
@@ -356,8 +366,8 @@ def _exposed_once(
 class MicroBatch(NamedTuple):
     """What a stage computes and sends in every micro-batch."""
 
-    times: StageTimes
-    layer_calls: tuple[PricedCall, ...]
+    times: StageTimes  # compute
+    layer_calls: tuple[PricedCall, ...]  # with borders where they do not hide
     passed: Pass  # with the exposed time of its calls
     hidden: Hidden
     slowed_s: float  # compute lost beside its calls, over the step
@@ -366,6 +376,7 @@ class MicroBatch(NamedTuple):
 def _shared_micro_batch(
     view: ParallelConfig, stage: PipelineStage, costs: CollectiveCostCache
 ) -> MicroBatch:
+    """Return :func:`_micro_batch`, priced once for equal views."""
     return costs.shared(("micro-batch", view, stage), lambda: _micro_batch(view, stage, costs))
 
 
@@ -374,10 +385,12 @@ def _micro_batch(
 ) -> MicroBatch:
     """Price what a stage does in every micro-batch."""
     times = with_offload(config, stage_times(config, stage))
-    rows = OFTEN + GRADIENTS
+    generators = MICRO_BATCH_CALLS + GRADIENT_CALLS
+    # borders that hide do so under other micro-batches, and are priced for the whole pipeline
     if not config.overlap.pp:
-        rows += BORDERS
-    calls = tuple(OverlapModel(config, times).exposed(_sent(config, stage, costs, rows)))
+        generators += BORDER_CALLS
+    sent = _priced_calls(config, stage, costs, generators)
+    calls = tuple(OverlapModel(config, times).exposed(sent))
     m = config.micro_batches
     compute = compute_pass(times)
     passed = Pass(
@@ -392,11 +405,11 @@ def _micro_batch(
 class PerStep(NamedTuple):
     """What a stage does once a step, its calls by what they hide under."""
 
-    backward: PassBuckets  # the last backward pass
-    forward: PassBuckets  # the first forward pass
-    hidden_anywhere: tuple[PricedCall, ...]
+    backward: PassBuckets  # under the last backward pass
+    forward: PassBuckets  # under the first forward pass
+    hidden_anywhere: tuple[PricedCall, ...]  # under all compute of the step
     exposed_always: tuple[PricedCall, ...]
-    optimizer_s: float
+    optimizer_s: float  # of the update
 
 
 def _per_step(
@@ -406,8 +419,8 @@ def _per_step(
     plain: tuple[PlainCall, ...],
 ) -> PerStep:
     """Price what a stage does once a step, and sort its calls by what hides them."""
-    sent = _sent(config, stage, costs, GRADIENTS + ONCE, once=True)
-    sent += [_plain(call, costs, config) for call in plain]
+    sent = _priced_calls(config, stage, costs, GRADIENT_CALLS + UPDATE_CALLS, once=True)
+    sent += [_priced_plain_call(call, costs, config) for call in plain]
     backward: list[PricedCall] = []
     forward: list[PricedCall] = []
     hidden_anywhere: list[PricedCall] = []
@@ -431,17 +444,18 @@ def _per_step(
     )
 
 
-def _sent(
+def _priced_calls(
     config: ParallelConfig,
     stage: PipelineStage,
     costs: CollectiveCostCache,
-    rows: Rows,
+    generators: Generators,
     *,
     once: bool = False,
 ) -> list[PricedCall]:
-    """Price the calls of a stage: those of every micro-batch, or those ``once`` a step."""
+    """Price the calls of a stage that some generators of :mod:`calls` yield: those of every
+    micro-batch, or those ``once`` a step. What of them is exposed is not known yet."""
     sent = []
-    for call in stage_calls(config, stage, rows):
+    for call in stage_calls(config, stage, generators):
         if (call.per == "step") is not once:
             continue
         if call.primitive is A2A and call.dimension == "ep":
@@ -457,7 +471,9 @@ def _sent(
     return sent
 
 
-def _plain(plain: PlainCall, costs: CollectiveCostCache, config: ParallelConfig) -> PricedCall:
+def _priced_plain_call(
+    plain: PlainCall, costs: CollectiveCostCache, config: ParallelConfig
+) -> PricedCall:
     """Price a call that a job lists itself.
 
     Gradients and weights of dp hide as buckets do, stage messages under all compute; anything else
@@ -466,6 +482,7 @@ def _plain(plain: PlainCall, costs: CollectiveCostCache, config: ParallelConfig)
     if plain.time_s is None:
         cost = costs.of(plain.primitive, plain.group, plain.bytes, plain.dimension)
     else:
+        # on no tier; all of the given time grows with size
         cost = CollectiveCost("given", "", 0.0, plain.time_s, (), ())
     hides: Hiding = "nothing"
     phase: Phase = "update"
@@ -486,7 +503,7 @@ def _plain(plain: PlainCall, costs: CollectiveCostCache, config: ParallelConfig)
         "step",
         phase,
         source="the job's calls",
-        each=plain.calls,
+        calls_per_unit=plain.calls,
         hides=hides,
         calls=plain.calls,
     )
@@ -497,7 +514,7 @@ class StepCalibration(NamedTuple):
     """The factor of compute times that makes the step the measured one."""
 
     factor: float  # times as long as the stack says
-    before_s: float  # the step without it
+    before_s: float  # the step with a factor of 1
 
     @property
     def believable(self) -> bool:
@@ -513,18 +530,23 @@ def calibrated(
     now: TrainingStep,
 ) -> StepCalibration | None:
     """Return the calibration by a job's measured step; None where nothing was measured, or the
-    speed of its compute is given."""
+    speed of its compute is given. ``now``: the step as the stack says.
+
+    Raises:
+        ManyErrors: the network and fixed time alone take longer than the measured step.
+    """
     measured_s = job.measured_step_s
     known = config.stack is None or config.compute is not None or job.file.slower is not None
     if measured_s is None or known:
         return None
 
-    def off(factor: float) -> float:
+    def excess_s(factor: float) -> float:
+        """Seconds of the step beyond the measured one."""
         return step_time(config._replace(slower=factor), costs, plain).step_s - measured_s
 
     # a factor of 0 leaves the network and the fixed time
-    if off(0.0) >= 0:
-        least = format_time(off(0.0) + measured_s)
+    if excess_s(0.0) >= 0:
+        least = format_time(excess_s(0.0) + measured_s)
         job.refuse(
             [
                 Violation(
@@ -535,25 +557,26 @@ def calibrated(
                 )
             ]
         )
-    return StepCalibration(_root(off, measured_s / now.step_s, 1e-12 * measured_s), now.step_s)
+    factor = _root(excess_s, guess=measured_s / now.step_s, tolerance=1e-12 * measured_s)
+    return StepCalibration(factor, now.step_s)
 
 
-def _root(off: Callable[[float], float], guess: float, tolerance: float) -> float:
-    """Zero of a rising function above 0, by regula falsi with the Illinois rule: the value at an
-    end that stays twice is halved."""
+def _root(excess: Callable[[float], float], guess: float, tolerance: float) -> float:
+    """Return where a rising function that is negative at 0 crosses zero, to ``tolerance`` in its
+    value; by regula falsi with the Illinois rule: the value at an end that stays twice is halved."""
     low = 0.0
-    below = off(0.0)
+    below = excess(0.0)
     high = max(guess, 1.0)
-    # twice as slow until the step is too long
-    while (above := off(high)) < 0:
+    # double the upper end until the function is above zero there
+    while (above := excess(high)) < 0:
         low = high
         below = above
         high = 2 * high
-    stayed = 0
+    stayed = 0  # 1: the upper end stayed in the last round, -1: the lower one
     # a bound on the rounds; regula falsi closes in far sooner
     for _ in range(200):
         middle = (low * above - high * below) / (above - below)
-        value = off(middle)
+        value = excess(middle)
         if abs(value) <= tolerance:
             break
         if value < 0:

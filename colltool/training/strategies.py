@@ -1,5 +1,9 @@
-"""Tables of pipeline schedules, sharding modes, recomputations and optimizers, a row for each name
-that a job file may have; a name without a row fails at import."""
+"""Tables of sharding modes, recomputations, optimizers and pipeline schedules, a row for each name
+that a job file may have; a name without a row fails at import.
+
+Last come the seconds of a pipeline (:func:`pipeline_s`). In comments p are stages, v chunks on each,
+m micro-batches, i a stage.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class _Named(Protocol):
+    """A row of a table."""
+
     @property
     def name(self) -> str: ...
 
@@ -24,16 +30,16 @@ R = TypeVar("R", bound=_Named)
 
 
 def rows_for(names: Any, rows: Iterable[R]) -> dict[str, R]:
-    """Return rows by name.
+    """Return rows by name; ``names``: the Literal that the schema of job files has for them.
 
     Raises:
-        TypeError: their names are not those of the schema's Literal.
+        TypeError: the rows have other names.
     """
-    found: dict[str, R] = {row.name: row for row in rows}
-    differ = set(get_args(names)) ^ set(found)
-    if differ:
-        raise TypeError(f"{', '.join(sorted(differ))}: named in the schema or in the rows alone")
-    return found
+    by_name: dict[str, R] = {row.name: row for row in rows}
+    unmatched = set(get_args(names)) ^ set(by_name)
+    if unmatched:
+        raise TypeError(f"{', '.join(sorted(unmatched))}: named in the schema or in the rows alone")
+    return by_name
 
 
 _TABLES = packaged_toml(Path(__file__).parent / "data" / "strategies.toml")
@@ -44,31 +50,28 @@ class Sharding(NamedTuple):
 
     name: ShardMode
     source: str
-    optimizer: bool = False
+    # whether a rank has a part only
+    optimizer: bool = False  # of the optimizer's states
     gradients: bool = False
     weights: bool = False
-    grouped: bool = False  # part of the replicas share it, the others have copies
+    grouped: bool = False  # whether part of the replicas share, and the others have copies
 
 
 SHARDINGS = rows_for(ShardMode, [Sharding(**row) for row in _TABLES["shardings"]])
 
 
 class Recomputation(NamedTuple):
-    """What the backward pass recomputes: whole ``layers`` from their inputs, attention's ``core``,
-    or ``modules`` of a layer.
+    """What the backward pass recomputes."""
 
-    ``max_layers``: number of layers of a stage, 0 for all of them.
-    """
-
-    name: Recomputed
-    core: bool
-    layers: bool
-    max_layers: int = 0
-    modules: tuple[Module, ...] = ()
+    name: Recomputed  # as a job file has it
+    core: bool  # whether attention's scores are computed again
+    layers: bool  # whether whole layers are, from their inputs
+    max_layers: int = 0  # number of such layers of a stage; 0: all of them
+    modules: tuple[Module, ...] = ()  # of every layer
 
     @property
     def whole(self) -> bool:
-        """Whether its name is all that a job gives."""
+        """Whether its name is all that a job gives, so that a search may try it."""
         return self.name not in ("layers", "modules")
 
     def share(self, layers: int) -> float:
@@ -76,11 +79,12 @@ class Recomputation(NamedTuple):
         return min(1.0, self.max_layers / layers) if self.max_layers and layers else 1.0
 
     def operation(self, name: str) -> bool:
-        """Whether an operation of a layer runs again as a whole."""
+        """Whether an operation of a layer, by its name in :mod:`operations`, runs again as a
+        whole."""
         return self.layers or any(name in OPERATIONS_OF.get(module, ()) for module in self.modules)
 
 
-# operations that a module runs; the other modules are parts of operations
+# names of the operations that a module runs; the other modules are parts of operations
 OPERATIONS_OF = {
     "attention": ("attention",),
     "mlp": ("ffn",),
@@ -120,27 +124,28 @@ class Pass(NamedTuple):
     """One micro-batch on one stage with its exposed communication."""
 
     forward_s: float
-    backward_s: float
+    backward_s: float  # with recomputation
     weight_s: float = 0.0  # weight gradients: the part of backward that no other stage waits for
 
     @property
     def total_s(self) -> float:
+        """Seconds forward and backward."""
         return self.forward_s + self.backward_s
 
 
 class PipelinePlace(NamedTuple):
-    """A stage of a pipeline of p stages of v chunks, with m micro-batches."""
+    """A stage of a pipeline, by the letters above."""
 
-    m: int
-    p: int
-    v: int
+    m: int  # micro-batches of a step
+    p: int  # stages
+    v: int  # chunks on each
     stages_left: int  # p - i on stage i, itself among them
 
 
 Violations = Iterator[Violation]
 
 
-def _always(_: ParallelConfig) -> Violations:
+def _no_violations(_: ParallelConfig) -> Violations:
     """Check nothing: any layout and batch will do."""
     return iter(())
 
@@ -153,18 +158,22 @@ class PipelineSchedule(NamedTuple):
     bubble_s: Callable[[Sequence[Pass], float], float]
     # micro-batches whose activations a stage keeps at most
     in_flight: Callable[[PipelinePlace], float]
-    source: str
-    requires: Callable[[ParallelConfig], Violations] = _always  # checks of the layout
-    requires_batch: Callable[[ParallelConfig], Violations] = _always  # checks once dp is known
+    source: str  # paper that describes it
+    # what of the layout does not fit it, and what of the batch once dp is known
+    requires: Callable[[ParallelConfig], Violations] = _no_violations
+    requires_batch: Callable[[ParallelConfig], Violations] = _no_violations
     interleaved: bool = False  # v chunks a stage, every p-th of the model
     folded: bool = False  # two chunks a stage; the model ends on the stage where it begins
-    ends_as_layers: bool = True  # embedding and head may each stand in for a layer
-    from_layout: bool = (
-        False  # whether it is a default, by v; others only run where a job names them
-    )
-    split: Schedule | None = None  # the schedule like it with weight gradients in the bubble
+    ends_as_layers: bool = True  # whether embedding and head may each stand in for a layer
+    # whether it is a default, by v; the others run only where a job names them
+    from_layout: bool = False
+    # the schedule like it with weight gradients in the bubble; None: there is none
+    split: Schedule | None = None
     weight_copies: int = 1  # of a stage's weights
     hides_experts: bool = False  # whether all-to-alls of experts hide under another batch
+
+
+# Bubbles are seconds beyond m passes of the slowest stage, from the passes of all stages and v.
 
 
 def _other_stages_s(passes: Sequence[Pass], _: float) -> float:
@@ -176,8 +185,8 @@ def _other_stages_s(passes: Sequence[Pass], _: float) -> float:
 def _dualpipe_s(passes: Sequence[Pass], _: float) -> float:
     """Bubble of DualPipe: (p/2 - 1)(F&B + B - 3W); F&B, a forward and a backward at once, is taken
     as their sum."""
-    worst = max(passes, key=lambda stage: stage.total_s)
-    waited_s = worst.total_s + worst.backward_s - 3 * worst.weight_s
+    slowest = max(passes, key=lambda stage: stage.total_s)
+    waited_s = slowest.total_s + slowest.backward_s - 3 * slowest.weight_s
     return max(0.0, (len(passes) / 2 - 1) * waited_s)
 
 

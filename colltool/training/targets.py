@@ -28,10 +28,10 @@ TOLERANCE = 1.005  # ratio of two shares at which bisection ends
 
 
 class Target(NamedTuple):
-    """Either an MFU to reach, or by which share a step may exceed that with a free network."""
+    """What a step has to reach: one of the two."""
 
-    mfu: float | None = None
-    over: float | None = None
+    mfu: float | None = None  # at least
+    over: float | None = None  # share by which it may exceed the step with a free network
 
     def limit_s(self, config: ParallelConfig, control_s: float) -> float:
         """Seconds that a step may take."""
@@ -50,20 +50,21 @@ class Target(NamedTuple):
 
 
 class Needed(NamedTuple):
-    """The least of one kind that reaches the target; ``value`` is None where nothing does."""
+    """The least of one number of a fabric that reaches the target; ``value`` is None where nothing
+    does."""
 
-    what: str
+    what: str  # the number in words
     set: tuple[tuple[str, str], ...]  # keys with their values, as ``--set`` takes them
-    value: float | None  # bandwidth, oversubscription or ranks of a domain
+    value: float | None  # bandwidth in bytes/s, oversubscription or ranks of a domain
     now: float  # the same of the fabric
-    step_s: float | None
+    step_s: float | None  # with that value
 
 
 class Targeted(NamedTuple):
     """A target, and what a fabric needs to reach it."""
 
     target: Target
-    limit_s: float
+    limit_s: float  # seconds that a step may take
     reached: bool  # as the fabric is
     possible: bool  # with a free network
     needed: tuple[Needed, ...]
@@ -80,6 +81,7 @@ def reach_target(
     limit_s = target.limit_s(config, now.control_s)
 
     def step_on(other: Fabric) -> float:
+        """Seconds of the step on another fabric; infinite where it cannot run there."""
         try:
             return step_time(config, CollectiveCostCache(other, costs.readings), plain).step_s
         except ColltoolError:  # a group cannot be placed on it
@@ -93,12 +95,13 @@ def reach_target(
             knobs += [knob for knob in member.make(costs.fabric) if knob.least is not None]
         # the outermost tier first
         knobs.sort(key=lambda knob: -knob.number)
-        needed = [_least(knob, step_on, limit_s) for knob in knobs]
+        needed = [_least_setting(knob, step_on, limit_s) for knob in knobs]
     return Targeted(target, limit_s, now.step_s <= limit_s, possible, tuple(needed))
 
 
-def _least(knob: Knob, step_on: Callable[[Fabric], float], limit_s: float) -> Needed:
-    """Return the least of a number of the fabric; ``step_on`` is the step on another fabric."""
+def _least_setting(knob: Knob, step_on: Callable[[Fabric], float], limit_s: float) -> Needed:
+    """Return the least of a number of the fabric with which a step takes at most ``limit_s``;
+    ``step_on`` gives the seconds of a step on another fabric."""
     assert knob.least is not None
 
     def step_s(share: float) -> float:
@@ -113,8 +116,14 @@ def _least(knob: Knob, step_on: Callable[[Fabric], float], limit_s: float) -> Ne
             share = rounded_up(share * knob.unit) / knob.unit
     if share is None:
         return Needed(what, (), None, knob.now, None)
-    found = knob.at(share)
-    return Needed(what, tuple(found.values.items()), found.value, knob.now, step_on(found.fabric))
+    setting = knob.at(share)
+    return Needed(
+        what,
+        tuple(setting.values.items()),
+        setting.value,
+        knob.now,
+        step_on(setting.fabric),
+    )
 
 
 def least_share(step_s: Callable[[float], float], limit_s: float) -> float | None:
@@ -140,6 +149,11 @@ def least_share(step_s: Callable[[float], float], limit_s: float) -> float | Non
 
 
 def rounded_up(value: float) -> float:
-    """Round up to four digits, so that what is printed is no less than what is needed."""
+    """Round up to four digits, so that what is printed is no less than what is needed.
+
+    >>> rounded_up(12.3411)
+    12.35
+    """
     unit = 10.0 ** (floor(log10(value)) - 3)
+    # a number that has four digits but for rounding stays
     return ceil(value / unit * (1 - 1e-12)) * unit

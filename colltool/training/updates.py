@@ -17,8 +17,8 @@ from colltool.training.pipeline_stages import (
 BYTES_OF_ADAM = 8.0  # of a parameter: two moments in fp32
 # bytes of a parameter that Adam moves in fp32: gradient read, weight and two moments read and written
 MOVED_BY_ADAM = 28.0
-# rate of an update of weights in 16 bits over that in 32: fused AdamW on one H100 SXM, 2026-11
-HALVES = 0.75
+# bytes/s of an update of weights in 16 bits over those in 32: fused AdamW on one H100 SXM, 2026-11
+RATE_IN_16_BITS = 0.75
 NEWTON_SCHULZ = 5  # iterations (Jordan 2024, Muon, github.com/KellerJordan/Muon)
 # seconds of an update per parameter on the host: eight devices share a host whose Adam takes 0.25 ns
 # (Ren 2021, ZeRO-Offload, arXiv:2101.06840, table 4)
@@ -49,7 +49,8 @@ def trained_parameters(config: ParallelConfig, stage: PipelineStage) -> RankPara
 
 
 def extra_state_bytes(config: ParallelConfig, stage: PipelineStage) -> float:
-    """State bytes of a stage's embedding and head beyond those of an optimizer for matrices.
+    """State bytes of a stage's embedding and head beyond those of an optimizer for matrices; 0 of
+    other optimizers.
 
     Muon leaves both to Adam, which also keeps a second moment (Liu 2025, Muon is scalable,
     arXiv:2502.16982, section 2.2).
@@ -72,7 +73,8 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
         expert_ranks = config.layout.expert_dp
     own_parameters = parameters.dense / dense_ranks + parameters.experts / expert_ranks
     offloaded = config.offload.optimizer
-    bytes_per_parameter = config.stack.optimizer_bytes * _moved(config) / MOVED_BY_ADAM
+    # the stack says what it moves for Adam in fp32; other optimizers in proportion
+    bytes_per_parameter = config.stack.optimizer_bytes * _moved_bytes(config) / MOVED_BY_ADAM
     rate_Bps = config.stack.memory_optimizer * config.device.bandwidth_Bps
     device_s = (1 - offloaded) * own_parameters * bytes_per_parameter / rate_Bps
     if config.optimizer_row.orthogonal:
@@ -80,17 +82,22 @@ def optimizer_s(config: ParallelConfig, stage: PipelineStage) -> float:
     return config.slower * device_s + _host_s(config, offloaded * own_parameters)
 
 
-def _moved(config: ParallelConfig) -> float:
-    """Bytes of a parameter that an update reads and writes."""
+def _moved_bytes(config: ParallelConfig) -> float:
+    """Bytes of a parameter that an update reads and writes, its states once each way; more where
+    they move at a lower rate."""
     states = 2 * config.optimizer_row.states
     if config.precision.master == "none":
+        # gradient read, weight read and written
         moved = states + 3 * config.precision.param_bytes
-        return moved / HALVES if config.precision.param_bytes < BYTES["fp32"] else moved
+        if config.precision.param_bytes < BYTES["fp32"]:
+            moved /= RATE_IN_16_BITS
+        return moved
+    # Adam's, with the states of this optimizer in place of its own
     return states + MOVED_BY_ADAM - 2 * BYTES_OF_ADAM
 
 
 def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> float:
-    """Seconds of Newton-Schulz on a rank's share of the matrices.
+    """Seconds of Newton-Schulz on the matrices of a rank, one in ``ranks`` of those of the stage.
 
     An iteration on m x n with m <= n takes 4 m m n + 2 m m m FLOPs. A matrix is not split, so the
     largest is the least time.
@@ -101,7 +108,7 @@ def _orthogonal_s(config: ParallelConfig, stage: PipelineStage, ranks: int) -> f
     for experts, layers in stage.layers_by_kind:
         for operation in layer_operations(shape, cut_of(config), experts=experts):
             for gemm in operation.gemms:
-                m, n = sorted((gemm.n, gemm.k))
+                m, n = sorted((gemm.n, gemm.k))  # of the weight
                 flops = NEWTON_SCHULZ * (4 * m * m * n + 2 * m**3)
                 copies = operation.share * gemm.copies
                 total += layers * copies * flops

@@ -10,6 +10,6 @@ from colltool.definitions.source import KeyPath
 class Violation(NamedTuple):
     """What does not fit, at its key path, with a fix."""
 
-    path: KeyPath
-    what: str
-    fix: str
+    path: KeyPath  # of the key at fault in a job file, such as ("layout", "tp")
+    what: str  # what is wrong, as users read it
+    fix: str  # what to write instead; empty where only its number counts, as in a search

@@ -16,8 +16,8 @@ from swept import swept
 
 import colltool
 from colltool.base.errors import ColltoolError
+from colltool.training.files.config_problems import NEUTRAL
 from colltool.training.files.families import FAMILIES, HARMLESS, REASONS
-from colltool.training.files.hugging_face import NEUTRAL
 from colltool.training.files.presets import read_model
 from colltool.training.job_results import check_job
 from colltool.training.model import Shape, TransformerModel, transformer_of

@@ -103,7 +103,7 @@ def test_everything_that_a_job_may_say() -> None:
         pp=False,
         ep="shared",
         cp=False,
-        asked=("tp", "dp", "sm_share"),
+        requested=("tp", "dp", "sm_share"),
         overhead_s=5e-6,
         sm_share=0.1,
     )

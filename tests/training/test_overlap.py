@@ -16,7 +16,7 @@ from colltool.training.pipeline_stages import PipelineStage, pipeline_stages
 LAYERS = 10
 LAYER = LayerTimes(gemms=Times(10.0, 20.0, weight_s=8.0), core=Times(), elementwise=Times())
 STAGE = PipelineStage(0, LAYERS, 0, embedding=True, head=True)
-TIMES = StageTimes(STAGE, LAYER, None, Times(), LAYER.all.times(LAYERS))
+TIMES = StageTimes(STAGE, LAYER, None, Times(), LAYER.all.scaled(LAYERS))
 
 
 def priced(primitive: Primitive, seconds: float, tier: str, per: Per, hides: Hiding) -> PricedCall:
@@ -25,7 +25,7 @@ def priced(primitive: Primitive, seconds: float, tier: str, per: Per, hides: Hid
         primitive,
         RankGroup(((2, 1),)),
         bytes=1.0,
-        each=1,
+        calls_per_unit=1,
         per=per,
         phase="backward",
         hides=hides,
@@ -82,7 +82,7 @@ def test_an_update_is_no_pass_of_a_layer() -> None:
         2.0,
         3.0,
     ]
-    with pytest.raises(ValueError, match="not part of a micro-batch"):
+    with pytest.raises(KeyError):
         Times(1.0, 2.0, 3.0).of("update")
 
 

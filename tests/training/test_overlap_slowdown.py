@@ -136,7 +136,7 @@ def call(exposed_s: float, overflow_s: float, channels: int | None) -> PricedCal
         per="step",
         phase="backward",
         source="",
-        each=1,
+        calls_per_unit=1,
         hides="last backward",
         calls=1,
     )

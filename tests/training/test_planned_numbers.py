@@ -25,12 +25,12 @@ from colltool.training.compression import (
     EXTRA_STEPS,
     break_even_extra_steps,
     compressed,
-    ratio,
     ratio_of,
     time_to_accuracy,
 )
 from colltool.training.job import load_job
 from colltool.training.overlap import behind_pass, logp, queued
+from colltool.training.parallel_config import Compression
 from colltool.training.pipeline_stages import pipeline_stages
 from colltool.training.strategies import Pass, pipeline_s
 
@@ -252,15 +252,16 @@ def test_the_best_bucket_is_the_least_of_what_it_costs() -> None:
 )
 def test_compression_ratio(scheme: str, keys: dict[str, Any], expect: float) -> None:
     """P9, against 4-byte elements."""
-    assert ratio(scheme, **keys) == pytest.approx(expect, rel=0.002)
+    of_format = ratio_of(Compression("dp", scheme, **keys))
+    assert of_format == pytest.approx(expect, rel=0.002)
     job = load_job("llama3-70b", {"compression": {"scheme": scheme, **keys}, "layout.dp": 16})
     assert job.draft.compression is not None
-    assert ratio_of(job.draft.compression) == ratio(scheme, **keys)
+    assert ratio_of(job.draft.compression) == of_format
 
 
 def test_top_k_without_its_indices() -> None:
     assert pytest.approx(1.4e9) == 140e9 * 0.01
-    assert 2 * ratio("topk", keep=0.001) == pytest.approx(1000)
+    assert 2 * ratio_of(Compression("dp", "topk", keep=0.001)) == pytest.approx(1000)
 
 
 def test_compression_pays() -> None:

@@ -1,4 +1,5 @@
-"""A group as input of ASTRA-sim's analytical network: ``network.yml`` and ``system.json``.
+"""A group as input of ASTRA-sim's analytical network: ``network.yml`` and ``system.json``, by
+:func:`astra_sim`; :func:`usage_notes` says how to run them.
 
 The network is a product of at most four dimensions, each with equal links of one latency and
 bandwidth. Bandwidths are in 2^30 bytes/s one way, latencies in ns per link; a message through a
@@ -14,7 +15,7 @@ from math import ceil
 from typing import Literal, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, argument_text, spell
-from colltool.base.formatting import format_bytes, format_factor, shape_text
+from colltool.base.formatting import counted, format_bytes, format_factor, shape_text
 from colltool.base.primitives import A2A, AG, AR, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.crossover import lower_envelope
@@ -68,8 +69,8 @@ _LINKS: dict[_Topology, int] = {"Switch": 2, "Ring": 1, "FullyConnected": 1}
 class AstraDimension(NamedTuple):
     """One dimension; bandwidth and latency are per link, η included."""
 
-    topology: _Topology
-    npus: int
+    topology: _Topology  # ASTRA-sim's word
+    npus: int  # ranks along it
     bandwidth_Bps: float
     latency_s: float
 
@@ -78,26 +79,34 @@ class GroupUnderProtocol(NamedTuple):
     """A group under one protocol; ``curve``: the time of an all-reduce, with launch overhead."""
 
     placed: PlacedGroup
-    dimensions: Sequence[AstraDimension]
-    curve: Curve
+    dimensions: Sequence[AstraDimension]  # innermost first
+    curve: Curve  # a seconds, and b seconds a byte of M
 
     def has(self, topology: _Topology) -> bool:
+        """Whether some dimension has this topology."""
         return any(dimension.topology == topology for dimension in self.dimensions)
 
 
 def astra_sim(
     fabric: Fabric, group: AnyGroup = None, ideal: bool = False, size: float | None = None
 ) -> dict[str, str]:
-    """The two input files by name. ``group``: all of the fabric when None. ``ideal``: every η is 1.
-    ``size``: M in bytes, for comments on what to run. Raises ColltoolError for a group that does
-    not fit or that ASTRA-sim cannot express."""
-    under_each = _under_each(fabric, group, ideal)
-    widest = _widest(under_each)
+    """The two input files by name.
+
+    Args:
+        group: all of the fabric when None.
+        ideal: whether every η is 1.
+        size: M in bytes, for comments on what to run.
+
+    Raises:
+        ColltoolError: the group does not fit, or ASTRA-sim cannot express it.
+    """
+    by_protocol = _by_protocol(fabric, group, ideal)
+    widest = _widest(by_protocol)
     placed = widest.placed
     notes = [
         f"colltool export astra-sim: {placed.fabric.name}, {placed.placement.label}",
         *_omitted_notes(widest, ideal),
-        *_facts(under_each, widest, size),
+        *_run_notes(by_protocol, widest, size),
         _ABOUT_SYSTEM,
     ]
     return {NETWORK: _network(notes, widest.dimensions), SYSTEM: _system(widest.dimensions)}
@@ -139,12 +148,12 @@ def usage_notes(
 ) -> list[str]:
     """What to know before the first run: which binary to take, what not to trust, which sizes to
     give."""
-    under_each = _under_each(fabric, group, ideal)
-    return _facts(under_each, _widest(under_each), size)
+    by_protocol = _by_protocol(fabric, group, ideal)
+    return _run_notes(by_protocol, _widest(by_protocol), size)
 
 
-def _facts(
-    under_each: Sequence[GroupUnderProtocol], widest: GroupUnderProtocol, size: float | None
+def _run_notes(
+    by_protocol: Sequence[GroupUnderProtocol], widest: GroupUnderProtocol, size: float | None
 ) -> list[str]:
     """How to run the files and what to expect. ASTRA-sim's collective size is each NPU's input;
     colltool and nccl-tests count M."""
@@ -154,7 +163,7 @@ def _facts(
         size_text = _whole_bytes_text(size)
         shard_text = _whole_bytes_text(size / widest.placed.ranks)
     return [
-        *_protocol_notes(widest, under_each),
+        *_protocol_notes(widest, by_protocol),
         *_how_to_run(widest),
         (
             "size of all-reduce, reduce-scatter and all-to-all in ASTRA-sim: M, what each NPU puts"
@@ -164,16 +173,18 @@ def _facts(
     ]
 
 
-def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnderProtocol]:
-    """The group under each of the fabric's protocols."""
+def _by_protocol(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnderProtocol]:
+    """The group under each of the fabric's protocols for an all-reduce; one without a name where it
+    lists none. ColltoolError for more dimensions than ASTRA-sim takes."""
     check_even(fabric)
-    under_each = []
+    by_protocol = []
     for placed in under_protocols(place(fabric, group), AR):
         dimensions: list[AstraDimension] = []
         for span in placed.spans:
             dimensions += _dimensions(span, ModelOptions(ideal=ideal))
-        under_each.append(GroupUnderProtocol(placed, dimensions, _all_reduce(placed, dimensions)))
-    dimension_count = len(under_each[0].dimensions)
+        curve = _all_reduce_curve(placed, dimensions)
+        by_protocol.append(GroupUnderProtocol(placed, dimensions, curve))
+    dimension_count = len(by_protocol[0].dimensions)  # protocols have the same
     if dimension_count > MOST_DIMENSIONS:
         what = f"{fabric.name} has {dimension_count} dimensions, ASTRA-sim takes at most {MOST_DIMENSIONS}"
         raise ColltoolError(
@@ -181,16 +192,16 @@ def _under_each(fabric: Fabric, group: AnyGroup, ideal: bool) -> list[GroupUnder
             argument="fabric",
             fix=f"a smaller group spans fewer: give {argument_text('ranks')}",
         )
-    return under_each
+    return by_protocol
 
 
-def _widest(under_each: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
+def _widest(by_protocol: Sequence[GroupUnderProtocol]) -> GroupUnderProtocol:
     """The group under the protocol with the most bandwidth, the last of equals: ASTRA-sim has one
     set of numbers."""
-    return min(reversed(under_each), key=lambda group: (group.curve.b, group.curve.a))
+    return min(reversed(by_protocol), key=lambda group: (group.curve.b, group.curve.a))
 
 
-def _all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
+def _all_reduce_curve(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Curve:
     """An all-reduce as ASTRA-sim runs it, dimension by dimension in and out again, plus the launch
     overhead it ignores.
 
@@ -202,17 +213,18 @@ def _all_reduce(placed: PlacedGroup, dimensions: Sequence[AstraDimension]) -> Cu
     share = 1.0  # of the vector that a dimension reduces
     for dimension in dimensions:
         npus = dimension.npus
-        # Sequential messages, and share of the vector per link, of the reduce-scatter half.
+        # of the reduce-scatter half: messages one after the other, and the share of what the
+        # dimension reduces that the busiest link carries; those of a ring, unless said otherwise
         messages = npus - 1
-        sent = (npus - 1) / npus
+        link_share = (npus - 1) / npus
         match _algorithm(dimension.topology, AR, npus):
             case "direct":
                 messages = 1
-                sent = 1 / npus
+                link_share = 1 / npus
             case "halvingDoubling":
                 messages = npus.bit_length() - 1
         fixed_s += 2 * messages * dimension.latency_s * _LINKS[dimension.topology]
-        seconds_per_byte += 2 * share * sent / dimension.bandwidth_Bps
+        seconds_per_byte += 2 * share * link_share / dimension.bandwidth_Bps
         share /= npus
     return Curve(fixed_s, seconds_per_byte)
 
@@ -241,12 +253,13 @@ def _dimensions(span: Span, readings: ModelOptions) -> list[AstraDimension]:
 
 
 def _one_class(span: Span, readings: ModelOptions) -> PathClass:
-    """The paths of a group on a tier, which must all have one latency and bandwidth."""
+    """The paths of a group on a tier, which must all have one latency and bandwidth; ColltoolError
+    where they have not."""
     name = span.tier.name
-    used = tier_paths(span.position, readings).used
-    thinned = oversubscription(used[-1])
-    if thinned > 1:
-        what = f"'{name}' is oversubscribed {thinned:g}:1 within the group"
+    used = tier_paths(span.position, readings).used  # the nearest first
+    ratio = oversubscription(used[-1])
+    if ratio > 1:
+        what = f"'{name}' is oversubscribed {ratio:g}:1 within the group"
         fix = f"take a group below that level with {argument_text('ranks')}"
         setting = "oversubscription=1"
     elif len({level.alpha_s for level in used}) > 1:
@@ -262,12 +275,13 @@ def _one_class(span: Span, readings: ModelOptions) -> PathClass:
 
 
 def oversubscription(paths: PathClass) -> float:
-    """The largest oversubscription on the way of these paths."""
+    """The largest oversubscription on the way of these paths, uplinks' bandwidth below one over it;
+    1 where there is none."""
     return max((boundary.oversubscription for boundary in paths.boundaries), default=1.0)
 
 
 def _rings(span: Span, readings: ModelOptions) -> list[AstraDimension]:
-    """The axes of a torus, each a ring."""
+    """The axes of a torus, each a ring; ColltoolError where they are not."""
     tier = span.tier
     part = capabilities_of(tier).part(span.endpoints, span.occupancy.stride) or ()
     axes = [axis for axis in part if axis.size > 1]
@@ -289,6 +303,7 @@ def _rings(span: Span, readings: ModelOptions) -> list[AstraDimension]:
 
 
 def _dimension(topology: _Topology, npus: int, level: PathClass) -> AstraDimension:
+    """A dimension whose messages between neighbours take the latency of these paths."""
     latency_s = level.alpha_s * level.eta_alpha / _LINKS[topology]
     return AstraDimension(topology, npus, level.bandwidth_Bps * level.eta_beta, latency_s)
 
@@ -306,7 +321,7 @@ def _algorithm(topology: _Topology, primitive: Primitive, npus: int) -> _Algorit
             # a port.
             return "direct1"
         case "Switch":
-            # A ring's bytes in fewer messages, for a power of two.
+            # A ring's bytes in fewer messages, for a power of two, which has a single bit.
             return "ring" if npus & (npus - 1) else "halvingDoubling"
         case _:
             assert_never(topology)
@@ -336,7 +351,7 @@ def _omitted_notes(group: GroupUnderProtocol, ideal: bool) -> Iterator[str]:
 
 
 def _protocol_notes(
-    widest: GroupUnderProtocol, under_each: Sequence[GroupUnderProtocol]
+    widest: GroupUnderProtocol, by_protocol: Sequence[GroupUnderProtocol]
 ) -> Iterator[str]:
     """Which protocol the numbers belong to, and below which size another is faster."""
     protocol = widest.placed.protocol
@@ -350,11 +365,13 @@ def _protocol_notes(
         f"numbers of protocol {protocol}{listed}, the one with the most bandwidth: ASTRA-sim knows"
         " none"
     )
-    curves = {group.placed.protocol: group.curve for group in under_each}
-    *faster, (border, _) = lower_envelope(curves, 1.0)
-    if faster:
-        ratio = format_factor(widest.curve.at(1.0) / curves[faster[0][1]].at(1.0), 2)
-        others = " and ".join(dict.fromkeys(name for _, name in reversed(faster)))
+    curves = {group.placed.protocol: group.curve for group in by_protocol}
+    # (size from which on it is fastest, protocol), ascending from 1 byte; the widest is the last
+    *smaller, (border, _) = lower_envelope(curves, 1.0)
+    if smaller:
+        _, fastest_at_one_byte = smaller[0]
+        ratio = format_factor(widest.curve.at(1.0) / curves[fastest_at_one_byte].at(1.0), 2)
+        others = " and ".join(dict.fromkeys(name for _, name in reversed(smaller)))
         yield (
             f"below {format_bytes(border, 3)} they mislead: an {AR.label} is faster there under"
             f" {others}, for the smallest messages {ratio} as fast"
@@ -370,7 +387,7 @@ def _collectives_differ(tier: Tier) -> bool:
 def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
     """Which binary, and what it makes of an all-to-all."""
     innermost, *outer = group.dimensions
-    why = "these numbers are for it"
+    why = "these numbers are for it"  # that binary, and not the congestion-aware one
     if outer:
         why = "the congestion-aware one ends with an error on more than one dimension"
     elif innermost.topology == "Ring" and innermost.npus == 2:
@@ -380,6 +397,7 @@ def _how_to_run(group: GroupUnderProtocol) -> Iterator[str]:
     yield f"run AstraSim_Analytical_Congestion_Unaware: {why}"
     if group.has("Switch"):
         yield _ALL_TO_ALL_ON_A_SWITCH
+    # NPUs of each; a block travels (n - 1)/2 hops in the mean where it goes one way only
     rings = [dimension.npus for dimension in group.dimensions if dimension.topology == "Ring"]
     if max(rings, default=0) > 2:
         shortest = sum(map(_shortest_path_share, rings))
@@ -398,6 +416,7 @@ def _shortest_path_share(npus: int) -> float:
 
 
 def _whole_bytes_text(size: float) -> str:
+    """A size for the end of a note: ``: 16 bytes``, or ``: 3 bytes, rounded up``."""
     rounded = ceil(size)
-    text = f": {rounded} byte" if rounded == 1 else f": {rounded} bytes"
+    text = f": {counted(rounded, 'byte')}"
     return text if rounded == size else f"{text}, rounded up"

@@ -53,6 +53,7 @@ class Work(NamedTuple):
     """A node before it has a rank: compute, or one call of a collective.
 
     Args:
+        seconds: of this call alone.
         sent: the collective; None for compute.
         detached: nothing of its pass waits for it.
     """
@@ -67,6 +68,7 @@ class _RepeatedCall(NamedTuple):
     """A collective of the step.
 
     Args:
+        priced: all of its calls, with their price.
         work: of one call.
         calls: how many there are in a step.
     """
@@ -80,7 +82,8 @@ def chakra(plan: Plan) -> dict[str, bytes]:
     """Files by name: ``workload.RANK.et`` for every rank, and ``comm_groups.json``, the ranks of
     each group by its number.
 
-    ColltoolError for more than :data:`MOST_WRITTEN` nodes.
+    Raises:
+        ColltoolError: more than :data:`MOST_WRITTEN` nodes.
     """
     works = list(step_works(plan))
     ranks = plan.ranks
@@ -140,15 +143,15 @@ def step_works(plan: Plan) -> Iterator[Work]:
     once = []
     for planned in plan.collectives:
         if planned.paces:
-            repeated = _repeated(planned.sent)
+            repeated = _repeated_call(planned.sent)
             if repeated.priced.call.per == "step":
                 once.append(repeated)
             elif repeated.priced.backward:
                 backward.append(repeated)
             else:
                 forward.append(repeated)
-    under_forward = _hidden(once, "first forward")
-    under_backward = _hidden(once, "last backward")
+    under_forward = _hidden_under(once, "first forward")
+    under_backward = _hidden_under(once, "last backward")
     for number in range(micro_batches):
         yield from _pass(
             f"forward {number}",
@@ -172,7 +175,8 @@ def step_works(plan: Plan) -> Iterator[Work]:
             yield Work(part.name, part.exposed_s)
 
 
-def _repeated(priced: PricedCall) -> _RepeatedCall:
+def _repeated_call(priced: PricedCall) -> _RepeatedCall:
+    """The calls of a step as equal works, a whole number of them."""
     call = priced.call
     calls = max(1, round(call.calls))
     name = f"{call.dimension} {call.primitive.label} {call.phase}"
@@ -180,8 +184,9 @@ def _repeated(priced: PricedCall) -> _RepeatedCall:
     return _RepeatedCall(priced, Work(name, priced.total_s / calls, priced, detached), calls)
 
 
-def _hidden(once: Sequence[_RepeatedCall], hides: Hiding) -> list[Work]:
-    """The calls of a step that one of its passes hides."""
+def _hidden_under(once: Sequence[_RepeatedCall], hides: Hiding) -> list[Work]:
+    """The calls sent once a step that one of its passes hides, in the order in which they are
+    sent."""
     calls = [repeated for repeated in once if repeated.priced.call.hides == hides]
     return _spread_evenly(calls, 0, micro_batches=1)
 
@@ -193,10 +198,10 @@ def _spread_evenly(calls: Sequence[_RepeatedCall], number: int, micro_batches: i
     """
     placed: list[tuple[float, Work]] = []
     for repeated in calls:
-        before = number * repeated.calls // micro_batches
-        in_this_one = (number + 1) * repeated.calls // micro_batches - before
-        for k in range(in_this_one):
-            placed.append(((k + 0.5) / in_this_one, repeated.work))
+        sent_before = number * repeated.calls // micro_batches
+        n = (number + 1) * repeated.calls // micro_batches - sent_before
+        for k in range(n):
+            placed.append(((k + 0.5) / n, repeated.work))
     # of equal places the order stays that of the kinds
     placed.sort(key=itemgetter(0))
     return [work for _, work in placed]
@@ -213,7 +218,7 @@ def _pass(
     and needed before slices 0, 1 and 2 going forward.
     """
     slices = max(len(calls), len(buckets)) + 1
-    before_slice: list[list[Work]] = [[] for _ in range(slices + 1)]
+    before_slice: list[list[Work]] = [[] for _ in range(slices + 1)]  # the last: after all slices
     for k, bucket in enumerate(buckets):
         ready = k * slices // len(buckets)
         if back:
@@ -250,6 +255,7 @@ class _CommGroups:
         return _members_around(call.group, rank)
 
     def number(self, members: tuple[int, ...]) -> int:
+        """The number of a group, a new one where it has none yet."""
         return self.numbers.setdefault(members, len(self.numbers) + 1)
 
     def listed(self, rank: int) -> str:
@@ -265,6 +271,7 @@ class _CommGroups:
 @lru_cache(2**12)
 def _members_around(group: RankGroup, rank: int) -> tuple[int, ...]:
     """The group that a rank is in: of groups of 4 ranks, 8 apart, rank 13 is in 5, 13, 21, 29."""
+    # the rank less its places along the axes
     start = rank - sum(rank // stride % size * stride for size, stride in group.axes)
     return tuple(start + member for member in group.members)
 
@@ -273,9 +280,9 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
     """The nodes of one rank. Each work waits for the one before it in line; the last one also for
     all that runs beside the line."""
     next_id = 0
-    line: tuple[int, ...] = ()
-    detached: list[int] = []
-    rounded_off: dict[str, float] = {}  # microseconds by kind of work
+    line: tuple[int, ...] = ()  # ids of the last work in line
+    detached: list[int] = []  # ids of what runs beside it
+    rounded_off: dict[str, float] = {}  # microseconds not written yet, by dimension or compute
     for index, work in enumerate(works):
         parts = _parts(work, rank, groups, index)
         if not parts:
@@ -284,9 +291,9 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
         exact_us = rounded_off.get(dimension, 0.0) + work.seconds * 1e6
         duration_us = round(exact_us)
         rounded_off[dimension] = exact_us - duration_us
-        waits = line
+        waits_for = line
         if index == len(works) - 1:
-            waits = (*line, *detached)
+            waits_for = (*line, *detached)
         ids = tuple(range(next_id, next_id + len(parts)))
         next_id += len(parts)
         for node, (type_, attributes) in zip(ids, parts, strict=True):
@@ -294,7 +301,7 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
                 node,
                 work.name,
                 type_,
-                data_deps=waits,
+                data_deps=waits_for,
                 # Of a message sent and one received the first has the time.
                 duration_us=duration_us if node == ids[0] else 0,
                 attributes={"is_cpu_op": False, **attributes},
@@ -308,8 +315,9 @@ def _nodes(works: Sequence[Work], rank: int, groups: _CommGroups) -> Iterator[Ch
 def _parts(
     work: Work, rank: int, groups: _CommGroups, index: int
 ) -> list[tuple[NodeType, dict[str, Value]]]:
-    """The node types and attributes of a rank's work. A message gives one for what the rank sends
-    and one for what it receives."""
+    """The node types and attributes of a rank's work; none where the rank has no part in it. A
+    message gives one for what the rank sends and one for what it receives; ``index`` of the work is
+    its tag."""
     if work.sent is None:
         return [("COMP_NODE", {})]
     call = work.sent.call

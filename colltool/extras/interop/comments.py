@@ -2,11 +2,11 @@
 
 from textwrap import fill
 
-WIDTH = 120  # letters of the text behind the mark
+WIDTH = 120  # most letters of a line's text behind the mark
 
 
 def comment(text: str, mark: str = "#", *, indent: str = "", break_on_hyphens: bool = True) -> str:
-    """A note in comment lines, all but the first indented."""
+    """A note in comment lines, each behind a mark, all but the first indented."""
     return fill(
         text,
         len(mark) + 1 + WIDTH,

@@ -1,5 +1,5 @@
 """A schedule as GOAL, the input of LogGOPSim: for each rank its sends and receives, and which of
-them wait for which.
+them wait for which (:func:`goal`).
 
 Grammar: txt2bin.re of LogGOPSim (Hoefler, Schneider, Lumsdaine 2010). Times there are whole numbers
 of any unit. The unit here is the power of ten seconds in which L just fits 31 bits, so that G, one
@@ -22,18 +22,19 @@ class LogGP(NamedTuple):
     """LogGOPSim's parameters of the network: L and G in units of ``unit_s``; o, g and O are 0, as
     all of α is in L."""
 
-    L: int
-    G: int
+    L: int  # latency of a message
+    G: int  # of a byte
     unit_s: float
 
     @property
     def options(self) -> str:
+        """The options of LogGOPSim's command line."""
         return f"-L {self.L} -o 0 -g 0 -G {self.G} -O 0 -S {_MOST_INT}"
 
 
 def log_gp(run: Scheduled) -> LogGP:
-    """α as L and 1/bandwidth as G, of the slowest part of a schedule: LogGOPSim has one of each for
-    all pairs."""
+    """α as L and 1/bandwidth as G, each the largest of any part of a schedule: LogGOPSim has one of
+    each for all pairs."""
     costs = [part.cost for part in run.cost_model.parts]
     alpha_s = max(cost.alpha_s for cost in costs)
     rate_Bps = min(cost.effective_Bps for cost in costs)
@@ -47,7 +48,7 @@ def goal(run: Scheduled, size: float) -> str:
     A rank starts a step when its own part of the step before is done. ColltoolError as
     :meth:`Scheduled.steps`.
     """
-    ranks = [_RankLabels() for _ in range(run.program.ranks)]
+    ranks = [_RankOperations() for _ in range(run.program.ranks)]
     for number, step in enumerate(run.steps(size)):
         _add_step(ranks, step, number)
     lines = [comment(note, "//") for note in about(run, size)]
@@ -59,16 +60,16 @@ def goal(run: Scheduled, size: float) -> str:
 
 def about(run: Scheduled, size: float) -> Iterator[str]:
     """How to run the file, and what LogGOPSim makes of it."""
-    net = log_gp(run)
+    network = log_gp(run)
     placed = run.placed
     what = (
         f"{run.cost_model.primitive.label} of {format_bytes(size)}, {run.cost_model.title},"
         f" {placed.placement.label}"
     )
     yield f"colltool export goal: {what} of {placed.fabric.name}"
-    yield f"txt2bin -i FILE.goal -o FILE.bin && LogGOPSim -f FILE.bin {net.options}"
+    yield f"txt2bin -i FILE.goal -o FILE.bin && LogGOPSim -f FILE.bin {network.options}"
     yield (
-        f"its times are in units of {net.unit_s:.0e} s; colltool's price is"
+        f"its times are in units of {network.unit_s:.0e} s; colltool's price is"
         f" {format_time(run.wire_s(size))}, without launch"
     )
     if any(span.tier.library for span in placed.spans):
@@ -85,12 +86,18 @@ def about(run: Scheduled, size: float) -> Iterator[str]:
         )
 
 
-class _RankLabels:
-    """The lines of one rank, and the labels of what its next operations wait for (``before``)."""
+class _RankOperations:
+    """The operations of one rank while they grow.
+
+    Attributes:
+        lines: as in the file.
+        last_step: labels of the operations of its last step, for which the next ones wait.
+        operations: how many it has; labels are numbered by them.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.before: list[str] = []
+        self.last_step: list[str] = []
         self.operations = 0
 
     def add(self, operation: str, waits: list[str]) -> str:
@@ -98,32 +105,33 @@ class _RankLabels:
         self.operations += 1
         label = f"l{self.operations}"
         self.lines.append(f"{label}: {operation}")
-        for other in waits:
-            self.lines.append(f"{label} requires {other}")
+        for earlier in waits:
+            self.lines.append(f"{label} requires {earlier}")
         return label
 
-    def wait(self) -> list[str]:
-        """The operations of the step before, joined into one where they are many."""
-        if len(self.before) > MOST_LISTED:
-            self.before = [self.add("calc 0", self.before)]
-        return self.before
+    def joined_last_step(self) -> list[str]:
+        """The labels of the last step; of a step with many operations, that of a calc which joins
+        them, added here."""
+        if len(self.last_step) > MOST_LISTED:
+            self.last_step = [self.add("calc 0", self.last_step)]
+        return self.last_step
 
 
-def _add_step(ranks: list[_RankLabels], step: list[Sent], number: int) -> None:
+def _add_step(ranks: list[_RankOperations], step: list[Sent], number: int) -> None:
     """Add one step: every rank in it sends and receives at the same time; the tag is the step."""
-    waits: dict[int, list[str]] = {}
-    done: dict[int, list[str]] = {}
+    waits: dict[int, list[str]] = {}  # by rank, what its operations wait for
+    added: dict[int, list[str]] = {}  # by rank, labels of its operations
     for message in step:
         for rank in (message.src, message.dst):
             if rank not in waits:
-                waits[rank] = ranks[rank].wait()
-                done[rank] = []
+                waits[rank] = ranks[rank].joined_last_step()
+                added[rank] = []
     # All sends come first, so that the labels of a rank's receives follow those of its sends.
     for src, dst, size in step:
         send = f"send {size}b to {dst} tag {number}"
-        done[src].append(ranks[src].add(send, waits[src]))
+        added[src].append(ranks[src].add(send, waits[src]))
     for src, dst, size in step:
         receive = f"recv {size}b from {src} tag {number}"
-        done[dst].append(ranks[dst].add(receive, waits[dst]))
-    for rank, labels in done.items():
-        ranks[rank].before = labels
+        added[dst].append(ranks[dst].add(receive, waits[dst]))
+    for rank, labels in added.items():
+        ranks[rank].last_step = labels

@@ -34,7 +34,7 @@ _DESCRIPTION = (
 
 
 def infragraph(fabric: Fabric) -> str:
-    """The JSON of an infrastructure, which any reader of YAML takes too.
+    """The JSON of a fabric's infrastructure, which any reader of YAML takes too.
 
     Raises:
         ColltoolError: more edges, or ports of a switch, than the limits here.
@@ -62,7 +62,8 @@ def infragraph(fabric: Fabric) -> str:
 
 
 class _Infrastructure:
-    """The lists of an infrastructure while they grow; ``nodes``: how many the fabric has."""
+    """The lists of an infrastructure while they grow; ``nodes``: how many the fabric has of the
+    device ``node``."""
 
     def __init__(self, node: Data, nodes: int) -> None:
         self.nodes = nodes
@@ -90,10 +91,12 @@ class _Infrastructure:
 
 
 def _component(name: str, choice: str, count: int) -> Data:
+    """Components of one name; ``choice``: InfraGraph's word for their kind."""
     return {"name": name, "count": count, "choice": choice}
 
 
 def _link(name: str, bandwidth_Bps: float | None = None, latency_s: float = 0.0) -> Data:
+    """A kind of link; without a bandwidth it takes no time, as inside a switch."""
     if bandwidth_Bps is None:
         return {"name": name}
     rate = {"choice": "gigabytes_per_second", "gigabytes_per_second": bandwidth_Bps / 1e9}
@@ -101,8 +104,11 @@ def _link(name: str, bandwidth_Bps: float | None = None, latency_s: float = 0.0)
     return {"name": name, "physical": {"bandwidth": rate, "latency": latency}}
 
 
+# Schemes of an edge: "one2one" joins each to its counterpart, "many2many" each to each.
+
+
 def _edge(a: str, b: str, link: str, scheme: str = "one2one") -> Data:
-    """An edge between components of one device."""
+    """An edge between components of one device, by a link of that name."""
     return {"ep1": {"component": a}, "ep2": {"component": b}, "scheme": scheme, "link": link}
 
 
@@ -114,6 +120,7 @@ class _EdgeEnd(NamedTuple):
 
 
 def _between(a: _EdgeEnd, b: _EdgeEnd, link: str, scheme: str = "one2one") -> Data:
+    """An edge between instances, by a link of that name."""
     return {
         "ep1": a._asdict(),
         "ep2": b._asdict(),
@@ -196,6 +203,7 @@ def _sliced(name: str, indices: range) -> str:
 
 
 def _scheme(bundle: LinkBundle) -> str:
+    """The scheme of an edge that stands for these links."""
     return "many2many" if bundle.all_pairs else "one2one"
 
 
@@ -225,11 +233,16 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
     nic = f"nic_{tier.name}"
 
     def instances(numbers: range, domain: int) -> str:
+        """The instances, counted over all domains, that stand for endpoints or switches of one."""
         name, indices = _place(numbers, tier, "node")
-        each = nodes if name == "node" else 1
-        on_earlier_domains = domain * (endpoints * nodes if name == "node" else switches)
-        start = on_earlier_domains + indices.start * each
-        end = on_earlier_domains + indices.stop * each
+        # an endpoint is several nodes, a switch one instance
+        instances_each = 1
+        of_domain = switches
+        if name == "node":
+            instances_each = nodes
+            of_domain = endpoints * nodes
+        start = domain * of_domain + indices.start * instances_each
+        end = domain * of_domain + indices.stop * instances_each
         return _sliced(name, range(start, end, indices.step))
 
     most_ports = 1
@@ -238,7 +251,7 @@ def _add_linked(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes: 
         near_component = far_component = "uplink"
         scheme = _scheme(bundle)
         if bundle.far.start < endpoints:
-            # No switch is between them.
+            # The far end is an endpoint as well: no switch is between them.
             links = list(bundle.each())
             near_component = far_component = nic
             scheme = "one2one"
@@ -279,10 +292,10 @@ def _add_switched(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes
     with together ``ports`` NICs on it."""
     classes = capabilities_of(tier).reached
     leaf = classes[0]
-    each_Bps = tier.bandwidth * tier.ports
+    endpoint_Bps = tier.bandwidth * tier.ports
     members = _LevelMembers("node", f"nic_{tier.name}", tier.endpoints, nodes, ports)
     name = f"{tier.name}_{leaf.name}"
-    infrastructure.links.append(_link(name, each_Bps, leaf.alpha_s / 2))
+    infrastructure.links.append(_link(name, endpoint_Bps, leaf.alpha_s / 2))
     domains = infrastructure.nodes // (nodes * tier.endpoints)
     _add_level(infrastructure, tier, leaf, members, leaf.group, domains)
     for lower, upper in pairwise(classes):
@@ -290,7 +303,7 @@ def _add_switched(infrastructure: _Infrastructure, tier: Tier, ports: int, nodes
         name = f"{tier.name}_{upper.name}"
         uplinks = lower.group * ports / upper.oversubscription
         infrastructure.links.append(
-            _link(name, each_Bps * uplinks, (upper.alpha_s - lower.alpha_s) / 2)
+            _link(name, endpoint_Bps * uplinks, (upper.alpha_s - lower.alpha_s) / 2)
         )
         _add_level(infrastructure, tier, upper, members, ceil(upper.group / lower.group), domains)
 

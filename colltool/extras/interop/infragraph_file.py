@@ -17,9 +17,8 @@ from colltool.base.errors import ColltoolError, ManyErrors, quote
 from colltool.base.files import BOUNDS, read_text
 from colltool.definitions.source import scan
 
-MAX_EDGES = 1_000_000
-MAX_COMPONENTS = 100_000
-"""Of one name in a device, and instances of one name."""
+MAX_EDGES = 1_000_000  # of the file, and that one edge of it stands for
+MAX_COMPONENTS = 100_000  # of one name in a device, and instances of one name
 _SERIALIZE_FIX = (
     "write one: infrastructure.serialize('yaml') or ('json') in Python, of infragraph 3"
 )
@@ -27,8 +26,7 @@ _SERIALIZE_FIX = (
 _SLICE = re.compile(r"[^\[\]]{1,128}(?:\[(?P<slice>[-\d:]{0,32})\])?")
 _RATES_Bps = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
 
-Data = Mapping[str, Any]
-"""A mapping of the file, not checked yet."""
+Data = Mapping[str, Any]  # a mapping of the file, not checked yet
 End = TypeVar("End")
 
 
@@ -55,6 +53,7 @@ class DeviceKind(NamedTuple):
     """A device of the file.
 
     Args:
+        name: by which instances call it.
         data: its mapping in the file.
         components: by name.
     """
@@ -80,24 +79,29 @@ class _InfraGraphReader:
         self.file = file
 
     def refuse(self, what: str, fix: str = _SERIALIZE_FIX) -> ColltoolError:
+        """Return an error about the file, for the caller to raise."""
         return ColltoolError(what, where=self.file, fix=fix)
 
     def too_many_edges(self) -> ColltoolError:
+        """Return the error of a file with too many edges, for the caller to raise."""
         return self.refuse(f"more than {MAX_EDGES} edges: no machine is so large")
 
     def mappings(self, data: Data, key: str) -> list[Data]:
+        """Return the list of mappings at a key; empty where it is not there."""
         items = data.get(key) or []
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise self.refuse(f"expected a list of mappings as {key}, got {quote(items)}")
         return items
 
     def word(self, data: Any, key: str) -> str:
+        """Return the text at a key, at least a letter."""
         text = data.get(key) if isinstance(data, dict) else None
         if not isinstance(text, str) or not text:
             raise self.refuse(f"expected a text as {key}, got {quote(text)}")
         return text
 
     def count(self, data: Data) -> int:
+        """Return the number at the key ``count``."""
         count = data.get("count")
         # True and False are whole numbers in Python, but no counts.
         if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_COMPONENTS:
@@ -105,6 +109,7 @@ class _InfraGraphReader:
         raise self.refuse(f"expected a count of at most {MAX_COMPONENTS}, got {quote(count)}")
 
     def by_name(self, data: Data, key: str) -> dict[str, Data]:
+        """Return the mappings of a list by their names."""
         return {self.word(item, "name"): item for item in self.mappings(data, key)}
 
     def content(self) -> Data:
@@ -119,6 +124,7 @@ class _InfraGraphReader:
         return data
 
     def _yaml(self, text: str) -> Any:
+        """Return the data of a text in YAML."""
         limit = BOUNDS["definition"].limit
         if len(text) > limit:
             fix = "write it as JSON: infrastructure.serialize('json')"
@@ -130,7 +136,14 @@ class _InfraGraphReader:
 
 
 class InfraGraph(_InfraGraphReader):
-    """A file's devices, instances, links and edges."""
+    """A file's devices, instances, links and edges.
+
+    Attributes:
+        devices: by name.
+        instances: by name, their device and how many there are.
+        edges: between instances; those inside a device are in its ``data``.
+        links: of these edges, by name.
+    """
 
     def __init__(self, file: str) -> None:
         """Read devices, instances, links and edges; ColltoolError where a name is not there."""
@@ -151,6 +164,7 @@ class InfraGraph(_InfraGraphReader):
         self.links = self.by_name(data, "links")
 
     def _device(self, data: Data) -> DeviceKind:
+        """Read a device."""
         parts = self.mappings(data, "components")
         name = self.word(data, "name")
         components = {}
@@ -163,7 +177,9 @@ class InfraGraph(_InfraGraphReader):
         """The indices that ``nic``, ``nic[3]`` or ``nic[0:8:2]`` names, by the rules of Python
         slices."""
         match = _SLICE.fullmatch(text)
-        parts = (match["slice"] or ":").split(":") if match else []
+        parts: list[str] = []  # refused below
+        if match:
+            parts = (match["slice"] or ":").split(":")
         try:
             numbers = [int(part) if part else None for part in parts]
             if len(numbers) == 1 and numbers[0] is not None:

@@ -1,5 +1,5 @@
 """Reads a machine from InfraGraph 3, the format that ASTRA-sim 3 takes as its network: devices of
-components, their instances, and the edges between them.
+components, their instances, and the edges between them. :func:`read_infragraph` is the entry.
 
 :mod:`colltool.extras.interop.infragraph_file` reads the file; here its accelerators become a node,
 and its switches a Clos between nodes.
@@ -27,8 +27,7 @@ from colltool.fabric.dumps.clos import ClosNetwork, Wiring, clos_of
 from colltool.fabric.dumps.node import Link, NodeDump, Pair
 
 TOOL = "InfraGraph"
-MOST_PARTS = 18
-"""Parallel links that the slowest edge may stand for."""
+MOST_PARTS = 18  # parallel links that the slowest edge may stand for
 _BY_HAND = "describe it by hand"
 _GUIDE = "colltool guide fabrics"
 # In a link's name and description: "pcie_gen5", and "xgmi" or "AMD Infinity Fabric".
@@ -48,15 +47,15 @@ def read_infragraph(path: AnyPath) -> tuple[NodeDump, ClosNetwork | None]:
     hosts = {
         instance: kind for instance, (kind, _) in graph.instances.items() if kind.names_of("xpu")
     }
-    devices = sorted({device.name for device in hosts.values()})
-    if len(devices) != 1:
-        listed = ", ".join(devices) or "none"
+    device_names = sorted({device.name for device in hosts.values()})
+    if len(device_names) != 1:
+        listed = ", ".join(device_names) or "none"
         raise graph.refuse(
             f"expected instances of one device with components of choice xpu, found {listed}"
         )
-    node = _node(graph, next(iter(hosts.values())))
-    count = sum(count for host, (_, count) in graph.instances.items() if host in hosts)
-    if graph.edges or count > 1:
+    node = _node_dump(graph, next(iter(hosts.values())))
+    host_count = sum(count for host, (_, count) in graph.instances.items() if host in hosts)
+    if graph.edges or host_count > 1:
         return node, _network(graph, set(hosts))
     return node, None
 
@@ -82,19 +81,20 @@ class _NodeLinks:
         self.xgmi = False
 
 
-def _node(graph: InfraGraph, device: DeviceKind) -> NodeDump:
+def _node_dump(graph: InfraGraph, device: DeviceKind) -> NodeDump:
     """A device with accelerators as a node: its links between them and to switches."""
     xpu, *_ = device.names_of("xpu")
     accelerators = device.components[xpu].copies
     links = _node_links(graph, device, xpu)
     _check_star(graph, device, links)
-    counts, each_Bps = _parallel(graph, links)
+    counts, one_link_Bps = _parallel_links(graph, links)
+    # links of one kind: also those to switches, which are not among the pairs
     if len(links.rates_Bps) == 1:
-        (each_Bps,) = links.rates_Bps.values()
+        (one_link_Bps,) = links.rates_Bps.values()
     port_Bps = None
-    if each_Bps is not None:
+    if one_link_Bps is not None:
         # of a link between two, or of all links to switches
-        port_Bps = each_Bps * max(1, *links.to_switch)
+        port_Bps = one_link_Bps * max(1, *links.to_switch)
     parts = graph.by_name(device.data, "components")
     # dgx_h100, with accelerators described as "NVIDIA H100 / H200 SXM5"
     described = str(parts[xpu].get("description") or "")
@@ -103,7 +103,7 @@ def _node(graph: InfraGraph, device: DeviceKind) -> NodeDump:
     return NodeDump(
         file=graph.file,
         tool=TOOL,
-        has_link_counts=False,
+        has_link_counts=False,  # they are inferred from rates
         accelerators=tuple(f"{xpu}[{index}]" for index in range(accelerators)),
         model=next((name for name in names if bundled_for(name)), names[0]),
         link=link_kind,
@@ -140,8 +140,8 @@ def _node_links(graph: InfraGraph, device: DeviceKind, xpu: str) -> _NodeLinks:
 
 
 def _check_star(graph: InfraGraph, device: DeviceKind, links: _NodeLinks) -> None:
-    """Switches make a star of the accelerators, or the file is refused."""
-    linked = sum(map(bool, links.to_switch))
+    """Raise ColltoolError where switches join accelerators otherwise than in a star."""
+    linked = sum(map(bool, links.to_switch))  # accelerators with a link to any switch
     if not links.at_switch:
         return
     if links.pairs:
@@ -154,7 +154,7 @@ def _check_star(graph: InfraGraph, device: DeviceKind, links: _NodeLinks) -> Non
     raise graph.refuse(f"is no star: {what} of {device.name}", fix)
 
 
-def _parallel(graph: InfraGraph, links: _NodeLinks) -> tuple[dict[Pair, int], float | None]:
+def _parallel_links(graph: InfraGraph, links: _NodeLinks) -> tuple[dict[Pair, int], float | None]:
     """Number of parallel links between each two accelerators, and the rate of one link.
 
     InfraGraph has one edge between two. Edges of 100 and 150 GB/s are 2 and 3 links of 50 GB/s, the
@@ -189,17 +189,16 @@ class _End(NamedTuple):
 
 
 def _network(graph: InfraGraph, hosts: set[str]) -> ClosNetwork:
-    """The Clos of all instances that are no hosts."""
-    # of each switch
-    ports: dict[str, int] = {}
+    """The Clos of all instances that are no hosts. An instance with its number is called
+    ``leaf.3``."""
+    ports: dict[str, int] = {}  # of each switch
     for instance, (device, count) in graph.instances.items():
         if instance not in hosts:
             port_count = sum(device.components[port].copies for port in device.names_of("port"))
             ports |= {f"{instance}.{index}": port_count for index in range(count)}
-    # switches at the other end of each host's cables, with the rate
+    # (switch at the other end, bytes/s) of each cable of a host
     cabled: dict[str, list[tuple[str, float]]] = {}
-    # between switches
-    cables: list[tuple[str, str, float]] = []
+    cables: list[tuple[str, str, float]] = []  # (switch, switch, bytes/s)
     for edge in graph.edges:
         rate_Bps = _edge_rate_Bps(graph, edge)
         near = _ends(graph, edge.get("ep1"))
@@ -222,6 +221,7 @@ def _network(graph: InfraGraph, hosts: set[str]) -> ClosNetwork:
 
 
 def _edge_rate_Bps(graph: InfraGraph, edge: Data) -> float:
+    """The rate of an edge's link; ColltoolError where it has none."""
     name = graph.word(edge, "link")
     Bps = link_Bps(graph.links.get(name, {}))
     if Bps is None:

@@ -1,8 +1,8 @@
-"""The links of a tier between its endpoints and its switches, which are known one by one. Links
-that are alike become one row.
+"""The links of a tier between its endpoints and its switches, which are known one by one
+(:func:`link_bundles`). Links that are alike become one :class:`LinkBundle`.
 
 Endpoints are numbered from 0, and switches follow them: the numbers that the prices use, so that
-rank and number are the same.
+rank and number are the same. Exports of InfraGraph and of NCCL's topology use them.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ class LinkBundle(NamedTuple):
 
 
 def _single(a: int, b: int, rate_Bps: float, alpha_s: float) -> LinkBundle:
+    """One link between two nodes."""
     return LinkBundle(range(a, a + 1), range(b, b + 1), rate_Bps, alpha_s)
 
 
 def switch_count(tier: Tier) -> int:
-    """Number of switches that are known one by one."""
+    """Number of switches of a tier that are known one by one; 0 of a star or Clos."""
     match wires := capabilities_of(tier).wires(tier.endpoints):
         case GraphWires():
             return wires.nodes - wires.endpoints
@@ -78,8 +79,8 @@ def link_bundles(tier: Tier) -> Iterator[LinkBundle]:
         case None if tier_kind.joined_by == "pair_links":
             yield LinkBundle(range(endpoints), range(endpoints), rate_Bps, alpha_s, all_pairs=True)
         case None:
-            for row, neighbours in _lattice(tier_kind.axes):
-                yield LinkBundle(row, neighbours, rate_Bps, alpha_s)
+            for nodes, neighbours in _lattice(tier_kind.axes):
+                yield LinkBundle(nodes, neighbours, rate_Bps, alpha_s)
         case GraphWires():
             yield from _graph(wires)
         case HyperXWires() if wires.hosts:
@@ -140,7 +141,8 @@ def _shifted(rank: int, axes: Sequence[Axis], by: Sequence[int]) -> int:
 
 
 def _graph(wires: GraphWires) -> Iterator[LinkBundle]:
-    """Parallel links as one of their bandwidth: InfraGraph has one edge between two components."""
+    """Links of a graph, each in both directions there; parallel ones as one of their bandwidth:
+    InfraGraph has one edge between two components."""
     rates_Bps: dict[tuple[int, int], float] = {}
     alphas_s: dict[tuple[int, int], float] = {}
     for a, b, rate_Bps, alpha_s in wires.edges:
@@ -166,8 +168,10 @@ def _hyperx(wires: HyperXWires, numbered_from: int) -> Iterator[LinkBundle]:
 
 
 def _dragonfly(wires: DragonflyWires, numbered_from: int) -> Iterator[LinkBundle]:
-    """Leaves or switches are numbered from ``numbered_from``, group by group, spines after all of them."""
+    """Links in each group and cables between groups. Switches, or leaves where a group has spines, are
+    numbered from ``numbered_from``, group by group, spines after all of them."""
     spines_from = numbered_from + wires.groups * wires.switches
+    # cables end at spines where there are some
     gateways_from = spines_from if wires.spines else numbered_from
     for group in range(wires.groups):
         leaves = range(

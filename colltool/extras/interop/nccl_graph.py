@@ -51,6 +51,8 @@ def nccl_graph(path: AnyPath, nodes: int = 1, release: str = "") -> str:
 def _add_graph(
     root: Element, domain: DomainGraphs, searched: Searched, number: int, name: str
 ) -> None:
+    """Add a graph with its channels; ``number``: NCCL's of its pattern, ``name``: the file, for
+    errors."""
     request = searched.best.request
     if C2C in (searched.inside, searched.across):
         what = "has GPUs that only NVLink-C2C joins, and NCCL's graph files have no word for that"

@@ -36,7 +36,7 @@ from colltool.fabric.topology import capabilities_of
 from colltool.fabric.uneven import check_even
 from colltool.libraries.nccl.topology.system_reader import MAX_GPUS
 
-ANY_NVSWITCH = "fffffff:ff:ff.0"
+ANY_NVSWITCH = "fffffff:ff:ff.0"  # the bus id that NCCL writes for all NVSwitches
 # PCI classes, six hex digits: of a bridge such as an NVSwitch, a PCI switch, a GPU, and NICs.
 _NVSWITCH_CLASS = "0x068000"
 _SWITCH_CLASS = "0x060400"
@@ -49,11 +49,11 @@ _BY_GENERATION = {"volta": "V100", "ampere": "A100", "hopper": "H100", "blackwel
 _PCIE_GTPS = (8, 16, 32, 64)
 # GT/s of a GPU that is in no slot
 _NO_SLOT_GTPS = 32
-_FIRST_MULTICAST_SM = 90
+_FIRST_MULTICAST_SM = 90  # compute capability of Hopper, whose NVSwitches have multicast
 
 
 class CpuModel(NamedTuple):
-    """A CPU as NCCL's file names it."""
+    """A CPU as NCCL's file names it, by the attributes of its element."""
 
     arch: str
     vendor: str
@@ -83,7 +83,7 @@ class Nics:
     """The NICs of a node; none where the whole fabric is one node."""
 
     count: int = 0
-    medium: str = ""
+    medium: str = ""  # ib, roce, efa, socket ...
     Bps: float = 0.0  # of each, one way
 
 
@@ -112,14 +112,15 @@ class NodeParts(NamedTuple):
 
     @property
     def hosts(self) -> int:
+        """How many hosts these GPUs are on; the last may have fewer."""
         return ceil(self.gpus / self.per_host)
 
 
 def nccl_topo(fabric: Fabric, gpus: int | None = None) -> tuple[str, tuple[str, ...]]:
-    """The XML, and what was assumed for it in sentences.
+    """The XML, and what was assumed for it in sentences, which also stand at its head.
 
     Args:
-        gpus: of the node that are in the file, the first ones; default: all.
+        gpus: how many of the node are in the file, the first ones; None: all.
 
     Raises:
         ColltoolError: a node that is not of NVIDIA GPUs, or of which colltool does not know the
@@ -136,7 +137,8 @@ def nccl_topo(fabric: Fabric, gpus: int | None = None) -> tuple[str, tuple[str, 
 
 
 def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
-    """What the file states of the node, checked and completed."""
+    """What the file states of the node, checked and completed; ColltoolError as
+    :func:`nccl_topo`."""
     check_even(fabric)
     model = _model(fabric)
     usual = usual_host(model)
@@ -170,12 +172,13 @@ def node_parts(fabric: Fabric, gpus: int | None = None) -> NodeParts:
 def _gpus_of_whole_node(fabric: Fabric) -> int:
     """GPUs that the innermost tier joins; 1 where that is a network already."""
     medium = media_of(fabric)[0]
-    networked = medium is not None and medium.name in NETWORKS
+    is_network = medium is not None and medium.name in NETWORKS
     inner = fabric.tiers[0]
-    return 1 if networked or capabilities_of(inner).joins == "hosts" else inner.endpoints
+    return 1 if is_network or capabilities_of(inner).joins == "hosts" else inner.endpoints
 
 
 def _stated_cpu(fabric: Fabric) -> str | None:
+    """The maker of the hosts' CPUs, intel, amd or arm; None where the fabric does not say."""
     facts = fabric.library_facts
     return facts.cpu if facts is not None else None
 
@@ -184,7 +187,7 @@ def _nics(fabric: Fabric, gpus: int, network: int) -> Nics:
     """The NICs of so many GPUs of a node, as prices count them.
 
     Args:
-        network: the number of the tier that joins nodes.
+        network: the number of the tier that joins nodes; that of tiers where none does.
     """
     if network == len(fabric.tiers):
         return Nics()
@@ -201,7 +204,8 @@ def _nics(fabric: Fabric, gpus: int, network: int) -> Nics:
 
 
 def _model(fabric: Fabric) -> str:
-    """``NVIDIA H100``, as dumps have it."""
+    """The name of the GPUs as dumps have it, such as ``NVIDIA H100``; ColltoolError where they are
+    not NVIDIA's, or nothing says."""
     device = (fabric.device or "").upper()
     facts = fabric.library_facts
     if not device and facts is not None and facts.gpu is not None:
@@ -213,7 +217,7 @@ def _model(fabric: Fabric) -> str:
             argument="fabric",
             fix="write device: h100 into the file, or library: {name: nccl, gpu: volta}",
         )
-    # A100-80GB; RTX-PRO-6000
+    # A100-80GB: A100; RTX-PRO-6000: RTX PRO 6000
     words = re.sub(r"-\d+GB$", "", device).replace("-", " ")
     model = f"NVIDIA {words}"
     if _in_slots(fabric) and accelerator_id(f"{model} PCIe"):
@@ -233,18 +237,19 @@ def _in_slots(fabric: Fabric) -> bool:
 
 
 def _links(fabric: Fabric, tier: Tier, model: str) -> list[list[NvLinks]]:
-    """The NVLinks of each GPU: to NVSwitches, or to the others."""
-    each_Bps = nvlink_Bps(model)
+    """The NVLinks of each GPU: to NVSwitches, or to the others; ColltoolError where NVLink joins no
+    GPUs like that."""
+    link_Bps = nvlink_Bps(model)
     tier_kind = capabilities_of(tier)
     by_gpu: list[list[NvLinks]] = [[] for _ in range(tier.endpoints)]
     if tier_kind.joined_by == "switches":
-        of_gpu = _link_count(tier, tier.bandwidth * tier.ports, each_Bps)
-        if not _stands_for_pairs(tier, model, of_gpu):
+        links_of_gpu = _link_count(tier, tier.bandwidth * tier.ports, link_Bps)
+        if not _stands_for_pairs(tier, model, links_of_gpu):
             for links in by_gpu:
-                links.append(NvLinks(None, of_gpu))
+                links.append(NvLinks(None, links_of_gpu))
             return by_gpu
         every = range(tier.endpoints)
-        pair_Bps = of_gpu * each_Bps / (tier.endpoints - 1)
+        pair_Bps = links_of_gpu * link_Bps / (tier.endpoints - 1)
         bundles = iter((LinkBundle(every, every, pair_Bps, 0.0, all_pairs=True),))
     elif tier_kind.axes or switch_count(tier):
         what = f"NVLink joins no GPUs as '{tier.name}' of {fabric.name} does, a {tier_kind.label}"
@@ -253,34 +258,36 @@ def _links(fabric: Fabric, tier: Tier, model: str) -> list[list[NvLinks]]:
         bundles = link_bundles(tier)
     for bundle in bundles:
         for link in bundle.each():
-            gpu, other = link.near.start, link.far.start
-            of_pair = _link_count(tier, link.Bps, each_Bps)
-            by_gpu[gpu].append(NvLinks(other, of_pair))
-            by_gpu[other].append(NvLinks(gpu, of_pair))
+            gpu = link.near.start
+            other = link.far.start
+            links_of_pair = _link_count(tier, link.Bps, link_Bps)
+            by_gpu[gpu].append(NvLinks(other, links_of_pair))
+            by_gpu[other].append(NvLinks(gpu, links_of_pair))
     return by_gpu
 
 
-def _stands_for_pairs(tier: Tier, model: str, of_gpu: int) -> bool:
-    """Whether a star of ``of_gpu`` links a GPU is links between every two GPUs, as it has no
-    multicast, which NVSwitches of Hopper and later have."""
+def _stands_for_pairs(tier: Tier, model: str, links_of_gpu: int) -> bool:
+    """Whether a star stands for links between every two GPUs, as it has no multicast, which
+    NVSwitches of Hopper and later have."""
     if {"reduce", "multicast"} <= capabilities_of(tier).operations:
         return False
     sm = usual_host(model).sm or 0
-    return sm >= _FIRST_MULTICAST_SM and of_gpu % (tier.endpoints - 1) == 0
+    return sm >= _FIRST_MULTICAST_SM and links_of_gpu % (tier.endpoints - 1) == 0
 
 
-def _link_count(tier: Tier, rate_Bps: float, each_Bps: float) -> int:
-    """How many NVLinks have a rate together."""
-    count = round(rate_Bps / each_Bps)
-    if count < 1 or abs(count * each_Bps - rate_Bps) > 1e-6 * rate_Bps:
-        what = f"'{tier.name}' has {rate_text(rate_Bps)}: no number of NVLinks of {rate_text(each_Bps)}"
-        fix = f"such as {argument_text('overrides', [f'{tier.name}.bandwidth={rate_text(18 * each_Bps)}'])}"
+def _link_count(tier: Tier, rate_Bps: float, link_Bps: float) -> int:
+    """How many NVLinks have a rate together; ColltoolError where no whole number does."""
+    count = round(rate_Bps / link_Bps)
+    if count < 1 or abs(count * link_Bps - rate_Bps) > 1e-6 * rate_Bps:
+        what = f"'{tier.name}' has {rate_text(rate_Bps)}: no number of NVLinks of {rate_text(link_Bps)}"
+        # Hopper's and Blackwell's GPUs have 18
+        fix = f"such as {argument_text('overrides', [f'{tier.name}.bandwidth={rate_text(18 * link_Bps)}'])}"
         raise ColltoolError(what, argument="fabric", fix=fix)
     return count
 
 
 def _notes(node: NodeParts, fabric: Fabric) -> Iterator[str]:
-    """What the fabric does not say."""
+    """What the fabric does not say, and what the file has instead."""
     yield (
         "bus ids are made up: NCCL finds GPUs and NICs by them, so put in those that nvidia-smi and"
         " lspci print on the machine"
@@ -307,12 +314,12 @@ def _notes(node: NodeParts, fabric: Fabric) -> Iterator[str]:
         )
 
 
-# --- elements
+# Elements. GPUs have numbers on their host, here ``number`` or ``gpu``, and are the ranks from the
+# host's ``first_rank`` on.
 
 
 def _add_host(root: Element, node: NodeParts, host: int) -> None:
-    """Add the CPUs of a host and all below them. GPUs have numbers on the host, from ``first_rank``
-    on as ranks."""
+    """Add the CPUs of a host and all below them."""
     first_rank = host * node.per_host
     present = min(node.per_host, node.gpus - first_rank)
     per_cpu = node.usual.per_cpu or ceil(node.per_host / 2)
@@ -345,6 +352,7 @@ def _cpu_of(node: NodeParts) -> CpuModel:
 
 
 def _gpu_busid(number: int) -> str:
+    """The bus id that is made up for a GPU."""
     return f"0001:{number + 1:02x}:00.0"
 
 
@@ -364,6 +372,8 @@ def _nic_GTps(node: NodeParts) -> int:
 
 
 def _add_slot(parent: Element, busid: str, pci_class: str, device: str, lane_GTps: int) -> Element:
+    """Add a PCI slot and return it; ``device``: vendor and device id, such as "0x10de:0x2330", or
+    empty."""
     slot = parent.add("pci", busid=busid)
     slot.attributes["class"] = pci_class
     if device:
@@ -387,6 +397,7 @@ def _add_gpu(parent: Element, node: NodeParts, first_rank: int, number: int) -> 
             target = _gpu_busid(links.to)
             gpu.add("nvlink", target=target, count=links.count, tclass=_GPU_CLASS)
     if node.usual.c2c:
+        # "5x44712": links, and MB/s of one
         count, MBps = node.usual.c2c.split("x")
         gpu.add("c2c", bw=MBps, count=count)
 

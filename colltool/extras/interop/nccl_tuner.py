@@ -1,6 +1,8 @@
-"""The config file of NCCL's example tuner plugin, and the coarser NCCL_ALGO variable.
+"""The config file of NCCL's example tuner plugin (:func:`tuner_config`), and the coarser NCCL_ALGO
+variable (:func:`tuner_env`).
 
-The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255
+:mod:`nccl_tuner_curves` has the times of NCCL's algorithms and protocols, :mod:`nccl_tuner_rows` makes
+rows of them; here they become text. The plugin parses carelessly: an unknown word means all-reduce, ring or Simple; lines of 255
 characters or more are split; -1 channels, or no matching row, mean one channel. So every row is
 explicit, and every collective has rows for all sizes, ending with rings under LL or Simple, which
 NCCL never switches off.
@@ -14,6 +16,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, argument_text, spell
+from colltool.base.formatting import counted
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.path_classes import tier_paths
 from colltool.estimate.placement import AnyGroup
@@ -52,12 +55,11 @@ _ENV_HEAD = """\
 
 
 class _TunerSection(NamedTuple):
-    """The rows of a file for one group and one collective; ``answer``: where their times are
-    from."""
+    """The rows of a file for one group and one collective."""
 
     cluster: Cluster
-    collective: str
-    answer: Curves
+    collective: str  # in the plugin's word
+    curves: Curves  # that the rows follow from
     rows: tuple[TunerRow, ...]
 
 
@@ -66,10 +68,14 @@ def tuner_config(
 ) -> str:
     """The CSV file of NCCL's example tuner plugin.
 
-    ``fabric`` is of stars and Closes only, with the facts of NCCL's model under ``library``.
-    ``groups``: all of the fabric when empty. ``channels``: for all rows (NVLS rows at most what
-    NCCL has for it), NCCL's own numbers when None. Raises ColltoolError where NCCL does not run on
-    the fabric, facts or protocol names are missing, or ranks or channels are out of range.
+    Args:
+        fabric: of stars and Closes only, with the facts of NCCL's model under ``library``.
+        groups: all of the fabric when empty.
+        channels: for all rows (NVLS rows at most what NCCL has for it); None: NCCL's own numbers.
+
+    Raises:
+        ColltoolError: NCCL does not run on the fabric, facts or protocol names are missing, or ranks
+            or channels are out of range.
     """
     if channels is not None and not 1 <= channels <= MOST_CHANNELS:
         raise ColltoolError(
@@ -112,13 +118,14 @@ def tuner_env(fabric: Fabric, groups: Sequence[AnyGroup] = ()) -> str:
 
 
 def _sections(clusters: Sequence[Cluster]) -> list[_TunerSection]:
+    """The rows of each collective on each cluster, those of a cluster together."""
     sections = []
     for cluster in clusters:
         for collective, primitive in COLLECTIVES.items():
-            answer = curves(cluster, primitive)
+            way_curves = curves(cluster, primitive)
             by_model = pieces(cluster.hardware, primitive)
-            rows = tuner_rows(answer.ways, cluster.nodes, by_model, guarded=answer.own)
-            sections.append(_TunerSection(cluster, collective, answer, rows))
+            rows = tuner_rows(way_curves.ways, cluster.nodes, by_model, guarded=way_curves.own)
+            sections.append(_TunerSection(cluster, collective, way_curves, rows))
     return sections
 
 
@@ -127,7 +134,7 @@ def _notes(
 ) -> Iterator[str]:
     """What the file assumes, and where its numbers do not hold."""
     for cluster in clusters:
-        yield _machine(cluster.hardware)
+        yield _hardware_text(cluster.hardware)
     yield f"channels: {_channels_text(clusters, channels)}."
     for cluster in clusters:
         for span in cluster.placed.spans:
@@ -137,9 +144,9 @@ def _notes(
                     f"'{span.tier.name}' is oversubscribed {share:g}:1 among {cluster.label},"
                     " which NCCL's model ignores."
                 )
-    own = [section.answer.own for section in sections]
-    if not all(own):
-        where = "Where a collective was not measured," if any(own) else "Nothing was measured:"
+    are_own = [section.curves.own for section in sections]
+    if not all(are_own):
+        where = "Where a collective was not measured," if any(are_own) else "Nothing was measured:"
         yield (
             f"{where} rows are what NCCL {clusters[0].hardware.version} picks by its own model, so they"
             " change little of what it does without this file. colltool calibrate fits a fabric to"
@@ -148,18 +155,19 @@ def _notes(
 
 
 def _channels_text(clusters: Sequence[Cluster], channels: int | None) -> str:
+    """How many channels the rows have, and why."""
     most = f"at most {clusters[0].hardware.nvls_channels} for NVLS"
     if channels is not None:
         return f"{channels} as asked for, {most}"
-    each: dict[str, None] = {}
+    by_nodes: dict[str, None] = {}  # each once
     for cluster in clusters:
-        nodes = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
-        each[f"{cluster.hardware.channels} on {nodes}"] = None
+        by_nodes[f"{cluster.hardware.channels} on {counted(cluster.nodes, 'node')}"] = None
     other = f"where NCCL prints others: {spell(argument_text('channels'), 'shell')}"
-    return f"as NCCL takes on such nodes ({', '.join(each)}, {most}); {other}"
+    return f"as NCCL takes on such nodes ({', '.join(by_nodes)}, {most}); {other}"
 
 
-def _machine(hardware: Hardware) -> str:
+def _hardware_text(hardware: Hardware) -> str:
+    """Which GPUs the rows are for, and what NCCL may use there."""
     nvls = f"{'with' if hardware.nvls else 'without'} NVLS"
     if hardware.nodes == 1:
         return f"For {hardware.gpu} GPUs on one node, {nvls}."
@@ -174,7 +182,7 @@ def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str
     """The rows of a collective on a cluster, with comments on what they need."""
     cluster = section.cluster
     yield f"# {section.collective}, {cluster.label}\n"
-    yield from (_comment(f"  {note}") for note in section.answer.notes)
+    yield from (_comment(f"  {note}") for note in section.curves.notes)
     # What the rows so far need, in order.
     needed: dict[str, None] = {}
     for depth, rows in groupby(section.rows, key=attrgetter("depth")):
@@ -183,11 +191,12 @@ def _section_lines(section: _TunerSection, channels: int | None) -> Iterator[str
             yield _comment(f"  behind them, {without}:")
         for row in rows:
             needed |= dict.fromkeys(sorted(needs(row.algorithm, row.protocol, cluster.nodes)))
-            used = channels or cluster.hardware.channels
+            row_channels = channels or cluster.hardware.channels
             if row.algorithm.startswith("nvls"):
-                used = min(used, cluster.hardware.nvls_channels)
+                row_channels = min(row_channels, cluster.hardware.nvls_channels)
             sizes = f"{section.collective},{row.min_bytes},{row.max_bytes}"
-            yield f"{sizes},{row.algorithm},{row.protocol},{used},{cluster.nodes},{cluster.ranks},-1,-1\n"
+            # -1: any numPipeOps, registered buffers or not
+            yield f"{sizes},{row.algorithm},{row.protocol},{row_channels},{cluster.nodes},{cluster.ranks},-1,-1\n"
 
 
 def _comment(text: str) -> str:

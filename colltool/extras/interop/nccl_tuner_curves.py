@@ -1,4 +1,6 @@
-"""The time of each of NCCL's algorithms and protocols on a group, in lines over size.
+"""The time of each of NCCL's algorithms and protocols on a group, in lines over size: :func:`curves`.
+
+A combination of an algorithm and a protocol is called a way.
 
 Times are by the fabric's protocols where they are NCCL's, else by NCCL's model: a tuner file
 overrides NCCL's choice, which only numbers of LL, LL128 and Simple justify, measured ones, or those
@@ -13,7 +15,7 @@ from typing import NamedTuple
 
 from colltool.algorithms.registry import parse_choice
 from colltool.base.errors import ColltoolError
-from colltool.base.formatting import range_text
+from colltool.base.formatting import counted, range_text
 from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.candidates import named_candidates
@@ -34,6 +36,7 @@ from colltool.libraries.nccl.rules import protocol_of, rules_of, spec_of
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.machines.factor import CustomProtocol
 
+# what NCCL's plugin tunes, by its word for it, in NCCL's order
 COLLECTIVES = {
     "broadcast": BC,
     "reduce": REDUCE,
@@ -41,7 +44,6 @@ COLLECTIVES = {
     "reducescatter": RS,
     "allreduce": AR,
 }
-"""What NCCL's plugin tunes, by its word for it, in NCCL's order."""
 _PRINTED = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING prints what runs"
 
 
@@ -49,10 +51,11 @@ class Cluster(NamedTuple):
     """A group on a fabric, and what NCCL's model knows of it."""
 
     placed: PlacedGroup
-    hardware: Hardware
+    hardware: Hardware  # what NCCL's model asks of a machine
 
     @property
     def ranks(self) -> int:
+        """Ranks of the group."""
         return self.hardware.ranks
 
     @property
@@ -67,11 +70,16 @@ class Cluster(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{self.ranks} ranks on {self.nodes} node{'s' if self.nodes > 1 else ''}"
+        """The group in words: ``16 ranks on 2 nodes``."""
+        return f"{self.ranks} ranks on {counted(self.nodes, 'node')}"
 
 
 def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
-    """A group on a fabric that NCCL can run on."""
+    """A group on a fabric that NCCL can run on.
+
+    Raises:
+        ColltoolError: NCCL does not run on it, or the group does not fit.
+    """
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
         if kind.joined_by != "switches":
@@ -94,7 +102,7 @@ def cluster_of(fabric: Fabric, group: AnyGroup) -> Cluster:
 
 def clusters_of(fabric: Fabric, groups: Sequence[AnyGroup]) -> list[Cluster]:
     """The groups in the order given, each once; all of the fabric without any."""
-    by_ranks = {}
+    by_ranks = {}  # a file's rows are told apart by ranks: of groups with as many, the last counts
     for group in groups or [None]:
         cluster = cluster_of(fabric, group)
         by_ranks[cluster.ranks] = cluster
@@ -105,6 +113,7 @@ class Curves(NamedTuple):
     """NCCL's algorithm and protocol combinations for one collective.
 
     Args:
+        ways: with the lines of their times; those that cannot run have none.
         own: whether their times are by the fabric's protocols, not NCCL's model.
         notes: where the numbers are from, for the file's comments.
     """
@@ -115,22 +124,27 @@ class Curves(NamedTuple):
 
 
 def curves(cluster: Cluster, primitive: Primitive) -> Curves:
-    """The fabric's protocols where it lists some for the collective, unless others were measured
-    and these were not; else NCCL's model."""
+    """The combinations by the fabric's protocols where it lists some for the collective, unless
+    others were measured and these were not; else by NCCL's model.
+
+    Raises:
+        ColltoolError: a protocol of the fabric has no name that NCCL knows.
+    """
     hardware = cluster.hardware
-    measured = _anything_measured(cluster.placed.fabric)
+    is_measured = _anything_measured(cluster.placed.fabric)
     machine_protocols: list[CustomProtocol] = []
     for algorithm in hardware.constants.algorithms[primitive]:
         machine_protocols += _machine_file_protocols(cluster, primitive, algorithm).values()
-    listed = any(tier.protocols_for(primitive) for tier in cluster.tiers)
-    elsewhere = measured and not machine_protocols and not _measured(cluster, primitive)
-    if not listed or elsewhere:
+    is_listed = any(tier.protocols_for(primitive) for tier in cluster.tiers)
+    only_others = is_measured and not machine_protocols and not _is_measured(cluster, primitive)
+    if not is_listed or only_others:
         note = f"not measured on this group: what NCCL {hardware.version} picks by its own model"
-        return Curves(pieces(hardware, primitive), own=False, notes=(note,) if measured else ())
+        return Curves(pieces(hardware, primitive), own=False, notes=(note,) if is_measured else ())
     protocols = _nccl_protocols(cluster, primitive)
     ways = tuple(_priced(cluster, primitive, protocols))
+    # specs of the algorithms that the fabric lists for the collective; empty where it lists none
     runs = library_runs(cluster.placed, primitive)
-    # Only what the fabric's algorithms list, unless NCCL has none of them.
+    # only those ways, unless NCCL has none of them
     listed_ways = []
     for way in ways:
         spec = spec_of(way.algorithm, primitive, hardware)
@@ -154,7 +168,7 @@ def _anything_measured(fabric: Fabric) -> bool:
     return any(row.measured for row in rows)
 
 
-def _measured(cluster: Cluster, primitive: Primitive) -> bool:
+def _is_measured(cluster: Cluster, primitive: Primitive) -> bool:
     """Whether this collective, not one it stands in for, was measured on the group's outermost
     tier."""
     tier = cluster.tiers[-1]
@@ -257,6 +271,7 @@ def _without_tier(listed: str, tiers: Sequence[Tier]) -> str:
 
 
 def _unknown_protocol(listed: str, tiers: Sequence[Tier], primitive: Primitive) -> ColltoolError:
+    """Return the error of a protocol that NCCL has under no such name."""
     names = [f"'{tier.name}'" for tier in tiers if listed in tier.protocols_for(primitive)]
     what = (
         f"cannot tell which of NCCL's protocols '{listed}' is, listed by {' and '.join(names)} for"
@@ -271,6 +286,7 @@ def _unknown_protocol(listed: str, tiers: Sequence[Tier], primitive: Primitive) 
 
 
 def _machine_notes(cluster: Cluster, machine_protocols: Sequence[CustomProtocol]) -> Iterator[str]:
+    """Which numbers are those of a machine file."""
     machine = cluster.placed.fabric.machine
     if machine is not None and machine_protocols:
         names = ", ".join(f"{way.algorithm} under {way.protocol}" for way in machine_protocols)

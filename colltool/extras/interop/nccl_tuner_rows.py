@@ -27,7 +27,7 @@ from typing import NamedTuple
 from colltool.libraries.nccl.model import Combination, Piece
 
 MAX_BYTES = 2**64 - 1  # the plugin reads sizes as unsigned 64-bit numbers
-GUARD_FACTOR = 1.4
+GUARD_FACTOR = 1.4  # times the fastest guard, from which on a way goes behind them
 
 _WayName = tuple[str, str]  # (algorithm, protocol)
 _WayNames = tuple[_WayName, ...]  # at one size, fastest first
@@ -38,7 +38,9 @@ class TunerRow(NamedTuple):
 
     Args:
         depth: how many rows before it match these sizes.
+        min_bytes: the smallest size.
         max_bytes: the largest size, inclusive.
+        algorithm: NCCL's word for it, as ``protocol``.
     """
 
     depth: int
@@ -87,7 +89,7 @@ def tuner_rows(
         guard_ways = [way for way in model_ways if way.algorithm in named]
     orders = _orders_by_size(runnable, nodes, guard_ways)
     rows = _rows_by_depth(orders)
-    if all(_always_a_ring(*order[-1], nodes) for _, order in orders):
+    if all(_is_permanent_ring(*order[-1], nodes) for _, order in orders):
         return tuple(rows)
     rings = _rings(runnable, nodes) or _rings(model_ways, nodes)
     last_depth = max(row.depth for row in rows) + 1
@@ -97,10 +99,12 @@ def tuner_rows(
 
 
 def _rings(ways: Sequence[Combination], nodes: int) -> list[Combination]:
-    return [way for way in ways if _always_a_ring(way.algorithm, way.protocol, nodes)]
+    """The rings that NCCL never switches off."""
+    return [way for way in ways if _is_permanent_ring(way.algorithm, way.protocol, nodes)]
 
 
-def _always_a_ring(algorithm: str, protocol: str, nodes: int) -> bool:
+def _is_permanent_ring(algorithm: str, protocol: str, nodes: int) -> bool:
+    """Whether it is a ring that NCCL never switches off: under LL or Simple."""
     return algorithm == "ring" and not needs(algorithm, protocol, nodes)
 
 
@@ -137,6 +141,7 @@ def _fastest_first(
     the guards."""
 
     def seconds(way: Combination) -> float:
+        """Seconds of a way at this size."""
         piece = _piece_at(way, size)
         return piece.a_s + piece.b_s_per_byte * size
 
@@ -154,6 +159,7 @@ def _fastest_first(
 
 
 def _name(way: Combination | TunerRow) -> _WayName:
+    """Algorithm and protocol, which a way, its guard and its rows share."""
     return way.algorithm, way.protocol
 
 
@@ -184,6 +190,7 @@ def _crossings(lines: Sequence[Piece]) -> set[float]:
 
 
 def _piece_at(way: Combination, size: float) -> Piece:
+    """The line of a way that holds at a size; its first one below all."""
     return way.pieces[bisect_right(way.pieces, size, key=attrgetter("from_bytes")) - 1]
 
 
@@ -210,14 +217,14 @@ def _rows_by_depth(orders: Sequence[tuple[int, _WayNames]]) -> list[TunerRow]:
     rows: list[TunerRow] = []
     ends = [*(start - 1 for start, _ in orders[1:]), MAX_BYTES]
     for depth in range(max(len(order) for _, order in orders)):
-        growing = False  # the last row may go on at the next sizes
+        is_adjacent = False  # whether the last row ends where these sizes begin, at this depth
         for (start, order), end in zip(orders, ends, strict=True):
             if depth >= len(order):
-                growing = False
+                is_adjacent = False
                 continue
-            if growing and _name(rows[-1]) == order[depth]:
+            if is_adjacent and _name(rows[-1]) == order[depth]:
                 rows[-1] = rows[-1]._replace(max_bytes=end)
             else:
                 rows.append(TunerRow(depth, start, end, *order[depth]))
-            growing = True
+            is_adjacent = True
     return rows

@@ -1,6 +1,8 @@
 """A second opinion on a schedule: SimGrid's time for the same messages, where it is installed.
 
-SimGrid gets the fabric's own links and every message's route on them.
+:func:`with_simulator` adds it to a verification. SimGrid gets the fabric's own links and every
+message's route on them (:mod:`simgrid_input`), and runs in a Python of its own
+(:mod:`simgrid_run`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from colltool.fabric.model import Fabric
 from colltool.verification.schedule import Scheduled, scheduled
 from colltool.verification.verify import Verification
 
-NAME = "simgrid"
+NAME = "simgrid"  # of the simulator, its package and its module
 VARIABLE = "COLLTOOL_SIMGRID"  # of the environment: the Python that has SimGrid
 PROGRAM = "python3"
 TIMEOUT_S = 600  # seconds after which a simulation is given up
@@ -71,6 +73,7 @@ def find_python() -> str:
 
 
 def _python_with_simgrid() -> str | None:
+    """The first Python that has SimGrid; None where none has."""
     for name in (sys.executable, PROGRAM, f"/usr/bin/{PROGRAM}"):
         python = shutil.which(name)
         if python is not None and _has_simgrid(python):
@@ -80,6 +83,7 @@ def _python_with_simgrid() -> str | None:
 
 @lru_cache
 def _has_simgrid(python: str) -> bool:
+    """Whether a Python finds the module of SimGrid."""
     program = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({NAME!r}) is None)"
     with suppress(OSError):
         done = subprocess.run([python, "-c", program], capture_output=True, check=False)
@@ -95,8 +99,8 @@ def simulated_s(run: Scheduled, size: float) -> float:
             finish.
     """
     python = find_python()
-    with tempfile.TemporaryDirectory(prefix="colltool-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="colltool-") as folder_name:
+        folder = Path(folder_name)
         (folder / _MESSAGES).write_text(simgrid_input(run, size))
         # A program's own folder is on its import path: there no module of ours is found.
         shutil.copyfile(simgrid_run.__file__, folder / _RUNNER)
@@ -136,6 +140,7 @@ def _run(command: list[str], folder: Path) -> None:
 
 
 def _failed(what: str, fix: str) -> ColltoolError:
+    """Return the error of a simulation that failed."""
     return ColltoolError(f"{NAME} {what}", argument="simulator", fix=fix)
 
 

@@ -20,8 +20,8 @@ from colltool.verification.schedule import Scheduled, Sent
 MOST_SIMULATED = 20_000  # messages: SimGrid's Python keeps those on their way one by one
 _ROUNDING = 1e-9  # of the share of a message that takes a link
 
+# (sender, receiver, latency in seconds, numbers of the links on the way)
 Route = tuple[int, int, float, list[int]]
-"""Sender, receiver, latency in seconds, and the number of each link on the way."""
 
 
 def simgrid_input(run: Scheduled, size: float) -> str:
@@ -36,7 +36,7 @@ def simgrid_input(run: Scheduled, size: float) -> str:
     pairs = set()
     for step in steps:
         pairs |= {(message.src, message.dst) for message in step}
-    ends = np.array(sorted(pairs), dtype=np.int64)
+    ends = np.array(sorted(pairs), dtype=np.int64)  # shape (pairs, 2)
     placed = run.placed
     positions = tuple(span.position for span in placed.spans)
     # every η at 1: the links at their full rates, as the schedule is executed
@@ -68,9 +68,13 @@ class _RouteLink(NamedTuple):
 def _routed(
     link_model: LinkNetwork, src: Indices, dst: Indices
 ) -> tuple[list[Route], Sequence[_RouteLink]]:
-    """The route of each pair, and the links that routes name by their places in this sequence."""
+    """The route of each pair, and the links that routes name by their places in this sequence;
+    ``src`` and ``dst`` have the shape (pairs,). ColltoolError where a pair's bytes take several
+    ways."""
     numbers: dict[_RouteLink, int] = {}
-    ways: list[list[int]] = [[] for _ in src]
+    ways: list[list[int]] = [[] for _ in src]  # numbers of links, by pair
+    # each use: links of one class (``number``), by place (``resource``), and the pairs that take
+    # them (``message``)
     for tier, use in link_model.uses(src, dst):
         # A message that takes a link of half the rate has a share of 2 there. SimGrid gets the lower
         # rate instead, so without it all shares must be 1.

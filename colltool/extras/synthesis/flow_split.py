@@ -39,10 +39,12 @@ _LEAST_SHARE = 1e-9  # smaller portions are dropped
 
 
 class _Net(NamedTuple):
-    """A network as arrays.
+    """A network as arrays. Arcs are numbered as :func:`_arcs` lists them, links as they come up
+    there.
 
     Args:
-        ranks, nodes: how many; ranks are the first nodes.
+        ranks: how many; they are the first nodes.
+        nodes: how many, switches too.
         ends: from which node to which each arc leads, shape (arcs, 2).
         link_s: seconds that a byte along an arc takes of every link, shape (arcs, links).
     """
@@ -70,6 +72,7 @@ def _arcs(wires: GraphWires | DragonflyWires) -> ArcUse:
 
 
 def _net(wires: GraphWires | DragonflyWires, arcs: ArcUse) -> _Net:
+    """The arrays of a network with these arcs."""
     column: dict[Hashable, int] = {}
     for use in arcs.values():
         for link in use:
@@ -145,11 +148,12 @@ class _Portion(NamedTuple):
 
 def _split(net: _Net) -> list[list[_Portion]]:
     """The portions of each rank, after the search for the best split."""
+    # at first all that a rank has takes the ways that keep links busy least, one for each rank
     first_arcs = _cheapest(net, np.ones(net.link_s.shape[1]))
     straight = _busy_s(net, first_arcs)
     split = [[_Portion(1.0, first_arcs, busy_s)] for busy_s in straight]
-    load_s: Floats = straight.sum(axis=0)
-    bound = 0.0
+    load_s: Floats = straight.sum(axis=0)  # of each link, shape (links,)
+    bound = 0.0  # seconds of the busiest link that no split goes below
     sharpness = _FIRST_SHARPNESS
     for _ in range(_MOST_ROUNDS):
         price = _prices(load_s, sharpness)
@@ -163,12 +167,14 @@ def _split(net: _Net) -> list[list[_Portion]]:
             break
         for portions, busy_s in zip(split, others, strict=True):
             load_s = _moved(portions, _Portion(0.0, first_arcs, busy_s), load_s, sharpness)
+        # near the optimum for these prices: go on with sharper ones
         if 1 - least_cost / float(price @ load_s) < 2 / sharpness:
             sharpness = min(1.3 * sharpness, _LAST_SHARPNESS)
     return split
 
 
 def _prices(load_s: Floats, sharpness: float) -> Floats:
+    """The price of each link by its load; about 1 for the busiest. Both have the shape (links,)."""
     prices: Floats = np.exp(sharpness * (load_s / load_s.max() - 1)) + _IDLE_PRICE
     return prices
 
@@ -193,7 +199,7 @@ def _moved(portions: list[_Portion], new: _Portion, load_s: Floats, sharpness: f
     # Of 31 sizes of the step, 0 among them, take the one with the least soft maximum (log-sum-exp) of
     # the links' loads; the largest power is taken out so that none overflows.
     moves = np.append(0.0, np.geomspace(1e-4, 1, 30)) * worst.share
-    tried: Floats = load_s + moves[:, None] * (best.busy_s - worst.busy_s)
+    tried: Floats = load_s + moves[:, None] * (best.busy_s - worst.busy_s)  # shape (moves, links)
     powers = sharpness * (tried / load_s.max() - 1)
     largest = powers.max(axis=1)
     soft_maxima = largest + np.log(np.exp(powers - largest[:, None]).sum(axis=1))
@@ -208,15 +214,16 @@ def _moved(portions: list[_Portion], new: _Portion, load_s: Floats, sharpness: f
 
 def _ways(net: _Net, split: list[list[_Portion]]) -> tuple[Tree, ...]:
     """Every way from a rank to another, with the share of that pair's bytes that takes it."""
-    flows: dict[tuple[tuple[int, int], ...], float] = defaultdict(float)
+    shares: dict[tuple[tuple[int, int], ...], float] = defaultdict(float)  # by the links of a way
     for start, portions in enumerate(split):
         # not quite 1: portions too small were dropped
         all_shares = sum(portion.share for portion in portions)
         for portion in portions:
             for end in range(net.ranks):
                 if end != start:
-                    flows[_way(net, portion.first_arcs, start, end)] += portion.share / all_shares
-    return tuple(Tree(way[0][0], share, way) for way, share in flows.items())
+                    way = _way(net, portion.first_arcs, start, end)
+                    shares[way] += portion.share / all_shares
+    return tuple(Tree(way[0][0], share, way) for way, share in shares.items())
 
 
 def _way(net: _Net, first_arcs: Indices, start: int, end: int) -> tuple[tuple[int, int], ...]:
@@ -237,7 +244,7 @@ def flows_of(wires: GraphWires | DragonflyWires) -> Forest:
     arcs = _arcs(wires)
     net = _net(wires, arcs)
     ways = _ways(net, _split(net))
-    # for a byte from each rank to each other
+    # seconds of each link for a byte from each rank to each other
     load_s: dict[Hashable, float] = defaultdict(float)
     for way in ways:
         for arc in way.links:

@@ -1,5 +1,8 @@
 """All-gathers, broadcasts and their reductions over trees that use all links of a graph or lattice at
 once: :mod:`colltool.extras.synthesis.packing` finds the trees.
+
+First which links a group has and whether it is small enough (the sentences of these functions are what
+``explain`` prints as conditions), then the formulas, and last the messages.
 """
 
 from __future__ import annotations
@@ -44,14 +47,14 @@ NO_LINKS = "needs links between the ranks themselves, without switches"
 def lattice_wires(axes: tuple[Axis, ...]) -> GraphWires:
     """The links of a torus, mesh or twisted torus, each of rate 1: prices on a lattice are relative
     to the rate of a link."""
-    # ranks count along the first axis first
+    # coordinates of each rank; ranks count along the first axis first
     places = [place[::-1] for place in product(*(range(axis.size) for axis in reversed(axes)))]
-    number = {place: rank for rank, place in enumerate(places)}
+    rank_at = {place: rank for rank, place in enumerate(places)}
     edges = []
     for rank, place in enumerate(places):
         for above in _neighbours_up(place, axes):
-            edges.append(Edge(rank, number[above], Bps=1.0, alpha_s=0.0))
-            edges.append(Edge(number[above], rank, Bps=1.0, alpha_s=0.0))
+            edges.append(Edge(rank, rank_at[above], Bps=1.0, alpha_s=0.0))
+            edges.append(Edge(rank_at[above], rank, Bps=1.0, alpha_s=0.0))
     return GraphWires(len(places), len(places), tuple(edges))
 
 
@@ -64,8 +67,9 @@ def _neighbours_up(place: tuple[int, ...], axes: Sequence[Axis]) -> Iterator[tup
             if not axis.closed:
                 continue
             above[number] = 0
-            for other, by in enumerate(axis.twist):
-                above[other] = (above[other] + by) % axes[other].size
+            # a twist shifts by so many places along each other axis
+            for other, shift in enumerate(axis.twist):
+                above[other] = (above[other] + shift) % axes[other].size
         yield tuple(above)
 
 
@@ -145,6 +149,7 @@ _AS_RINGS = (
 
 
 def _who_runs(group: Group) -> Caveat:
+    """Whether a library runs such trees on a group."""
     if group.topology in LATTICE:
         return Caveat("reference", "no library is known to pack trees on a torus or mesh")
     if isinstance(group.wires, GraphWires) and not group.wires.joins_ranks:
@@ -175,8 +180,8 @@ def forest_all_reduce(group: Group) -> Schedule:
     >>> totals(forest_all_reduce(Group(4, "graph", wires=ring_wires(4))))
     (6, 0.75)
     """
-    there = _trees(group, tuple(range(group.ranks)))._replace(primitive=RS, label="up")
-    return there, there._replace(primitive=AG, label="down")
+    up = _trees(group, tuple(range(group.ranks)))._replace(primitive=RS, label="up")
+    return up, up._replace(primitive=AG, label="down")
 
 
 @_from_every_rank(
@@ -220,11 +225,9 @@ def ring_wires(ranks: int) -> GraphWires:
     return GraphWires(ranks, ranks, tuple(edges))
 
 
-def roots_of(primitive: Primitive, group: Group) -> tuple[int, ...]:
-    return (0,) if primitive in (BC, REDUCE) else tuple(range(group.ranks))
-
-
 def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
+    """The trees from these roots over the links of a group that :func:`links_between_ranks` lets
+    through."""
     # prices on other networks need not load it
     from colltool.extras.synthesis.packing import forest_of
 
@@ -234,19 +237,23 @@ def forest_on(group: Group, roots: tuple[int, ...]) -> Forest:
 
 
 def _trees(group: Group, roots: tuple[int, ...]) -> Terms:
+    """The terms of trees from these roots, down to all other ranks."""
     trees = forest_on(group, roots)
     # a ring of four with links of 1 byte/s: each root has M/4, and 2/3 byte/s: 0.375 M
     return Terms(trees.depth, 1 / (len(roots) * trees.rate), Links(), fill=trees.fill)
 
 
-# Messages: tree or way t has P chunks, t * P + s, of its share of what its root sends.
+# Messages: tree t has P chunks, numbered t * P + s, of its share of what its root sends; P segments.
 
 
 @schedule("forest", AR, AG, RS, BC, REDUCE)
 def _forest(primitive: Primitive, group: Group, segments: int) -> Program:
+    """Segment after segment down all trees at once, or up."""
     from colltool.extras.synthesis.packing import chunk_sizes, down_trees
 
-    roots = roots_of(primitive, group)
+    roots = tuple(range(group.ranks))
+    if primitive in (BC, REDUCE):
+        roots = (0,)
     packed = forest_on(group, roots)
     root = np.repeat([tree.root for tree in packed.trees], segments)
     node_places = None

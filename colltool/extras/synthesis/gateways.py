@@ -75,6 +75,7 @@ def gateway_ring(group: Group) -> Terms:
 
 @schedule("gateway-ring", AR, AG, RS, per_pair=1)
 def _gateway_ring(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """The messages of a ring in the order of gateways."""
     return on_ring(primitive, _order(group))
 
 
@@ -92,9 +93,11 @@ def gateway_chain(group: Group) -> Terms:
 
 @schedule("gateway-chain", BC, REDUCE)
 def _gateway_chain(primitive: Primitive, group: Group, segments: int) -> Program:
+    """The messages of a chain in the order of gateways."""
     return chain_program(primitive, _order(group), segments)
 
 
 def _order(group: Group) -> Indices:
+    """The ranks in the order of gateways, shape (ranks,)."""
     assert isinstance(group.wires, DragonflyWires)  # several_groups requires it
     return np.array(gateway_order(group.wires), dtype=np.int64)

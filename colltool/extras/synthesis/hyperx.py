@@ -1,4 +1,5 @@
-"""Collectives that keep all axes of a HyperX without switches (nested full meshes) busy at once.
+"""Collectives that keep all axes of a HyperX without switches (nested full meshes) busy at once:
+the algorithm all-axes.
 
 The payload is cut into parts, which go over the axes in different orders (:func:`axis_orders`), with
 sizes such that all axes are equally busy (:func:`axis_split`). ``bandwidth`` is that of one link;
@@ -46,6 +47,7 @@ def several_axes(group: Group) -> str | None:
 
 
 def _axes(group: Group) -> HyperXWires | None:
+    """The wires of a group whose ranks are the nodes of a HyperX; None of any other."""
     if isinstance(group.wires, HyperXWires) and not group.wires.hosts:
         return group.wires
     return None
@@ -71,15 +73,15 @@ def axis_split(wires: HyperXWires) -> tuple[float, tuple[float, ...]]:
     order both are busy for 7/32 s.
     """
     orders = axis_orders(wires)
-    busy_s = _busy_s(wires, orders)
-    every = range(len(orders))
+    busy_s = _busy_s(wires, orders)  # busy_s[axis][part]: a part is what goes over one order
+    every = range(len(orders))  # there are as many axes as orders
     best: tuple[float, tuple[float, ...]] = (inf, ())
     for used in range(1, len(orders) + 1):
         for parts, axes in product(combinations(every, used), repeat=2):
             rows = []
             for axis in axes:
                 rows.append([busy_s[axis][part] for part in parts])
-            corner = _equalised(rows)
+            corner = _equal_shares(rows)
             if corner is None or min(corner) < -_ROUNDING:
                 continue
             split = [0.0] * len(orders)
@@ -95,20 +97,22 @@ def _busy_s(wires: HyperXWires, orders: list[list[int]]) -> list[list[float]]:
     order. Each axis leaves a part of the bytes to those after it."""
     rows = {axis: [0.0] * len(orders) for axis in orders[0]}
     for part, order in enumerate(orders):
-        bytes_ = 1.0
+        link_bytes = 1.0  # that a link of the axis carries, of a byte of the payload
         for axis in order:
-            bytes_ /= wires.shape[axis]
-            rows[axis][part] = bytes_ / wires.Bps[axis]
+            link_bytes /= wires.shape[axis]
+            rows[axis][part] = link_bytes / wires.Bps[axis]
     return list(rows.values())
 
 
-def _equalised(busy_s: Sequence[Sequence[float]]) -> list[float] | None:
-    """Shares that add up to 1 and make all axes equally busy. None if there are none.
+def _equal_shares(busy_s: Sequence[Sequence[float]]) -> list[float] | None:
+    """Shares of the parts that add up to 1 and make all axes equally busy; None if there are none.
+    ``busy_s``: by axis and part, as many of both.
 
     Gauss elimination by hand: numpy's result differs in the last digits, which recorded prices have.
     """
     count = len(busy_s)
-    # unknowns: the shares, and the time that all axes have in common
+    # unknowns: the shares, and the time t that all axes have in common; each row is an equation with
+    # its right side last: busy_s · shares - t = 0 of each axis, and the sum of shares = 1
     rows = [[*row, -1.0, 0.0] for row in busy_s]
     rows.append([1.0] * count + [0.0, 1.0])
     for column in range(count + 1):
@@ -172,6 +176,7 @@ def all_axes(group: Group) -> Terms:
 
 
 def _over_all(group: Group, times: int) -> Terms:
+    """The terms of so many passes over all axes."""
     wires = _axes(group)
     assert wires is not None  # several_axes requires it
     return Terms(times * len(axis_orders(wires)), times * axis_split(wires)[0], Links())
@@ -184,12 +189,15 @@ def _over_all(group: Group, times: int) -> Terms:
 
 @schedule("all-axes", AR, AG, RS, per_pair=lambda _: 8)
 def _all_axes(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """The phases of all parts at once, a part by its share of M."""
     wires = _axes(group)
     assert wires is not None  # several_axes requires it
-    _, parts = axis_split(wires)
+    _, shares = axis_split(wires)
     batches = gather_or_reverse(primitive, lambda: _gather(wires))
-    made = equal_chunks(primitive, group.ranks, group.ranks * len(parts), batches, streamed=True)
-    return made._replace(chunk_bytes=np.repeat(np.array(parts) / group.ranks, group.ranks))
+    program = equal_chunks(
+        primitive, group.ranks, group.ranks * len(shares), batches, streamed=True
+    )
+    return program._replace(chunk_bytes=np.repeat(np.array(shares) / group.ranks, group.ranks))
 
 
 def _gather(wires: HyperXWires) -> Batches:
@@ -206,7 +214,7 @@ def _exchange(wires: HyperXWires, part: int, done: list[int]) -> Step:
     axis = done[-1]
     ranks = prod(wires.shape)
     stride = prod(wires.shape[:axis])
-    owner, src = np.nonzero(_same_places(wires, done))
+    owner, src = np.nonzero(_same_places(wires, done))  # shape (pairs,); messages: (pairs, turns)
     # Of 4 x 2 ranks along axis 0, rank 6 is at place 2 (stride 1): it sends to places 3, 0 and 1.
     place = src // stride % wires.shape[axis]
     turns = np.arange(1, wires.shape[axis])

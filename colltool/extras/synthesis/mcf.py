@@ -44,6 +44,7 @@ def few_ranks(group: Group) -> str | None:
 
 
 def _ways_of(group: Group) -> Forest:
+    """The ways between each two ranks of a group that :func:`few_ranks` lets through."""
     # loaded here, as prices on other networks do without it
     from colltool.extras.synthesis.flow_split import flows_of
 

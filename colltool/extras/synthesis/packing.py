@@ -48,11 +48,12 @@ class Tree(NamedTuple):
 
     @property
     def depths(self) -> dict[int, int]:
-        """Links from the root to each rank."""
+        """Links from the root to each node."""
         return _depths(self.root, self.links)
 
 
 def _depths(root: int, links: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Links from the root to each node of a tree, whose links stand parents first."""
     depths = {root: 0}
     for a, b in links:
         depths[b] = depths[a] + 1
@@ -64,6 +65,7 @@ class Forest(NamedTuple):
 
     Args:
         rate: bytes/s of every root at once.
+        trees: from node to node; nodes are the ranks, then those of ``switches``.
         fill: segments by which a pipeline down the trees is longer than its P segments.
         switches: the switch of each node after the ranks; a tree that passes a switch several times
             has a node for each time.
@@ -76,6 +78,7 @@ class Forest(NamedTuple):
 
     @property
     def depth(self) -> int:
+        """Links of the longest way from a root."""
         return max(max(tree.depths.values()) for tree in self.trees)
 
 
@@ -87,43 +90,59 @@ def forest_of(wires: GraphWires, roots: tuple[int, ...], *, numbered: bool = Fal
     anyone's choice, and the trees must not depend on it.
     """
     ranks = wires.endpoints
-    rates = rates_of(wires)
-    unit = common_unit(rates.values(), _MAX_PARTS) or min(rates.values()) / _FALLBACK_PARTS
-    links: Capacities = {node: {} for node in range(wires.nodes)}
-    for (a, b), rate_Bps in rates.items():
-        links[a][b] = int(rate_Bps / unit + _ROUNDING)
+    links, unit_Bps = _links_in_units(wires)
     # Trees are found under numbers that follow from the links, and renamed at the end.
     order = list(links)
     if not numbered:
         order = canonical_order(links, [_kind(node, ranks, roots) for node in links])
         links, roots = _renumbered(links, roots, order)
     rate = _best_rate(links, ranks, roots)
-    # Units finer by the rate's denominator make whole trees; the common divisor keeps them few. At a
-    # rate of 3/2 and links of 2 and 1 units: 3 trees a root, links of 4 and 2.
-    fine = rate.denominator
-    common = rate.numerator
-    for neighbours in links.values():
-        common = gcd(common, *(units * fine for units in neighbours.values()))
-    scaled: Capacities = {}
-    for node, row in links.items():
-        scaled[node] = {to: units * fine // common for to, units in row.items()}
-    trees_per_root = rate.numerator // common
-    rank_links, ways = split_off(scaled, ranks, roots, trees_per_root)
+    tree_links, trees_per_root = _links_in_trees(links, rate)
+    rank_links, ways = split_off(tree_links, ranks, roots, trees_per_root)
     copies = SwitchCopies(ranks)
     trees = []
     for batch in _packed(rank_links, roots, trees_per_root):
         for count, link_ways in by_ways(batch.links, batch.trees, ways):
             trees.append(Tree(batch.root, Fraction(count, trees_per_root), copies.hops(link_ways)))
     switches = tuple(switch for switch, _ in copies)
-    node_of = (*range(ranks), *switches)
+    node_of = (*range(ranks), *switches)  # of the network, for each node of the trees
     link_use: dict[tuple[int, int], dict[Hashable, float]] = {}
     for tree in trees:
         for a, b in tree.links:
-            link = (node_of[a], node_of[b])
-            link_use[a, b] = {link: 1 / scaled[link[0]][link[1]]}
+            src = node_of[a]
+            dst = node_of[b]
+            link_use[a, b] = {(src, dst): 1 / tree_links[src][dst]}
     fill = fill_of(trees, link_use)
     renamed = tuple(_renamed(tree, order, ranks) for tree in trees)
-    return Forest(float(rate) * unit, renamed, fill, tuple(order[switch] for switch in switches))
+    return Forest(
+        float(rate) * unit_Bps, renamed, fill, tuple(order[switch] for switch in switches)
+    )
+
+
+def _links_in_units(wires: GraphWires) -> tuple[Capacities, float]:
+    """The rates of all links in whole units, and the bytes/s of a unit."""
+    rates = rates_of(wires)
+    unit_Bps = common_unit(rates.values(), _MAX_PARTS) or min(rates.values()) / _FALLBACK_PARTS
+    links: Capacities = {node: {} for node in range(wires.nodes)}
+    for (a, b), rate_Bps in rates.items():
+        links[a][b] = int(rate_Bps / unit_Bps + _ROUNDING)
+    return links, unit_Bps
+
+
+def _links_in_trees(links: Capacities, rate: Fraction) -> tuple[Capacities, int]:
+    """How many trees each link carries at a rate of each root in units, and how many a root has.
+
+    Units finer by the rate's denominator make whole trees; the common divisor keeps them few. At a
+    rate of 3/2 and links of 2 and 1 units: 3 trees a root, links of 4 and 2.
+    """
+    finer = rate.denominator
+    divisor = rate.numerator
+    for row in links.values():
+        divisor = gcd(divisor, *(units * finer for units in row.values()))
+    tree_links: Capacities = {}
+    for node, row in links.items():
+        tree_links[node] = {to: units * finer // divisor for to, units in row.items()}
+    return tree_links, rate.numerator // divisor
 
 
 def _kind(node: int, ranks: int, roots: Collection[int]) -> int:
@@ -138,6 +157,7 @@ def _renumbered(
 ) -> tuple[Capacities, tuple[int, ...]]:
     """The links and roots under each node's place in an order."""
     place = {node: number for number, node in enumerate(order)}
+    # sorted, so that trees do not depend on the order of edges either
     renumbered: Capacities = {}
     for number, node in enumerate(order):
         row = {place[to]: units for to, units in links[node].items()}
@@ -146,15 +166,16 @@ def _renumbered(
 
 
 def _renamed(tree: Tree, order: Sequence[int], ranks: int) -> Tree:
-    """The tree with ranks by their own numbers; switches are counted after them."""
-    name = {node: order[node] for node in range(ranks)}
-    links = tuple((name.get(a, a), name.get(b, b)) for a, b in tree.links)
-    return Tree(name[tree.root], tree.share, links)
+    """The tree with ranks by their own numbers, which ``order`` has by place; switches are counted
+    after them."""
+    own = {node: order[node] for node in range(ranks)}
+    links = tuple((own.get(a, a), own.get(b, b)) for a, b in tree.links)
+    return Tree(own[tree.root], tree.share, links)
 
 
 def rates_of(wires: GraphWires) -> dict[tuple[int, int], float]:
     """Bytes/s from node to node; parallel links are added up."""
-    rates = defaultdict[tuple[int, int], float](float)
+    rates: dict[tuple[int, int], float] = defaultdict(float)
     for edge in wires.edges:
         rates[edge.src, edge.dst] += edge.Bps
     return rates
@@ -184,10 +205,9 @@ def fill_of(
     one of draining only its second, each as much as the busiest ever is: F = 1 + 1 - 2 + 2 = 2.
 
     Args:
-        link_use: what a hop takes of each link.
+        link_use: what a hop of a tree takes of each link of the network.
     """
-    # link -> depth of a hop -> load
-    loads: dict[Hashable, dict[int, float]] = {}
+    loads: dict[Hashable, dict[int, float]] = {}  # of a link, by the depth of hops on it
     for tree in trees:
         depths = tree.depths
         for a, b in tree.links:
@@ -219,16 +239,17 @@ def _best_rate(links: Capacities, ranks: int, roots: Sequence[int]) -> Fraction:
         side = _violated_cut(links, ranks, roots, rate)
         if side is None:
             return rate
-        out = 0
+        cut_units = 0
         for node in side:
-            out += sum(units for to, units in links[node].items() if to not in side)
-        rate = Fraction(out, sum(root in side for root in roots))
+            cut_units += sum(units for to, units in links[node].items() if to not in side)
+        rate = Fraction(cut_units, sum(root in side for root in roots))
 
 
 def _violated_cut(
     links: Capacities, ranks: int, roots: Sequence[int], rate: Fraction
 ) -> set[int] | None:
     """The nodes on the roots' side of a cut that cannot carry a rate. None if all cuts can."""
+    # a source that feeds every root; in units finer by the rate's denominator all are whole
     source = -1
     capacity: Capacities = {source: dict.fromkeys(roots, rate.numerator)}
     for node, neighbours in links.items():
@@ -242,12 +263,12 @@ def _violated_cut(
 
 
 class _Batch(NamedTuple):
-    """Trees from a root that have the same links so far; ``trees`` is how many."""
+    """Trees from a root that have the same links so far."""
 
     root: int
-    trees: int
-    reached: frozenset[int]
-    links: tuple[tuple[int, int], ...]
+    trees: int  # how many
+    reached: frozenset[int]  # ranks that they reach
+    links: tuple[tuple[int, int], ...]  # parents first
 
 
 def _packed(links: Capacities, roots: Sequence[int], trees_per_root: int) -> list[_Batch]:
@@ -269,7 +290,8 @@ def _packed(links: Capacities, roots: Sequence[int], trees_per_root: int) -> lis
 
 
 def _next_link(unused: Capacities, batch: _Batch, others: Sequence[_Batch]) -> tuple[int, int, int]:
-    """The next link of a batch, from the rank nearest its root, and how many of its trees take it."""
+    """The next link of a batch, (from, to), from the rank nearest its root, and how many of its trees
+    take it."""
     depths = _depths(batch.root, batch.links)
     for a in sorted(batch.reached, key=lambda rank: (depths[rank], rank)):
         for b, units in unused[a].items():
@@ -311,7 +333,7 @@ def chunk_sizes(forest: Forest, parts: int, segments: int) -> Floats:
 
 def down_trees(forest: Forest, segments: int) -> Batches:
     """The steps that send segment after segment down all trees at once."""
-    rows = []
+    rows = []  # in the order of ``Edges``: child, parent, tree, depth of the child
     for number, tree in enumerate(forest.trees):
         depths = tree.depths
         rows += [(b, a, number, depths[b]) for a, b in tree.links]

@@ -1,4 +1,6 @@
-"""Replaces the switches of a graph by links between ranks, each with its way through the switches.
+"""Replaces the switches of a graph by links between ranks, each with its way through the switches
+(:func:`split_off`). Trees are then packed over links between ranks, and :func:`by_ways` and
+:class:`SwitchCopies` bring the switches back.
 
 A link into a switch and one out of it are joined (split off), as many units of both as leave every
 rank reachable at the full rate, until the switch has no links. This always succeeds if as much enters
@@ -21,19 +23,25 @@ _SOURCE = -1  # the node that feeds all roots
 
 
 class Way(NamedTuple):
-    """Nodes from a rank to another, with the switches in between, and how many units take it."""
+    """A way from a rank to another."""
 
-    nodes: tuple[int, ...]
-    units: int
+    nodes: tuple[int, ...]  # both ranks, and the switches in between
+    units: int  # how many take it
 
 
-Ways = dict[tuple[int, int], list[Way]]
+Ways = dict[tuple[int, int], list[Way]]  # of each link between two nodes; units sum to the link's
 
 
 class _RootFlows:
     """Flows of all roots to each rank, kept up to date while links change.
 
     A link change usually leaves the flow to a rank intact; only broken flows are computed anew.
+
+    Attributes:
+        owed: units that a rank must get, ``units_each`` of every root.
+        arcs: of :class:`FlowNetwork`, by the link's two nodes; ``arc ^ 1`` is the reverse of one,
+            whose residual capacity is what flows.
+        residual: of every arc under the flow to each rank; None: to be computed anew.
     """
 
     def __init__(
@@ -47,11 +55,11 @@ class _RootFlows:
         for node, neighbours in links.items():
             for to, units in neighbours.items():
                 self.arcs[node, to] = self.network.add(node, to, units)
-        # residual capacity of every arc under the flow to each rank; None: to be computed anew
         self.residual: list[list[int] | None] = [None] * ranks
 
     def move(self, a: int, switch: int, b: int, units: int) -> None:
-        """Take units from the links a -> switch -> b, and add as many to a -> b."""
+        """Take units from the links a -> switch -> b, and add as many to a -> b; negative ones are
+        given back."""
         into = self.arcs[a, switch]
         out = self.arcs[switch, b]
         direct = self._direct(a, b)
@@ -62,8 +70,7 @@ class _RootFlows:
         for rank, residual in enumerate(self.residual):
             if residual is None:
                 continue
-            # Move the flow that passes both links, too. The residual of the reverse arc (arc ^ 1) is
-            # what flows.
+            # Move the flow that passes both links, too.
             if units > 0:
                 flow = min(units, residual[into ^ 1], residual[out ^ 1])
             else:
@@ -84,7 +91,8 @@ class _RootFlows:
         return self.arcs[a, b]
 
     def lacking(self, most: int) -> int:
-        """How many units the rank that gets least lacks, ``most`` at most."""
+        """How many units the rank that gets least lacks, counted up to ``most``; flows that broke
+        are computed anew."""
         worst = 0
         for rank, residual in enumerate(self.residual):
             if residual is not None:
@@ -100,7 +108,12 @@ class _RootFlows:
 
 
 class _SwitchRemoval:
-    """Removes switches one by one; in the end ``links`` are between ranks, ``ways`` behind each."""
+    """Removes switches one by one.
+
+    Attributes:
+        links: units from node to node that are left; in the end between ranks alone.
+        ways: those behind each link.
+    """
 
     def __init__(
         self, links: Capacities, ranks: int, roots: Sequence[int], units_each: int
@@ -118,6 +131,7 @@ class _SwitchRemoval:
         Links back to where they come from are joined last: that drops them.
         """
         self._join_evenly(switch)
+        # until no link leads into the switch
         while sources := [node for node, row in self.links.items() if row.get(switch)]:
             sinks = [node for node, units in self.links[switch].items() if units]
             pairs = [(a, b) for a, b in product(sources, sinks) if a != b]
@@ -146,9 +160,9 @@ class _SwitchRemoval:
         pairs = list(permutations(neighbours, 2))
         for a, b in pairs:
             self._move(a, switch, b, units)
-        breaks_cut = self.flows.lacking(1) > 0
+        is_too_much = self.flows.lacking(1) > 0
         for a, b in pairs:
-            if breaks_cut:
+            if is_too_much:
                 self._move(a, switch, b, -units)
             else:
                 self._record_ways(a, switch, b, units)
@@ -173,6 +187,8 @@ class _SwitchRemoval:
             self.ways[a, b] += _joined_ways(before, after)
 
     def _move(self, a: int, switch: int, b: int, units: int) -> None:
+        """Take units from the links a -> switch -> b, and add as many to a -> b, in the links and in
+        the flows; negative ones are given back."""
         self.links[a][switch] -= units
         self.links[switch][b] -= units
         if a != b:
@@ -192,7 +208,7 @@ def split_off(
 
 
 def _take_units(ways: list[Way], units: int) -> list[Way]:
-    """Remove units from the end of a link's ways, and return them as ways."""
+    """Remove units from the end of a link's ways, which are changed, and return them as ways."""
     parts = []
     while units:
         way = ways.pop()
@@ -210,14 +226,15 @@ def _joined_ways(before: list[Way], after: list[Way]) -> Iterable[Way]:
     while before:
         units = min(before[-1].units, after[-1].units)
         (way,) = _take_units(before, units)
-        (rest,) = _take_units(after, units)
-        yield Way(way.nodes + rest.nodes[1:], units)
+        (continued,) = _take_units(after, units)
+        yield Way(way.nodes + continued.nodes[1:], units)
 
 
 def by_ways(
     links: Sequence[tuple[int, int]], units: int, ways: Ways
 ) -> Iterable[tuple[int, Sequence[Way]]]:
-    """Split equal trees by the ways of their links: how many trees, and the way of each link.
+    """Split equal trees by the ways of their links: how many trees, and the way of each link. Their
+    units are taken from ``ways``.
 
     Three trees of two links, of which the second has 2 units of one way and 1 of another: two trees
     and one.

@@ -47,8 +47,8 @@ def links_in_proportion(group: Group) -> str | None:
 
 
 def _unit(wires: GraphWires) -> float | None:
-    """The rate in bytes/s that sends one piece in a step, of which all rates are multiples. None if
-    there is none."""
+    """The rate in bytes/s that sends one piece in a step, of which all rates are multiples; None where
+    there is none, or a link would send too many pieces."""
     from colltool.extras.synthesis.packing import common_unit, rates_of
 
     rates = rates_of(wires).values()
@@ -71,7 +71,7 @@ def _links(wires: GraphWires) -> list[tuple[int, int]]:
 
 
 def pieces_of(ranks: int) -> int:
-    """Into how many pieces each rank's part is cut."""
+    """Into how many pieces each rank's part of M is cut."""
     return max(1, _LEAST_PIECES // ranks)
 
 
@@ -80,29 +80,37 @@ def steps(wires: GraphWires) -> Iterator[StepMoves]:
     ranks = wires.endpoints
     pieces = pieces_of(ranks)
     links = _links(wires)
-    # the pieces that each rank holds, as bits of a number
-    pieces_of_rank = [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)]
+    # Sets of pieces are numbers here: bit p is set where piece p is in the set.
+    held = [((1 << pieces) - 1) << rank * pieces for rank in range(ranks)]  # by rank
     holders = _Holders(ranks * pieces, ranks)
     while holders.rarest < ranks:
-        before = list(pieces_of_rank)
+        # what arrives in a step cannot be sent on in it
+        held_before = list(held)
         moved = []
         for a, b in links:
-            missing = before[a] & ~pieces_of_rank[b]
+            missing = held_before[a] & ~held[b]
             if missing:
                 piece = holders.pick_rarest(missing)
-                pieces_of_rank[b] |= 1 << piece
+                held[b] |= 1 << piece
                 moved.append((a, b, piece))
         assert moved, "every rank reaches every other"
         yield moved
 
 
 class _Holders:
-    """How many ranks hold each piece: ``by_count[n]`` has the pieces that n ranks hold, as bits."""
+    """How many ranks hold each piece.
+
+    Attributes:
+        pieces: of all ranks together.
+        random: state of the generator of random numbers, 64 bits; starts at a fixed seed.
+        rarest: number of ranks that hold the rarest piece.
+        by_count: ``by_count[n]`` has the pieces that n ranks hold, as bits.
+    """
 
     def __init__(self, pieces: int, ranks: int) -> None:
         self.pieces = pieces
         self.random = 1
-        self.rarest = 1  # ranks that hold the rarest piece
+        self.rarest = 1
         self.by_count = [0, (1 << pieces) - 1, *[0] * ranks]
 
     def pick_rarest(self, candidates: int) -> int:
@@ -131,6 +139,7 @@ def _lowest(bits: int) -> int:
 
 @lru_cache(maxsize=64)
 def step_count(wires: GraphWires) -> int:
+    """How many steps an all-gather takes."""
     return sum(1 for _ in steps(wires))
 
 
@@ -169,13 +178,14 @@ def tacos(group: Group) -> Terms:
     unit = _unit(wires)
     assert unit is not None
     # ring of the example: 96 steps, each of a piece of M/256 at 1 byte/s
-    taken = step_count(wires)
+    needed_steps = step_count(wires)
     pieces = group.ranks * pieces_of(group.ranks)
-    return Terms(taken, taken / pieces / unit, Links())
+    return Terms(needed_steps, needed_steps / pieces / unit, Links())
 
 
 @schedule("tacos", AR, AG, RS, per_pair=lambda ranks: 2 * pieces_of(ranks))
 def _tacos(primitive: Primitive, group: Group, _segments: int) -> Program:
+    """The steps that were found, each link's pieces of a step at once."""
     wires = wires_between(group)
     assert wires is not None  # links_in_proportion requires it
 

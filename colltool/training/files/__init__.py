@@ -59,6 +59,8 @@ def values_of(file: Part, keys: Iterable[str]) -> dict[str, Any]:
 
 
 def _parsed_with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator:
+    """Return a validator that parses a text with its unit; ``what`` it is, for errors."""
+
     def read(value: Any) -> float:
         if not isinstance(value, str):
             raise ValueError(f"{what} needs its unit")
@@ -68,6 +70,7 @@ def _parsed_with_unit(parse: Callable[[str], Any], what: str) -> BeforeValidator
 
 
 def _percent_or_share(value: Any) -> Any:
+    """Return ``10%`` or 0.1 as 0.1; ValueError for anything else."""
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
             return float(value.strip().removesuffix("%")) / 100

@@ -45,6 +45,7 @@ from colltool.training.files import (
 from colltool.training.strategies import SHARDINGS
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
+# usual order of ranks, innermost first: the dimensions with the most traffic have the shortest strides
 ORDER: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
 
 
@@ -344,7 +345,7 @@ class MeasuredFile(Part):
     memory: Size | None = None
 
 
-_TypedName = Annotated[str, Field(min_length=1, max_length=1000)]  # shipped, or a path
+_FileName = Annotated[str, Field(min_length=1, max_length=1000)]  # of a shipped file, or a path
 
 
 class JobFile(Part):
@@ -357,7 +358,7 @@ class JobFile(Part):
     name: Label = ""
     description: Words = ""
     model: Annotated[
-        _TypedName | ModelFile | None,
+        _FileName | ModelFile | None,
         FieldHint(
             "a shipped model, the path of a config.json, or a mapping such as {parameters: 7.0e+9,"
             " layers: 32}"
@@ -390,10 +391,10 @@ class JobFile(Part):
         PrecisionFile()
     )
     device: Annotated[
-        _TypedName | DeviceFile | None, FieldHint("a shipped device such as h100, or a mapping")
+        _FileName | DeviceFile | None, FieldHint("a shipped device such as h100, or a mapping")
     ] = None
     stack: Annotated[
-        _TypedName | StackFile | None, FieldHint("a shipped stack such as megatron, or a mapping")
+        _FileName | StackFile | None, FieldHint("a shipped stack such as megatron, or a mapping")
     ] = None
     cuda_graphs: MaybeFlag = None
     compile: MaybeFlag = None

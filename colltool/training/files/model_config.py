@@ -1,5 +1,9 @@
-"""A config.json as its type's entry reads it: sizes, the operation of each layer, and which layers
-have experts.
+"""A config.json as its type's entry in ``data/families.toml`` reads it: sizes, the operation of each
+layer, and which layers have experts.
+
+:func:`config_of` finds the text in a config of several parts, and its type. A :class:`ModelConfig`
+then answers questions of a model, and remembers the keys that it was asked for, so that the others
+can be judged (:mod:`config_problems`).
 """
 
 from __future__ import annotations
@@ -28,14 +32,16 @@ class ModelConfig:
     """A config, read by the entry of its type.
 
     Args:
-        path: where its text is in a config of several parts.
-        data: its keys, with those that the type has by default.
-        entry: what ``data/families.toml`` says of the type.
-        left_out: parts of the config that are no text, by key.
-        given: the keys of the text itself; all of them unless given.
+        path: where its text is in a config of several parts; empty where it is all text.
+        data: its keys, also those of the parts around the text.
+        kind: its type, a key of :data:`FAMILIES`.
+        left_out: keys of parts that are no text.
+        given: the keys of the text itself; all of ``data`` unless given.
 
     Attributes:
-        asked: keys of the type, and those that were looked up.
+        data: the same, with keys that the type has by default.
+        entry: what ``data/families.toml`` says of the type, for the values of this config.
+        asked: outermost keys of the type, and those that were looked up.
         passed_over: keys that may say something of the model, but no size.
     """
 
@@ -48,6 +54,7 @@ class ModelConfig:
         given: Mapping[str, Any] | None = None,
     ) -> None:
         entry = family_of(kind)
+        # what the class of such models has by default, where their config is a part of another
         inside: Mapping[str, Any] = {}
         if path:
             inside = entry.get("inside", {})
@@ -59,6 +66,7 @@ class ModelConfig:
         self.passed_over: list[str] = []
         self.asked = {"model_type", *FLAGS, *POSITIONS, *TABLE["ahead"], *TABLE["texts"]}
         self.asked |= own_keys(entry)
+        # entries that hold where a key has a value
         for change in entry.get("when", ()):
             value = self.get(change["key"])
             if value == change["value"] or (change["value"] == "given" and value):
@@ -66,23 +74,25 @@ class ModelConfig:
         self.entry = entry
 
     def get(self, key: str) -> Any:
-        """The value of a key, which is asked for from now on."""
+        """The value of a key, None where it is not given; from now on the key counts as asked."""
         self.asked.add(outermost(key))
         return value_at(self.data, key)
 
     def number(self, key: str) -> int | None:
-        """The whole number of a key or a size; of a list that of all layers."""
+        """The whole number of a key, or else of the size of that name; of a list, the number that
+        all layers have. None where there is none."""
         value = self.get(key)
         if isinstance(value, list) and value and len(set(map(str, value))) == 1:
             value = value[0]
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        # a size that no key is called like
+        # a spelling may name a size of the type, unless it is one of that size itself
         spellings = self.entry.get("sizes", {}).get(key, (key,))
         return None if key in spellings else self.size(key)
 
     def formula(self, text: str) -> int | None:
-        """The value of a sum of products and quotients of keys; None where one is not given."""
+        """The value of a spelling, a sum of products and quotients of keys such as
+        ``hidden_size/n_heads``, rounded down; None where one is not given or divides by 0."""
         total = 0
         for product in text.split("+"):
             factors, *divisors = product.split("/")
@@ -101,6 +111,7 @@ class ModelConfig:
         return total
 
     def _factor(self, name: str) -> int | None:
+        """The value of a number or a key in a spelling."""
         if name.isdecimal():
             return int(name)
         return self.number(name)
@@ -109,29 +120,35 @@ class ModelConfig:
         """A size by its name in colltool; None where no key gives it.
 
         Args:
-            operation: whose own size it is, if it has one; else the model's.
+            operation: the operation whose own size is meant, None where it has none of that name;
+                empty: the model's.
         """
-        own = self.entry.get("own", {}).get(operation, {})
-        if not operation and name in self.entry.get("fixed", {}):
+        if operation:
+            spellings = self.entry.get("own", {}).get(operation, {}).get(name, ())
+        elif name in self.entry.get("fixed", {}):
             fixed: int = self.entry["fixed"][name]
             return fixed
-        if operation and name not in own:
-            return None
-        spellings = own if operation else {**SIZES, **self.entry.get("sizes", {})}
-        self.asked.update(map(outermost, keys_of(spellings.get(name, []))))
-        for spelling in spellings.get(name, ()):
-            found = self.formula(spelling)
-            if found is not None:
-                return found
+        else:
+            spellings = self._spellings(name)
+        self.asked.update(map(outermost, keys_of(spellings)))
+        for spelling in spellings:
+            value = self.formula(spelling)
+            if value is not None:
+                return value
         return None
+
+    def _spellings(self, name: str) -> list[str]:
+        """The spellings of a size of the model; none of a size that is not known."""
+        spellings: list[str] = {**SIZES, **self.entry.get("sizes", {})}.get(name, [])
+        return spellings
 
     def key_of(self, name: str) -> str:
         """The key that a size is usually written with."""
-        spellings = {**SIZES, **self.entry.get("sizes", {})}
-        return str((spellings.get(name) or [name])[0])
+        return next(iter(self._spellings(name)), name)
 
     def first_given(self, keys: Any) -> Any:
-        """The value of the first of several keys that is given; a number stands for itself."""
+        """The value of the first of several keys that is given, None where none is; a number stands
+        for itself, a text for one key."""
         if isinstance(keys, int):
             return keys
         if isinstance(keys, str):
@@ -141,7 +158,7 @@ class ModelConfig:
 
     @property
     def layers(self) -> int:
-        """Layers; where no key says so as many as are listed."""
+        """Layers; where no key says so as many as are listed, and 0 where none are."""
         count = self.size("layers")
         if count is None:
             for rule in self._mixer_rules():
@@ -151,19 +168,20 @@ class ModelConfig:
         return count or 0
 
     def _mixer_rules(self) -> list[Mapping[str, Any]]:
+        """The rules for the operation of each layer, of the type or of all types."""
         rules: list[Mapping[str, Any]] = self.entry.get("mixers", TABLE["mixers"])
         return rules
 
     def words(self) -> list[str]:
-        """The word of each layer, by the first rule that holds."""
+        """The word of each layer as the config writes it, by the first rule that holds."""
         for rule in self._mixer_rules():
-            found = self._by_rule(rule)
-            if found is not None:
-                return found
+            words = self._by_rule(rule)
+            if words is not None:
+                return words
         return ["attention"] * self.layers
 
     def list_of_words(self) -> str:
-        """The key that lists the layers, for errors."""
+        """The key that lists the layers, for errors; the usual one where none does."""
         for rule in self._mixer_rules():
             for key in keys_of(rule.get("list")):
                 if _listed(self.get(key)):
@@ -171,41 +189,46 @@ class ModelConfig:
         return "layer_types"
 
     def operations(self) -> list[str]:
-        """The operation of each layer, or what follows one: "dense", "experts" or nothing."""
+        """The operation of each layer, such as "attention in a window"; or what follows one: "dense",
+        "experts" or "". Words that are not known stay."""
         known = self._known_words()
         return [known.get(word, word) for word in self.words()]
 
     def _known_words(self) -> dict[str, str]:
+        """The operation of each word that configs of the type have."""
         return {**TABLE["words"], **self.entry.get("words", {})}
 
     def unknown_words(self) -> list[str]:
         """Words of layers that stand for no operation."""
         known = self._known_words()
-        found = []
+        unknown = []
         for word in self.words():
             operation = known.get(word, word)
             if kind_of_word(operation) is None and operation not in ("", "dense", "experts"):
-                found.append(word)
-        return found
+                unknown.append(word)
+        return unknown
 
     def with_experts(self) -> list[bool]:
-        """Whether each layer has experts, as far as other keys than its operation say."""
-        found = [True] * self.layers
+        """Whether each layer has experts: all rules that hold have to say so. Of a type whose layers
+        are a single part, its operations say instead."""
+        have_experts = [True] * self.layers
         for rule in TABLE["experts"]:
+            # rules that name layers by number name those with experts, unless they say otherwise
             words = self._by_rule({"is": "experts", "other": "dense", **rule})
             if words is None:
                 continue
             known = {**TABLE["words"], **rule.get("words", {})}
             for layer, word in enumerate(words[: self.layers]):
-                found[layer] = found[layer] and known.get(word, word) == "experts"
+                have_experts[layer] &= known.get(word, word) == "experts"
         end = self.number(LAST_WITH_EXPERTS)
         if end is not None and end >= 0:
             for layer in range(end + 1, self.layers):
-                found[layer] = False
-        return found
+                have_experts[layer] = False
+        return have_experts
 
     def _by_rule(self, rule: Mapping[str, Any]) -> list[str] | None:
-        """The word of each layer by a rule; None where its key is not given."""
+        """The word of each layer by a rule; None where its key is not given, or the rule is switched
+        off."""
         if "on" in rule and not self.get(rule["on"]):
             return None
         layers = self.layers
@@ -223,7 +246,8 @@ class ModelConfig:
         return words
 
     def _listed_words(self, rule: Mapping[str, Any]) -> list[str] | None:
-        """The words of a list of layers, from the beginning again where it is cyclic."""
+        """The words of a list of layers, from the beginning again where it is cyclic; None where it
+        is not given."""
         listed = _listed(self.first_given(rule["list"]))
         if not listed:
             return None
@@ -232,8 +256,8 @@ class ModelConfig:
         return listed[: self.layers or None]
 
     def _named_layers(self, rule: Mapping[str, Any]) -> Iterable[int] | None:
-        """The layers that a rule names by number: every so-manieth (``every``), all from one on
-        (``from``), or those of a list (``at``)."""
+        """The layers that a rule names by number, from 0: every so-manieth (``every``), all from one
+        on (``from``), or those of a list (``at``). None where its key has no such value."""
         form = next(form for form in ("every", "from", "at") if form in rule)
         value = self.first_given(rule[form])
         if value is None or isinstance(value, bool):
@@ -255,41 +279,47 @@ class ModelConfig:
 
     def not_counted(self) -> list[str]:
         """What is not counted of a model, in words."""
-        found = []
+        parts = []
         for key in TABLE["ahead"]:
             ahead = self.number(key)
             if ahead:
                 layers = f"{ahead} layers that predict"
                 if ahead == 1:
                     layers = "a layer that predicts"
-                found.append(f"{layers} further tokens ({key})")
+                parts.append(f"{layers} further tokens ({key})")
                 break
-        found += [f"what is no text ({part})" for part in self.left_out]
+        parts += [f"what is no text ({part})" for part in self.left_out]
         if self.passed_over:
-            found.append(f"what these keys say: {', '.join(self.passed_over[:4])}"[:100])
-        return found
+            parts.append(f"what these keys say: {', '.join(self.passed_over[:4])}"[:100])
+        return parts
 
 
 def value_at(data: Mapping[str, Any], key: str) -> Any:
-    """The value of a key; of one inside a mapping by ``outer.inner``, of all that are inside a
-    mapping by ``outer.each.inner``."""
-    found: Any = data
+    """The value of a key, None where it is not there; of one inside a mapping by ``outer.inner``, a
+    list of all that are inside a mapping by ``outer.each.inner``."""
+    value: Any = data
     for part in key.split("."):
-        if isinstance(found, list):
-            found = [_inside(value, part) for value in found]
-        elif part == "each" and isinstance(found, Mapping):
-            found = list(found.values())
+        if isinstance(value, list):
+            value = [_inside(inner, part) for inner in value]
+        elif part == "each" and isinstance(value, Mapping):
+            value = list(value.values())
         else:
-            found = _inside(found, part)
-    return found
+            value = _inside(value, part)
+    return value
 
 
 def _inside(value: Any, key: str) -> Any:
+    """The value of a key in a mapping; None in anything else."""
     return value.get(key) if isinstance(value, Mapping) else None
 
 
 def _listed(value: Any) -> list[str] | None:
-    """The words of a list of layers: of a list, of letters, or of numbers between commas."""
+    """The words of a list of layers, as a list, as letters or with commas between; None where it is
+    none of these.
+
+    >>> _listed("MDM"), _listed("0,1"), _listed(3)
+    (['M', 'D', 'M'], ['0', '1'], None)
+    """
     if isinstance(value, str):
         return value.split(",") if "," in value else list(value)
     if isinstance(value, list):
@@ -312,11 +342,12 @@ class UnknownType(NamedTuple):
 
 
 def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
-    """The config of a model's text."""
+    """Return the config of a model's text, which is the innermost part of ``data`` that is one, by
+    the innermost type that is known."""
     path: tuple[str, ...] = ()
     kinds = [data.get("model_type")]
-    merged = dict(data)
-    part: Mapping[str, Any] = data
+    merged = dict(data)  # keys of the text, over those of the parts around it
+    part: Mapping[str, Any] = data  # the text as far as it is found
     left_out = _no_text(data)
     while True:
         inner = next((key for key in TABLE["texts"] if isinstance(part.get(key), Mapping)), "")
@@ -337,8 +368,8 @@ def config_of(data: Mapping[str, Any]) -> ModelConfig | UnknownType:
 
 def _no_text(data: Mapping[str, Any]) -> list[str]:
     """Keys of parts that are no text: towers of images or sound."""
-    found = []
+    keys = []
     for key, value in data.items():
         if isinstance(value, Mapping) and value and SIDES.search(key):
-            found.append(key)
-    return found
+            keys.append(key)
+    return keys

@@ -33,23 +33,31 @@ def preset_names(kind: Kind) -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in files))
 
 
+def data_of(text: str, name: str) -> Any:
+    """Return the data of a file's text, a mapping unless it is refused later; ``name``: the file, for
+    errors."""
+    source, _ = sourced(text, name)
+    return source.data
+
+
 def _shipped(kind: Kind, stem: str) -> dict[str, Any]:
     """The content of a shipped file; its keys replace those of the file that it is ``like``, its
     sources one by one."""
     file = f"{stem}{SUFFIX}"
     text = read_text(str(preset_folder(kind) / file), "definition", file)
-    own: dict[str, Any] = sourced(text, file)[0].data
-    like = own.pop("like", None)
+    content: dict[str, Any] = data_of(text, file)
+    like = content.pop("like", None)
     if like is None:
-        return own
-    other = _shipped(kind, like)
-    sources = other["source"] | own.get("source", {})
-    return {**other, **own, "source": sources}
+        return content
+    base = _shipped(kind, like)
+    sources = base["source"] | content.get("source", {})
+    return {**base, **content, "source": sources}
 
 
 # shipped files do not change while we run
 @cache
 def _preset(kind: Kind, model: type[M], stem: str) -> M:
+    """Read a shipped file."""
     return read(model, _shipped(kind, stem), f"{stem}{SUFFIX}").result()
 
 
@@ -74,10 +82,10 @@ def _path_of(kind: Kind, name: str, folder: Path) -> str:
     if exists(path):
         return path
     known = list(preset_names(kind))
-    typed = printable(name)
+    shown = printable(name)
     raise ColltoolError(
-        f"no file and no shipped {kind.removesuffix('s')} is called '{typed}'",
-        fix=f"{nearest(typed, known)} shipped: {', '.join(known)}; or a mapping".strip(),
+        f"no file and no shipped {kind.removesuffix('s')} is called '{shown}'",
+        fix=f"{nearest(shown, known)} shipped: {', '.join(known)}; or a mapping".strip(),
     )
 
 
@@ -117,7 +125,7 @@ def mapping_of(part: str, name: str, folder: Path) -> dict[str, Any]:
         content = _shipped(kind, stem)
     else:
         path = _path_of(kind, name, folder)
-        content = sourced(read_text(path, "definition", path), path)[0].data
+        content = data_of(read_text(path, "definition", path), path)
     return {key: value for key, value in content.items() if key not in ("source", "notes")}
 
 
@@ -126,7 +134,7 @@ def longest_sequence(model: str) -> int | None:
     a shipped model."""
     if not _is_config(model):
         return None
-    data = sourced(read_text(model, "config", model), model)[0].data
+    data = data_of(read_text(model, "config", model), model)
     if not isinstance(data, dict):
         return None
     positions = data.get("max_position_embeddings", data.get("n_positions"))
