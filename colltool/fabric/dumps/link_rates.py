@@ -9,7 +9,7 @@ from colltool.base.formatting import counted
 from colltool.fabric.dumps.node import NVLINK_5_BPS, NVLINK_BPS, InnerTier, NodeDump
 from colltool.fabric.dumps.pci import usual_host
 from colltool.fabric.dumps.rates import DumpedRate, rate_text
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.fabric.load import load_fabric
 
 # What the bandwidth of a tier is of, by topology; part of its source.
@@ -76,7 +76,7 @@ def _pcie_rate(node: NodeDump, inner: InnerTier) -> DumpedRate | None:
     if usual_Bps is None:
         return None
     rate = rate_text(usual_Bps)
-    assumed = said("usual-slot", rate=rate, model=node.model)
+    assumed = sentence_of("usual-slot", rate=rate, model=node.model)
     return DumpedRate(usual_Bps, assumed, assumed)
 
 

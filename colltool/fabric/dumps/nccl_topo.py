@@ -41,7 +41,7 @@ from colltool.fabric.dumps.nics import (
 )
 from colltool.fabric.dumps.node import Link, NodeDump, NodeSearch, Pair
 from colltool.fabric.dumps.searched import search_node
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.libraries.nccl.topology.rates import number
 from colltool.libraries.nccl.topology.system_reader import FIX, FORMAT
 
@@ -162,7 +162,7 @@ def _node(
         gpudirect = _has_gpudirect(gpus, served.nics)
     notes += [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
     if not gpudirect:
-        notes.append(said("no-gpudirect"))
+        notes.append(sentence_of("no-gpudirect"))
     return NodeDump(
         file=name,
         tool=TOOL,
@@ -201,7 +201,7 @@ def _odd_slots(
         if slot_Bps is not None and usual_Bps is not None and slot_Bps != usual_Bps:
             rate = f"{slot_Bps / 1e9:g} GB/s"
             usual = f"{usual_Bps / 1e9:g} GB/s"
-            yield said("odd-slot", name=gpu.name, rate=rate, usual=usual)
+            yield sentence_of("odd-slot", name=gpu.name, rate=rate, usual=usual)
 
 
 def _no_links(gpus: list[_Gpu], model: str) -> str:
@@ -240,7 +240,7 @@ def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]
     word = "compute capability"
     if by_generation.startswith("gfx"):
         word = "architecture"
-    assumed = said("model-shared", model=model, word=word, value=by_generation)
+    assumed = sentence_of("model-shared", model=model, word=word, value=by_generation)
     return model, [assumed]
 
 

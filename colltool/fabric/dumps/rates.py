@@ -12,7 +12,7 @@ from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.nics import Nic, together_Bps
 from colltool.fabric.dumps.node import NodeDump, NodeSearch
 from colltool.fabric.dumps.pci import usual_host
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.fabric.load import fabric_data
 
 Data = dict[str, Any]
@@ -159,7 +159,7 @@ class DumpedMachine(NamedTuple):
         """The rate of each NIC: the user's, the dump's, that of its model, or as usual for the
         accelerators."""
         if self.nic_Bps is not None:
-            return _NicRate(self.nic_Bps, "" if nics else said("one-nic-each"))
+            return _NicRate(self.nic_Bps, "" if nics else sentence_of("one-nic-each"))
         if not nics:
             return None
         first = nics[0]
@@ -206,7 +206,7 @@ def _within_rings(node: NodeDump, search: NodeSearch, rate: DumpedRate) -> Dumpe
 
 
 def _assumed_nics(each_Bps: float, why: str) -> _NicRate:
-    return _NicRate(each_Bps, said("nics", rate=gbps_text(each_Bps), why=why))
+    return _NicRate(each_Bps, sentence_of("nics", rate=gbps_text(each_Bps), why=why))
 
 
 def rate_text(rate_Bps: float) -> str:

@@ -13,7 +13,7 @@ from colltool.base.formatting import counted
 from colltool.base.xml_tree import Element
 from colltool.fabric.dumps import pci
 from colltool.fabric.dumps.node import NVLINK_5_BPS, NVLINK_BPS, NodeSearch
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.libraries.nccl.topology.binding import binding_of, carried_MBps
 from colltool.libraries.nccl.topology.changes import MAX_VISITS
 from colltool.libraries.nccl.topology.connect import Communicator, Joined, communicator_of
@@ -102,7 +102,7 @@ def _found(
         notes.append(_note("rings-across", across))
         gpudirect = across.first.graphs["ring"].across <= PXN
         if domains > 1:
-            notes.append(said("domains", count=domains, gpus=len(across.first.ranks)))
+            notes.append(sentence_of("domains", count=domains, gpus=len(across.first.ranks)))
     return NodeSearch(
         release=RELEASE,
         gpu=generation(system.least_sm),
@@ -128,7 +128,7 @@ def _complete_slots(system: Element, model: str) -> list[str]:
         return []
     for slot in unknown:
         slot.attributes["link_speed"] = f"{pci.lane_GTps(usual_Bps):.1f} GT/s PCIe"
-    return [said("usual-slot", rate=f"{usual_Bps / 1e9:g}GB/s", model=model)]
+    return [sentence_of("usual-slot", rate=f"{usual_Bps / 1e9:g}GB/s", model=model)]
 
 
 def _ranks(root: Element) -> list[int]:
@@ -231,7 +231,7 @@ def _note(code: str, node: NodeGraphs) -> str:
     result = node.first.graphs["ring"]
     channels = counted(result.best.channel_count, "ring channel")
     binding = binding_of(node.first, result)
-    text = said(code, release=RELEASE, channels=channels, rate=_rate(result.inside_MBps))
+    text = sentence_of(code, release=RELEASE, channels=channels, rate=_rate(result.inside_MBps))
     if binding is None:
         return text
     return f"{text}; what binds: {binding.text}"
