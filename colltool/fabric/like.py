@@ -12,7 +12,7 @@ from typing import Any
 
 from colltool.base.errors import ColltoolError, quote
 from colltool.definitions.overrides import Requested
-from colltool.definitions.source import KeyPath, Position, Source
+from colltool.definitions.source import KeyPath, Position, Source, value_at
 
 # Keys that a fabric does not inherit from the one that it is like.
 _NOT_INHERITED = frozenset({"name", "description", "notes"})
@@ -26,13 +26,18 @@ def like_and_changes(source: Source) -> tuple[str, dict[str, Any]]:
     """
     like = source.data["like"]
     if not isinstance(like, str) or not like:
-        what = "expected the name of a shipped fabric, or a file"
-        raise ColltoolError(what, where=source.at(("like",)), fix="like: dgx-h100")
+        raise ColltoolError(
+            "expected the name of a shipped fabric, or a file",
+            where=source.at(("like",)),
+            fix="like: dgx-h100",
+        )
     changes = source.data.get("set", {})
     if not isinstance(changes, dict):
-        what = f"expected values by key, got {quote(changes)}"
-        fix = "set: {ib.bandwidth: 100GB/s}"
-        raise ColltoolError(what, where=source.at(("set",)), fix=fix)
+        raise ColltoolError(
+            f"expected values by key, got {quote(changes)}",
+            where=source.at(("set",)),
+            fix="set: {ib.bandwidth: 100GB/s}",
+        )
     return like, changes
 
 
@@ -50,8 +55,11 @@ def merged_with_like(
     Raises:
         ColltoolError: the file's ``tiers`` are no list.
     """
-    data = {key: value for key, value in source.data.items() if key not in ("like", "set")}
-    merged = {key: value for key, value in other.items() if key not in _NOT_INHERITED} | data
+    data = dict(source.data)
+    for key in ("like", "set"):
+        data.pop(key, None)
+    merged = {key: value for key, value in other.items() if key not in _NOT_INHERITED}
+    merged |= data
     if isinstance(data.get("source"), dict) and isinstance(other.get("source"), dict):
         merged["source"] = other["source"] | data["source"]
     # sizes alone leave it the machine that was measured
@@ -64,7 +72,8 @@ def merged_with_like(
     _drop_sources(merged, changes)
     overrides = []
     for key, value in changes.items():
-        overrides.append(Requested(source.at(("set", key)), key, value))
+        where = source.at(("set", key))
+        overrides.append(Requested(where, key, value))
     return merged_source, overrides
 
 
@@ -80,7 +89,8 @@ def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
         )
     source.data["tiers"] = [*inner, *outer]
     return source._replace(
-        positions=_moved(source.positions, len(inner)), keys=_moved(source.keys, len(inner))
+        positions=_moved(source.positions, len(inner)),
+        keys=_moved(source.keys, len(inner)),
     )
 
 
@@ -99,12 +109,13 @@ def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
     value."""
     for tier in data["tiers"]:
         # this file's own tiers are not checked yet
-        if not isinstance(tier, dict) or not isinstance(tier.get("source"), dict):
+        source = value_at(("source",), tier)
+        if not isinstance(source, dict):
             continue
-        source = dict(tier["source"])
+        kept_source = dict(source)
         for key in changes:
             # nvlink.eta.beta changes ``eta`` of the tier ``nvlink``
-            owner, _, path = key.partition(".")
-            if owner == tier.get("name"):
-                source.pop(path.partition(".")[0], None)
-        tier["source"] = source
+            owner, *steps = key.split(".")
+            if steps and owner == tier.get("name"):
+                kept_source.pop(steps[0], None)
+        tier["source"] = kept_source

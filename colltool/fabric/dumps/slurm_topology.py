@@ -59,12 +59,17 @@ def read_slurm_topology(path: AnyPath) -> ClosNetwork:
     """
     tree = SlurmTree(os.fsdecode(path))
     text = read_text(path, "topology")
+    _read_text(tree, text)
+    return network_of(tree)
+
+
+def _read_text(tree: SlurmTree, text: str) -> None:
+    """Add the switches or blocks of a text in any of the formats."""
     # a ConfigMap may hold the lines of a topology.conf
     if _CONF_LINE.search(text) and not _CONFIG_MAP.search(text):
         _read_conf(tree, text)
     else:
         _read_data(tree, _content(text, tree.file))
-    return network_of(tree)
 
 
 # --- topology.conf
@@ -75,10 +80,13 @@ def _read_conf(tree: SlurmTree, text: str) -> None:
     lines = _CONTINUED.sub(" ", text).splitlines()
     for line in lines:
         statement = line.partition("#")[0]
-        keys = {key.lower(): value for key, value in _KEY.findall(statement)}
+        keys = {}
+        for key, value in _KEY.findall(statement):
+            keys[key.lower()] = value
         nodes = _expanded(tree, keys.get("nodes", ""))
         if "switchname" in keys:
-            tree.add(keys["switchname"], _expanded(tree, keys.get("switches", "")), nodes)
+            children = _expanded(tree, keys.get("switches", ""))
+            tree.add(keys["switchname"], children, nodes)
         elif "blockname" in keys:
             tree.are_blocks = True
             tree.add(keys["blockname"], (), nodes)
@@ -147,11 +155,14 @@ def _read_data(tree: SlurmTree, data: Data) -> None:
         _read_topologies(tree, data["topologies"])
     elif isinstance(data.get("switches"), dict):
         for name, switch in _mappings(tree, data["switches"]):
-            tree.add(name, _listed(tree, switch, "switches"), _listed(tree, switch, "nodes"))
+            children = _listed(tree, switch, "switches")
+            nodes = _listed(tree, switch, "nodes")
+            tree.add(name, children, nodes)
     elif isinstance(data.get("capacity_blocks"), dict):
         tree.are_blocks = True
         for name, block in _mappings(tree, data["capacity_blocks"]):
-            tree.add(name, (), _listed(tree, block, "nodes"))
+            nodes = _listed(tree, block, "nodes")
+            tree.add(name, (), nodes)
     elif isinstance(data.get("instances"), list):
         _read_instances(tree, data["instances"])
     elif {"tree", "block"} & data.keys():
@@ -164,10 +175,7 @@ def _read_config_map(tree: SlurmTree, texts: Data) -> None:
     """A Kubernetes ConfigMap: the first of its texts that is a topology."""
     for key, text in texts.items():
         if isinstance(text, str) and ("topology" in key or "Name=" in text):
-            if _CONF_LINE.search(text):
-                _read_conf(tree, text)
-            else:
-                _read_data(tree, _content(text, tree.file))
+            _read_text(tree, text)
             return
     raise tree.refuse("is a ConfigMap without topology.conf or topology.yaml")
 
@@ -180,21 +188,23 @@ def _read_topologies(tree: SlurmTree, topologies: list[Any]) -> None:
         raise tree.refuse("has no topology with tree or block", fix)
     # a topology has one of the two
     kind = "tree"
-    key = "switch"
-    plural = "switches"
+    list_key = "switches"
+    name_key = "switch"
     if "tree" not in topology:
         tree.are_blocks = True
         kind = "block"
-        key = "block"
-        plural = "blocks"
-    items = value_at((kind, plural), topology)
+        list_key = "blocks"
+        name_key = "block"
+    items = value_at((kind, list_key), topology)
     if not isinstance(items, list):
-        raise tree.refuse(f"expected a list {plural} in {kind}, got {quote(items)}")
+        raise tree.refuse(f"expected a list {list_key} in {kind}, got {quote(items)}")
     for item in items:
-        if not isinstance(value_at((key,), item), str | int):
-            raise tree.refuse(f"expected a mapping with {key}, got {quote(item)}")
+        name = value_at((name_key,), item)
+        if not isinstance(name, str | int):
+            raise tree.refuse(f"expected a mapping with {name_key}, got {quote(item)}")
         children = _listed(tree, item, "children")
-        tree.add(str(item[key]), children, _listed(tree, item, "nodes"))
+        nodes = _listed(tree, item, "nodes")
+        tree.add(str(name), children, nodes)
 
 
 def _default_topology(topologies: list[Any]) -> Data | None:
@@ -242,7 +252,8 @@ def _read_instances(tree: SlurmTree, instances: list[Any]) -> None:
         layers = _listed(tree, instance, "network_layers")
         if not layers or len(layers) > MAX_LEVELS:
             raise tree.refuse(f"expected 1 to {MAX_LEVELS} network_layers, got {len(layers)}")
-        leaves[layers[0]].append(str(instance.get("id")))
+        leaf = layers[0]
+        leaves[leaf].append(str(instance.get("id")))
         # instances of a leaf repeat the switches above it
         for low, high in pairwise(layers):
             if tree.above.setdefault(low, high) != high:

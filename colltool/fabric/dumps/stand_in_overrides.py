@@ -34,30 +34,38 @@ def overrides_of(node: NodeDump, inner: InnerTier, dumps: DumpedMachine, base: D
     """
     data = fabric_data(base.fabric)
     scale_up, *between_nodes = data["tiers"]
-    key = scale_up["name"]
+    tier = scale_up["name"]
     overrides: Data = {}
     for override in base.differs:
-        name, value = override.split("=")
-        overrides[name] = int(value) if value.isdigit() else value
-    overrides[f"{key}.size"] = inner.size
-    overrides[f"{key}.source.size"] = f"{counted(inner.size, 'accelerator')}: {node.file}"
-    max_size = overrides.get(f"{key}.max_size", scale_up.get("max_size", inner.size))
+        key, value = override.split("=")
+        overrides[key] = int(value) if value.isdigit() else value
+    inside: Data = {
+        "size": inner.size,
+        "source.size": f"{counted(inner.size, 'accelerator')}: {node.file}",
+    }
+    max_size = overrides.get(f"{tier}.max_size", scale_up.get("max_size", inner.size))
     if inner.size > int(max_size):
-        overrides[f"{key}.max_size"] = inner.size
+        inside["max_size"] = inner.size
     rate = link_rate(node, inner, base.fabric)
     if rate is not None:
-        overrides[f"{key}.bandwidth"] = rate.text
-        overrides[f"{key}.source.bandwidth"] = rate.source
-    overrides |= _library_overrides(node, data.get("library"))
+        inside["bandwidth"] = rate.text
+        inside["source.bandwidth"] = rate.source
+    overrides |= _below(tier, inside)
+    overrides |= _below("library", _library_changes(node, data.get("library")))
     if between_nodes:
-        overrides |= _network_overrides(dumps, StandIn(base.fabric, between_nodes[-1]))
+        outer = StandIn(base.fabric, between_nodes[-1])
+        overrides |= _below(outer.tier["name"], _network_changes(dumps, outer))
     return overrides
 
 
 def library_of_search(node: NodeDump, search: NodeSearch) -> Data:
     """Return the keys of a file's ``library`` that NCCL's search on a node tells, as overrides name
     them: the source of its channels is ``source.channels``."""
-    library: Data = {"gpu": search.gpu, "cpu": search.cpu, "link": search.link}
+    library: Data = {
+        "gpu": search.gpu,
+        "cpu": search.cpu,
+        "link": search.link,
+    }
     if node.nics:
         library["nics"] = len(node.nics)
     if not node.gpudirect:
@@ -67,9 +75,14 @@ def library_of_search(node: NodeDump, search: NodeSearch) -> Data:
     return library
 
 
-def _library_overrides(node: NodeDump, library: Any) -> Data:
-    """The overrides by which a node changes the stand-in's library: a mapping, or a name alone, which
-    has nothing to change."""
+def _below(key: str, values: Data) -> Data:
+    """Values by the keys below a key: ``size`` becomes ``ib.size`` below ``ib``."""
+    return {f"{key}.{name}": value for name, value in values.items()}
+
+
+def _library_changes(node: NodeDump, library: Any) -> Data:
+    """What a node changes of the stand-in's library, by key: a mapping, or a name alone, of which
+    nothing changes."""
     if not isinstance(library, dict):
         return {}
     dumped: Data = {}
@@ -80,70 +93,69 @@ def _library_overrides(node: NodeDump, library: Any) -> Data:
             dumped["gpudirect"] = False
         if node.cpu and "cpu" in library:
             dumped["cpu"] = node.cpu
-    overrides: Data = {}
+    changes: Data = {}
     for key, value in dumped.items():
         if library.get(key, _LIBRARY_DEFAULTS.get(key)) != value:
-            overrides[f"library.{key}"] = value
-    return overrides
+            changes[key] = value
+    return changes
 
 
-def _network_overrides(dumps: DumpedMachine, outer: StandIn) -> Data:
-    """The overrides by which the dumps change the outermost tier of the stand-in."""
+def _network_changes(dumps: DumpedMachine, outer: StandIn) -> Data:
+    """What the dumps change of the outermost tier of the stand-in, by key."""
     tier = outer.tier
-    key = tier["name"]
+    in_network = tier.get("in_network") or {}
     dumped = network_tier(dumps, outer)
-    overrides: Data = {f"{key}.size": dumps.size}
+    changes: Data = {"size": dumps.size}
     if dumps.has_network:
-        overrides[f"{key}.bandwidth"] = dumped["bandwidth"]
-        overrides[f"{key}.source.bandwidth"] = dumped["source"]["bandwidth"]
+        changes["bandwidth"] = dumped["bandwidth"]
+        changes["source.bandwidth"] = dumped["source"]["bandwidth"]
     if dumps.network is not None:
-        overrides[f"{key}.levels"] = dumped["levels"]
+        changes["levels"] = dumped["levels"]
         if "sizing" in dumped:
-            overrides[f"{key}.sizing"] = dumped["sizing"]
-        if tier.get("in_network"):
-            overrides |= _in_network_overrides(
-                f"{key}.in_network", tier["in_network"], dumps.network
-            )
+            changes["sizing"] = dumped["sizing"]
+        if in_network:
+            changes |= _below("in_network", _in_network_changes(in_network, dumps.network))
     else:
-        overrides |= _wider_top_level(key, tier.get("levels", ()), dumps.size)
+        changes |= _wider_top_level(tier.get("levels", ()), dumps.size)
     if dumps.medium in OTHER_MEDIA and tier.get("medium") != dumps.medium:
-        overrides[f"{key}.medium"] = dumps.medium
-        overrides |= _without_abilities(f"{key}.in_network", tier.get("in_network") or {})
+        changes["medium"] = dumps.medium
+        changes |= _below("in_network", _without_abilities(in_network))
     name = dumps.network_name(outer)
-    if name != key:
-        # last, as the keys above have the name of the stand-in
-        overrides[f"{key}.name"] = name
-    return overrides
+    if name != tier["name"]:
+        # last, as the keys above are set below the name of the stand-in
+        changes["name"] = name
+    return changes
 
 
-def _in_network_overrides(key: str, in_network: Data, network: ClosNetwork) -> Data:
-    """The overrides of ``key`` that remove in-network abilities which the network does not have."""
-    overrides: Data = {}
+def _in_network_changes(in_network: Data, network: ClosNetwork) -> Data:
+    """The values that take away in-network abilities which the network does not have."""
+    changes: Data = {}
     if network.reduces is False:
-        overrides |= _without_abilities(key, in_network)
-        overrides[f"{key}.source.reduce"] = f"no aggregation node answers: {network.file}"
+        changes |= _without_abilities(in_network)
+        changes["source.reduce"] = f"no aggregation node answers: {network.file}"
     # without the key the switches of all levels compute, however many there are
     if (in_network.get("levels") or 1) > len(network.levels):
-        overrides[f"{key}.levels"] = len(network.levels)
-    return overrides
+        changes["levels"] = len(network.levels)
+    return changes
 
 
-def _without_abilities(key: str, in_network: Data) -> Data:
-    """The overrides of ``key`` that remove what switches of InfiniBand do with a message."""
-    overrides = {}
+def _without_abilities(in_network: Data) -> Data:
+    """The values that take away what switches of InfiniBand do with a message."""
+    changes = {}
     for ability in ("reduce", "multicast"):
         if in_network.get(ability):
-            overrides[f"{key}.{ability}"] = False
-    return overrides
+            changes[ability] = False
+    return changes
 
 
-def _wider_top_level(key: str, levels: Sequence[Data], size: int) -> Data:
-    """The override that widens the top level of the tier ``key``, in whole groups of the level below,
-    if it joins fewer than ``size`` endpoints."""
+def _wider_top_level(levels: Sequence[Data], size: int) -> Data:
+    """The value that widens the top level, in whole groups of the level below, if it joins fewer than
+    ``size`` endpoints."""
     if not levels or size <= levels[-1]["group"]:
         return {}
     *lower, top = levels
     group_below = 1
     if lower:
         group_below = lower[-1]["group"]
-    return {f"{key}.levels.{top['name']}.group": ceil(size / group_below) * group_below}
+    group = ceil(size / group_below) * group_below
+    return {f"levels.{top['name']}.group": group}
