@@ -97,6 +97,7 @@ def _expanded(tree: SlurmTree, text: str) -> list[str]:
     names: list[str] = []
     for item in _ITEM.findall(text):
         names += _names(tree, item)
+        # as soon as possible: a short text may stand for millions
         if len(names) > MAX_NODES:
             raise tree.too_many()
     return names
@@ -123,11 +124,13 @@ def _numbers(tree: SlurmTree, ranges: str) -> Iterator[str]:
             raise tree.refuse(f"{quote(part)} is no range of numbers")
         width = len(ends[1])
         start = int(ends[1])
-        end = int(ends[2] or start)
+        end = start
+        if ends[2]:
+            end = int(ends[2])
         if end - start > MAX_NODES:
             raise tree.too_many()
         for number in range(start, end + 1):
-            yield f"{number:0{width}d}"
+            yield str(number).zfill(width)
 
 
 # --- YAML and JSON
@@ -204,6 +207,7 @@ def _read_topologies(tree: SlurmTree, topologies: list[Any]) -> None:
             raise tree.refuse(f"expected a mapping with {name_key}, got {quote(item)}")
         children = _listed(tree, item, "children")
         nodes = _listed(tree, item, "nodes")
+        # a name may be a number
         tree.add(str(name), children, nodes)
 
 
@@ -224,9 +228,10 @@ def _default_topology(topologies: list[Any]) -> Data | None:
 def _mappings(tree: SlurmTree, data: Data) -> Iterator[tuple[str, Data]]:
     """The mappings under the keys of a mapping; an empty one where nothing stands."""
     for key, value in data.items():
+        name = str(key)
         if value is not None and not isinstance(value, dict):
-            raise tree.refuse(f"expected a mapping as {clipped(str(key))}, got {quote(value)}")
-        yield str(key), value or {}
+            raise tree.refuse(f"expected a mapping as {clipped(name)}, got {quote(value)}")
+        yield name, value or {}
 
 
 def _listed(tree: SlurmTree, data: Data, key: str) -> list[str]:
@@ -253,7 +258,8 @@ def _read_instances(tree: SlurmTree, instances: list[Any]) -> None:
         if not layers or len(layers) > MAX_LEVELS:
             raise tree.refuse(f"expected 1 to {MAX_LEVELS} network_layers, got {len(layers)}")
         leaf = layers[0]
-        leaves[leaf].append(str(instance.get("id")))
+        node = str(instance.get("id"))
+        leaves[leaf].append(node)
         # instances of a leaf repeat the switches above it
         for low, high in pairwise(layers):
             if tree.above.setdefault(low, high) != high:
