@@ -34,9 +34,18 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0
 _PREFIXES = {**_DECIMAL, **_BINARY}
 # a bare 16M is 16 MiB to nccl-tests, and so is 16Mi
 _AS_NCCL_TESTS = {**_BINARY, **{prefix[0]: factor for prefix, factor in _BINARY.items()}}
-# Units of a size, the largest first: EB to B without the second spelling kB, and EiB to KiB.
-_BYTES = {f"{prefix}B": factor for prefix, factor in reversed(_DECIMAL.items()) if prefix != "k"}
-_BINARY_BYTES = {f"{prefix}B": factor for prefix, factor in reversed(_BINARY.items())}
+
+
+def _prefixed(unit: str, prefixes: Mapping[str, float], factor: float = 1.0) -> dict[str, float]:
+    """The factors of a unit by its texts with prefixes: of ``B`` ``{"B": 1, "KB": 1e3, ...}``;
+    ``factor``: that of the unit itself."""
+    return {f"{prefix}{unit}": times * factor for prefix, times in prefixes.items()}
+
+
+# Units of a size, the largest first: EB to B, and EiB to KiB.
+_BYTES = dict(reversed(_prefixed("B", _DECIMAL).items()))
+del _BYTES["kB"]  # the second spelling of KB
+_BINARY_BYTES = dict(reversed(_prefixed("B", _BINARY).items()))
 # Units in which :func:`size_text` looks for an exact text.
 _SIZE_TEXT_UNITS = {unit: _BYTES[unit] for unit in ("GB", "MB", "KB", "B")}
 _SIZE_TEXT_UNITS |= {unit: _BINARY_BYTES[unit] for unit in ("GiB", "MiB", "KiB")}
@@ -131,18 +140,18 @@ def format_duration(seconds: float) -> str:
     return format_time(seconds)
 
 
-def format_energy(joule: float, digits: int = 4) -> str:
-    """``4.8 kJ``."""
+def format_energy(joule: float) -> str:
+    """``4.8 kJ``, in four digits."""
     units = {"GJ": 1e9, "MJ": 1e6, "kJ": 1e3, "J": 1.0, "mJ": 1e-3, "uJ": 1e-6, "nJ": 1e-9}
     # else in the smallest unit, 0 nJ
     if not joule:
         return "0 J"
-    return _scaled(joule, units, digits)
+    return _scaled(joule, units, 4)
 
 
-def format_power(watts: float, digits: int = 4) -> str:
-    """``45.9 kW``."""
-    return _scaled(watts, {"MW": 1e6, "kW": 1e3, "W": 1.0}, digits)
+def format_power(watts: float) -> str:
+    """``45.9 kW``, in four digits."""
+    return _scaled(watts, {"MW": 1e6, "kW": 1e3, "W": 1.0}, 4)
 
 
 def format_money(amount: float, currency: str = "") -> str:
@@ -359,17 +368,16 @@ class _QuantityKind(NamedTuple):
 # bytes/s: 900GB/s and 900GBps, 400Gb/s and 400Gbps
 _RATES: dict[str, float] = {}
 for _per in ("/s", "ps"):
-    _RATES |= {f"{prefix}B{_per}": factor for prefix, factor in _PREFIXES.items()}
-    _RATES |= {f"{prefix}b{_per}": factor / 8 for prefix, factor in _PREFIXES.items()}
-_FLOPS = {f"{prefix}FLOP/s": factor for prefix, factor in _DECIMAL.items()}
-_FLOPS |= {f"{prefix}FLOPS": factor for prefix, factor in _DECIMAL.items()}
+    _RATES |= _prefixed(f"B{_per}", _PREFIXES)
+    _RATES |= _prefixed(f"b{_per}", _PREFIXES, 1 / 8)
+_FLOPS = _prefixed("FLOP/s", _DECIMAL) | _prefixed("FLOPS", _DECIMAL)
 # Both micro signs of Unicode are a u.
 _TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}
 _ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}
 
 _SIZE = _QuantityKind(
     "size",
-    {f"{prefix}B": factor for prefix, factor in _PREFIXES.items()} | _AS_NCCL_TESTS,
+    _prefixed("B", _PREFIXES) | _AS_NCCL_TESTS,
     "16MB (10^6 bytes) or 16M (2^20, as in nccl-tests)",
 )
 _RATE = _QuantityKind("rate", _RATES, "900GB/s (bytes) or 400Gbps (bits)")

@@ -75,9 +75,11 @@ class _Gpu(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Its bus id, else its number."""
         return self.slot.get("busid") or f"gpu{self.gpu.get('dev') if self.gpu else ''}"
 
     def is_in(self, ranks: Collection[int]) -> bool:
+        """Whether its rank is one of these."""
         rank = self.gpu.get("rank") if self.gpu else ""
         return bool(rank) and number(rank) in ranks
 
@@ -141,7 +143,9 @@ def _node(
     # hosts of one NVLink domain may name their devices alike
     positions = {(_host(gpu.slot), gpu.name): position for position, gpu in enumerate(gpus)}
     links = [list(_links(gpu, positions, name)) for gpu in gpus]
-    to_switch = tuple(map(_links_to_switches, links))
+    to_switch = []
+    for groups in links:
+        to_switch.append(sum(group.links for group in groups if group.other is None))
     pairs = _pairs(links)
     link: Link = "nvlink"
     if next(system.each("xgmi"), None):
@@ -168,7 +172,7 @@ def _node(
         tool=TOOL,
         accelerators=tuple(gpu.name for gpu in gpus),
         link=link,
-        to_switch=to_switch,
+        to_switch=tuple(to_switch),
         pairs=pairs,
         pcie_Bps=pcie_Bps,
         has_slots=next(system.each("c2c"), None) is None,
@@ -224,7 +228,7 @@ def _cpu(cpus: list[Element]) -> str:
 
 def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]:
     """The model of the accelerators, and what was assumed for it."""
-    found = set()
+    names = set()
     by_generation = ""
     for gpu in gpus:
         device = f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}"
@@ -232,9 +236,9 @@ def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]
         if gpu.gpu is not None:
             generations = (gpu.gpu.get("sm"), gpu.gpu.get("gcn"))
         of_gpu = pci.model_of(device, generations, grace=grace)
-        found.add(of_gpu.name)
+        names.add(of_gpu.name)
         by_generation = by_generation or of_gpu.by_generation
-    model = pci.one_model(found, name)
+    model = pci.one_model(names, name)
     if not by_generation:
         return model, []
     word = "compute capability"
@@ -271,11 +275,8 @@ def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> It
             yield _LinkGroup(count, other=None)
 
 
-def _links_to_switches(groups: list[_LinkGroup]) -> int:
-    return sum(group.links for group in groups if group.other is None)
-
-
 def _host(element: Element) -> str:
+    """The hash of the host that an element is in; empty where files are of one host."""
     cpu = element.inside("cpu")
     if not cpu:
         return ""
@@ -308,6 +309,7 @@ class _HeldNic(NamedTuple):
 
 
 def _slot_Bps(slot: Element) -> float | None:
+    """Bytes/s of a slot, one way; None if unknown."""
     return pci.slot_Bps(slot.get("link_speed"), slot.get("link_width"))
 
 
@@ -333,6 +335,7 @@ def _nics(system: Element, name: str) -> list[_HeldNic]:
 
 
 def _of_net(net: Element, holder: Element, name: str) -> Nic:
+    """A NIC by its ``net`` element, in the slot that holds it."""
     speed = net.get("speed") or "-1"
     if not re.fullmatch(r"-?\d{1,9}", speed):
         what = f"expected a speed in Mb/s, got {quote(speed)}"
