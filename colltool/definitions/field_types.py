@@ -55,8 +55,8 @@ class FieldHint:
 
 
 class FieldError(NamedTuple):
-    """One mistake that a validator found: the words, the fix, and the key path from the validated
-    part to it."""
+    """One mistake that a validator found: what is wrong, the fix, and where it is ``at``, as the key
+    path from the validated part."""
 
     what: str
     fix: str = ""
@@ -88,7 +88,7 @@ def model_check(find_errors: Callable[[Any], Iterable[FieldError]]) -> Any:
     return model_validator(mode="after")(validated)
 
 
-# Bounds: wide enough for any design, narrow enough to catch a wrong unit. Seconds, bytes/s.
+# Bounds: wide enough for any design, narrow enough to catch a wrong unit.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
 
 MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
@@ -144,7 +144,8 @@ def _quantity(parse: Callable[[Any], float], *, bare: bool = False) -> BeforeVal
     """A quantity, ambiguous without its unit unless it may be ``bare``."""
 
     def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, str | int | float if bare else str):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not isinstance(value, str) and not (bare and is_number):
             raise ValueError("expected text or a number" if bare else "expected text with a unit")
         return float(parsed_quantity(parse, value))
 
@@ -299,6 +300,7 @@ Name = Annotated[
 
 
 def _on_one_line(value: str) -> str:
+    """Refuse control characters, line breaks among them."""
     if not value.isprintable():
         raise ValueError("a control character in a name")
     return value
@@ -321,6 +323,7 @@ Text = Annotated[
 
 
 def _primitive(value: Any) -> Primitive:
+    """A primitive by any of its names."""
     if not isinstance(value, str):
         raise ValueError("expected text")
     return Primitive(parsed_quantity(parse_primitive, value))
