@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.base.errors import nearest, quote
+from colltool.base.errors import nearest, nearest_and_all, quote
 from colltool.definitions.field_types import MIN_BANDWIDTH_BPS, FieldError, FieldErrors
 from colltool.definitions.places import FieldPlace, keys_at, path_of, place_at, place_of
 from colltool.definitions.source import MAX_ERRORS, Finding, KeyPath, value_at
@@ -129,7 +129,7 @@ def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) ->
         if owners:
             fix = f"only {' and '.join(owners)} have one"
             return Finding(path, f"a {kind} has no '{key}'", fix, about_key=True)
-    fix = _known(key, keys_at(model, path[:-1], data))
+    fix = nearest_and_all(key, keys_at(model, path[:-1], data))
     return Finding(path, f"unknown key {quote(key)}", fix, about_key=True)
 
 
@@ -145,13 +145,8 @@ def _bad_tag(place: FieldPlace, path: KeyPath, value: dict[str, Any]) -> Finding
         fix = f"give one of {', '.join(known)}"
         return Finding(path, f"key '{place.tag}' is missing", fix, about_key=True)
     word = value[place.tag]
-    return Finding((*path, place.tag), f"{quote(word)} is not a {place.tag}", _known(word, known))
-
-
-def _known(word: Any, known: list[str]) -> str:
-    """The nearest of the known words, and all of them."""
-    hint = nearest(word, known) if isinstance(word, str) else ""
-    return f"{hint} known: {', '.join(known)}".strip()
+    fix = nearest_and_all(word if isinstance(word, str) else "", known)
+    return Finding((*path, place.tag), f"{quote(word)} is not a {place.tag}", fix)
 
 
 def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from colltool.base import formatting as fmt
-from colltool.base.errors import ColltoolError, nearest, quote
+from colltool.base.errors import ColltoolError, nearest_and_all, quote
 from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath
 
@@ -133,7 +133,7 @@ def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterVa
 
     def known(name: str) -> str:
         if name not in names:
-            fix = f"{nearest(name, list(names))} one of {', '.join(names)}{otherwise}".strip()
+            fix = nearest_and_all(name, names, "one of") + otherwise
             raise FieldErrors(FieldError(f"no {noun} is called {quote(name)}", fix))
         return name
 
