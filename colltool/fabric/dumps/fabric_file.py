@@ -4,6 +4,10 @@ What no dump has, latencies above all, is taken from the bundled fabric of the u
 stand-in). If the scale-up network is of the same kind, the file is ``like`` that fabric, with the
 numbers of the dumps under ``set`` (``stand_in_overrides``); else the tiers are written out, each
 number with its source (``written_tiers``).
+
+A node is one host, or several that its links join, as in NVL72 (``node.hosts``); NCCL may make several
+domains of a host (``node.search.domains``). The network joins nodes, or such domains: the endpoints of
+the outermost tier (``DumpedMachine.size``).
 """
 
 from __future__ import annotations
@@ -70,17 +74,18 @@ def fabric_file(
 def _check_like(like: str, node: NodeDump | None, network: ClosNetwork | None) -> None:
     """Raise an error if the network of the named fabric is no Clos, whose sizes the dumps would
     change, or has no levels to take alphas from."""
-    *inner, outer = fabric_data(like)["tiers"]
+    *inner, outermost = fabric_data(like)["tiers"]
+    # a single tier is inside the node
     if node is not None and not inner:
         return
-    is_clos = outer["topology"] == "clos"
-    if is_clos and (network is None or "levels" in outer):
+    is_clos = outermost["topology"] == "clos"
+    if is_clos and (network is None or "levels" in outermost):
         return
-    what = f"'{clipped(like)}' has no Clos of switches between nodes: its {outer['name']}"
+    what = f"'{clipped(like)}' has no Clos of switches between nodes: its {outermost['name']}"
     if is_clos:
         what += " has no levels"
     else:
-        what += f" is a {outer['topology']}"
+        what += f" is a {outermost['topology']}"
     raise ColltoolError(what, argument="like", fix="name a fabric with one, such as dgx-h100")
 
 
@@ -165,7 +170,8 @@ def _node_body(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: st
     innermost = inner[0]
     is_usual_kind = (innermost.link, innermost.topology) == (usual["name"], usual["topology"])
     # edges are the machine's own: no graph is like another
-    if len(inner) == 1 and is_usual_kind and not innermost.edges:
+    is_like = len(inner) == 1 and is_usual_kind and not innermost.edges
+    if is_like:
         body = _other_device(node, data, like)
         body["like"] = base.fabric
         body["set"] = overrides_of(node, innermost, dumps, base)
@@ -185,9 +191,7 @@ def _node_body(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: st
         body["launch_overhead"] = data["launch_overhead"]
         body["source"] = {"launch_overhead": f"not told; of {base.fabric}"}
     if node.search is not None:
-        library = {"name": "nccl", **library_of_search(node, node.search)}
-        library["source"] = {"channels": library.pop("source.channels")}
-        body["library"] = library
+        body["library"] = {"name": "nccl", **library_of_search(node, node.search)}
     return body
 
 

@@ -20,7 +20,7 @@ from colltool.fabric.dumps.rates import OTHER_MEDIA, Data, DumpedMachine, StandI
 from colltool.fabric.dumps.written_tiers import network_tier
 from colltool.fabric.load import fabric_data
 
-# What holds of a key of ``library`` that a fabric file leaves out.
+# The values of keys of ``library`` that a fabric file leaves out.
 _LIBRARY_DEFAULTS = {"link": "nvlink"}
 
 
@@ -59,8 +59,8 @@ def overrides_of(node: NodeDump, inner: InnerTier, dumps: DumpedMachine, base: D
 
 
 def library_of_search(node: NodeDump, search: NodeSearch) -> Data:
-    """Return the keys of a file's ``library`` that NCCL's search on a node tells, as overrides name
-    them: the source of its channels is ``source.channels``."""
+    """Return the keys of a file's ``library`` that NCCL's search on a node tells, ``source`` among
+    them."""
     library: Data = {
         "gpu": search.gpu,
         "cpu": search.cpu,
@@ -71,7 +71,8 @@ def library_of_search(node: NodeDump, search: NodeSearch) -> Data:
     if not node.gpudirect:
         library["gpudirect"] = False
     library["channels"] = [dict(group) for group in search.groups]
-    library["source.channels"] = f"NCCL {search.release}'s topology search on {node.file}"
+    source = f"NCCL {search.release}'s topology search on {node.file}"
+    library["source"] = {"channels": source}
     return library
 
 
@@ -93,11 +94,12 @@ def _library_changes(node: NodeDump, library: Any) -> Data:
             dumped["gpudirect"] = False
         if node.cpu and "cpu" in library:
             dumped["cpu"] = node.cpu
+    source = dumped.pop("source", {})
     changes: Data = {}
     for key, value in dumped.items():
         if library.get(key, _LIBRARY_DEFAULTS.get(key)) != value:
             changes[key] = value
-    return changes
+    return changes | _below("source", source)
 
 
 def _network_changes(dumps: DumpedMachine, outer: StandIn) -> Data:
