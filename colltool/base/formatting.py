@@ -69,8 +69,9 @@ def format_size(size: float) -> str:
 def _exact_in(units: Mapping[str, float], size: float) -> str:
     """The size in the largest unit that has it exactly; empty if none has."""
     for unit, factor in units.items():
-        if size >= factor and float(f"{size / factor:.12g}") * factor == size:
-            return f"{size / factor:.12g}{unit}"
+        count = f"{size / factor:.12g}"
+        if size >= factor and float(count) * factor == size:
+            return f"{count}{unit}"
     return ""
 
 

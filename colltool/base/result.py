@@ -108,8 +108,10 @@ class Result:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
-        return all(same(getattr(self, name), getattr(other, name)) for name in names)
+        return all(
+            same(getattr(self, field.name), getattr(other, field.name))
+            for field in fields(self)  # type: ignore[arg-type]
+        )
 
     __hash__ = None  # type: ignore[assignment] # a result may hold arrays
 

@@ -33,10 +33,9 @@ class FrozenList(list[Any]):
 _CHANGES = ("__setitem__", "__delitem__", "clear", "pop")
 _OF_DICTS = ("__ior__", "popitem", "setdefault", "update")
 _OF_LISTS = ("__iadd__", "__imul__", "append", "extend", "insert", "remove", "reverse", "sort")
-for _change in (*_CHANGES, *_OF_DICTS):
-    setattr(FrozenDict, _change, _refuse)
-for _change in (*_CHANGES, *_OF_LISTS):
-    setattr(FrozenList, _change, _refuse)
+for _kind, _changes in ((FrozenDict, _OF_DICTS), (FrozenList, _OF_LISTS)):
+    for _change in (*_CHANGES, *_changes):
+        setattr(_kind, _change, _refuse)
 
 
 def frozen(part: Model) -> Model:

@@ -74,8 +74,6 @@ def cost_of(fabric: Fabric) -> Cost | None:
     None without prices of parts, or if a priced part cannot be counted (the switches of a Clos
     without ``sizing``).
     """
-    if fabric.prices is None:
-        return None
     return bill_of(fabric).cost
 
 

@@ -169,7 +169,7 @@ class TierCapabilities(ABC, Generic[TierT]):
     @property
     def in_network(self) -> InNetwork | None:
         """What its switches compute; None for nothing."""
-        return None
+        return self.tier.switches
 
     @property
     def operations(self) -> frozenset[str]:

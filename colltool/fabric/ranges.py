@@ -121,11 +121,10 @@ def _named(fabric: Fabric, text: str, key: str, is_relative: bool) -> list[Param
     if not places:
         fix = f"two ends, such as {key}=0us:10us"
         raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
-    numbers = []
-    for place in places:
-        number = ParameterRange(place, key_of[place], value_of[place], low=0, high=0, even=False)
-        numbers.append(number)
-    return numbers
+    return [
+        ParameterRange(place, key_of[place], value_of[place], low=0, high=0, even=False)
+        for place in places
+    ]
 
 
 def names_a_number(fabric: Fabric, typed: str) -> bool:

@@ -61,11 +61,12 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     protocols = []
     for protocol in tier.library.protocols:
         if protocol.share <= _BOUND_BY_FLAGS * fastest:
-            by_ranks = []
-            for ranks, share_at_ranks in protocol.by_ranks:
-                by_ranks.append((ranks, min(share_at_ranks / share, fastest)))
+            by_ranks = tuple(
+                (ranks, min(share_at_ranks / share, fastest))
+                for ranks, share_at_ranks in protocol.by_ranks
+            )
             protocol = protocol._replace(
-                share=min(protocol.share / share, fastest), by_ranks=tuple(by_ranks)
+                share=min(protocol.share / share, fastest), by_ranks=by_ranks
             )
         protocols.append(protocol)
     return scaled.with_library(tier.library._replace(protocols=tuple(protocols)))

@@ -118,16 +118,15 @@ def read_nccl_topo(path: AnyPath, nic_Bps: float | None = None) -> NodeDump:
 
 def _gpus(system: Element) -> list[_Gpu]:
     """The accelerators of a file in its order; several ranks of one are one."""
-    found: dict[int, _Gpu] = {}
+    by_slot: dict[int, _Gpu] = {}
     for gpu in system.each("gpu"):
         slot = gpu.inside("pci") or gpu
-        found.setdefault(id(slot), _Gpu(slot, gpu))
-    if found:
-        return list(found.values())
-    for slot in system.each("pci"):
-        if slot.get("class").startswith(pci.ACCELERATORS):
-            found[id(slot)] = _Gpu(slot, gpu=None)
-    return list(found.values())
+        by_slot.setdefault(id(slot), _Gpu(slot, gpu))
+    if by_slot:
+        return list(by_slot.values())
+    # clouds' files have slots alone
+    slots = [slot for slot in system.each("pci") if slot.get("class").startswith(pci.ACCELERATORS)]
+    return [_Gpu(slot, gpu=None) for slot in slots]
 
 
 def _node(
@@ -368,11 +367,12 @@ def _of_slot(slot: Element) -> Nic:
 
 def _with_distances(nics: Sequence[_HeldNic], gpus: list[_Gpu]) -> list[PlacedNic]:
     """The NICs with their distance to each accelerator, and with the way that they share to them."""
+    # the positions of the accelerators in each element, by its id
     below: dict[int, set[int]] = {}
     for position, gpu in enumerate(gpus):
         for outer in gpu.slot.around():
             below.setdefault(id(outer), set()).add(position)
-    found = []
+    placed = []
     for held in nics:
         distances = [NicDistance.FAR] * len(gpus)
         # outermost first, so that the nearest is what stays
@@ -381,8 +381,8 @@ def _with_distances(nics: Sequence[_HeldNic], gpus: list[_Gpu]) -> list[PlacedNi
             for position in below.get(id(outer), ()):
                 distances[position] = near
         nic = _on_shared_way(held, below.keys())
-        found.append(PlacedNic(nic, tuple(distances)))
-    return found
+        placed.append(PlacedNic(nic, tuple(distances)))
+    return placed
 
 
 def _on_shared_way(held: _HeldNic, with_gpus: Collection[int]) -> Nic:

@@ -48,12 +48,13 @@ _GRACE_CORES = 72
 
 
 class _Matrix(NamedTuple):
-    """The matrix: GPUs, NICs, the words of each row by column, and what follows them in each row."""
+    """The matrix, with GPUs and NICs by the names of their columns."""
 
+    head: str  # the line with the names of the columns
     gpus: list[str]
     nics: list[str]
-    rows: dict[str, dict[str, str]]
-    tails: dict[str, list[str]]
+    rows: dict[str, dict[str, str]]  # the words of each row by column
+    tails: dict[str, list[str]]  # the words that follow them in each row
 
 
 def read_nvidia_smi(path: AnyPath) -> NodeDump:
@@ -69,7 +70,7 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
     matrix = _matrix(name, lines)
     pairs = _pairs(name, matrix.gpus, matrix.rows)
     model = _model(lines)
-    grace = _is_grace(lines, matrix)
+    grace = _is_grace(matrix)
     served = serving(_nics(matrix, _legend(lines)), linked=bool(pairs))
     return NodeDump(
         file=name,
@@ -121,7 +122,8 @@ def _matrix(name: str, lines: list[str]) -> _Matrix:
             f"the matrix is cut off: no row of {missing}", where=f"{name}:{head + 1}", fix=_FIX
         )
     gpus = [column for column in columns if re.fullmatch(r"GPU\d+", column)]
-    return _Matrix(gpus, [column for column in columns if column not in gpus], rows, tails)
+    nics = [column for column in columns if column not in gpus]
+    return _Matrix(lines[head], gpus, nics, rows, tails)
 
 
 def _head(name: str, lines: list[str]) -> int:
@@ -159,11 +161,10 @@ def _model(lines: list[str]) -> str:
     return ""
 
 
-def _is_grace(lines: list[str], matrix: _Matrix) -> bool:
+def _is_grace(matrix: _Matrix) -> bool:
     """Whether the CPUs are Grace: a GPU's memory is a NUMA node, and it is near 72 cores."""
-    head = _head("", lines)
     tail = matrix.tails[matrix.gpus[0]]
-    if "GPU NUMA ID" in lines[head] and tail and tail[-1].isdigit():
+    if "GPU NUMA ID" in matrix.head and tail and tail[-1].isdigit():
         return True
     cores = re.match(r"(\d{1,5})-(\d{1,5})$", tail[0]) if tail else None
     if cores is None:

@@ -83,9 +83,8 @@ def search_node(root: Element, name: str, model: str) -> NodeSearch | None:
     # (domains) of them, which the network joins: these graphs are then those across nodes.
     of_host = file.search(ranks, 1)
     ranks_of_node = sorted(of_host.first.ranks)
-    for domain in of_host.domains:
-        if len(domain.ranks) != len(ranks_of_node):
-            raise _unequal_domains(of_host, name)
+    if len({len(domain.ranks) for domain in of_host.domains}) > 1:
+        raise _unequal_domains(of_host, name)
     inside = of_host
     across = None
     has_domains = len(of_host.domains) > 1
@@ -99,9 +98,10 @@ def search_node(root: Element, name: str, model: str) -> NodeSearch | None:
     # a search that took so long is not run again for fewer ranks
     if not has_domains and visits < MAX_VISITS:
         entries = list(_entries_of_fewer(file, ranks_of_node, across is not None))
-    entries.append(_entry(len(ranks_of_node), 1, communicator_of(inside)))
+    gpus = len(ranks_of_node)
+    entries.append(_entry(gpus, 1, communicator_of(inside)))
     if across is not None:
-        entries.append(_entry(len(ranks_of_node), 2, communicator_of(across), across))
+        entries.append(_entry(gpus, 2, communicator_of(across), across))
     return _node_search(inside, across, entries, assumed)
 
 
@@ -226,12 +226,12 @@ def _node_search(
         inside_Bps = _carried_Bps(inside, link_Bps / 1e6 / counted_MBps, _GPU_IN_SLOT)
         notes.append(_rings_note("rings-inside", inside))
     across_Bps = None
-    nics: set[int] = set()
+    nics: frozenset[int] = frozenset()
     domains = 1
     gpudirect = True
     if across is not None:
         domains = len(across.domains)
-        nics = set(_used_nics(across))
+        nics = frozenset(_used_nics(across))
         # what NVLinks carry is another tier's
         across_Bps = _carried_Bps(across, inf, _NIC_IN_SLOT)
         notes.append(_rings_note("rings-across", across))
@@ -247,7 +247,7 @@ def _node_search(
         ranks=tuple(sorted(inside.first.ranks)),
         domains=domains,
         groups=tuple(entries),
-        nics=frozenset(nics),
+        nics=nics,
         inside_Bps=inside_Bps,
         across_Bps=across_Bps,
         gpudirect=gpudirect,
