@@ -105,8 +105,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def ordinal(number: int) -> str:
     """``1st``, ``2nd``, ``11th``, ``22nd``."""
-    endings = {1: "st", 2: "nd", 3: "rd"}
-    ending = endings.get(number % 10, "th")
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     if number % 100 in (11, 12, 13):
         ending = "th"
     return f"{number}{ending}"

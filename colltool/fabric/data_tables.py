@@ -13,5 +13,8 @@ def data_rows(file: str) -> Iterator[dict[str, str]]:
     """The rows of a table such as ``nics.csv``, texts by the name of the column; lines that begin with
     ``#`` are comments."""
     path = _FOLDER / file
-    lines = path.read_text(encoding="utf-8").splitlines()
-    yield from csv.DictReader(line for line in lines if not line.startswith("#"))
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            lines.append(line)
+    yield from csv.DictReader(lines)

@@ -45,9 +45,11 @@ def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabr
         filed = as_filed
     media = [medium and medium.name for medium in media_of(fabric)]
     takes_measured = fabric.library_name != "all" and fabric.numbers != "datasheet"
+    # the devices or generations whose measurements may apply, nearest first
     gpus: tuple[str, ...] = ()
-    if takes_measured:
-        gpus = _gpus(fabric, media)
+    facts = fabric.library_facts
+    if takes_measured and facts is not None:
+        gpus = gpus_of(fabric.device, facts.gpu, media, facts.name)
     tiers = []
     for tier, filed_tier, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
         measured = None
@@ -65,13 +67,6 @@ def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabr
     machine = fabric.custom_machine or machine_for(fabric.device, media[0] or "", across)
     efficiencies = _efficiencies(fabric.library_name, gpus, media[-1])
     return with_tiers.with_efficiencies(efficiencies).with_machine(machine)
-
-
-def _gpus(fabric: Fabric, media: Sequence[str | None]) -> tuple[str, ...]:
-    """The devices or generations whose measurements may apply, nearest first."""
-    facts = fabric.library_facts
-    generation = facts.gpu if facts else None
-    return gpus_of(fabric.device, generation, media, fabric.library_name)
 
 
 def _measured(

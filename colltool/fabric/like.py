@@ -56,8 +56,8 @@ def merged_with_like(
         ColltoolError: the file's ``tiers`` are no list.
     """
     data = dict(source.data)
-    for key in ("like", "set"):
-        data.pop(key, None)
+    del data["like"]
+    data.pop("set", None)
     merged = {key: value for key, value in other.items() if key not in _NOT_INHERITED}
     merged |= data
     if isinstance(data.get("source"), dict) and isinstance(other.get("source"), dict):
@@ -72,8 +72,7 @@ def merged_with_like(
     _drop_sources(merged, changes)
     overrides = []
     for key, value in changes.items():
-        where = source.at(("set", key))
-        overrides.append(Requested(where, key, value))
+        overrides.append(Requested(source.at(("set", key)), key, value))
     return merged_source, overrides
 
 

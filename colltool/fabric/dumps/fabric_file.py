@@ -111,9 +111,11 @@ def _file_of_network(
     description = counted(network.hosts, "host")
     if network.ports is not None:
         description += f" with {counted(network.ports, 'port')} each"
-    body: Data = {"description": description, "assumed": assumed_of_network(dumps, outer)}
-    body["tiers"] = [network_tier(dumps, outer)]
-    return dumps, body
+    return dumps, {
+        "description": description,
+        "assumed": assumed_of_network(dumps, outer),
+        "tiers": [network_tier(dumps, outer)],
+    }
 
 
 def _file_of_node(
@@ -132,9 +134,9 @@ def _file_of_node(
     dumps = DumpedMachine(node, network, domains, device, nic_Bps, like)
     _check_network(node, dumps, base)
     body = _node_body(node, dumps, base, like)
-    head: Data = {"description": _description(node, nodes * node.hosts)}
-    head["assumed"] = assumed_of_node(node, dumps, base, body)
-    return dumps, head | body
+    description = _description(node, nodes * node.hosts)
+    assumed = assumed_of_node(node, dumps, base, body)
+    return dumps, {"description": description, "assumed": assumed, **body}
 
 
 def _nodes_joined(node: NodeDump, network: ClosNetwork) -> int:

@@ -39,7 +39,7 @@ class DumpedRate(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As a fabric file has it."""
+        """The bandwidth as a fabric file has it."""
         return rate_text(self.rate_Bps)
 
 
