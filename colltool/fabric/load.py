@@ -39,8 +39,10 @@ from colltool.fabric.shipped import shipped_fabrics as shipped_fabrics
 from colltool.fabric.shipped import shipped_folder as shipped_folder
 from colltool.fabric.shipped import stems_in
 
+# Keys of a fabric's overrides may omit ``tiers``.
 SHORTHAND = Shorthand("tiers", "tier", "nvlink.alpha=1us")
 
+# A path or name, as text also with settings behind a colon; or what a file would hold.
 FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
 

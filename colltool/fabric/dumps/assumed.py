@@ -38,7 +38,7 @@ def assumed_of_node(
     has_network = dumps.has_network
     outer = dumps.outer()
     if is_like and between_nodes:
-        # a file that is like a fabric keeps its network, told or not
+        # a file that is like a fabric has its network, whether a dump tells of one or not
         outer = StandIn(base.fabric, between_nodes[-1])
         has_network = has_network or dumps.size > 1
     stand_ins = [base.fabric]
@@ -51,7 +51,7 @@ def assumed_of_node(
         assumed += _assumed_of_links(node, base)
     else:
         assumed.append(sentence_of("links-of", key=scale_up["name"], fabric=base.fabric))
-    # a lattice has no size; the node's own rack would be several hosts
+    # the dump is of one host, and links of a rack join several; a lattice has no size
     is_rack = scale_up.get("size", 1) > _MOST_ACCELERATORS_OF_A_HOST
     if is_like and is_rack and node.hosts == 1:
         assumed.append(

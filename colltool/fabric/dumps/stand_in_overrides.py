@@ -36,6 +36,7 @@ def overrides_of(node: NodeDump, inner: InnerTier, dumps: DumpedMachine, base: D
     scale_up, *between_nodes = data["tiers"]
     tier = scale_up["name"]
     overrides: Data = {}
+    # KEY=VALUE each; a number is written as such
     for override in base.differs:
         key, value = override.split("=")
         overrides[key] = int(value) if value.isdigit() else value
