@@ -62,7 +62,7 @@ def datasheet(monkeypatch: pytest.MonkeyPatch) -> None:
 def whole_nodes_alone() -> Iterator[None]:
     """An import without the graphs of fewer GPUs than a node has, which take most of its search."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("colltool.fabric.dumps.searched._of_fewer", lambda *_: ())
+        patch.setattr("colltool.fabric.dumps.searched._entries_of_fewer", lambda *_: ())
         yield
 
 

@@ -71,7 +71,7 @@ def _by_element(function: Callable[[float], float], numpy_name: str, value: Any)
 
 def anywhere(condition: Any) -> bool:
     """Whether a condition holds; of an array whether it does at any element."""
-    return bool(condition.any()) if is_array(condition) else bool(condition)
+    return bool(condition.any() if is_array(condition) else condition)
 
 
 def first_by(keys: Sequence[Any], *, most: bool) -> Any:

@@ -17,7 +17,6 @@ from typing import Any
 
 from colltool import __version__
 from colltool.base.errors import ColltoolError
-from colltool.base.files import write_file
 
 # Bytes: entries have some 100 kB; a larger file is not one.
 _LARGEST = 2**24
@@ -50,6 +49,8 @@ def recall(name: str, made_from: str) -> Any:
 
 def keep(name: str, made_from: str, data: Any) -> None:
     """Keep JSON data under ``name`` for the text ``made_from``; do nothing where that fails."""
+    from colltool.base.whole_files import write_file
+
     content = json.dumps({"made_from": made_from, "data": data}).encode()
     with suppress(OSError, ColltoolError):
         folder = cache_folder()

@@ -186,6 +186,7 @@ class ColltoolError(Exception):
         self.where = where
         self.argument = argument
         self.fix = fix
+        # other names of arguments, by audience: see rename_arguments
         self.names: dict[tuple[Audience, str], str] = {}
         super().__init__(what)
 
@@ -200,9 +201,9 @@ class ColltoolError(Exception):
         """What went wrong, and the fix if there is one."""
         names = {}
         # a tool calls an argument as the function does
-        own = "shell" if audience == "shell" else "python"
+        spelled_for = "shell" if audience == "shell" else "python"
         for (named_for, argument), name in self.names.items():
-            if named_for == own:
+            if named_for == spelled_for:
                 names[argument] = name
         argument = argument_text(self.argument) if self.argument else ""
         text = ": ".join(filter(None, (self.where, argument, self.what)))
@@ -249,6 +250,7 @@ def rename_for_both(**names: str) -> Iterator[None]:
 
     ``rename_for_both(overrides="vary")`` where the values of ``vary`` become overrides.
     """
+    # a shell user typed the longest option of the other argument
     options = {name: max(options_of(other), key=len) for name, other in names.items()}
     with rename_arguments("shell", **options), rename_arguments("python", **names):
         yield
@@ -271,10 +273,10 @@ def nearest(word: str, known: list[str]) -> str:
 
     # of two that differ in case alone the first
     names = {name.lower(): name for name in reversed(known)}
-    near = get_close_matches(
-        word.lower(), [known_name.lower() for known_name in known], n=1, cutoff=0.6
-    )
-    return f"did you mean '{names[near[0]]}'?" if near else ""
+    near = get_close_matches(word.lower(), names, n=1, cutoff=0.6)
+    if not near:
+        return ""
+    return f"did you mean '{names[near[0]]}'?"
 
 
 def nearest_and_all(word: str, known: Iterable[str], heading: str = "known:") -> str:

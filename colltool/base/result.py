@@ -1,5 +1,6 @@
-"""The base of every public result (columns, data frame, summary, HTML for a notebook), and progress
-reports of long computations.
+"""The base of every public result (columns, data frame, summary, HTML for a notebook:
+:class:`Result`), and progress reports of long computations (:func:`with_progress`), which their
+functions make.
 
 The methods of a result have it rendered when they are called: a notebook shows what the command
 line prints.
@@ -18,7 +19,8 @@ from colltool.base.errors import ColltoolError
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are equal, arrays element by element; NaN equals nothing."""
+    """Whether two values are equal, arrays element by element; NaN equals nothing but the same
+    object."""
     if first is second:
         return True
     # shape and dtype do not tell: a group has a shape too, a series a dtype
@@ -36,7 +38,7 @@ Made = TypeVar("Made")
 
 
 class Renderers(Protocol):
-    """What the methods of a result call."""
+    """What the methods of a result call; their docstrings say what each returns."""
 
     def columns(self, result: Any) -> dict[str, list[Any]]: ...
 
@@ -49,8 +51,8 @@ class Renderers(Protocol):
 
 def _renderers() -> Renderers:
     """The renderers, from the package itself: this module must not import the rendering packages."""
-    found: Renderers = colltool.renderers()
-    return found
+    renderers: Renderers = colltool.renderers()
+    return renderers
 
 
 class Result:
@@ -100,12 +102,16 @@ class Result:
         return _renderers().fragment(self)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.summary().partition(chr(10))[0]}>"
+        first_line = self.summary().partition("\n")[0]
+        return f"<{type(self).__name__}: {first_line}>"
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return all(
+            same(getattr(self, field.name), getattr(other, field.name))
+            for field in fields(self)  # type: ignore[arg-type]
+        )
 
     __hash__ = None  # type: ignore[assignment] # a result may hold arrays
 

@@ -29,29 +29,36 @@ from colltool.base.formatting import (
 )
 
 
-def _counted_as(thing: str) -> Callable[[int], str]:
-    return partial(counted, thing=thing)
+def _counted_as(noun: str) -> Callable[[int], str]:
+    """The unit of a count of things: ``3 ranks``."""
+    return partial(counted, thing=noun)
 
 
 def _joined_by(separator: str) -> Callable[[Iterable[object]], str]:
+    """The unit of several texts or statements with a separator between them."""
     return lambda parts: separator.join(map(str, parts))
 
 
 def _mean_error(error: float) -> str:
-    return percent(error, 1 if error < 0.0995 else 0)
+    """``3.2%``, ``12%``: with a decimal where rounding leaves less than 10%."""
+    digits = 1 if error < 0.0995 else 0
+    return percent(error, digits)
 
 
 def _reached(share: float) -> str:
-    return percent(share, 0 if share >= 0.1 else 2)
+    """``80%``, ``0.25%``: a share of what was expected, which may be tiny."""
+    digits = 0 if share >= 0.1 else 2
+    return percent(share, digits)
 
 
+# What a format in a sentence makes of its field: ``{share:percent}``.
 UNITS: dict[str, Callable[[Any], str]] = {
     # numbers, in SI units
     "percent": whole_percent,
     "percents": lambda shares: " to ".join(dict.fromkeys(map(whole_percent, shares))),
     "error": partial(percent, digits=0),
     "mean-error": _mean_error,
-    "reached": _reached,  # a share of what was expected, which may be tiny
+    "reached": _reached,
     "rate": partial(format_rate, digits=3),
     "rates": lambda pair: of_rates(*pair),  # a rate and the expected one
     "change": lambda pair: changed_rate(*pair),  # a rate and what it falls to
@@ -83,26 +90,35 @@ class Statement(str):
     A field may be a statement itself. A statement without a code says nothing: it is empty.
     """
 
-    package: str
+    package: str  # whose table it is in
     code: str
-    fields: tuple[tuple[str, object], ...]
+    fields: tuple[tuple[str, object], ...]  # names and values
 
     def __new__(
         cls, package: str = "", code: str = "", fields: tuple[tuple[str, object], ...] = ()
     ) -> Statement:
-        text = _WORDS.vformat(sentences(package)[code], (), dict(fields)) if code else ""
-        made = super().__new__(cls, text)
-        made.package, made.code, made.fields = package, code, fields
-        return made
+        text = ""
+        if code:
+            text = _WORDS.vformat(sentences(package)[code], (), dict(fields))
+        statement = super().__new__(cls, text)
+        statement.package = package
+        statement.code = code
+        statement.fields = fields
+        return statement
 
+    # a pickle keeps what it is made of, not the text
     def __reduce__(self) -> tuple[type[Statement], tuple[object, ...]]:
         return Statement, (self.package, self.code, self.fields)
 
 
 class _Words(Formatter):
+    """Formats fields by :data:`UNITS`, and by Python's own formats."""
+
     def format_field(self, value: Any, format_spec: str) -> str:
         unit = UNITS.get(format_spec)
-        return unit(value) if unit else str(super().format_field(value, format_spec))
+        if unit is None:
+            return str(super().format_field(value, format_spec))
+        return unit(value)
 
 
 _WORDS = _Words()

@@ -33,7 +33,8 @@ class XmlFormat(NamedTuple):
 
 @dataclass(eq=False)
 class Element:
-    """An element with its attributes as text, in the order of the file."""
+    """An element with its attributes as text, in the order of the file; ``line`` and ``column`` from 1,
+    0 for one that was made."""
 
     tag: str
     attributes: dict[str, str]
@@ -116,7 +117,9 @@ def read_xml(path: AnyPath, form: XmlFormat) -> Element:
 
 
 class _Builder:
-    """Builds the tree from what expat reports; ``inside`` is the element that is open."""
+    """Builds the tree from what expat reports, within the limits: it calls :meth:`start`, :meth:`end` and
+    :meth:`document_type`. ``inside`` is the innermost element that is open, ``root`` the first.
+    """
 
     def __init__(self, name: str, form: XmlFormat) -> None:
         self.name = name
@@ -131,10 +134,12 @@ class _Builder:
         self.parser.StartDoctypeDeclHandler = self.document_type
 
     def refuse(self, what: str) -> ColltoolError:
+        """Return an error at the present line and column."""
         where = f"{self.name}:{self.parser.CurrentLineNumber}:{self.parser.CurrentColumnNumber + 1}"
         return ColltoolError(what, where=where, fix=self.form.fix)
 
     def document_type(self, name: str, _system: object, _public: object, internal: int) -> None:
+        """Refuse a document type, unless it is the format's own and has no entities (``internal``)."""
         if self.form.has_document_type and name == self.form.root and not internal:
             return
         raise self.refuse(
@@ -166,6 +171,7 @@ class _Builder:
         self.inside = element
 
     def end(self, _: str) -> None:
+        """Close the innermost element."""
         assert self.inside is not None, "expat checks that elements are closed in order"
         self.inside = self.inside.parent
         self.depth -= 1

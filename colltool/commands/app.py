@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _on_interrupt(number: int, _: object) -> None:
     """Exit at once with the signal's exit code: half-written files are removed, no traceback."""
     # looked up, not imported: an interrupt may come before the module is loaded
-    files = sys.modules.get("colltool.base.files")
+    files = sys.modules.get("colltool.base.whole_files")
     if files is not None and hasattr(files, "discard_staged"):
         files.discard_staged()
     raise SystemExit(128 + number)

@@ -252,7 +252,7 @@ def _check_files_differ(options: list[Option], values: dict[str, Any], outputs: 
             is_input=any(same_file(path, other) for other in inputs),
             is_second=is_second,
         )
-        outputs.inputs.close(path, overwrites_input(path, name))
+        outputs.inputs.refuse(path, overwrites_input(path, name))
 
 
 def _note_sizes_without_unit(values: dict[str, Any]) -> None:

@@ -265,14 +265,19 @@ class Outputs:
 
     def write_all(self) -> None:
         """Write files, then stdout; no file is written if one of them cannot be."""
-        from colltool.base.files import new_folders, same_place, write_files
+        from colltool.base.files import same_place
 
         # files that were read by a name within a list or another file are known only now
         for index, (path, (_, argument)) in enumerate(self.files.items()):
             is_second = any(same_place(path, other) for other in list(self.files)[:index])
-            refuse_conflict(path, argument, is_input=self.inputs.hold(path), is_second=is_second)
-        with new_folders(self.folders):
-            write_files({path: content for path, (content, _) in self.files.items()})
+            refuse_conflict(
+                path, argument, is_input=self.inputs.has_opened(path), is_second=is_second
+            )
+        if self.files or self.folders:
+            from colltool.base.whole_files import new_folders, write_files
+
+            with new_folders(self.folders):
+                write_files({path: content for path, (content, _) in self.files.items()})
         for text in self.texts:
             print_text(text)
 

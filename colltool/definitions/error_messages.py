@@ -1,8 +1,9 @@
 """pydantic's errors in plain words: what was found, what is accepted, the nearest valid key.
 
 :func:`findings` is the entry: it drops errors that only follow from others, and makes a
-:class:`Finding` of each that is left. ``_found`` picks the words by the kind of the error, the
-``_repair`` functions say what to write instead.
+:class:`Finding` of each that is left. ``_in_words`` picks the words by the kind of the error (the
+``type`` of pydantic's list of them, such as ``extra_forbidden``), the ``_repair`` functions say what
+to write instead.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from colltool.base.errors import nearest, quote
+from colltool.base.errors import nearest, nearest_and_all, quote
 from colltool.definitions.field_types import MIN_BANDWIDTH_BPS, FieldError, FieldErrors
 from colltool.definitions.places import FieldPlace, keys_at, path_of, place_at, place_of
 from colltool.definitions.source import MAX_ERRORS, Finding, KeyPath, value_at
@@ -24,12 +25,21 @@ _RATIO = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)(:1|%|x)")
 _UNITS = {"length": "m", "energy": "pJ/bit", "power": "W", "energy price": "/kWh"}
 # Words for true and false that YAML 1.2 reads as text.
 _FLAGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+# Characters of a number in quotes that an error repeats.
+_LONGEST_NUMBER = 20
 # Seconds: a bare time below it is probably in seconds, above it in us or ns without its unit.
 _SECONDS_BELOW = 1e-3
 
 
 class _Mistake(NamedTuple):
-    """One of pydantic's errors; ``on_branch``: it ends on one branch of a union."""
+    """One of pydantic's errors.
+
+    Attributes:
+        kind: pydantic's ``type`` of it.
+        errors: those that a validator of ours raised; empty if pydantic found it.
+        path: of the value.
+        on_branch: whether it is of one branch of a union, which may not be the one that was meant.
+    """
 
     kind: str
     errors: tuple[FieldError, ...]
@@ -47,30 +57,30 @@ def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any
     parents: set[KeyPath] = set()
     for mistake in mistakes:
         parents.update(mistake.path[:end] for end in range(len(mistake.path)))
-    found: dict[KeyPath, list[Finding]] = {}
+    found: list[Finding] = []
+    reported: set[KeyPath] = set()
     for mistake in mistakes:
-        if len(found) > MAX_ERRORS:
+        if len(reported) > MAX_ERRORS:
             break
         path = mistake.path
         # a missing key is reported at the unknown one that was written instead of it
-        replaced = mistake.kind == "missing" and _key_of_other_kind(model, path, data) in unknown
+        is_replaced = mistake.kind == "missing" and _key_of_other_kind(model, path, data) in unknown
         # a branch of a union that was not meant: the item inside is reported, or the branch whose
         # validator explains more
-        less_specific = path in explained and not mistake.errors
-        other_branch = mistake.on_branch and (path in parents or less_specific)
-        if not replaced and not other_branch and path not in found:
-            found[path] = _found(model, mistake, data)
-    listed: list[Finding] = []
-    for several in found.values():
-        listed += several
-    return listed
+        is_less_specific = path in explained and not mistake.errors
+        is_other_branch = mistake.on_branch and (path in parents or is_less_specific)
+        if not is_replaced and not is_other_branch and path not in reported:
+            reported.add(path)
+            found += _in_words(model, mistake, data)
+    return found
 
 
 def _mistakes(
     model: type[BaseModel], error: ValidationError, data: dict[str, Any]
 ) -> Iterator[_Mistake]:
     """pydantic's errors with their key paths, and the errors that a validator raised inside."""
-    for item in error.errors(include_url=False)[: 20 * MAX_ERRORS]:  # several may be of one value
+    # more than are reported: several may be of one value
+    for item in error.errors(include_url=False)[: 20 * MAX_ERRORS]:
         context = item.get("ctx", {})
         # a list counted as too short only because pydantic dropped its invalid items
         if item["type"] == "too_short" and len(item["input"]) >= context["min_length"]:
@@ -80,14 +90,14 @@ def _mistakes(
         yield _Mistake(item["type"], errors, *path_of(model, item["loc"], data))
 
 
-def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> list[Finding]:
-    """The words for a mistake: what was found, and how to fix it."""
+def _in_words(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> list[Finding]:
+    """A mistake in words, what was found and how to fix it; several if a validator raised so many."""
     path = mistake.path
     if mistake.errors:
-        return [
-            Finding((*path, *error.at), error.what, error.fix, part=path)
-            for error in mistake.errors
-        ]
+        raised = []
+        for error in mistake.errors:
+            raised.append(Finding((*path, *error.at), error.what, error.fix, part=path))
+        return raised
     place = place_at(model, path, data)
     value = value_at(path, data)
     if mistake.kind == "missing":
@@ -96,11 +106,9 @@ def _found(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> l
     if mistake.kind == "extra_forbidden":
         return [_unknown_key(model, path, data)]
     place = place or FieldPlace(None)
-    # A part that is no mapping has no tag to be wrong.
-    wrong_tag = mistake.kind.startswith("union_tag")
-    if wrong_tag and isinstance(value, dict):
-        finding = _bad_tag(place, path, value)
-        return [finding]
+    # union_tag_invalid, union_tag_not_found; a part that is no mapping has no tag to be wrong
+    if mistake.kind.startswith("union_tag") and isinstance(value, dict):
+        return [_bad_tag(place, path, value)]
     what = f"expected {place.words}, got {quote(value)}"
     return [Finding(path, what, _repair(place, mistake.kind, path, value))]
 
@@ -121,14 +129,15 @@ def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) ->
         if owners:
             fix = f"only {' and '.join(owners)} have one"
             return Finding(path, f"a {kind} has no '{key}'", fix, about_key=True)
-    fix = _known(key, keys_at(model, path[:-1], data))
+    fix = nearest_and_all(key, keys_at(model, path[:-1], data))
     return Finding(path, f"unknown key {quote(key)}", fix, about_key=True)
 
 
-def _bad_tag(place: FieldPlace, path: KeyPath, value: Any) -> Finding:
+def _bad_tag(place: FieldPlace, path: KeyPath, value: dict[str, Any]) -> Finding:
+    """The error for a mapping whose tag, such as ``topology``, is missing, misspelt or unknown."""
     known = list(place.kinds)
     if place.tag not in value:
-        # written, but misspelt
+        # the key of the tag is there, but misspelt
         for key in value:
             hint = nearest(str(key), [place.tag])
             if hint and not any(key in member.model_fields for member in place.kinds.values()):
@@ -136,13 +145,8 @@ def _bad_tag(place: FieldPlace, path: KeyPath, value: Any) -> Finding:
         fix = f"give one of {', '.join(known)}"
         return Finding(path, f"key '{place.tag}' is missing", fix, about_key=True)
     word = value[place.tag]
-    return Finding((*path, place.tag), f"{quote(word)} is not a {place.tag}", _known(word, known))
-
-
-def _known(word: Any, known: list[str]) -> str:
-    """The nearest of the known words, and all of them."""
-    hint = nearest(word, known) if isinstance(word, str) else ""
-    return f"{hint} known: {', '.join(known)}".strip()
+    fix = nearest_and_all(word if isinstance(word, str) else "", known)
+    return Finding((*path, place.tag), f"{quote(word)} is not a {place.tag}", fix)
 
 
 def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:
@@ -159,19 +163,22 @@ def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:
         words = get_args(place.annotation)
         if len(words) == 1:
             return f"write {path[-1]}: {words[0]}"
-        return nearest(value, list(words)) if isinstance(value, str) else ""
+        if isinstance(value, str):
+            return nearest(value, list(words))
+        return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    return _with_unit(place.hint.kind if place.hint else "", path, value)
+    quantity = place.hint.kind if place.hint else ""
+    return _with_unit(quantity, path, value)
 
 
 def _repaired_text(place: FieldPlace, kind: str, text: str) -> str:
     """What to write where a text means a number or a flag."""
-    if kind in ("int_type", "float_type") and len(text) <= 20 and _is_number(text):
+    if kind in ("int_type", "float_type") and len(text) <= _LONGEST_NUMBER and _is_number(text):
         return f"write {text} without quotes"
-    if kind == "float_type":
-        ratio = _RATIO.fullmatch(text)
-        return _as_number(place, float(ratio[1]), ratio[2]) if ratio else ""
+    ratio = _RATIO.fullmatch(text)
+    if kind == "float_type" and ratio is not None:
+        return _as_number(place, float(ratio[1]), ratio[2])
     if kind == "bool_type" and text.lower() in _FLAGS:
         return f"write {_FLAGS[text.lower()]}"
     return ""
@@ -182,7 +189,7 @@ def _with_unit(quantity: str, path: KeyPath, value: float) -> str:
     match quantity:
         case "rate" if value < MIN_BANDWIDTH_BPS:
             units = [f"{value:g}GB/s", f"{value:g}Gbps"]
-            # NICs are sold in bits/s
+            # of a fabric's outer tiers, the network: NICs are sold in bits/s
             if path[:1] == ("tiers",) and path[1:2] != (0,):
                 units.reverse()
             return f"is the unit missing? {value:g} is read as bytes/s: write {' or '.join(units)}"
@@ -209,7 +216,9 @@ def _as_number(place: FieldPlace, number: float, unit: str) -> str:
         value = number / 100
         if value < bounds.least == 1:
             value += 1
-    return f"write {value:g}" if bounds.least <= value <= bounds.most else ""
+    if not bounds.least <= value <= bounds.most:
+        return ""
+    return f"write {value:g}"
 
 
 def _key_of_other_kind(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:
@@ -230,6 +239,7 @@ def _key_of_other_kind(model: type[BaseModel], path: KeyPath, data: Any) -> KeyP
 
 
 def _is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:

@@ -4,8 +4,10 @@ for them; SI once validated.
     Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), FieldHint("a time from
     0.1 ns to 1 s", "time")]
 
-First the errors that validators raise (:class:`FieldErrors`), then the types, with their bounds. What
-a model has at a key path of a file: :mod:`colltool.definitions.places`.
+First the errors that validators raise (:class:`FieldErrors`), then the types, with their bounds, last
+:class:`Part`, the base of every model. A text is a ``Name`` (letters, digits), a ``Label`` (one
+printable line), ``Words`` (any), ``Statements`` (a list of these), or ``Text`` (any of the forms that
+notes have). What a model has at a key path of a file: :mod:`colltool.definitions.places`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from pydantic import (
 )
 
 from colltool.base import formatting as fmt
-from colltool.base.errors import ColltoolError, nearest, quote
+from colltool.base.errors import ColltoolError, nearest_and_all, quote
 from colltool.base.primitives import SHORT, Primitive, parse_primitive
 from colltool.definitions.source import KeyPath
 
@@ -55,8 +57,8 @@ class FieldHint:
 
 
 class FieldError(NamedTuple):
-    """One mistake that a validator found: the words, the fix, and the key path from the validated
-    part to it."""
+    """One mistake that a validator found: what is wrong, the fix, and where it is ``at``, as the key
+    path from the validated part."""
 
     what: str
     fix: str = ""
@@ -88,7 +90,7 @@ def model_check(find_errors: Callable[[Any], Iterable[FieldError]]) -> Any:
     return model_validator(mode="after")(validated)
 
 
-# Bounds: wide enough for any design, narrow enough to catch a wrong unit. Seconds, bytes/s.
+# Bounds: wide enough for any design, narrow enough to catch a wrong unit.
 MIN_ALPHA_S, MAX_ALPHA_S = 1e-10, 1.0
 
 MIN_BANDWIDTH_BPS, MAX_BANDWIDTH_BPS = 1e6, 1e15
@@ -133,7 +135,7 @@ def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterVa
 
     def known(name: str) -> str:
         if name not in names:
-            fix = f"{nearest(name, list(names))} one of {', '.join(names)}{otherwise}".strip()
+            fix = nearest_and_all(name, names, "one of") + otherwise
             raise FieldErrors(FieldError(f"no {noun} is called {quote(name)}", fix))
         return name
 
@@ -144,7 +146,8 @@ def _quantity(parse: Callable[[Any], float], *, bare: bool = False) -> BeforeVal
     """A quantity, ambiguous without its unit unless it may be ``bare``."""
 
     def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, str | int | float if bare else str):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not isinstance(value, str) and not (bare and is_number):
             raise ValueError("expected text or a number" if bare else "expected text with a unit")
         return float(parsed_quantity(parse, value))
 
@@ -156,7 +159,7 @@ _NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
 def _schema(units: str, description: str, least: float = 0, most: float = 0) -> WithJsonSchema:
-    """The schema of text with a unit; with bounds also of a plain number."""
+    """The schema of text with a unit; with bounds, a ``most`` above 0, also of a plain number."""
     schema: dict[str, Any] = {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$"}
     if most:
         schema |= {"type": ["string", "number"], "minimum": least, "maximum": most}
@@ -189,66 +192,75 @@ _SIZE_SCHEMA = _schema(
     most=fmt.MAX_SIZE,
 )
 
-_ALPHA = FieldHint(
+_ALPHA_HINT = FieldHint(
     f"a time from {fmt.format_time(MIN_ALPHA_S)} to {fmt.format_time(MAX_ALPHA_S)}, such as 0.5us",
     "time",
 )
 
-_OVERHEAD = FieldHint(f"a time from 0 s to {fmt.format_time(MAX_ALPHA_S)}, such as 2us", "time")
+_OVERHEAD_HINT = FieldHint(
+    f"a time from 0 s to {fmt.format_time(MAX_ALPHA_S)}, such as 2us", "time"
+)
 
-_RATE = FieldHint(
+_RATE_HINT = FieldHint(
     f"a rate from {fmt.format_rate(MIN_BANDWIDTH_BPS)} to {fmt.format_rate(MAX_BANDWIDTH_BPS)},"
     " such as 900GB/s",
     "rate",
 )
 
-_CABLE = FieldHint(
+_CABLE_HINT = FieldHint(
     f"a length from {fmt.format_length(MIN_CABLE_M)} to {fmt.format_length(MAX_CABLE_M)}, such as"
     " 100m",
     "length",
 )
 
-_ENERGY = (
+_ENERGY_HINT = FieldHint(
     f"an energy from {fmt.format_bit_energy(MIN_ENERGY)} to {fmt.format_bit_energy(MAX_ENERGY)},"
-    " such as 30pJ/bit"
+    " such as 30pJ/bit",
+    "energy",
 )
 
-_WATTS = FieldHint("a power up to 1 MW, such as 1700W", "power")
+_WATTS_HINT = FieldHint(f"a power up to {fmt.format_power(MAX_POWER_W)}, such as 1700W", "power")
 
-_ENERGY_PRICE = FieldHint("a price of energy, such as 0.10/kWh", "energy price")
+_ENERGY_PRICE_HINT = FieldHint("a price of energy, such as 0.10/kWh", "energy price")
 
-_CURRENCY = FieldHint("a currency by its three letters, such as USD, EUR or JPY", "text")
+_CURRENCY_HINT = FieldHint("a currency by its three letters, such as USD, EUR or JPY", "text")
 
-_SIZE = FieldHint("a size from 1 B to 1 EB, such as 16MB", "size")
+_SIZE_HINT = FieldHint(f"a size from 1 B to {fmt.format_bytes(fmt.MAX_SIZE)}, such as 16MB", "size")
 
 Alpha = Annotated[
-    float, _quantity(fmt.parse_time), Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S), _TIME_SCHEMA, _ALPHA
+    float,
+    _quantity(fmt.parse_time),
+    Field(ge=MIN_ALPHA_S, le=MAX_ALPHA_S),
+    _TIME_SCHEMA,
+    _ALPHA_HINT,
 ]
 
 Overhead = Annotated[
-    float, _quantity(fmt.parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD
+    float, _quantity(fmt.parse_time), Field(ge=0, le=MAX_ALPHA_S), _TIME_SCHEMA, _OVERHEAD_HINT
 ]
 
-_Rate = Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)
+_RATE_BOUNDS = Field(ge=MIN_BANDWIDTH_BPS, le=MAX_BANDWIDTH_BPS)
 
-Bandwidth = Annotated[float, _quantity(fmt.parse_rate, bare=True), _Rate, _RATE_SCHEMA, _RATE]
+Bandwidth = Annotated[
+    float, _quantity(fmt.parse_rate, bare=True), _RATE_BOUNDS, _RATE_SCHEMA, _RATE_HINT
+]
 
 Cable = Annotated[
     float,
     _quantity(fmt.parse_length),
     Field(ge=MIN_CABLE_M, le=MAX_CABLE_M),
     _LENGTH_SCHEMA,
-    _CABLE,
+    _CABLE_HINT,
 ]
 
-_Energy = Field(ge=MIN_ENERGY, le=MAX_ENERGY)
+_ENERGY_BOUNDS = Field(ge=MIN_ENERGY, le=MAX_ENERGY)
 
 BitEnergy = Annotated[
-    float, _quantity(fmt.parse_energy), _Energy, _ENERGY_SCHEMA, FieldHint(_ENERGY, "energy")
+    float, _quantity(fmt.parse_energy), _ENERGY_BOUNDS, _ENERGY_SCHEMA, _ENERGY_HINT
 ]
 
 Watts = Annotated[
-    float, _quantity(fmt.parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS
+    float, _quantity(fmt.parse_power), Field(ge=0, le=MAX_POWER_W), _POWER_SCHEMA, _WATTS_HINT
 ]
 
 EnergyPrice = Annotated[
@@ -256,7 +268,7 @@ EnergyPrice = Annotated[
     _quantity(fmt.parse_energy_price),
     Field(ge=0, le=MAX_PRICE),
     _ENERGY_PRICE_SCHEMA,
-    _ENERGY_PRICE,
+    _ENERGY_PRICE_HINT,
 ]
 
 Money = Annotated[
@@ -265,10 +277,14 @@ Money = Annotated[
     FieldHint("a price without its currency, such as 600"),
 ]
 
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), _CURRENCY]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), _CURRENCY_HINT]
 
 Size = Annotated[
-    float, _quantity(fmt.parse_size, bare=True), Field(ge=1, le=fmt.MAX_SIZE), _SIZE_SCHEMA, _SIZE
+    float,
+    _quantity(fmt.parse_size, bare=True),
+    Field(ge=1, le=fmt.MAX_SIZE),
+    _SIZE_SCHEMA,
+    _SIZE_HINT,
 ]
 
 Count = Annotated[
@@ -289,38 +305,42 @@ Fraction = Annotated[
     FieldHint(f"a number from {MIN_SHARE:f} to 1, such as 0.8"),
 ]
 
-_Letters = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)
+_NAME_PATTERN = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=64)
 
 Name = Annotated[
     str,
-    _Letters,
+    _NAME_PATTERN,
     FieldHint("a name of at most 64 letters, digits, '-' and '_', such as rack-1", "text"),
 ]
 
 
 def _on_one_line(value: str) -> str:
+    """Refuse control characters, line breaks among them."""
     if not value.isprintable():
         raise ValueError("a control character in a name")
     return value
 
 
-_LINE = FieldHint("a name of at most 100 printable characters on one line", "text")
+_LINE_HINT = FieldHint("a name of at most 100 printable characters on one line", "text")
 
-Label = Annotated[str, Field(max_length=100), AfterValidator(_on_one_line), _LINE]
+Label = Annotated[str, Field(max_length=100), AfterValidator(_on_one_line), _LINE_HINT]
 
 Words = Annotated[str, FieldHint("a text", "text")]
 
-_Some = Field(max_length=MAX_TEXTS)
+_TEXTS_LIMIT = Field(max_length=MAX_TEXTS)
 
-Statements = Annotated[tuple[Words, ...], _Some, FieldHint(f"a list of at most {MAX_TEXTS} texts")]
+Statements = Annotated[
+    tuple[Words, ...], _TEXTS_LIMIT, FieldHint(f"a list of at most {MAX_TEXTS} texts")
+]
 
 Text = Annotated[
-    str | Annotated[list[Words], _Some] | Annotated[dict[str, Words], _Some] | None,
+    str | Annotated[list[Words], _TEXTS_LIMIT] | Annotated[dict[str, Words], _TEXTS_LIMIT] | None,
     FieldHint(f"a text, a list of texts or a mapping of texts, at most {MAX_TEXTS}", "text"),
 ]
 
 
 def _primitive(value: Any) -> Primitive:
+    """A primitive by any of its names."""
     if not isinstance(value, str):
         raise ValueError("expected text")
     return Primitive(parsed_quantity(parse_primitive, value))
@@ -333,11 +353,11 @@ PrimitiveName = Annotated[
     FieldHint("a primitive, such as all_reduce", "text"),
 ]
 
-_Listed = Field(min_length=1, max_length=MAX_LISTED)
+_LIST_LIMIT = Field(min_length=1, max_length=MAX_LISTED)
 
 PrimitiveNames = Annotated[
     tuple[PrimitiveName, ...],
-    _Listed,
+    _LIST_LIMIT,
     FieldHint("a list of primitives, such as [all_reduce, all_gather]"),
 ]
 
@@ -349,6 +369,7 @@ AlgorithmName = Annotated[
 class Part(BaseModel):
     """A mapping of the file: unknown keys are refused, values are frozen."""
 
+    # Every mapping may have notes, and the sources of its values: texts for people, never priced.
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     notes: Text = None

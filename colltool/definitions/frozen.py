@@ -11,6 +11,7 @@ Model = TypeVar("Model", bound=Part)
 
 
 def _refuse(_self: object, *_args: object, **_keys: object) -> NoReturn:
+    """Stand in for a method that would change a mapping or a list."""
     raise TypeError("what was loaded is shared and not changed: load it with overrides")
 
 
@@ -28,23 +29,25 @@ class FrozenList(list[Any]):
         return FrozenList, (list(self),)
 
 
+# The methods that change both kinds, or one of them, are replaced by one that refuses.
 _CHANGES = ("__setitem__", "__delitem__", "clear", "pop")
 _OF_DICTS = ("__ior__", "popitem", "setdefault", "update")
 _OF_LISTS = ("__iadd__", "__imul__", "append", "extend", "insert", "remove", "reverse", "sort")
-for _change in (*_CHANGES, *_OF_DICTS):
-    setattr(FrozenDict, _change, _refuse)
-for _change in (*_CHANGES, *_OF_LISTS):
-    setattr(FrozenList, _change, _refuse)
+for _kind, _changes in ((FrozenDict, _OF_DICTS), (FrozenList, _OF_LISTS)):
+    for _change in (*_CHANGES, *_changes):
+        setattr(_kind, _change, _refuse)
 
 
 def frozen(part: Model) -> Model:
     """Return the same part with all mappings and lists in it frozen, at any depth."""
+    # the part itself is frozen by pydantic: its dict is what can be changed
     for attribute, value in part.__dict__.items():
         part.__dict__[attribute] = _frozen_value(value)
     return part
 
 
 def _frozen_value(value: Any) -> Any:
+    """A frozen copy of a mapping or list; any other value as it is, with what is in it frozen."""
     if isinstance(value, Part):
         return frozen(value)
     # Named tuples and the like have no mappings in them.

@@ -1,5 +1,9 @@
 """What-if overrides, ``KEY=VALUE`` texts or values by key, put into the data of a definition before it
-is validated: :class:`Setter`."""
+is validated: :class:`Setter`.
+
+A key is a path with dots, ``tiers.1.eta.beta``; an item of a list is named by its number or its
+``name``, and a key may omit what its :class:`Shorthand` says: ``ib.eta.beta``.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,8 @@ Overrides = Sequence[str] | Mapping[str, Any]
 _SHAPE = re.compile("[0-9]+(x[0-9]+)+")
 # Characters of an override that an error repeats.
 LONGEST_OVERRIDE = 200
+# Indices of a list that an error names.
+_MOST_INDICES = 20
 
 
 class Requested(NamedTuple):
@@ -74,14 +80,14 @@ def requested(overrides: Overrides, argument: str) -> list[Requested]:
         return found
     for option in texts_of(overrides):
         key, equals, text = option.partition("=")
-        shown = clipped(option, LONGEST_OVERRIDE)
-        where = argument_text(argument, [shown])
+        where = argument_text(argument, [clipped(option, LONGEST_OVERRIDE)])
         found.append(Requested(where, key, text if equals else None))
     return found
 
 
 class Setter:
-    """Puts overrides into a copy of the data of a definition."""
+    """Puts overrides into a copy of the data of a definition: :meth:`apply`. Results are in ``data``,
+    ``applied`` and ``unusable``."""
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], short: Shorthand) -> None:
         self.model = model
@@ -92,7 +98,8 @@ class Setter:
         self.where = ""  # the place of the present override, for its errors
 
     def apply(self, overrides: Sequence[Requested], *, read: bool = True) -> None:
-        """Set overrides; ``read``: parse texts as YAML."""
+        """Set overrides, one after the other; ``read``: parse texts as YAML."""
+        # whoever gave the data keeps it as it is
         if overrides:
             self.data = deepcopy(self.data)
         for where, typed_key, value in overrides:
@@ -109,7 +116,8 @@ class Setter:
             self.applied.append(Override(where, key, text, path, self.short.argument))
 
     def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
-        """Put one value at its key, and return the path where it is now."""
+        """Put one value at its key, and return the path where it is now. Mappings on the way that the
+        data lacks are made; a plain value on the way that is short for a mapping becomes one."""
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             example = argument_text(self.short.argument, [self.short.example])
             raise self._error("expected KEY=VALUE", f"write {example}")
@@ -163,7 +171,7 @@ class Setter:
         if isinstance(plain, dict):
             target[step] = before | plain
             return path
-        target[step] = before | {key: plain}
+        target[step] = {**before, key: plain}
         return (*path, key)
 
     def _plain_key(self, path: KeyPath) -> str:
@@ -180,57 +188,61 @@ class Setter:
         # only overrides of what a file holds need the walk through its model
         from colltool.definitions.places import keys_at
 
-        top = keys_at(self.model, (), self.data)
+        top_keys = keys_at(self.model, (), self.data)
         items = self.short.items
-        item = self.short.item
-        every = _names(self.data.get(items))
-        names = list(filter(None, every))
-        typed = parts[0]
-        if len(parts) > 1 and typed in names:
+        item_noun = self.short.item
+        # by number: empty for an item without a name
+        item_names = _names(self.data.get(items))
+        names = list(filter(None, item_names))
+        first = parts[0]
+        if len(parts) > 1 and first in names:
             return [items, *parts]
-        if typed in top:
+        if first in top_keys:
             return parts
-        if typed in names:
-            fix = f"name one of its keys: {typed}.KEY=VALUE"
-            raise self._error(f"'{typed}' is a {item}, not a value", fix)
-        if len(parts) > 1 and item:
-            raise self._unknown(item, typed, names)
+        if first in names:
+            fix = f"name one of its keys: {first}.KEY=VALUE"
+            raise self._error(f"'{first}' is a {item_noun}, not a value", fix)
+        if len(parts) > 1 and item_noun:
+            raise self._unknown(item_noun, first, names)
         hint = ""
-        for number, name in enumerate(every):
-            if typed in keys_at(self.model, (items, number), self.data):
+        # a key of an item, without the item: named at the first that has it
+        for number, name in enumerate(item_names):
+            if first in keys_at(self.model, (items, number), self.data):
                 if name:
-                    hint = f"name the {item}: {name}.{typed};"
+                    hint = f"name the {item_noun}: {name}.{first};"
                 break
-        known = [key for key in top if key != items]
+        known = [key for key in top_keys if key != items]
         known += [f"{name}.KEY" for name in names]
-        raise self._unknown("key", typed, known, hint)
+        raise self._unknown("key", first, known, hint)
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
         """The index of an item that a step of a key names, by its name or its number."""
         names = _names(items)
-        hits = {index for index, name in enumerate(names) if name == part}
+        matching = {index for index, name in enumerate(names) if name == part}
+        # ten digits: longer than any list
         if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
-            hits.add(int(part))
-        if len(hits) == 1:
-            return hits.pop()
+            matching.add(int(part))
+        if len(matching) == 1:
+            return matching.pop()
         known = list(filter(None, names))
-        kind = f"item of {path[-1]}"
+        noun = f"item of {path[-1]}"
         if known:
-            kind = str(path[-1]).removesuffix("s")
-        if hits:
+            # a tier of tiers
+            noun = str(path[-1]).removesuffix("s")
+        if matching:
             fix = "give its index, or each a name of its own in the file"
-            raise self._error(f"'{part}' is more than one {kind}", fix)
+            raise self._error(f"'{part}' is more than one {noun}", fix)
         indices = list(map(str, range(len(items))))
-        raise self._unknown(kind, part, known or indices[:20])
+        raise self._unknown(noun, part, known or indices[:_MOST_INDICES])
 
     def _new_mapping(self, path: KeyPath) -> dict[str, Any]:
         """Return a mapping for a part that the file leaves out, such as ``eta``; a list must be in
-        the file to be changed."""
+        the file to be changed (of definitions with items only a fabric's tiers have lists)."""
         if path == (self.short.items,):
             fix = "only those that it gives can be changed"
             raise self._error(f"the file has no {path[0]}", fix)
         if path[0] == self.short.items and path[2:] in (("levels",), ("protocols",)):
-            tier = _names(self.data["tiers"])[int(path[1])]
+            tier = _names(self.data[self.short.items])[int(path[1])]
             if path[-1] == "levels":
                 fix = "an override can only change those in the file"
                 raise self._error(f"tier {quote(tier)} has no levels", fix)
@@ -241,11 +253,13 @@ class Setter:
             raise self._error(f"tier {quote(tier)} has no protocols of its own", fix)
         return {}
 
-    def _unknown(self, kind: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
+    def _unknown(self, noun: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
+        """The error for a step of a key that is none of those known; ``hint``: in place of the nearest."""
         fix = f"{hint or nearest(part, known)} known: {', '.join(known)}".strip()
-        return self._error(f"unknown {kind} {quote(part)}", fix)
+        return self._error(f"unknown {noun} {quote(part)}", fix)
 
     def _error(self, what: str, fix: str) -> ColltoolError:
+        """An error at the place of the present override."""
         return ColltoolError(what, where=self.where, fix=fix)
 
 
@@ -263,9 +277,10 @@ def texts_of(overrides: Any) -> list[str]:
     return options
 
 
-def _no_list(found: Any) -> ColltoolError:
+def _no_list(value: Any) -> ColltoolError:
+    """The error for what is no list of texts."""
     return ColltoolError(
-        f"expected a list of KEY=VALUE, got {quote(found)}",
+        f"expected a list of KEY=VALUE, got {quote(value)}",
         argument="overrides",
         fix=f"write {argument_text('overrides', ['nvlink.alpha=1us'])}, or a mapping of values by key",
     )

@@ -1,5 +1,9 @@
 """The walk through a model along with the data of a file: the field at a key path, what it accepts,
-the keys it may have (:class:`FieldPlace`)."""
+the keys it may have (:class:`FieldPlace`).
+
+The data decides which branch of a union is meant. :func:`place_at` and :func:`keys_at` take a key
+path, :func:`path_of` takes pydantic's own.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,7 @@ from math import inf
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pydantic import (
-    BaseModel,
-)
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from colltool.definitions.field_types import FieldHint
@@ -18,13 +20,12 @@ from colltool.definitions.source import KeyPath, value_at
 
 
 class FieldPlace(NamedTuple):
-    """A place in a model: its bare type, the words for it, a union's discriminator, and its
-    bounds."""
+    """A place in a model."""
 
-    annotation: Any
-    hint: FieldHint | None = None
-    tag: str = ""
-    least: float = -inf
+    annotation: Any  # its type without metadata and None; a union as such
+    hint: FieldHint | None = None  # the words for it
+    tag: str = ""  # the key whose value tells the branch of a union (its discriminator)
+    least: float = -inf  # inclusive bounds of a number
     most: float = inf
 
     @property
@@ -46,23 +47,26 @@ class FieldPlace(NamedTuple):
     @property
     def kinds(self) -> dict[str, type[BaseModel]]:
         """The models of a discriminated union by tag value."""
-        found: dict[str, type[BaseModel]] = {}
+        models: dict[str, type[BaseModel]] = {}
         if self.tag:
             for model in _members(self.annotation):
+                # the field of the tag is a Literal of its values
                 tags = get_args(model.model_fields[self.tag].annotation)
-                found.update(dict.fromkeys(tags, model))
-        return found
+                models.update(dict.fromkeys(tags, model))
+        return models
 
     @property
     def is_union(self) -> bool:
+        """Whether it takes values of several types, None aside."""
         return len(_members(self.annotation)) > 1
 
     @property
     def is_model(self) -> bool:
+        """Whether it takes mappings with the keys of one model."""
         return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
 
     def branch(self, value: Any) -> FieldPlace | None:
-        """The member of a union that fits a value, by its tag or its shape."""
+        """The member of a union that fits a value, by its tag or its shape. None if none does."""
         if self.tag:
             word = value_at((self.tag,), value)
             if isinstance(word, str) and word in self.kinds:
@@ -87,7 +91,7 @@ class FieldPlace(NamedTuple):
         return model
 
     def child(self, step: str | int, value: Any) -> FieldPlace | None:
-        """The place one key or item further; ``value`` is the data here."""
+        """The place one key or item further; ``value`` is the data here. None if there is none."""
         if self.is_union:
             member = self.branch(value)
             if member is None:
@@ -109,14 +113,16 @@ class FieldPlace(NamedTuple):
 
 
 def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> FieldPlace:
-    """Return the place of a type; outer metadata goes before inner."""
+    """Return the place of a type such as ``Annotated[Annotated[int, ...] | None, ...]``; of hints and
+    tags the outermost counts, of bounds the narrowest."""
     hint = None
     lows = [-inf]
     highs = [inf]
-    outer = list(metadata)
+    layer = list(metadata)
+    # from the outermost layer of metadata inwards
     while True:
-        last_hint = None  # of one list of metadata the last hint counts
-        for item in outer:
+        last_hint = None  # of one layer the last hint counts
+        for item in layer:
             bounds = [item]
             if isinstance(item, FieldHint):
                 last_hint = item
@@ -128,10 +134,10 @@ def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Fi
                 lows += _bounds(bound, "ge", "gt")
                 highs += _bounds(bound, "le", "lt")
         hint = hint or last_hint
-        outer = []
+        layer = []
         members = _members(annotation)
         if get_origin(annotation) is Annotated:
-            annotation, *outer = get_args(annotation)
+            annotation, *layer = get_args(annotation)
         elif len(members) == 1 and members[0] is not annotation:
             annotation = members[0]
         else:
@@ -139,6 +145,7 @@ def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> Fi
 
 
 def _bounds(item: Any, *names: str) -> list[float]:
+    """The bounds of these names, ``ge`` or ``lt``, that an item of metadata has."""
     return [getattr(item, name) for name in names if hasattr(item, name)]
 
 

@@ -57,11 +57,14 @@ _AFTER_THE_FILE = 2**31
 
 
 class Reading(Generic[M]):
-    """A definition after validation: its ``source``, the ``data`` with overrides applied, and the
-    errors so far.
+    """A definition after validation, and the errors so far.
 
-    ``overrides``: key and value as text, the last of each key, without the first ``from_file``,
-    which the definition itself states. ``model``: None if validation failed.
+    Attributes:
+        source: the definition as it was parsed, with the place of everything.
+        data: with overrides applied.
+        applied: the overrides, those that the definition itself states (``from_file``) first.
+        overrides: of the others key and value as text, the last of each key.
+        model: None if validation failed.
     """
 
     def __init__(
@@ -78,7 +81,9 @@ class Reading(Generic[M]):
         last_of_each = {override.key: override.value for override in applied[from_file:]}
         self.overrides = tuple(last_of_each.items())
         self.model: M | None = None
+        # each error with its line and column
         self._placed: list[tuple[tuple[int, int], ColltoolError]] = []
+        # paths of the values that errors are about
         self._refused: set[KeyPath] = set()
         # every refused path, and those of the mappings and lists around it
         self._with_errors: set[KeyPath] = set()
@@ -90,15 +95,16 @@ class Reading(Generic[M]):
 
             for finding in findings(kind, error, data):
                 path = finding.path
-                parents = (value_at(path[:end], data) for end in range(len(path) + 1))
+                around = (value_at(path[:end], data) for end in range(len(path) + 1))
                 # what the parser refused is reported already
-                if not any(isinstance(value, Refused) for value in parents):
+                if not any(isinstance(value, Refused) for value in around):
                     self._add(finding)
 
     def is_valid(self, path: KeyPath) -> bool:
         """Whether nothing at, above or below a path was refused, so that its data has the types of
         the model."""
         above = (path[:end] for end in range(len(path)))
+        # a path with an error at or below it is in ``_with_errors``
         return path not in self._with_errors and self._refused.isdisjoint(above)
 
     def refuse(self, path: KeyPath, what: str, fix: str = "", *, about_key: bool = False) -> None:
@@ -137,7 +143,8 @@ class Reading(Generic[M]):
 
     def _add(self, finding: Finding) -> None:
         """Report at the override that set the value, else at its line and column."""
-        path, key = finding.path, finding.about_key
+        path = finding.path
+        key = finding.about_key
         what = printable(finding.what)
         fix = _printable_fix(finding.fix)
         number = self._override_of(path)
@@ -153,20 +160,22 @@ class Reading(Generic[M]):
         part = path if finding.part is None else finding.part
         within = [override for override in self.applied if override.path[: len(part)] == part]
         if within:
-            made = [f"{override.key}={override.value}" for override in within]
-            made = [clipped(text, LONGEST_OVERRIDE) for text in made]
-            listed = clipped(", ".join(made), LONGEST_OVERRIDE)
-            what += f" (with {argument_text(within[0].argument, made, text=listed)})"
+            texts = []
+            for override in within:
+                texts.append(clipped(f"{override.key}={override.value}", LONGEST_OVERRIDE))
+            listed = clipped(", ".join(texts), LONGEST_OVERRIDE)
+            what += f" (with {argument_text(within[0].argument, texts, text=listed)})"
         where = self.source.at(path, key=key)
         error = ColltoolError(what, where=where, fix=fix)
         self._put(path, self.source.position(path, key=key), error)
 
     def _override_of(self, path: KeyPath) -> int | None:
-        """Number of the last override that set the value at a path, or made what is below it."""
+        """The number of the last override that set the value at a path or around it, or made a mapping
+        there which the file does not have; None if none did."""
         for number in reversed(range(len(self.applied))):
             set_path = self.applied[number].path
-            below = set_path[: len(path)] == path and path not in self.source.positions
-            if below or path[: len(set_path)] == set_path:
+            is_made = set_path[: len(path)] == path and path not in self.source.positions
+            if is_made or path[: len(set_path)] == set_path:
                 return number
         return None
 
@@ -205,7 +214,10 @@ def read_source(
 ) -> Reading[M]:
     """Validate what was parsed, as :func:`read` does.
 
-    ``stated``: overrides that are part of the definition.
+    Args:
+        problems: of the parser, reported with the errors of validation.
+        short: what keys of overrides may omit.
+        stated: overrides that are part of the definition.
     """
     setter = Setter(kind, source.data, short or Shorthand())
     setter.apply(stated, read=False)

@@ -16,19 +16,27 @@ from colltool.base.errors import ColltoolError, printable
 from colltool.base.files import BOUNDS
 from colltool.definitions.source import KeyPath, Position, Problem, Source
 
-# [table] or [[array of tables]], a key of a line, a key inside {...}, and tomllib's own place.
+# [table] or [[array of tables]]
 _TABLE = re.compile(r"\s*(?P<open>\[\[?)\s*(?P<path>[\w.-]+)\s*\]\]?")
+# key = value
 _KEY = re.compile(r"\s*(?P<key>[\w-]+)\s*=\s*")
+# the keys of {key = value, key = value}
 _INLINE_KEY = re.compile(r"[{,]\s*(?P<key>[\w-]+)\s*=\s*")
+# a number that Python's int() refuses to read
 _MANY_DIGITS = re.compile(rf"[\d_]{{{sys.int_info.default_max_str_digits},}}")
+# tomllib's own words at the end of an error: (at line 3, column 5)
 _TOMLLIB_PLACE = re.compile(
     r"\s*\(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
 )
 
 
 def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """Read TOML as :func:`colltool.definitions.source.scan` reads YAML; what is no TOML is an error
-    at its line and column."""
+    """Read TOML as :func:`colltool.definitions.source.scan` reads YAML, which has problems where TOML
+    has none.
+
+    Raises:
+        ColltoolError: no TOML, at its line and column; too large or nested too deep.
+    """
     bound = BOUNDS["definition"]
     if len(text) > bound.limit:
         what = f"is larger than {bound.limit // 2**20} MiB"
@@ -37,10 +45,12 @@ def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
         data = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         # without a place the end of the document is meant
-        line, column = str(text.count("\n") + 1), "1"
+        line = str(text.count("\n") + 1)
+        column = "1"
         place = _TOMLLIB_PLACE.search(str(error))
         if place and place["line"]:
-            line, column = place["line"], place["column"]
+            line = place["line"]
+            column = place["column"]
         what = printable(_TOMLLIB_PLACE.sub("", str(error)))
         raise ColltoolError(f"not valid TOML: {what}", where=f"{name}:{line}:{column}") from error
     except RecursionError as error:
@@ -56,8 +66,11 @@ def scan_toml(text: str, name: str) -> tuple[Source, list[Problem]]:
 
 
 def _line_of_digits(text: str) -> int:
-    found = _MANY_DIGITS.search(text)
-    return text.count("\n", 0, found.start() if found else 0) + 1
+    """The line of the first number with too many digits, from 1."""
+    number = _MANY_DIGITS.search(text)
+    if number is None:
+        return 1
+    return text.count("\n", 0, number.start()) + 1
 
 
 def _places(text: str) -> Iterator[tuple[KeyPath, Position]]:
@@ -75,9 +88,9 @@ def _places(text: str) -> Iterator[tuple[KeyPath, Position]]:
                 counts[name] += 1
             yield table, Position(number, header.start("open") + 1)
             continue
-        found = _KEY.match(line)
-        if found:
-            path = (*table, found["key"])
-            yield path, Position(number, found.start("key") + 1)
-            for inner in _INLINE_KEY.finditer(line, found.end()):
+        key = _KEY.match(line)
+        if key:
+            path = (*table, key["key"])
+            yield path, Position(number, key.start("key") + 1)
+            for inner in _INLINE_KEY.finditer(line, key.end()):
                 yield (*path, inner["key"]), Position(number, inner.start("key") + 1)

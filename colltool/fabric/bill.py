@@ -1,4 +1,8 @@
-"""The parts of a fabric's network, and what they cost: :func:`bill_of`."""
+"""The parts of a fabric's network, and what they cost: :func:`bill_of`; of a network that was sized
+without a fabric: :func:`bill_of_plan`.
+
+Parts are switches, cables, optics and NICs, counted level by level.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ class BillLine:
 
     tier: str
     level: str
-    part: str
+    part: str  # one of ``library.PARTS``
     count: int | None
-    price: float | None
-    cost: float | None
-    power_W: float | None
+    price: float | None  # of one
+    cost: float | None  # of all
+    power_W: float | None  # of all
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,6 @@ def cost_of(fabric: Fabric) -> Cost | None:
     None without prices of parts, or if a priced part cannot be counted (the switches of a Clos
     without ``sizing``).
     """
-    if fabric.prices is None:
-        return None
     return bill_of(fabric).cost
 
 
@@ -84,11 +86,12 @@ def bill_of(fabric: Fabric) -> Bill:
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         if tier.name in bought:
             parts += _parts_of_tier(tier, facts)
-    notes = [
-        f"{name}: switches are not counted without their radix; give the tier sizing: {{rails: 8,"
-        " nics_per_rail: 1, radix: 64}"
-        for name in dict.fromkeys(part.tier for part in parts if part.switches is None)
-    ]
+    notes = []
+    for name in dict.fromkeys(level.tier for level in parts if level.switches is None):
+        notes.append(
+            f"{name}: switches are not counted without their radix; give the tier sizing: {{rails: 8,"
+            " nics_per_rail: 1, radix: 64}"
+        )
     return _bill(parts, prices, notes)
 
 
@@ -107,10 +110,11 @@ def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
 
 def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_LevelParts]:
     """The parts of a plan, level by level; the NICs count at the lowest."""
-    found = []
+    parts = []
+    # a NIC has a port in each of the planes that the plan is split into
     nics = plan.ports // plan.split * domains
     for level in plan.levels:
-        found.append(
+        parts.append(
             _LevelParts(
                 tier=tier,
                 level=level.name,
@@ -120,7 +124,7 @@ def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list
             )
         )
         nics = 0
-    return found
+    return parts
 
 
 def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
@@ -141,11 +145,11 @@ def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
     leaf, *above = kind.reached
     if facts.switches is not None:
         return [_LevelParts(name, leaf.name, facts.switches * domains, links, ports)]
-    found = [_LevelParts(name, leaf.name, switches=None, cables=ports, nics=ports)]
+    parts = [_LevelParts(name, leaf.name, switches=None, cables=ports, nics=ports)]
     for level in above:
         uplinks = ceil(ports / level.oversubscription)
-        found.append(_LevelParts(name, level.name, switches=None, cables=uplinks))
-    return found
+        parts.append(_LevelParts(name, level.name, switches=None, cables=uplinks))
+    return parts
 
 
 def _bill(levels: Iterable[_LevelParts], prices: Prices | None, notes: list[str]) -> Bill:

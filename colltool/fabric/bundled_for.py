@@ -12,12 +12,13 @@ from colltool.fabric.data_tables import data_rows
 
 
 class DeviceMatch(NamedTuple):
-    """Devices by a regular expression of their names, the bundled fabric of the usual machine with
-    them, and the overrides by which that machine differs from the fabric."""
+    """Devices, and the bundled fabric of the usual machine with them."""
 
-    pattern: str
+    pattern: str  # a regular expression of their names; empty of a match that no row made
     fabric: str
-    differs: tuple[str, ...] = ()
+    differs: tuple[
+        str, ...
+    ] = ()  # overrides, KEY=VALUE, by which that machine differs from the fabric
 
 
 # The bundled fabric of several hosts, by that of one: for a dump that has NICs (dumps/usual_machine.py).
@@ -95,14 +96,15 @@ def model_by_id(device: str) -> str:
 
 @cache
 def accelerators() -> dict[str, str]:
-    """Models by PCI device, compute capability and architecture."""
+    """Models by PCI vendor and device (``0x10de:0x2330``), compute capability and architecture."""
     return {device["id"]: device["model"] for device in data_rows("accelerators.csv")}
 
 
 @cache
 def _table() -> tuple[DeviceMatch, ...]:
-    found = []
+    """The rows of the table; the first whose pattern a name has counts."""
+    matches = []
     for machine in data_rows("bundled_for.csv"):
         differs = tuple(machine["differs"].split())
-        found.append(DeviceMatch(machine["pattern"], machine["fabric"], differs))
-    return tuple(found)
+        matches.append(DeviceMatch(machine["pattern"], machine["fabric"], differs))
+    return tuple(matches)

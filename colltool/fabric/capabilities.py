@@ -30,7 +30,8 @@ def cable_s(metres: float) -> float:
 
 
 class DistanceClass(NamedTuple):
-    """Pairs of endpoints that are equally far apart."""
+    """Pairs of endpoints that are equally far apart: those that meet at one level of switches, or all
+    of a tier."""
 
     name: str  # of the level where they meet, or the tier
     group: int  # endpoints in one domain of this class
@@ -107,8 +108,8 @@ class TierCapabilities(ABC, Generic[TierT]):
         if endpoints == self.tier.endpoints:
             return self.axes
         axes = []
-        left = endpoints
-        # of the stride, what further axes make up
+        # what further axes make up of the endpoints, and of the stride
+        endpoints_left = endpoints
         stride_left = stride
         for axis in self.axes:
             if stride_left > 1:
@@ -117,11 +118,11 @@ class TierCapabilities(ABC, Generic[TierT]):
                 size = 1
                 stride_left //= axis.size
             else:
-                size = min(axis.size, left)
-            if left % size:
+                size = min(axis.size, endpoints_left)
+            if endpoints_left % size:
                 return None
             axes.append(Axis(size, wrap=axis.wrap and size == axis.size))
-            left //= size
+            endpoints_left //= size
         return tuple(axes)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> TierT | None:  # noqa: ARG002
@@ -147,6 +148,7 @@ class TierCapabilities(ABC, Generic[TierT]):
     def fewest_links(self) -> int:
         """Fewest links of any endpoint, such as one at a corner of a mesh; parallel ports count
         once."""
+        # along each axis one, or two where it closes; without axes those of any endpoint
         return sum(1 + axis.closed for axis in self.axes if axis.size > 1) or self.neighbours
 
     def wires(self, endpoints: int) -> Wires | None:  # noqa: ARG002
@@ -167,7 +169,7 @@ class TierCapabilities(ABC, Generic[TierT]):
     @property
     def in_network(self) -> InNetwork | None:
         """What its switches compute; None for nothing."""
-        return None
+        return self.tier.switches
 
     @property
     def operations(self) -> frozenset[str]:
@@ -177,7 +179,9 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     def with_switch(self, switch: InNetwork | None) -> Mapping[str, Any]:
         """Return the tier fields that replace its in-network hardware. Empty if it has none."""
-        return {} if self.in_network is None else {"in_network": switch}
+        if self.in_network is None:
+            return {}
+        return {"in_network": switch}
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -204,7 +208,9 @@ class TierCapabilities(ABC, Generic[TierT]):
     @property
     def nearest_alpha_s(self) -> Any:
         """α of the nearest pairs as the file states it, without cables and η."""
-        return self.levels[0].alpha if self.levels else self.tier.alpha
+        if self.levels:
+            return self.levels[0].alpha
+        return self.tier.alpha
 
     def at_alpha(self, alpha_s: float) -> Mapping[str, Any]:
         """Return the tier fields that set α of the nearest class; farther classes keep their
@@ -237,23 +243,20 @@ class TierCapabilities(ABC, Generic[TierT]):
         """Return the bisection of all planes together, bytes/s."""
         return self.bisection_Bps * planes
 
-    @property
-    def sigma(self) -> float | None:
-        """:meth:`sigma_of` a single plane."""
-        return self.sigma_of(1)
-
     def sigma_of(self, planes: int) -> float | None:
         """Return the injection of half the endpoints over the bisection: 1 is full bisection. None
         for a single endpoint."""
         across_Bps = self.bisection_of(planes)
         if not across_Bps:
             return None
-        return self.tier.endpoints / 2 * self._injection_Bps * planes / across_Bps
+        half_Bps = self.tier.endpoints / 2 * self._injection_Bps
+        return half_Bps * planes / across_Bps
 
     @property
     def _injection_Bps(self) -> float:
-        """Rate of an endpoint, bytes/s, one way, all ports."""
-        return self.rate_Bps * (1 if self.has_ports else self.neighbours)
+        """Rate of an endpoint, bytes/s, one way, all ports or all links to neighbours."""
+        links = 1 if self.has_ports else self.neighbours
+        return self.rate_Bps * links
 
     @abstractmethod
     def links(self, copies: int) -> int:
@@ -290,12 +293,16 @@ class TierCapabilities(ABC, Generic[TierT]):
         """Bytes/s of an endpoint's parallel ports or of one link, one way, in the planes that
         work."""
         all_planes_Bps = self.tier.bandwidth * self.tier.ports
-        return all_planes_Bps if self.planes is None else all_planes_Bps * self.planes.share
+        if self.planes is None:
+            return all_planes_Bps
+        return all_planes_Bps * self.planes.share
 
     @property
     def message_share(self) -> float:
         """Share of :attr:`rate_Bps` that one message gets."""
-        return 1.0 if self.planes is None else self.planes.share_of(1) / self.planes.share
+        if self.planes is None:
+            return 1.0
+        return self.planes.share_of(1) / self.planes.share
 
     def _class(
         self, name: str, group: int, alpha_s: float, ratio: float = 1.0, cable: float | None = None

@@ -29,12 +29,14 @@ CustomMachine = MeasuredMachine | str | os.PathLike[str]
 def machine_file_of(fabric_file: str) -> str | None:
     """Return the machine file next to a fabric's file, ``cluster.machine.yaml`` of
     ``cluster.yaml``. None where there is none."""
-    found = f"{os.path.splitext(fabric_file)[0]}{MACHINE_SUFFIX}"
-    return found if found != fabric_file and os.path.isfile(found) else None
+    path = f"{os.path.splitext(fabric_file)[0]}{MACHINE_SUFFIX}"
+    if path == fabric_file or not os.path.isfile(path):
+        return None
+    return path
 
 
 def on_machine(fabric: Fabric, machine: CustomMachine) -> Fabric:
-    """Return the fabric priced with the measured rows of a machine.
+    """Return the fabric priced with the measured rows of a machine; the same object for the same file.
 
     Raises:
         ColltoolError: a file that cannot be read, or one of another device or other media; names
@@ -60,13 +62,13 @@ def _with_machine(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
     """The fabric with a machine, which stays with it without its overrides and under others."""
     as_filed = fabric.as_filed
     reload = fabric.reload
-    found = fabric.with_custom_machine(machine)
-    if as_filed is None and reload is None:
-        return found
-    with_others = None if reload is None else partial(_reload_with_machine, reload, machine)
     # an interval compares with the price without an override, which needs the same rows
-    before = as_filed and as_filed.with_custom_machine(machine)
-    return found.with_overrides(tuple(fabric.overrides), before, with_others)
+    if as_filed is not None:
+        as_filed = as_filed.with_custom_machine(machine)
+    if reload is not None:
+        reload = partial(_reload_with_machine, reload, machine)
+    with_machine = fabric.with_custom_machine(machine)
+    return with_machine.with_overrides(tuple(fabric.overrides), as_filed, reload)
 
 
 def _reload_with_machine(
@@ -81,18 +83,19 @@ def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
 
     file = read_machine_file(text, path)
     _check_device(fabric, file.device, f"{path}: device")
-    kept = _rows_of_media(fabric, file, path)
-    base = fabric.machine
+    rows = _rows_of_media(fabric, file, path)
+    shipped = fabric.machine
     # a user's machine is replaced, not corrected
-    if base is not None and base.file:
-        base = None
-    machine = machine_of(file.model_copy(update={"rows": kept}), base, path=path)
-    used = {row.scope for row in kept}
-    idle = dict.fromkeys(measured.scope for measured in file.rows if measured.scope not in used)
+    if shipped is not None and shipped.file:
+        shipped = None
+    machine = machine_of(file.model_copy(update={"rows": rows}), shipped, path=path)
+    used = {row.scope for row in rows}
+    idle = dict.fromkeys(row.scope for row in file.rows if row.scope not in used)
     return replace(machine, idle=tuple(idle))
 
 
 def _check_device(fabric: Fabric, device: str | None, where: str) -> None:
+    """Raise an error if the machine and the fabric are known to have different devices."""
     if device is None or fabric.device is None or device == fabric.device:
         return
     raise ColltoolError(
@@ -104,7 +107,8 @@ def _check_device(fabric: Fabric, device: str | None, where: str) -> None:
 
 
 def _rows_of_media(fabric: Fabric, file: MachineFile, path: str) -> tuple[MachineRow, ...]:
-    """The rows of a file whose medium the fabric has."""
+    """The rows of a file inside nodes, and across media that the fabric has; an error if it has another
+    medium inside, or none of those across."""
     inner, *outer = [medium.name if medium else "" for medium in media_of(fabric)]
     if file.media.inside != inner:
         has = inner or "no known medium"
@@ -113,8 +117,8 @@ def _rows_of_media(fabric: Fabric, file: MachineFile, path: str) -> tuple[Machin
             what, where=f"{path}: media.inside", argument="machine", fix=_another(fabric)
         )
     scopes = [INSIDE, *outer]
-    kept = tuple(row for row in file.rows if row.scope in scopes)
-    if not kept:
+    rows = tuple(row for row in file.rows if row.scope in scopes)
+    if not rows:
         measured = ", ".join(dict.fromkeys(row.scope for row in file.rows))
         hint = nearest(file.rows[0].scope, scopes)
         has = ", ".join(filter(None, scopes))
@@ -125,7 +129,7 @@ def _rows_of_media(fabric: Fabric, file: MachineFile, path: str) -> tuple[Machin
             argument="machine",
             fix=f"{hint} {_another(fabric)}".strip(),
         )
-    return kept
+    return rows
 
 
 def _another(fabric: Fabric) -> str:

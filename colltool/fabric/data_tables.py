@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from itertools import filterfalse
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "data"
 
 
 def data_rows(file: str) -> Iterator[dict[str, str]]:
-    """The rows of a table such as ``nics.csv``, without its comments."""
+    """The rows of a table such as ``nics.csv``, texts by the name of the column; lines that begin with
+    ``#`` are comments."""
     path = _FOLDER / file
-    lines = path.read_text(encoding="utf-8").splitlines()
-    yield from csv.DictReader(
-        filterfalse(_is_comment, lines),
-    )
-
-
-def _is_comment(line: str) -> bool:
-    return line.startswith("#")
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            lines.append(line)
+    yield from csv.DictReader(lines)

@@ -1,11 +1,14 @@
 """A fabric with failed ranks or links: :func:`without_parts` writes the links of its single tier as
-a graph, without those that failed."""
+a graph, without those that failed.
+
+A link is a pair of ranks, the lower first.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any, NamedTuple, assert_never
 
 from colltool.base.errors import ColltoolError, argument_text, clipped
@@ -40,8 +43,9 @@ class LinkNumbers(NamedTuple):
     alpha_s: float
 
 
-# By the ranks at both ends, the lower first.
-Links = dict[tuple[int, int], LinkNumbers]
+# Two ranks, the lower first.
+Ends = tuple[int, int]
+Links = dict[Ends, LinkNumbers]
 
 
 def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, Any]:
@@ -55,38 +59,42 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
         ColltoolError: a text that is no rank or link, a part that the fabric does not have, several
             tiers, or ranks at switches, which have no links among them.
     """
-    ranks, links = _parts(failed)
+    failed_ranks, failed_links = _parts(failed)
     tier, *outer = load_fabric(data).tiers
     if outer:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
         raise _error(what, "start from a fabric of that tier alone")
     kind = capabilities_of(tier)
-    found = _links(kind, tier)
-    _check_parts_exist(tier.endpoints, found, ranks, links)
-    left = [rank for rank in range(tier.endpoints) if rank not in ranks]
-    if len(left) < 2:
-        what = f"{len(left)} of {tier.endpoints} ranks would be left"
+    links = _links(kind, tier)
+    _check_parts_exist(tier.endpoints, links, failed_ranks, failed_links)
+    working = [rank for rank in range(tier.endpoints) if rank not in failed_ranks]
+    if len(working) < 2:
+        what = f"{len(working)} of {tier.endpoints} ranks would be left"
         raise _error(what, "leave two ranks or more")
-    new_rank = {rank: new for new, rank in enumerate(left)}
-    kept: Links = {}
-    for (a, b), numbers in found.items():
-        if (a, b) not in links and a in new_rank and b in new_rank:
-            kept[new_rank[a], new_rank[b]] = numbers
-    linked = set(chain.from_iterable(kept))
-    for new, rank in enumerate(left):
-        if new not in linked:
+    new_rank = {rank: number for number, rank in enumerate(working)}
+    working_links: Links = {}
+    for (low, high), numbers in links.items():
+        if (low, high) not in failed_links and low in new_rank and high in new_rank:
+            working_links[new_rank[low], new_rank[high]] = numbers
+    linked = set(chain.from_iterable(working_links))
+    for rank in working:
+        if new_rank[rank] not in linked:
             what = f"rank {rank} is left without any link"
             raise _error(what, "it has failed too: name it as well")
     tier_numbers = _numbers(kind, tier)
-    tier_data = dict(data["tiers"][0])
-    graph = {key: tier_data[key] for key in _KEYS_KEPT if key in tier_data} | {"topology": "graph"}
-    graph["edges"] = [_edge(ends, numbers, tier_numbers) for ends, numbers in sorted(kept.items())]
+    tier_data = data["tiers"][0]
+    graph = {key: tier_data[key] for key in _KEYS_KEPT if key in tier_data}
+    graph["topology"] = "graph"
+    graph["edges"] = [
+        _edge(ends, numbers, tier_numbers) for ends, numbers in sorted(working_links.items())
+    ]
     return {**data, "tiers": [graph]}
 
 
-def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
+def _parts(failed: Sequence[str]) -> tuple[set[int], set[Ends]]:
     """The ranks and the links that were typed."""
-    ranks, links = set(), set()
+    ranks = set()
+    links = set()
     for text in failed:
         part = _PART.fullmatch(text.strip())
         if part is None:
@@ -95,29 +103,29 @@ def _parts(failed: Sequence[str]) -> tuple[set[int], set[tuple[int, int]]]:
         if part[2] is None:
             ranks.add(int(part[1]))
         else:
-            a, b = sorted(map(int, part.groups()))
-            links.add((a, b))
+            low, high = sorted(map(int, part.groups()))
+            links.add((low, high))
     return ranks, links
 
 
 def _check_parts_exist(
-    endpoints: int, found: Links, ranks: set[int], links: set[tuple[int, int]]
+    endpoints: int, links: Links, failed_ranks: set[int], failed_links: set[Ends]
 ) -> None:
-    """Raise an error for ranks or links that the fabric does not have."""
-    for rank in ranks:
+    """Raise an error for failed ranks or links that the fabric does not have."""
+    for rank in failed_ranks:
         if rank >= endpoints:
             raise _error(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
-    for link in links:
-        if link not in found:
-            rank, other = link
-            # the other end of each of its links
-            ends = [sum(pair) - rank for pair in found if rank in pair]
-            neighbours = ", ".join(map(str, sorted(ends))) or "nobody"
-            what = f"there is no link {rank}-{other}"
-            raise _error(what, f"rank {rank} has links to {neighbours}")
+    for low, high in failed_links:
+        if (low, high) not in links:
+            # of both ends together less this one
+            neighbours = [sum(ends) - low for ends in links if low in ends]
+            listed = ", ".join(map(str, sorted(neighbours))) or "nobody"
+            what = f"there is no link {low}-{high}"
+            raise _error(what, f"rank {low} has links to {listed}")
 
 
 def _error(what: str, fix: str) -> ColltoolError:
+    """The error for what ``without`` takes."""
     return ColltoolError(what, argument="without", fix=fix)
 
 
@@ -131,7 +139,7 @@ def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
     joined = kind.joined_by
     match joined:
         case "pair_links":
-            pairs = [(a, b) for b in range(tier.endpoints) for a in range(b)]
+            pairs = combinations(range(tier.endpoints), 2)
             return dict.fromkeys(pairs, _numbers(kind, tier))
         case "neighbour_links":
             return dict.fromkeys(_neighbours(kind, tier), _numbers(kind, tier))
@@ -149,19 +157,19 @@ def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
 
 def _of_graph(graph: GraphWires) -> Links:
     """The links of a graph by their ends, parallel links added up."""
-    found: Links = {}
+    links: Links = {}
     for edge in graph.edges:
         ends = (edge.src, edge.dst)
         # each link is two edges, one each way
         if edge.src < edge.dst:
             rate_Bps = edge.Bps
-            if ends in found:
-                rate_Bps += found[ends].rate_Bps
-            found[ends] = LinkNumbers(rate_Bps, edge.alpha_s)
-    return found
+            if ends in links:
+                rate_Bps += links[ends].rate_Bps
+            links[ends] = LinkNumbers(rate_Bps, edge.alpha_s)
+    return links
 
 
-def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int]]:
+def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[Ends]:
     """Pairs of neighbours on a torus or mesh; ranks are numbered along the first axis first.
 
     On a torus of 4x2, rank 3 ends the first line: its link closes the ring to rank 0. Along the second
@@ -170,17 +178,18 @@ def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[tuple[int, int
     if any(axis.twist for axis in kind.axes):
         what = f"the links of a twisted torus, '{tier.name}', are not written out"
         raise _error(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
-    found = []
+    pairs = []
+    # between neighbours along the axis: the ranks of all axes before it
     stride = 1
     for axis in kind.axes:
         for rank in range(tier.endpoints):
             place = rank // stride % axis.size
             if place + 1 < axis.size:
-                found.append((rank, rank + stride))
+                pairs.append((rank, rank + stride))
             elif axis.is_ring:
-                found.append((rank - place * stride, rank))
+                pairs.append((rank - place * stride, rank))
         stride *= axis.size
-    return found
+    return pairs
 
 
 def _no_links_error(tier: Tier) -> ColltoolError:
@@ -189,7 +198,7 @@ def _no_links_error(tier: Tier) -> ColltoolError:
     return _error(f"ranks of '{tier.name}' have ports at a switch, not links", fix)
 
 
-def _edge(ends: tuple[int, int], numbers: LinkNumbers, tier_numbers: LinkNumbers) -> Any:
+def _edge(ends: Ends, numbers: LinkNumbers, tier_numbers: LinkNumbers) -> Any:
     """A link as a file has it; only numbers that differ from the tier's are written."""
     if numbers == tier_numbers:
         return list(ends)

@@ -51,6 +51,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         return self._wires._replace(endpoints=endpoints)
 
     def takes_stride(self, stride: int) -> bool:
+        """Whether it divides the endpoints: messages are routed wherever these are."""
         return self.tier.endpoints % stride == 0
 
     @property
@@ -65,12 +66,13 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         tier = self.tier
         sizes = {"switch": tier.hosts, "group": tier.hosts * tier.switches_, "all": tier.endpoints}
         hops = [(0, 0), *self._wires.longest_path_links]
-        found: list[DistanceClass] = []
+        classes: list[DistanceClass] = []
         for (name, size), (local, far) in zip(sizes.items(), hops, strict=True):
-            if not found or size > found[-1].group:
+            # one switch to a group, or one group, makes no class of its own
+            if not classes or size > classes[-1].group:
                 alpha_s = tier.alpha + local * tier.local.alpha + far * tier.global_.alpha
-                found.append(self._class(name, size, alpha_s))
-        return tuple(found)
+                classes.append(self._class(name, size, alpha_s))
+        return tuple(classes)
 
     @property
     def diameter_links(self) -> int:

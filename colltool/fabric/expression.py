@@ -48,18 +48,21 @@ def parse_expression(text: str) -> FabricExpression:
     if not colon or os.path.exists(text):
         return FabricExpression(text)
     overrides = []
-    nodes = per_rack = None
+    nodes = None
+    per_rack = None
     for setting in _COMMA.split(settings):
         key, equals, value = setting.partition("=")
         if not (name and equals and key and value):
+            example = argument_text("fabric", (name or "nvl72") + ":nodes=16")
             raise ColltoolError(
                 f"{quote(text)}: expected KEY=VALUE after the colon, got {quote(setting)}",
                 argument="fabric",
-                fix=f"write {argument_text('fabric', (name or 'nvl72') + ':nodes=16')}",
+                fix=f"write {example}",
             )
-        if key.strip() in _NODES:
+        key = key.strip()
+        if key in _NODES:
             nodes = _count_of(value, text, "nodes=144")
-        elif key.strip() == PER_RACK:
+        elif key == PER_RACK:
             per_rack = _count_of(value, text, "per-rack=64")
         else:
             overrides.append(setting)
@@ -67,13 +70,16 @@ def parse_expression(text: str) -> FabricExpression:
 
 
 def with_setting(text: str, setting: str) -> str:
-    """A fabric as typed, with one more setting of its own."""
-    separator = ":" if os.path.exists(text) or ":" not in text else ","
+    """A fabric as typed, with one more setting of its own: ``nvl72:racks=16`` of ``racks=16``."""
+    has_settings = ":" in text and not os.path.exists(text)
+    separator = "," if has_settings else ":"
     return f"{text}{separator}{setting}"
 
 
 def _count_of(value: str, text: str, example: str) -> int:
-    if not (value.isascii() and value.isdecimal() and 0 < len(value) < 8 and int(value)):
+    """The number of a setting of the fabric that was typed as ``text``."""
+    # seven digits: no fabric has more
+    if not (value.isascii() and value.isdecimal() and len(value) < 8 and int(value)):
         what = f"{quote(text)}: expected a whole number above 0, got {quote(value)}"
         raise ColltoolError(what, argument="fabric", fix=f"such as {example}")
     return int(value)
@@ -85,13 +91,14 @@ def split_fabrics(text: str) -> list[str]:
     >>> split_fabrics("nvl72,dgx-b200:nodes=144,ib.eta.beta=0.8")
     ['nvl72', 'dgx-b200:nodes=144,ib.eta.beta=0.8']
     """
-    found: list[str] = []
+    fabrics: list[str] = []
     for part in _COMMA.split(text):
-        if found and "=" in part and ":" not in part.partition("=")[0]:
-            found[-1] += f",{part}"
+        key, equals, _ = part.partition("=")
+        if fabrics and equals and ":" not in key:
+            fabrics[-1] += f",{part}"
         else:
-            found.append(part)
-    return found
+            fabrics.append(part)
+    return fabrics
 
 
 def resized(fabric: Fabric, nodes: int) -> list[str]:
@@ -106,58 +113,45 @@ def resized(fabric: Fabric, nodes: int) -> list[str]:
         what = f"{fabric.name} is one tier of {tier.endpoints} endpoints, which no nodes make up"
         fix = f"name a fabric of nodes and a network, or set {tier.name}.size"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    if not _has_size(tier) or fabric.domains:
-        shape = "domains of different sizes" if fabric.domains else f"a {tier.topology}"
+    levels = _sized_levels(tier)
+    if levels is None or fabric.domains:
+        shape = f"a {tier.topology}"
+        if fabric.domains:
+            shape = "domains of different sizes"
         what = f"the outermost tier of {fabric.name}, {tier.name}, is {shape}: no number sizes it"
         fix = f"write a file of your own, like: {fabric.name}"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    return [f"{tier.name}.size={nodes}", *_last_level(fabric, tier, nodes)]
+    return [f"{tier.name}.size={nodes}", *_widened_last_level(fabric, tier, levels, nodes)]
 
 
-def _has_size(tier: Tier) -> bool:
-    """Whether one number says how many endpoints a tier joins."""
-    match tier:
-        case StarTier() | FullMeshTier() | ClosTier():
-            return True
-        case LatticeTier() | GraphTier() | HyperXTier() | DragonflyTier() | DragonflyPlusTier():
-            return False
-        case _:
-            assert_never(tier)
-
-
-def _levels_of(tier: Tier) -> Sequence[Level]:
-    """The levels of a tier's switches, where it has any."""
+def _sized_levels(tier: Tier) -> Sequence[Level] | None:
+    """The levels of a tier whose endpoints are one number, bottom up; None of any other tier."""
     match tier:
         case ClosTier():
             return tier.levels or ()
-        case (
-            StarTier()
-            | FullMeshTier()
-            | LatticeTier()
-            | GraphTier()
-            | HyperXTier()
-            | DragonflyTier()
-            | DragonflyPlusTier()
-        ):
+        case StarTier() | FullMeshTier():
             return ()
+        case LatticeTier() | GraphTier() | HyperXTier() | DragonflyTier() | DragonflyPlusTier():
+            return None
         case _:
             assert_never(tier)
 
 
-def _last_level(fabric: Fabric, tier: Tier, nodes: int) -> list[str]:
-    """The last level's group where it would join fewer endpoints than there are."""
-    levels = _levels_of(tier)
-    groups = [level.group for level in levels]
-    if not groups or nodes <= groups[-1]:
+def _widened_last_level(
+    fabric: Fabric, tier: Tier, levels: Sequence[Level], nodes: int
+) -> list[str]:
+    """The override that widens the last level, in whole groups of the level below, if it joins fewer
+    endpoints than there are."""
+    if not levels or nodes <= levels[-1].group:
         return []
-    last = levels[-1].name
-    if len(groups) == 1:
-        what = f"the switches of {tier.name} on {fabric.name} join {groups[0]} nodes, not {nodes}"
-        fix = f"add a level above '{last}' in a file of your own: like: {fabric.name}"
+    *lower, last = levels
+    if not lower:
+        what = f"the switches of {tier.name} on {fabric.name} join {last.group} nodes, not {nodes}"
+        fix = f"add a level above '{last.name}' in a file of your own: like: {fabric.name}"
         raise ColltoolError(what, argument="fabric", fix=fix)
-    below = groups[-2]
-    group = ceil(nodes / below) * below
-    return [f"{tier.name}.levels.{last}.group={group}"]
+    group_below = lower[-1].group
+    group = ceil(nodes / group_below) * group_below
+    return [f"{tier.name}.levels.{last.name}.group={group}"]
 
 
 def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
@@ -167,19 +161,20 @@ def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
     Raises:
         ColltoolError: a fabric of one tier or of uneven racks, or more ranks than a rack has.
     """
-    here = fabric.ranks // fabric.tiers[-1].endpoints
     if len(fabric.tiers) == 1 or fabric.domains:
         what = f"{fabric.name} has no racks of one size to take a part of"
         raise ColltoolError(what, argument="per_rack", fix="leave it out")
+    rack_ranks = _rack_ranks(fabric)
     tier = fabric.tiers[-2]
-    inside = here // tier.endpoints
-    if per_rack > here or per_rack % inside:
-        what = f"{fabric.name} has {here} ranks behind an endpoint of {fabric.tiers[-1].name}"
-        fix = f"take {inside} to {here}"
+    # the ranks of an endpoint of this tier stay together
+    inside = rack_ranks // tier.endpoints
+    if per_rack > rack_ranks or per_rack % inside:
+        what = f"{fabric.name} has {rack_ranks} ranks behind an endpoint of {fabric.tiers[-1].name}"
+        fix = f"take {inside} to {rack_ranks}"
         if inside > 1:
             fix += f", a multiple of {inside}"
         raise ColltoolError(f"{what}, not {per_rack}", argument="per_rack", fix=fix)
-    if not _has_size(tier):
+    if _sized_levels(tier) is None:
         what = f"a rack of {fabric.name} is a {tier.topology}, which runs whole or as a slice"
         raise ColltoolError(what, argument="per_rack", fix=f"set {tier.name}.shape instead")
     return [f"{tier.name}.size={per_rack // inside}"]
@@ -188,9 +183,9 @@ def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
 def per_rack_for(fabric: Fabric, counts: Sequence[int], racks: float) -> int | None:
     """The most ranks of each rack with which all counts fill whole racks, at most ``racks`` of
     them. At least half of a rack is taken; None where no number fits."""
-    here = fabric.ranks // fabric.tiers[-1].endpoints
-    half = (here - 1) // 2
-    for per_rack in range(here, half, -1):
+    rack_ranks = _rack_ranks(fabric)
+    less_than_half = (rack_ranks - 1) // 2
+    for per_rack in range(rack_ranks, less_than_half, -1):
         if all(_fills(count, per_rack, racks) for count in counts):
             with suppress(ColltoolError):
                 with_per_rack(fabric, per_rack)
@@ -198,11 +193,16 @@ def per_rack_for(fabric: Fabric, counts: Sequence[int], racks: float) -> int | N
     return None
 
 
+def _rack_ranks(fabric: Fabric) -> int:
+    """Ranks behind an endpoint of the outermost tier, where all have as many."""
+    return fabric.ranks // fabric.tiers[-1].endpoints
+
+
 def _fills(count: int, per_rack: int, racks: float) -> bool:
+    """Whether so many ranks are a part of one rack, or whole racks of those that there are."""
     if count <= per_rack:
         return True
-    whole, left = divmod(count, per_rack)
-    return not left and whole <= racks
+    return count % per_rack == 0 and count // per_rack <= racks
 
 
 def nodes_for(fabric: Fabric, ranks: int) -> int | None:
@@ -211,4 +211,4 @@ def nodes_for(fabric: Fabric, ranks: int) -> int | None:
         resized(fabric, 2)
     except ColltoolError:
         return None
-    return ceil(ranks / (fabric.ranks // fabric.tiers[-1].endpoints))
+    return ceil(ranks / _rack_ranks(fabric))

@@ -1,4 +1,8 @@
-"""Ladder files: a list of prices to follow, on shipped fabrics or files in the ladder's folder."""
+"""Ladder files: a list of prices to follow (rungs), on shipped fabrics or files in the ladder's folder.
+
+:func:`load_ladder` finds a file and reads it (:func:`read_ladder`), or makes a ladder of a fabric
+(:func:`ladder_of_fabric`).
+"""
 
 from __future__ import annotations
 
@@ -151,11 +155,12 @@ def read_ladder(
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
     """The fabrics of all rungs; an error in one is reported once, where it is first named."""
-    found: dict[str, Fabric] = {}
+    fabrics: dict[str, Fabric] = {}
     tried: set[str] = set()
     shipped = shipped_fabrics()
-    listed = reading.data.get("rungs")
-    for index, rung in enumerate(listed if isinstance(listed, list) else ()):
+    # errors of validation are not raised yet: the data may have any form
+    rungs = reading.data.get("rungs")
+    for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
         path = ("rungs", index, "fabric")
         if not isinstance(rung, dict) or "fabric" not in rung or not reading.is_valid(path):
             continue
@@ -168,10 +173,11 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
         neighbour = str(folder / os.path.basename(name))
         in_folder = name.removesuffix(SUFFIX) not in shipped and exists(neighbour)
         try:
-            found[name] = load_fabric(neighbour if in_folder else name)
+            fabrics[name] = load_fabric(neighbour if in_folder else name)
         except ColltoolError as error:
+            # what is wrong in the fabric's file has a place there
             if error.where or isinstance(error, ManyErrors):
                 reading.add_error(path, error)
             else:
                 reading.refuse(path, error.what, error.fix)
-    return found
+    return fabrics

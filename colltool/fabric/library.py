@@ -14,7 +14,7 @@ from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from colltool.algorithms.libraries import LibraryName
 from colltool.algorithms.registry import parse_choice
-from colltool.base.errors import ColltoolError, nearest
+from colltool.base.errors import ColltoolError, nearest_and_all
 from colltool.definitions import field_types as ft
 from colltool.definitions.field_types import (
     FieldError,
@@ -166,21 +166,25 @@ class Efficiency(Part):
 
     @property
     def algorithms(self) -> tuple[str, ...]:
+        """``algorithm`` as a tuple, even where the file gives one name."""
         return (self.algorithm,) if isinstance(self.algorithm, str) else self.algorithm
 
     @property
     def takes_time(self) -> bool:
+        """Whether a call takes time beside its bytes."""
         return bool(self.startup or self.startup_per_rank or self.rise_per_rank or self.software)
 
     @field_validator("algorithm")
     @classmethod
     def _algorithm_parses(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        """Refuse what is no choice of an algorithm."""
         for name in (names,) if isinstance(names, str) else names:
             parse_choice(name)
         return names
 
     @model_validator(mode="after")
     def _algorithm_exists(self) -> Efficiency:
+        """Refuse an algorithm that one of the primitives does not have."""
         for primitive, algorithm in product(self.primitives, self.algorithms):
             try:
                 check_algorithm(primitive, algorithm)
@@ -191,27 +195,31 @@ class Efficiency(Part):
     @field_validator("software")
     @classmethod
     def _times_differ(cls, software: tuple[MeasuredTime, ...]) -> tuple[MeasuredTime, ...]:
+        """Refuse two times of the same ranks and size."""
         if len({(row.ranks, row.size) for row in software}) < len(software):
             raise ValueError("the same ranks and size stand twice")
         return software
 
     def measured_times(self) -> dict[int, tuple[tuple[float, float], ...]]:
         """Return measured (bytes, seconds) by rank count, both ascending."""
-        found: dict[int, tuple[tuple[float, float], ...]] = {}
-        for row in sorted(self.software, key=lambda row: (row.ranks, row.size, row.time)):
-            found[row.ranks] = (*found.get(row.ranks, ()), (row.size, row.time))
-        return found
+        times: dict[int, tuple[tuple[float, float], ...]] = {}
+        for row in sorted(self.software, key=lambda row: (row.ranks, row.size)):
+            times[row.ranks] = (*times.get(row.ranks, ()), (row.size, row.time))
+        return times
 
     def share_on(self, nodes: int) -> float:
         """Return the share reached on this many nodes."""
         if isinstance(self.share, float):
             return self.share
         points = sorted((point.nodes, point.share) for point in self.share)
-        at = bisect_right(points, nodes, key=lambda point: point[0])
-        if at in (0, len(points)):
-            return points[max(at - 1, 0)][1]
-        (low, first), (high, last) = points[at - 1], points[at]
-        return first + (last - first) * log2(nodes / low) / log2(high / low)
+        after = bisect_right(points, nodes, key=lambda point: point[0])
+        # beyond the points the nearest
+        if after in (0, len(points)):
+            return points[max(after - 1, 0)][1]
+        low, low_share = points[after - 1]
+        high, high_share = points[after]
+        part = log2(nodes / low) / log2(high / low)
+        return low_share + (high_share - low_share) * part
 
 
 class LibraryFacts(Part):
@@ -323,7 +331,8 @@ class Prices(Part):
 
 
 def _unknown(key: str, stated: Sequence[str] | None, names: Sequence[str]) -> Iterator[FieldError]:
+    """An error for each name under a key of ``prices`` that is none of the fabric's."""
     for index, name in enumerate(stated or ()):
         if name not in names:
-            fix = f"{nearest(name, list(names))} known: {', '.join(names)}".strip()
+            fix = nearest_and_all(name, names)
             yield FieldError(f"there is no '{name}'", fix, ("prices", key, index))

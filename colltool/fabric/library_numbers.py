@@ -40,56 +40,58 @@ def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabr
     limits, are shares of *its* numbers, so that an override scales them.
     """
     filed = fabric
+    # an override of another number of tiers leaves nothing to compare
     if as_filed is not None and len(as_filed.tiers) == len(fabric.tiers):
         filed = as_filed
     media = [medium and medium.name for medium in media_of(fabric)]
-    layered = fabric.library_name != "all" and fabric.numbers != "datasheet"
+    takes_measured = fabric.library_name != "all" and fabric.numbers != "datasheet"
+    # the devices or generations whose measurements may apply, nearest first
     gpus: tuple[str, ...] = ()
-    if layered:
-        gpus = _gpus(fabric, media)
+    facts = fabric.library_facts
+    if takes_measured and facts is not None:
+        gpus = gpus_of(fabric.device, facts.gpu, media, facts.name)
     tiers = []
-    for tier, before, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
-        known = _known(fabric, tier, before, gpus, medium) if layered else None
-        tiers.append(tier.with_library(_joined(_of_file(tier, before), known)))
-    found = fabric.model_copy(update={"tiers": tuple(tiers)})
-    if not layered:
-        return found.with_efficiencies(()).with_machine(None)
+    for tier, filed_tier, medium in zip(fabric.tiers, filed.tiers, media, strict=True):
+        measured = None
+        if takes_measured:
+            measured = _measured(fabric, filed_tier, gpus, medium)
+        listed = _listed(tier, filed_tier)
+        tiers.append(tier.with_library(_merged(listed, measured)))
+    with_tiers = fabric.model_copy(update={"tiers": tuple(tiers)})
+    if not takes_measured:
+        return with_tiers.with_efficiencies(()).with_machine(None)
     # numbers of such a file include what a machine's factor would count again
     if _lists_numbers(fabric):
-        return found.with_efficiencies(()).with_machine(fabric.custom_machine)
+        return with_tiers.with_efficiencies(()).with_machine(fabric.custom_machine)
     across = media[-1] if len(media) > 1 else None
     machine = fabric.custom_machine or machine_for(fabric.device, media[0] or "", across)
     efficiencies = _efficiencies(fabric.library_name, gpus, media[-1])
-    return found.with_efficiencies(efficiencies).with_machine(machine)
+    return with_tiers.with_efficiencies(efficiencies).with_machine(machine)
 
 
-def _gpus(fabric: Fabric, media: Sequence[str | None]) -> tuple[str, ...]:
-    """The devices or generations whose measurements may apply, nearest first."""
-    facts = fabric.library_facts
-    return gpus_of(fabric.device, facts.gpu if facts else None, media, fabric.library_name)
-
-
-def _known(
-    fabric: Fabric, tier: Tier, before: Tier, gpus: Sequence[str], medium: str | None
+def _measured(
+    fabric: Fabric, filed_tier: Tier, gpus: Sequence[str], medium: str | None
 ) -> TierLibrary | None:
-    """What was measured of the fabric's library on a tier. None where nothing was."""
+    """What was measured of the fabric's library on a tier as it is in the file. None where nothing
+    was."""
     # a routed tier states α per link, and a library's time per step is per pair of ranks
-    if capabilities_of(tier).joined_by == "routes":
+    if capabilities_of(filed_tier).joined_by == "routes":
         return None
     facts = fabric.library_facts
-    known = tier_library(fabric.library_name, gpus, medium, p2p=bool(facts and facts.p2p))
-    if known is None:
+    numbers = tier_library(fabric.library_name, gpus, medium, p2p=bool(facts and facts.p2p))
+    if numbers is None:
         return None
     if medium in NETWORKS and not has_gpudirect(fabric):
         # what a search found is of the way through the host's memory already
         if facts is not None and isinstance(facts.channels, tuple):
             gpus = ()
-        known = _through_host_memory(known, before, gpus)
-    return _host_limited(known, before)
+        numbers = _through_host_memory(numbers, filed_tier, gpus)
+    return _host_limited(numbers, filed_tier)
 
 
 def with_p2p(fabric: Fabric, works: bool) -> Fabric:
-    """The fabric whose cards reach each other's memory over PCIe, or do not."""
+    """The fabric, of a library with facts, whose cards reach each other's memory over PCIe (``works``),
+    or do not."""
 
     def made() -> Fabric:
         facts = fabric.library_facts
@@ -108,15 +110,17 @@ _STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
 def _through_host_memory(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
     """Numbers between hosts whose NICs do not reach the GPUs' memory: no LL128, and rates limited
     by the host's memory."""
-    most = 1.0
+    most_share = 1.0
     for gpu in gpus:
         if gpu in _STAGED_BPS:
-            most = _STAGED_BPS[gpu] / (tier.bandwidth * tier.eta.beta)
+            most_share = _STAGED_BPS[gpu] / (tier.bandwidth * tier.eta.beta)
             break
     # NCCL switches LL128 off where a NIC may tear its 128 bytes on the way through the host
-    rows = [protocol for protocol in numbers.protocols if protocol.name != "LL128"]
-    kept = tuple(row._replace(share=min(row.share, most)) for row in rows)
-    return numbers._replace(protocols=kept)
+    protocols = []
+    for protocol in numbers.protocols:
+        if protocol.name != "LL128":
+            protocols.append(protocol._replace(share=min(protocol.share, most_share)))
+    return numbers._replace(protocols=tuple(protocols))
 
 
 def _lists_numbers(fabric: Fabric) -> bool:
@@ -132,36 +136,43 @@ def _host_limited(numbers: TierLibrary, tier: Tier) -> TierLibrary:
     for protocol in numbers.protocols:
         if protocol.host_Bps is not None:
             # half of LL's bytes are flags
-            most = 0.5 if protocol.name == "LL" else 1.0
-            protocol = protocol._replace(share=min(protocol.host_Bps / line_Bps, most))
+            most_share = 0.5 if protocol.name == "LL" else 1.0
+            share = min(protocol.host_Bps / line_Bps, most_share)
+            protocol = protocol._replace(share=share)
         protocols.append(protocol)
     return numbers._replace(protocols=tuple(protocols))
 
 
-def _joined(filed: TierLibrary | None, known: TierLibrary | None) -> TierLibrary | None:
-    """The protocols of a file, and those that were measured for primitives without any."""
-    if filed is None or known is None:
-        return filed or known
-    missing = [primitive for primitive in Primitive if not filed.protocols_for(primitive)]
-    protocols = list(filed.protocols)
-    for protocol in known.protocols:
-        primitives = [name for name in protocol.primitives or Primitive if name in missing]
+def _merged(listed: TierLibrary | None, measured: TierLibrary | None) -> TierLibrary | None:
+    """The protocols that a file lists, and those that were measured for primitives without any."""
+    if listed is None or measured is None:
+        return listed or measured
+    missing = [primitive for primitive in Primitive if not listed.protocols_for(primitive)]
+    protocols = list(listed.protocols)
+    for protocol in measured.protocols:
+        # a protocol without primitives is of all
+        of_protocol = protocol.primitives or Primitive
+        primitives = tuple(primitive for primitive in of_protocol if primitive in missing)
         if primitives:
-            protocols.append(protocol._replace(primitives=tuple(primitives)))
+            protocols.append(protocol._replace(primitives=primitives))
     return TierLibrary(
-        tuple(protocols), filed.switch or known.switch, {**known.runs, **filed.runs}, filed.source
+        protocols=tuple(protocols),
+        switch=listed.switch or measured.switch,
+        runs={**measured.runs, **listed.runs},
+        source=listed.source,
     )
 
 
-def _of_file(tier: Tier, before: Tier) -> TierLibrary | None:
-    """The protocols of a file of schema /1, relative to the tier's numbers before overrides."""
+def _listed(tier: Tier, filed_tier: Tier) -> TierLibrary | None:
+    """The protocols that a file of schema /1 lists on a tier, relative to the tier's numbers before
+    overrides. None where it lists none."""
     if not tier.protocols and not tier.algorithms:
         return None
     switch = None
     if tier.switches is not None and tier.switches.protocols is not None:
         switch = SwitchNumbers(protocols=tier.switches.protocols)
     return TierLibrary(
-        protocols=tuple(_relative(protocol, before) for protocol in tier.protocols or ()),
+        protocols=tuple(_relative(protocol, filed_tier) for protocol in tier.protocols or ()),
         switch=switch,
         runs=dict(tier.algorithms or {}),
         source="the file's own protocols",
@@ -175,10 +186,10 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
     nearest_s = capabilities_of(tier).nearest_alpha_s
     alpha_s = nearest_s if protocol.alpha is None else protocol.alpha
     bandwidth = protocol.bandwidth or tier.bandwidth
-    within = protocol.measured
+    at = protocol.measured
     measured = None
-    if within is not None:
-        measured = MeasuredAt(within.smallest, within.largest, within.ranks)
+    if at is not None:
+        measured = MeasuredAt(at.smallest, at.largest, at.ranks)
     return ProtocolNumbers(
         name=protocol.name,
         primitives=protocol.primitives,
@@ -206,7 +217,8 @@ def _efficiencies(
 
 
 def _efficiency(row: Mapping[str, Any]) -> Efficiency:
-    """A row as ``library.reached`` of a file has it: sizes and times with their units."""
+    """A row of the library's data as ``library.reached`` of a file has it: sizes and times with their
+    units, without the media and GPUs that it is of."""
     fields = dict(row)
     del fields["media"], fields["gpus"]
     if "software" in row:
@@ -215,6 +227,7 @@ def _efficiency(row: Mapping[str, Any]) -> Efficiency:
 
 
 def _with_units(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A measured time of ``software``: seconds and bytes as text."""
     time = f"{entry['time'] * 1e6:.9g}us"
     return {"ranks": entry["ranks"], "size": f"{entry['size']}B", "time": time}
 
@@ -236,14 +249,17 @@ def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fa
 
 
 def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
+    """The fabric under a library that is not its own."""
     facts = fabric.library_facts
-    named = LibraryFacts(name=library, version=version or None)
-    if facts:
+    if facts is None:
+        named = LibraryFacts(name=library, version=version or None)
+    else:
         # shares in the file were measured of the library that it names
-        other = {"name": library, "version": version or None, "reached": ()}
-        named = facts.model_copy(update=other)
-    kept = fabric.on_datasheet() if facts and facts.name != "all" else fabric
-    return with_library_numbers(kept.model_copy(update={"library": named}))
+        changes = {"name": library, "version": version or None, "reached": ()}
+        named = facts.model_copy(update=changes)
+        if facts.name != "all":
+            fabric = fabric.on_datasheet()
+    return with_library_numbers(fabric.model_copy(update={"library": named}))
 
 
 def launch_of(fabric: Fabric) -> float:
@@ -251,12 +267,14 @@ def launch_of(fabric: Fabric) -> float:
     library's protocols, else 0."""
     if fabric.states_launch:
         return fabric.launch_overhead
-    known = []
+    launches_s = []
     for tier in fabric.tiers:
-        for protocol in tier.library.protocols if tier.library else ():
+        if tier.library is None:
+            continue
+        for protocol in tier.library.protocols:
             if protocol.launch_s is not None:
-                known.append(protocol.launch_s)
-    return min(known, default=fabric.launch_overhead)
+                launches_s.append(protocol.launch_s)
+    return min(launches_s, default=fabric.launch_overhead)
 
 
 def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
@@ -265,5 +283,8 @@ def before_overrides(fabric: Fabric, keys: Collection[str]) -> Fabric | None:
     kept = [f"{key}={value}" for key, value in fabric.overrides if key not in keys]
     if fabric.reload is None or len(kept) == len(fabric.overrides):
         return None
-    before, facts = fabric.reload(kept), fabric.library_facts
-    return before if facts is None else under_library(before, facts.name, facts.version or "")
+    before = fabric.reload(kept)
+    facts = fabric.library_facts
+    if facts is None:
+        return before
+    return under_library(before, facts.name, facts.version or "")

@@ -1,9 +1,9 @@
 """A fabric by path, shipped name or mapping, with what-if overrides, validated once: every error in
 one report.
 
-:func:`load_fabric` finds the file, reads it (``_reading`` merges a ``like`` with the fabric that it
-names), validates it (``_checked``), and puts the library's numbers on it (``_with_numbers``). Shipped
-fabrics and texts without overrides are cached.
+:func:`load_fabric` finds the file (:func:`find_fabric`), reads it (``_reading`` merges a ``like`` with
+the fabric that it names), validates it (``_checked``), and puts the library's numbers on it
+(``_with_numbers``). Shipped fabrics come from their prebuilt form, other short texts from a cache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from colltool.base.reach import confine, within_reach
 from colltool.definitions.frozen import frozen
 from colltool.definitions.overrides import Overrides, Requested, Shorthand, texts_of
 from colltool.definitions.reader import Reading, read, read_source, sourced
-from colltool.definitions.source import MAX_CACHED_TEXT, KeyPath, Position, Source
+from colltool.definitions.source import MAX_CACHED_TEXT
 from colltool.fabric.bundled_for import bundled_for, fabric_of_device
 from colltool.fabric.custom_machine import CustomMachine, machine_file_of, on_machine
 from colltool.fabric.expression import (
@@ -39,13 +39,23 @@ from colltool.fabric.shipped import shipped_fabrics as shipped_fabrics
 from colltool.fabric.shipped import shipped_folder as shipped_folder
 from colltool.fabric.shipped import stems_in
 
+# Keys of a fabric's overrides may omit ``tiers``.
 SHORTHAND = Shorthand("tiers", "tier", "nvlink.alpha=1us")
 
+# A path or name, as text also with settings behind a colon; or what a file would hold.
 FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
+# --- finding the file
+
+
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the path that ``--fabric`` means, and its name for errors."""
+    """Return the path that ``--fabric`` means (a file, a shipped fabric, or a device, which means the
+    usual machine with it), and its name for errors.
+
+    Raises:
+        ColltoolError: as :func:`find_file`.
+    """
     listing = "list the shipped ones: colltool fabric list"
     typed = os.fsdecode(path_or_name)
     if not exists(typed):
@@ -57,7 +67,15 @@ def find_file(
     path_or_name: str | os.PathLike[str], noun: str, folder: Path, listing: str = ""
 ) -> tuple[str, str]:
     """Return the path of an existing file, else of a shipped one of a folder by file name or stem,
-    and its name for errors."""
+    and its name for errors.
+
+    Args:
+        noun: what is looked for, in errors: ``fabric``, ``job``.
+        listing: how to list the shipped ones; default: their names.
+
+    Raises:
+        ColltoolError: there is neither, a folder has the name, or the path is out of reach.
+    """
     typed = os.fsdecode(path_or_name)
     if exists(typed) and not os.path.isdir(typed):
         return typed, typed
@@ -82,17 +100,24 @@ def find_file(
         )
         raise ColltoolError(f"no {noun} is called {quote(typed)} any more", fix=fix)
     hint = nearest(os.path.basename(stem) if listing else stem, list(shipped))
-    if typed.isdecimal() and noun == "fabric":
-        factor = argument_text("factor", typed)
-        hint = f"the factor between sizes is {factor} here, unlike in nccl-tests;"
     if noun == "fabric":
-        device = bundled_for(stem.upper())
-        if device is not None and not device.differs:
-            hint = f"the shipped machine with such a device is {device.fabric};"
+        hint = _other_meaning(typed) or hint
     if not listing:
         listing = f"shipped: {', '.join(shipped)}"
     fix = f"{hint} {listing}".strip()
     raise ColltoolError(f"no file and no shipped {noun} is called {quote(typed)}", fix=fix)
+
+
+def _other_meaning(typed: str) -> str:
+    """A hint for a name that is no fabric but a device, or a number. Empty for any other."""
+    device = bundled_for(typed.removesuffix(SUFFIX).upper())
+    if device is not None and not device.differs:
+        return f"the shipped machine with such a device is {device.fabric};"
+    if typed.isdecimal():
+        # nccl-tests takes the factor of its sizes by -f
+        factor = argument_text("factor", typed)
+        return f"the factor between sizes is {factor} here, unlike in nccl-tests;"
+    return ""
 
 
 def exists(typed: str) -> bool:
@@ -101,6 +126,9 @@ def exists(typed: str) -> bool:
         return os.path.exists(typed) and within_reach(typed)
     except ValueError:  # a NUL, or a lone surrogate
         return False
+
+
+# --- loading
 
 
 def load_fabric(
@@ -116,7 +144,7 @@ def load_fabric(
     ``NAME.machine.yaml`` next to ``NAME.yaml``.
     """
     if isinstance(fabric, str):
-        fabric, overrides = _stated(fabric, overrides)
+        fabric, overrides = _split_expression(fabric, overrides)
     loaded = _load(fabric, overrides)
     if machine is None and isinstance(fabric, str | os.PathLike):
         file, name = find_fabric(fabric)
@@ -128,50 +156,54 @@ def load_fabric(
     return on_machine(loaded, machine)
 
 
-def _stated(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
-    """The file or name of a fabric, and the overrides with what was typed after its colon."""
-    typed = parse_expression(fabric)
-    if typed == FabricExpression(fabric):
+def _split_expression(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
+    """The file or name of a fabric, and the overrides with what was typed after its colon behind
+    them."""
+    expression = parse_expression(fabric)
+    if expression == FabricExpression(fabric):
         return fabric, overrides
-    own = list(typed.overrides)
-    if typed.nodes is not None:
-        own += resized(_load(typed.name, ()), typed.nodes)
-    if typed.per_rack is not None:
-        own += with_per_rack(_load(typed.name, ()), typed.per_rack)
+    name = expression.name
+    typed = list(expression.overrides)
+    if expression.nodes is not None:
+        typed += resized(_load(name, ()), expression.nodes)
+    if expression.per_rack is not None:
+        typed += with_per_rack(_load(name, ()), expression.per_rack)
     if not isinstance(overrides, Mapping):
-        return typed.name, [*texts_of(overrides), *own]
+        return name, [*texts_of(overrides), *typed]
     merged = dict(overrides)
-    for option in own:
+    for option in typed:
         key, _, value = option.partition("=")
         merged[key] = value
-    return typed.name, merged
+    return name, merged
 
 
 def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
-    """Load a fabric; a shipped one comes from its prebuilt form, another from a cache of its text."""
+    """Load a fabric without a machine file; a shipped one comes from its prebuilt form, another from
+    a cache of its text."""
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
         return _with_numbers(fabric_reading(fabric, overrides), partial(_load, fabric))
     file, name = find_fabric(fabric)
     text = read_text(file, "definition", name)  # once: it may be a pipe
     if not overrides and _is_shipped(file):
-        texts = _texts_of(text)
+        texts = _shipped_texts(text)
         if texts is not None:
-            return _shipped(file, name, texts)
-    alone = "like:" not in text  # else another file, which may change, is a part of it
+            return _shipped_fabric(file, name, texts)
+    # else another file, which may change, is a part of it
+    is_whole = "like:" not in text
     are_texts = all(isinstance(option, str) for option in overrides)
-    if len(text) <= MAX_CACHED_TEXT and alone and are_texts:
-        return _loaded(text, name, tuple(overrides))
-    reading = _of_text(text, file, name, overrides)
-    return _with_numbers(reading, partial(_read_again, text, file, name))
+    if len(text) <= MAX_CACHED_TEXT and is_whole and are_texts:
+        return _loaded_text(text, name, tuple(overrides))
+    reading = _reading_of_text(text, file, name, overrides)
+    return _with_numbers(reading, partial(_load_text, text, file, name))
 
 
-def _read_again(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
-    """Load a file that was read before, with other overrides: it may be a pipe."""
-    return _with_numbers(_of_text(text, file, name, overrides))
+def _load_text(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
+    """Load the text of a file that was read before, with other overrides: it may be a pipe."""
+    return _with_numbers(_reading_of_text(text, file, name, overrides))
 
 
 @lru_cache(maxsize=32)
-def _loaded(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
+def _loaded_text(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
     """Return one object for the same text: fabrics are immutable, and caches find results by the
     identity of their tiers."""
     return frozen(read_fabric(text, name, overrides))
@@ -181,12 +213,13 @@ def _is_shipped(file: str) -> bool:
     return os.path.dirname(file) == str(shipped_folder())
 
 
+# like: dgx-h100
 _LIKE = re.compile(r"^like: ([\w-]+)$", re.MULTILINE)
 
 
-def _texts_of(text: str) -> tuple[str, ...] | None:
-    """The text of a shipped fabric, and those of the fabrics that it is like. None if one of these
-    does not ship."""
+def _shipped_texts(text: str) -> tuple[str, ...] | None:
+    """The text of a shipped fabric, and those of the fabrics that it is like, one of the other. None
+    if one of these does not ship."""
     if "like:" not in text:
         return (text,)
     like = _LIKE.search(text)
@@ -195,161 +228,24 @@ def _texts_of(text: str) -> tuple[str, ...] | None:
     file, name = find_fabric(like[1])
     if not _is_shipped(file):
         return None
-    others = _texts_of(read_text(file, "definition", name))
+    others = _shipped_texts(read_text(file, "definition", name))
     if others is None:
         return None
     return (text, *others)
 
 
 @lru_cache(maxsize=64)
-def _shipped(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
-    """Return one object for a shipped fabric, from the cache of an earlier process if it has
-    one."""
+def _shipped_fabric(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
+    """Return one object for a shipped fabric, from the cache of an earlier process if it has one.
+
+    ``texts``: those of :func:`_shipped_texts`; with any other the fabric is another.
+    """
     key = name.removesuffix(SUFFIX)
     fabric = prebuilt(key, texts)
     if fabric is None:
-        fabric = _checked(_of_text(texts[0], file, name, ()))
+        fabric = _checked(_reading_of_text(texts[0], file, name, ()))
         keep_prebuilt(key, texts, fabric)
     return frozen(with_library_numbers(fabric).as_shipped())
-
-
-def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
-    """Return the plain data of a valid fabric with its overrides, to be changed and written."""
-    reading = fabric_reading(fabric, overrides)
-    reading.result()
-    return reading.data
-
-
-def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
-    """Return a fabric from YAML text; ``name`` is that of the file in errors."""
-    reading = read(Fabric, text, name, overrides, SHORTHAND)
-    return _with_numbers(reading, partial(read_fabric, text, name))
-
-
-def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
-    """Read as :func:`load_fabric` does, with the places of everything in the file, and errors not
-    yet raised."""
-    if isinstance(fabric, Mapping):
-        return _reading(fabric, "", "", overrides)
-    if isinstance(fabric, str):
-        fabric, overrides = _stated(fabric, overrides)
-    if not isinstance(fabric, str | os.PathLike):
-        fix = 'give a path, the name of a shipped fabric ("nvl72"), or a mapping'
-        if isinstance(fabric, Fabric):
-            fix += "; one that is loaded takes other numbers where it is loaded"
-        what = f"expected a fabric to load, got a {type(fabric).__name__}"
-        raise ColltoolError(what, argument="fabric", fix=fix)
-    file, name = find_fabric(fabric)
-    return _of_text(read_text(file, "definition", name), file, name, overrides)
-
-
-def _of_text(text: str, file: str, name: str, overrides: Overrides) -> Reading[Fabric]:
-    """Read the text of a file, whose folder may have the fabric that it is like."""
-    return _reading(text, name, os.path.dirname(file), overrides, (os.path.realpath(file),))
-
-
-def _reading(
-    content: str | Mapping[str, Any],
-    name: str,
-    folder: str,
-    overrides: Overrides,
-    seen: tuple[str, ...] = (),
-) -> Reading[Fabric]:
-    source, problems = sourced(content, name)
-    stated: list[Requested] = []
-    if "like" in source.data:
-        source, stated = _merged_with_like(source, folder, seen)
-    return read_source(Fabric, source, problems, overrides, SHORTHAND, stated)
-
-
-# Keys that a fabric does not inherit from the one that it is like.
-_NOT_INHERITED = frozenset({"name", "description", "notes"})
-
-
-def _merged_with_like(
-    source: Source, folder: str, seen: tuple[str, ...]
-) -> tuple[Source, list[Requested]]:
-    """The data of the fabric that ``like`` names, with the keys of this file in place of its own;
-    and the overrides under ``set``.
-
-    ``seen``: files that were read on the way, to find circles.
-    """
-    data = dict(source.data)
-    like = data.pop("like")
-    changes = data.pop("set", {})
-    where = source.at(("like",))
-    if not isinstance(like, str) or not like:
-        what = "expected the name of a shipped fabric, or a file"
-        raise ColltoolError(what, where=where, fix="like: dgx-h100")
-    if not isinstance(changes, dict):
-        what = f"expected values by key, got {quote(changes)}"
-        fix = "set: {ib.bandwidth: 100GB/s}"
-        raise ColltoolError(what, where=source.at(("set",)), fix=fix)
-    neighbour = os.path.join(folder, like)
-    if os.path.isfile(neighbour):
-        like = neighbour
-    try:
-        file, name = find_fabric(like)
-    except ColltoolError as error:
-        raise ColltoolError(error.what, where=where, fix=error.fix) from None
-    resolved = os.path.realpath(file)
-    if resolved in seen:
-        fix = "name the fabric that it differs from"
-        raise ColltoolError("is like itself", where=where, fix=fix)
-    text = read_text(file, "definition", name)
-    reading = _reading(text, name, os.path.dirname(file), (), (*seen, resolved))
-    reading.result()
-    other = reading.data
-    merged = {key: value for key, value in other.items() if key not in _NOT_INHERITED} | data
-    if isinstance(data.get("source"), dict) and isinstance(other.get("source"), dict):
-        merged["source"] = other["source"] | data["source"]
-    # sizes alone leave it the machine that was measured
-    changes_more = any(not key.endswith(".size") for key in changes)
-    if "device" in data or "tiers" in data or changes_more:
-        merged.setdefault("measured_on", other["name"])
-    source = _with_outer_tiers(source._replace(data=merged), other["tiers"])
-    _drop_sources(source.data, changes)
-    stated = [Requested(source.at(("set", key)), key, value) for key, value in changes.items()]
-    return source, stated
-
-
-def _with_outer_tiers(source: Source, inner: list[Any]) -> Source:
-    """Put the file's tiers outside of the ``inner`` ones of the other fabric; positions move along."""
-    outer = source.data["tiers"]
-    # the file lists none: these are the other fabric's
-    if outer is inner:
-        return source
-    if not isinstance(outer, list):
-        raise ColltoolError(
-            "expected a list of tiers",
-            where=source.at(("tiers",)),
-            fix="leave tiers out, or list further ones",
-        )
-
-    def moved(places: Mapping[KeyPath, Position]) -> dict[KeyPath, Position]:
-        found = {}
-        for path, place in places.items():
-            if path[:1] == ("tiers",) and len(path) > 1:
-                path = ("tiers", int(path[1]) + len(inner), *path[2:])
-            found[path] = place
-        return found
-
-    source.data["tiers"] = [*inner, *outer]
-    return source._replace(positions=moved(source.positions), keys=moved(source.keys))
-
-
-def _drop_sources(data: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Drop the source of each value of a tier that is changed: it is not the source of the new
-    value."""
-    for tier in data["tiers"]:
-        if not isinstance(tier, dict) or not isinstance(tier.get("source"), dict):
-            continue
-        kept = dict(tier["source"])
-        for key in changes:
-            owner, _, value = key.partition(".")
-            if owner == tier.get("name"):
-                kept.pop(value.partition(".")[0], None)
-        tier["source"] = kept
 
 
 def _with_numbers(
@@ -378,8 +274,94 @@ def _checked(reading: Reading[Fabric]) -> Fabric:
             # in a file of schema /1: a library's numbers are none of the fabric's
             if ".protocols." in key:
                 continue
+            # only for its errors: the ranges themselves are read where they are used
             try:
                 parameter_ranges(reading.model, [f"{key}={bounds}"])
             except ColltoolError as error:
                 reading.refuse(("uncertainty", key), error.what, error.fix)
     return reading.result()
+
+
+# --- reading, up to validation
+
+
+def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
+    """Return the plain data of a valid fabric with its overrides, to be changed and written."""
+    reading = fabric_reading(fabric, overrides)
+    reading.result()
+    return reading.data
+
+
+def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
+    """Return a fabric from YAML text that is like no other; ``name`` is that of the file in
+    errors."""
+    reading = read(Fabric, text, name, overrides, SHORTHAND)
+    return _with_numbers(reading, partial(read_fabric, text, name))
+
+
+def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[Fabric]:
+    """Read as :func:`load_fabric` does, with the places of everything in the file, and errors not
+    yet raised."""
+    if isinstance(fabric, Mapping):
+        return _reading(fabric, "", "", overrides)
+    if isinstance(fabric, str):
+        fabric, overrides = _split_expression(fabric, overrides)
+    if not isinstance(fabric, str | os.PathLike):
+        fix = 'give a path, the name of a shipped fabric ("nvl72"), or a mapping'
+        if isinstance(fabric, Fabric):
+            fix += "; one that is loaded takes other numbers where it is loaded"
+        what = f"expected a fabric to load, got a {type(fabric).__name__}"
+        raise ColltoolError(what, argument="fabric", fix=fix)
+    file, name = find_fabric(fabric)
+    return _reading_of_text(read_text(file, "definition", name), file, name, overrides)
+
+
+def _reading_of_text(text: str, file: str, name: str, overrides: Overrides) -> Reading[Fabric]:
+    """Read the text of a file, whose folder may have the fabric that it is like."""
+    return _reading(text, name, os.path.dirname(file), overrides, (os.path.realpath(file),))
+
+
+def _reading(
+    content: str | Mapping[str, Any],
+    name: str,
+    folder: str,
+    overrides: Overrides,
+    files_before: tuple[str, ...] = (),
+) -> Reading[Fabric]:
+    """Read a fabric, merged with the one that it is like if it is like any.
+
+    Args:
+        name: of the file, for errors; empty for a mapping.
+        folder: where a relative ``like`` is looked for first.
+        files_before: the resolved paths of this file and of those that are like it, to find circles.
+    """
+    source, problems = sourced(content, name)
+    from_file: list[Requested] = []
+    if "like" in source.data:
+        # few files have the key
+        from colltool.fabric.like import like_and_changes, merged_with_like
+
+        like, changes = like_and_changes(source)
+        other = _like_data(like, source.at(("like",)), folder, files_before)
+        source, from_file = merged_with_like(source, other, changes)
+    return read_source(Fabric, source, problems, overrides, SHORTHAND, from_file)
+
+
+def _like_data(like: str, where: str, folder: str, files_before: tuple[str, ...]) -> dict[str, Any]:
+    """The data of the valid fabric that ``like`` names, itself merged with the one that it is like;
+    ``where``: the place of the key, for errors."""
+    neighbour = os.path.join(folder, like)
+    if os.path.isfile(neighbour):
+        like = neighbour
+    try:
+        file, name = find_fabric(like)
+    except ColltoolError as error:
+        raise ColltoolError(error.what, where=where, fix=error.fix) from None
+    resolved = os.path.realpath(file)
+    if resolved in files_before:
+        fix = "name the fabric that it differs from"
+        raise ColltoolError("is like itself", where=where, fix=fix)
+    text = read_text(file, "definition", name)
+    reading = _reading(text, name, os.path.dirname(file), (), (*files_before, resolved))
+    reading.result()
+    return reading.data

@@ -43,8 +43,8 @@ MediumName = Annotated[
 
 
 class Medium(NamedTuple):
-    """The wires of a tier, and how they are known: ``stated``, by the tier's ``name``, the
-    ``device``, or a ``default``."""
+    """The wires of a tier by the file format's name, and how they are known: ``stated``, by the tier's
+    ``name``, the ``device``, or a ``default``."""
 
     name: str
     how: str
@@ -53,8 +53,13 @@ class Medium(NamedTuple):
 def medium_of(
     stated: str | None, tier_name: str, bandwidth_Bps: float, device: str | None
 ) -> Medium | None:
-    """Return the medium of a tier; None if nothing tells. ``device``: None unless the tier is inside
-    a host."""
+    """Return the medium of a tier; None if nothing tells.
+
+    Args:
+        stated: the tier's own key, if it has it.
+        tier_name, bandwidth_Bps: the name tells the kind of links, the bandwidth their generation.
+        device: None unless the tier is inside a host.
+    """
     if stated is not None:
         return Medium(stated, "stated")
     named = _by_name(tier_name.lower(), bandwidth_Bps)

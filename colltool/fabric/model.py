@@ -1,9 +1,12 @@
 """The fabric file as a pydantic model, :class:`Fabric`: its YAML schema, bounds and units.
 
 Numbers are SI once validated. ``source`` and ``notes`` are text for people and never priced. Class
-docstrings go into the JSON Schema. A fabric is immutable: ``with_...`` and ``on_...`` methods return
-changed copies. Private attributes hold what is not in the file: overrides, measured numbers of the
-library and the machine, and where the fabric was loaded from.
+docstrings go into the JSON Schema. A fabric is immutable: ``as_...``, ``on_...`` and ``with_...``
+methods return changed copies. Private attributes hold what is not in the file: overrides, measured
+numbers of the library and the machine, and where the fabric was loaded from; ``load`` and
+``library_numbers`` fill them in.
+
+A price has four layers: wires (1), contention (2), the library (3), and the machine (4).
 """
 
 from __future__ import annotations
@@ -55,29 +58,31 @@ Tier = Annotated[
 ]
 
 
-_NOT_IN_2 = (
+# The error of a key of the first schema in a file of the second, and what to write instead.
+_LIBRARY_KEY_IN_2 = (
     "colltool.fabric/2 has no {key}: what a library takes on a tier is found by its device and"
     " medium"
 )
-_IN_2 = (
+_INSTEAD_OF_LIBRARY_KEY = (
     "set the tier's own alpha, bandwidth or eta, which act under every protocol; numbers of your"
     " own: colltool calibrate"
 )
-# LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov),
+# Seconds to post a message, LogGP's o. Source: Cray MPICH's all-to-all on 8 and 32 ranks of Polaris (docs.alcf.anl.gov),
 # tests/benchmarks/fit_mpi.py.
 MPI_POST_S = 0.43e-6
 
 
 def _or_like(schema: dict[str, Any]) -> None:
-    """A file may name another fabric instead of its own tiers, and what it sets."""
+    """Add to the JSON Schema of a file that it may name another fabric instead of tiers (``like``), and
+    what it sets of it (``set``). ``load`` resolves both, so that the model has neither."""
     like = (
         "The fabric that this one is but for what follows: a shipped one, or a file. Tiers given"
         " here stand outside of its own."
     )
-    set_ = "Values by key that differ from that fabric, such as ib.bandwidth: 100GB/s."
+    changes = "Values by key that differ from that fabric, such as ib.bandwidth: 100GB/s."
     schema["properties"] |= {
         "like": {"type": "string", "description": like},
-        "set": {"type": "object", "description": set_},
+        "set": {"type": "object", "description": changes},
     }
     schema["required"] = [key for key in schema["required"] if key != "tiers"]
     schema["anyOf"] = [{"required": ["tiers"]}, {"required": ["like"]}]
@@ -118,7 +123,9 @@ class Fabric(Part):
         FieldHint("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
+    # Each is described at the property that returns it.
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
+    # figures of the library that the file does not state: see ``efficiencies``
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
     _machine: MeasuredMachine | None = PrivateAttr(default=None)
     _custom_machine: MeasuredMachine | None = PrivateAttr(default=None)
@@ -126,18 +133,10 @@ class Fabric(Part):
     _as_filed: Fabric | None = PrivateAttr(default=None)
     _reload: Callable[[list[str]], Fabric] | None = PrivateAttr(default=None)
     _ships: bool = PrivateAttr(default=False)
+    # variants that were made before, by name: see ``view``
     _views: dict[str, Fabric] = PrivateAttr(default_factory=dict)
 
-    @property
-    def ships(self) -> bool:
-        """Whether it was loaded by the name of a shipped fabric, whatever was changed since."""
-        return self._ships
-
-    def as_shipped(self) -> Fabric:
-        """Return the fabric marked as one that ships."""
-        fabric = self.model_copy()
-        fabric._ships = True
-        return fabric
+    # --- its size
 
     @property
     def domains(self) -> tuple[int, ...]:
@@ -147,11 +146,15 @@ class Fabric(Part):
 
     @property
     def ranks(self) -> int:
+        """Ranks of the whole fabric."""
         return sum(self.domains) or prod(tier.endpoints for tier in self.tiers)
+
+    # --- its library (layer 3)
 
     @property
     def library_facts(self) -> LibraryFacts | None:
-        """``library`` as a mapping, even where the file gives a word."""
+        """``library`` as a mapping, even where the file gives a name alone; None where it gives
+        nothing."""
         return LibraryFacts(name=self.library) if isinstance(self.library, str) else self.library
 
     @property
@@ -185,6 +188,15 @@ class Fabric(Part):
                 tiers[number] = tier.model_copy(update={"post": MPI_POST_S})
         return self.model_copy(update={"tiers": tuple(tiers)})
 
+    # --- variants with fewer layers
+
+    def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
+        """Return a variant of the fabric, made once per name: caches find results by the identity
+        of the fabric."""
+        if name not in self._views:
+            self._views[name] = make()
+        return self._views[name]
+
     def on_datasheet(self) -> Fabric:
         """Return the fabric with wires and contention alone (layers 1 and 2): a launch that the
         file states, nothing measured of a library."""
@@ -196,22 +208,26 @@ class Fabric(Part):
         return self.view("wires", self._wires)
 
     def _wires(self) -> Fabric:
+        """The fabric that :meth:`on_wires` returns, made anew."""
         tiers = tuple(tier.on_datasheet().with_library(tier.choices) for tier in self.tiers)
         fabric = self._without_library()
         return fabric.model_copy(update={"tiers": tiers, "launch_overhead": 0.0})
 
-    def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
-        """Return a variant of the fabric, made once per name: caches find results by the identity
-        of the fabric."""
-        if name not in self._views:
-            self._views[name] = make()
-        return self._views[name]
-
     def _without_library(self) -> Fabric:
+        """The fabric that :meth:`on_datasheet` returns, made anew."""
         update: dict[str, Any] = {"tiers": tuple(tier.on_datasheet() for tier in self.tiers)}
         if self.library_facts:
             update["library"] = self.library_facts.model_copy(update={"reached": ()})
         return self.model_copy(update=update).with_efficiencies(()).with_machine(None)
+
+    def without_machine(self) -> Fabric:
+        """Return the fabric with wires, contention and library alone, as ``numbers="library"``
+        prices it."""
+        if self._machine is None:
+            return self
+        return self.view("no machine", lambda: self.with_machine(None))
+
+    # --- its measured machine (layer 4)
 
     @property
     def machine(self) -> MeasuredMachine | None:
@@ -245,12 +261,7 @@ class Fabric(Part):
         such a machine."""
         return self._measured_fabric
 
-    def without_machine(self) -> Fabric:
-        """Return the fabric with wires, contention and library alone, as ``numbers="library"``
-        prices it."""
-        if self._machine is None:
-            return self
-        return self.view("no machine", lambda: self.with_machine(None))
+    # --- overrides, and where it was loaded from
 
     @property
     def states_launch(self) -> bool:
@@ -282,28 +293,6 @@ class Fabric(Part):
             if text.partition(":")[0] not in keys:
                 yield text
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy as pydantic does; tiers learn how many ranks they now have inside."""
-        copy = super().model_copy(update=update, deep=deep)._nested()
-        copy._views = {}
-        return copy
-
-    def _nested(self) -> Self:
-        inside = accumulate((tier.endpoints for tier in self.tiers), mul, initial=1)
-        tiers = tuple(
-            tier.with_ranks_inside(ranks) for tier, ranks in zip(self.tiers, inside, strict=False)
-        )
-        self.__dict__["tiers"] = tiers
-        return self
-
-    def _drop_equal_domains(self) -> None:
-        """A list of equal domains is the size of the tier inside, and no list."""
-        if len(set(self.domains)) == 1:
-            inner, outer = self.tiers
-            inner = inner.model_copy(update={"size": self.domains[0]})
-            outer = outer.model_copy(update={"domains": None})
-            self.__dict__["tiers"] = (inner, outer)
-
     @property
     def as_filed(self) -> Fabric | None:
         """The same fabric as its file has it, without overrides; None if there are none."""
@@ -328,44 +317,77 @@ class Fabric(Part):
         fabric._reload = reload
         return fabric
 
+    @property
+    def ships(self) -> bool:
+        """Whether it was loaded by the name of a shipped fabric, whatever was changed since."""
+        return self._ships
+
+    def as_shipped(self) -> Fabric:
+        """Return the fabric marked as one that ships."""
+        fabric = self.model_copy()
+        fabric._ships = True
+        return fabric
+
+    # --- copies and equality
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy as pydantic does; tiers learn how many ranks they now have inside."""
+        copy = super().model_copy(update=update, deep=deep)._nested()
+        copy._views = {}
+        return copy
+
+    def _nested(self) -> Self:
+        """The same fabric, in which each tier knows how many ranks are inside one of its endpoints."""
+        # 1, then the product of the tiers so far: one more than tiers
+        inside = accumulate((tier.endpoints for tier in self.tiers), mul, initial=1)
+        tiers = tuple(
+            tier.with_ranks_inside(ranks) for tier, ranks in zip(self.tiers, inside, strict=False)
+        )
+        # the model is frozen: this is no change that anyone sees
+        self.__dict__["tiers"] = tiers
+        return self
+
     def __eq__(self, other: object) -> bool:
         return self.__dict__ == other.__dict__ if isinstance(other, Fabric) else NotImplemented
 
     def __hash__(self) -> int:
         return hash((self.name, self.launch_overhead, len(self.tiers)))
 
+    # --- checks of the file
+
     @model_check
     def _matches_schema(self) -> Iterator[FieldError]:
-        """A file of schema /2 keeps what a library takes out: it is data of the library's, or a
-        machine file of one's own."""
+        """Keys of schema /1 that schema /2 has not: what a library takes is in its data, or in a
+        machine file of the user's."""
         if self.schema_ == "colltool.fabric/1":
             return
         for number, tier in enumerate(self.tiers):
-            listed: dict[KeyPath, object] = {
+            library_keys: dict[KeyPath, object] = {
                 ("protocols",): tier.protocols,
                 ("algorithms",): tier.algorithms,
             }
             if tier.switches is not None:
-                listed["in_network", "protocols"] = tier.switches.protocols
-            for path, stated in listed.items():
+                library_keys["in_network", "protocols"] = tier.switches.protocols
+            for path, stated in library_keys.items():
                 if stated is not None:
-                    what = _NOT_IN_2.format(key=path[-1])
-                    yield FieldError(what, _IN_2, ("tiers", number, *path))
+                    what = _LIBRARY_KEY_IN_2.format(key=path[-1])
+                    yield FieldError(what, _INSTEAD_OF_LIBRARY_KEY, ("tiers", number, *path))
 
     @model_validator(mode="after")
     def _tiers_agree(self) -> Fabric:
-        """Refuse tiers that contradict each other."""
+        """Refuse tiers that contradict each other, then complete them: with ranks inside, and without
+        a list of equal domains."""
         raise_errors(domain_errors(self.tiers))
         self._drop_equal_domains()
         if self.ranks > ft.MAX_RANKS:
             what = f"{self.ranks} ranks are more than {ft.MAX_RANKS}"
             raise FieldErrors(FieldError(what, "make a tier smaller", ("tiers",)))
         names = [tier.name for tier in self.tiers]
-        second = parts.first_repeated(names)
-        if second is not None:
+        repeated = parts.first_repeated(names)
+        if repeated is not None:
             what = f"two tiers have the same name: {', '.join(names)}"
             raise FieldErrors(
-                FieldError(what, "give each a name of its own", ("tiers", second, "name"))
+                FieldError(what, "give each a name of its own", ("tiers", repeated, "name"))
             )
         if self.tiers[0].rail_only:
             what = "rails that never meet need a tier inside, over which messages change rails"
@@ -378,17 +400,32 @@ class Fabric(Part):
             self.prices.check_names(names, list(levels))
         return self._nested()
 
+    def _drop_equal_domains(self) -> None:
+        """Make a list of equal domains the size of the tier inside, and no list."""
+        if len(set(self.domains)) == 1:
+            # two tiers: ``domain_errors`` refuses domains on any others
+            inner, outer = self.tiers
+            inner = inner.model_copy(update={"size": self.domains[0]})
+            outer = outer.model_copy(update={"domains": None})
+            self.__dict__["tiers"] = (inner, outer)
+
     def _check_protocols(self, primitive: Primitive) -> None:
-        """A collective runs under one protocol throughout, so tiers that list any need one in
-        common."""
-        lists = {tier.name: tier.stated_protocols(primitive) for tier in self.tiers}
-        lists = {tier: protocols for tier, protocols in lists.items() if protocols}
-        if lists and not set.intersection(*map(set, lists.values())):
-            listed = "; ".join(f"{tier}: {', '.join(names)}" for tier, names in lists.items())
-            what = (
-                f"the tiers share no protocol for {primitive.label} ({listed}): a call runs under"
-                " one throughout"
-            )
-            raise FieldErrors(
-                FieldError(what, "give the tiers a protocol of the same name", ("tiers",))
-            )
+        """Raise an error unless the tiers that list protocols for a primitive have one in common: a
+        collective runs under one throughout."""
+        protocols_by_tier = {}
+        for tier in self.tiers:
+            protocols = tier.stated_protocols(primitive)
+            if protocols:
+                protocols_by_tier[tier.name] = protocols
+        if not protocols_by_tier or set.intersection(*map(set, protocols_by_tier.values())):
+            return
+        listed = "; ".join(
+            f"{tier}: {', '.join(protocols)}" for tier, protocols in protocols_by_tier.items()
+        )
+        what = (
+            f"the tiers share no protocol for {primitive.label} ({listed}): a call runs under"
+            " one throughout"
+        )
+        raise FieldErrors(
+            FieldError(what, "give the tiers a protocol of the same name", ("tiers",))
+        )

@@ -21,8 +21,9 @@ from colltool.fabric.model import Fabric
 
 Built = TypeVar("Built")
 
-# Modules whose classes a fabric is made of.
+# The package whose classes a fabric is made of.
 _PACKAGE = "colltool.fabric."
+# Types that JSON has.
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -31,8 +32,8 @@ def prebuilt(name: str, texts: tuple[str, ...]) -> Fabric | None:
 
     ``texts``: of its file, and of those that it is like.
     """
-    found = _recalled(f"fabric-{name}", texts)
-    return found if isinstance(found, Fabric) else None
+    fabric = _recalled(f"fabric-{name}", texts)
+    return fabric if isinstance(fabric, Fabric) else None
 
 
 def keep_prebuilt(name: str, texts: tuple[str, ...], fabric: Fabric) -> None:
@@ -43,25 +44,30 @@ def keep_prebuilt(name: str, texts: tuple[str, ...], fabric: Fabric) -> None:
 def built_once(
     kind: type[Built], name: str, text: str, build: Callable[[], tuple[Built, ...]]
 ) -> tuple[Built, ...]:
-    """Return validated parts of a kind as they were kept for a text; else build and keep them."""
-    found = _recalled(name, (text,))
-    if isinstance(found, tuple) and all(isinstance(part, kind) for part in found):
-        return found
+    """Return validated parts of a kind as they were kept for a text under a name; else build and keep
+    them."""
+    recalled = _recalled(name, (text,))
+    if isinstance(recalled, tuple) and all(isinstance(part, kind) for part in recalled):
+        return recalled
     parts = build()
     _keep(name, (text,), parts)
     return parts
 
 
 def _recalled(name: str, texts: tuple[str, ...]) -> Any:
+    """The value that was kept under a name for these texts; None where there is none."""
     data = recall(name, _made_from(texts))
+    if data is None:
+        return None
     try:
-        return None if data is None else _decoded(data, _models())
+        return _decoded(data, _models())
     # an entry of another form, which this version did not write
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
 def _keep(name: str, texts: tuple[str, ...], value: Any) -> None:
+    """Keep a value, unless it has a kind that :func:`_encoded` does not know."""
     with suppress(TypeError):
         keep(name, _made_from(texts), _encoded(value))
 
@@ -75,15 +81,15 @@ def _made_from(texts: tuple[str, ...]) -> str:
 
 def _models() -> dict[str, type[field_types.Part]]:
     """The classes that a fabric is made of, by name."""
-    found: dict[str, type[field_types.Part]] = {}
+    models: dict[str, type[field_types.Part]] = {}
     waiting = [field_types.Part]
     while waiting:
         model = waiting.pop()
         # other packages have subclasses too, some of the same name
         if model.__module__.startswith(_PACKAGE):
-            found[model.__name__] = model
+            models[model.__name__] = model
         waiting += model.__subclasses__()
-    return found
+    return models
 
 
 def _encoded(value: Any) -> Any:
@@ -99,7 +105,7 @@ def _encoded(value: Any) -> Any:
     if type(value) is dict:
         return {"dict": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
     if isinstance(value, field_types.Part):
-        # as pydantic itself copies a model
+        # what pydantic itself pickles of a model; "stated" are the fields that the file has
         state = value.__getstate__()
         private = state["__pydantic_private__"]
         return {
@@ -125,8 +131,8 @@ def _decoded(data: Any, models: dict[str, type[field_types.Part]]) -> Any:
         return {_decoded(key, models): _decoded(item, models) for key, item in data["dict"]}
     model = models[data["model"]]
     private = {key: _decoded(item, models) for key, item in data["private"].items()}
-    found = model.__new__(model)
-    found.__setstate__(
+    part = model.__new__(model)
+    part.__setstate__(
         {
             "__dict__": {key: _decoded(item, models) for key, item in data["fields"].items()},
             "__pydantic_extra__": None,
@@ -134,4 +140,4 @@ def _decoded(data: Any, models: dict[str, type[field_types.Part]]) -> Any:
             "__pydantic_private__": private or None,
         }
     )
-    return found
+    return part

@@ -1,4 +1,6 @@
-"""Prices of parts from a file, a shipped fabric or a mapping: :func:`load_prices`."""
+"""Prices of parts from a file, a shipped fabric or a mapping: :func:`load_prices`. They stand by
+themselves, under a key ``prices``, or in a fabric.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,24 @@ _CURRENCY = argument_text("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
-    """Prices from a file, a shipped fabric or a mapping, alone or under ``prices``; None: from the
-    overrides only."""
+    """Return prices from a file, a shipped fabric or a mapping; None: from the overrides only.
+
+    Raises:
+        ColltoolError: none of these, a fabric without prices, or prices that are refused.
+    """
     content: str | Mapping[str, Any] = {}
     name = ""
     if isinstance(prices, Mapping):
-        content = _inner(prices, "prices", prices)
+        content = _prices_in(prices, "prices", prices)
     elif isinstance(prices, str | os.PathLike):
         file, name = find_fabric(prices)
         content = read_text(file, "definition", name)
         source, problems = scan(content, name)
-        inner = source.data if problems else _inner(source.data, name, prices)
-        # prices by themselves are read from their text, whose errors have places
-        if inner is not source.data:
-            content = inner
+        # prices by themselves, and a text with problems, are read from the text: errors have places
+        if not problems:
+            found = _prices_in(source.data, name, prices)
+            if found is not source.data:
+                content = found
     elif prices is not None:
         raise ColltoolError(
             f"expected prices, got a {type(prices).__name__}",
@@ -45,12 +51,16 @@ def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
     return read(Prices, content, name, overrides, _PRICE_SHORTHAND).result()
 
 
-def _inner(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:
-    """The prices in a fabric or under the only key ``prices``; a mapping of prices as it is."""
+def _prices_in(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:
+    """The prices of a fabric or under the only key ``prices``; a mapping of prices as it is.
+
+    ``source``: what ``data`` was read from, for a fabric that is like another.
+    """
     if list(data) == ["prices"] and isinstance(data["prices"], Mapping):
-        inner: Mapping[str, Any] = data["prices"]
-        return inner
-    if "name" not in data:  # as every fabric has; both may have tiers
+        prices: Mapping[str, Any] = data["prices"]
+        return prices
+    # a fabric has a name, which prices have not; both may have tiers
+    if "name" not in data:
         return data
     found: Mapping[str, Any] | None = fabric_data(source).get("prices")
     if not found:

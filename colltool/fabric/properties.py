@@ -8,7 +8,7 @@ position inside a domain with its own port; those copies are called planes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -97,12 +97,15 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     diameter = kind.diameter_links
     fat_tree = None
     if sizing is None:
-        links, switches = kind.links(copies), kind.switches(planes)
-        single = kind.trunk_Bps is None and kind.planes is None
-        if kind.joined_by == "switches" and single and len(kind.reached) > 1:
+        links = kind.links(copies)
+        switches = kind.switches(planes)
+        is_plain = kind.trunk_Bps is None and kind.planes is None
+        if kind.joined_by == "switches" and is_plain and len(kind.reached) > 1:
             fat_tree = fat_tree_for(copies * tier.endpoints)
     else:
-        links, switches = sizing.ports + sizing.cables, sizing.switches
+        links = sizing.ports + sizing.cables
+        switches = sizing.switches
+        # as long as the plan is high, where the tier does not say
         if not levels:
             diameter *= len(sizing.levels)
     return TierFacts(
@@ -160,8 +163,8 @@ def _sizing(
         return None, (f"sizing has {nics} NICs per endpoint, the tier {planes * tier.ports} ports",)
     if len(reached) > len(LEVELS):
         return None, (f"sizing covers {len(LEVELS)} levels, and this tier has more",)
-    # a leaf has its uplinks even if a group of this size needs no spine; without a second level it
-    # has none
+    # Downlinks over uplinks of each hop that is built. A leaf has its uplinks even if a group of this
+    # size needs no spine; without a second level it has none.
     hops = [max(level.uplinks, 1.0) for level in levels[1 : max(2, len(reached))]]
     down = max_down(hops[0], block.radix) if hops else block.radix
     # A leaf of 64 ports at 1:1 has 32 down: 16 endpoints with 2 NICs each.
@@ -175,7 +178,9 @@ def _sizing(
         grouping = Grouping(leaf_down=levels[0].group * block.nics_per_rail)
         if len(reached) == len(LEVELS):
             grouping = grouping._replace(leaves_in_pod=reached[1].group // reached[0].group)
-    names = [level.name for level in levels] if len(levels) > len(hops) else LEVELS
+    names: Sequence[str] = LEVELS
+    if len(levels) > len(hops):
+        names = [level.name for level in levels]
     split = kind.plane_count
     try:
         plan = clos_plan(
@@ -207,23 +212,22 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """How many endpoints of a mesh have how many neighbours: on a face, an edge or a corner there
     are fewer. Of 3x3, one has 4, four have 3, and the four corners 2."""
     # Endpoints by their neighbours on the axes so far: of the first 3, one has 2 and two have 1.
-    places = Counter({0: 1})
+    endpoints_with = {0: 1}
     for axis in kind.axes:
-        inside = max(axis.size - 2, 0)
-        ends = 2
+        # places along the axis by their neighbours on it
         if axis.closed:
-            inside = axis.size
-            ends = 0
-        found: Counter[int] = Counter()
-        for neighbours, count in places.items():
-            if axis.size == 1 and not axis.closed:
-                found[neighbours] += count
-            else:
-                found[neighbours + 2] += count * inside
-                found[neighbours + 1] += count * ends
-        places = found
-    ascending = sorted(places.items(), reverse=True)
-    counts = [f"{count} with {neighbours}" for neighbours, count in ascending if count]
+            places_with = {2: axis.size}
+        elif axis.size == 1:
+            places_with = {0: 1}
+        else:
+            places_with = {2: axis.size - 2, 1: 2}
+        on_more_axes: Counter[int] = Counter()
+        for neighbours, endpoints in endpoints_with.items():
+            for more, places in places_with.items():
+                on_more_axes[neighbours + more] += endpoints * places
+        endpoints_with = on_more_axes
+    descending = sorted(endpoints_with.items(), reverse=True)
+    counts = [f"{count} with {neighbours}" for neighbours, count in descending if count]
     if len(counts) > 1:
         yield f"neighbours: {', '.join(counts)}"
 
@@ -231,7 +235,8 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
 def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
     """What can replace a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
     Google's TPUv4", NSDI 2024."""
-    tier, cube = kind.tier, kind.cube
+    tier = kind.tier
+    cube = kind.cube
     if not cube:
         return
     note = (
@@ -254,4 +259,6 @@ def basis_of(fabric: Fabric) -> str:
         return "announced"
     if not any(tier.protocols_for(Primitive.ALL_REDUCE) for tier in fabric.tiers):
         return "datasheet"
-    return f"as {fabric.measured_on}" if fabric.measured_on else "measured"
+    if fabric.measured_on:
+        return f"as {fabric.measured_on}"
+    return "measured"

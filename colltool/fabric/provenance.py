@@ -1,4 +1,7 @@
-"""Every value that a fabric file states, with its source: :func:`provenance`."""
+"""Every value that a fabric file states, with its source: :func:`provenance`.
+
+A part of the file (a tier, a level) has a ``source``: a text for all of its values, or texts by key.
+"""
 
 from __future__ import annotations
 
@@ -41,30 +44,33 @@ class Provenance(NamedTuple):
 def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
     """Return every value that the file states, with its source, tiers innermost first; defaults are
     left out."""
+    # ib.eta. is the start of ib.eta.beta. and of itself
     overridden = tuple(f"{key}." for key, _ in fabric.overrides)
-    found = []
+    values = []
     for value in _sourced(fabric, "", {}):
         if f"{value.key}.".startswith(overridden):
             value = value._replace(source=SET)
-        found.append(value)
-    return tuple(found)
+        values.append(value)
+    return tuple(values)
 
 
 def _sourced(part: BaseModel, path: str, inherited: Mapping[str, str]) -> Iterator[Provenance]:
-    """The values of a part and all below it; ``inherited``: the sources of its keys that the part
-    around it has."""
-    sources = _sources(getattr(part, "source", None)) or dict(inherited)
+    """The values of a part and all below it; ``inherited``: the sources by key that count where the
+    part has none of its own."""
+    sources = _sources(getattr(part, "source", None)) or inherited
     for field_name in type(part).model_fields:
+        if field_name not in part.model_fields_set or field_name in _NO_ASSUMPTIONS:
+            continue
         # names are no assumptions, except that of a library
-        named = field_name == "name" and not isinstance(part, LibraryFacts)
-        if field_name in part.model_fields_set and field_name not in _NO_ASSUMPTIONS and not named:
-            yield from _value(
-                getattr(part, field_name), f"{path}.{field_name}".lstrip("."), field_name, sources
-            )
+        if field_name == "name" and not isinstance(part, LibraryFacts):
+            continue
+        key = f"{path}.{field_name}".lstrip(".")
+        yield from _value(getattr(part, field_name), key, field_name, sources)
 
 
 def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Provenance]:
-    """A value of a part with its source, or the values of the parts in it."""
+    """A value with its source, or the values of the parts in it; ``name``: of its field, by which
+    ``sources`` has its source."""
     source = sources.get(name, sources.get("", ""))
     below = {"": source}
     if isinstance(value, Efficiency):
@@ -74,9 +80,9 @@ def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Itera
     elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
         for index, item in enumerate(value):
             step = getattr(item, "name", None) or getattr(item, "algorithm", None) or str(index)
-            if name != "tiers":
-                step = f"{key}.{step}"
-            yield from _value(item, step, name, below)
+            # a key begins with the name of a tier
+            item_key = step if name == "tiers" else f"{key}.{step}"
+            yield from _value(item, item_key, name, below)
     elif value is not None:
         yield Provenance(key, value, source)
 

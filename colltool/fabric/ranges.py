@@ -1,4 +1,8 @@
-"""Ranges of uncertain numbers, as people type them: ``alpha=2x`` (:func:`parameter_ranges`)."""
+"""Ranges of uncertain numbers, as people type them: ``alpha=2x`` (:func:`parameter_ranges`), and the
+ranges that a command takes where none are typed (:func:`ranges_of`).
+
+A key may mean several numbers: :func:`_means`. How its range is written: :func:`_with_range`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ _RANGE = re.compile(r"([^:]+):([^:]+)")  # 0.6:0.9, 1us:5us
 # Parts of a tier whose numbers have the names of the tier's own: ``alpha`` also means theirs.
 _PARTS_WITH_SAME_NAMES = frozenset({"levels", "in_network"})
 # Names that a factor or share of a name also covers: every latency, every rate of a wire, every
-# share of bandwidth.
+# share of bandwidth. Launching is a latency too, where no tier is named (``_means``).
 _ALIKE = {
     "alpha": frozenset({"alpha", "alpha_switch", "post"}),
     "bandwidth": frozenset({"bandwidth", "trunk"}),
@@ -30,7 +34,7 @@ _ALIKE = {
 }
 
 
-# How the ends of a range are parsed, by the name of the number; others are plain numbers.
+# How the ends of a range are parsed, by the name of the number, to SI units; others are plain numbers.
 _PARSERS: dict[str, Callable[[str], float]] = {
     **dict.fromkeys(("alpha", "alpha_switch", "post", "launch_overhead", "startup"), parse_time),
     **dict.fromkeys(("bandwidth", "local_copy", "trunk"), parse_rate),
@@ -50,7 +54,7 @@ _BOUNDS = {
 
 
 class ParameterRange(NamedTuple):
-    """One number of a fabric and its range, from ``low`` to ``high``.
+    """One number of a fabric and its range, from ``low`` to ``high``; SI units.
 
     Of an alpha of 5 us, ``2x`` goes from 2.5 to 10 us, ``20%`` from 4 to 6 us.
     """
@@ -69,6 +73,7 @@ class ParameterRange(NamedTuple):
 
     @property
     def name(self) -> str:
+        """What kind of number it is, wherever it is: ``alpha``, ``eta.alpha``."""
         return _name(list(map(str, self.place)))
 
 
@@ -78,36 +83,48 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
 
     A factor or share of ``alpha`` covers every latency (tiers, levels, protocols, switches; without
     a tier also launching), one of ``eta.beta`` also the switches' share. LOW:HIGH applies to
-    numbers of exactly that name.
+    numbers of exactly that name. Of several ranges of one number the last counts.
+
+    Raises:
+        ColltoolError: no KEY=RANGE, a key that names no number, or a range that is none.
     """
-    known = numbers_of(fabric)
-    every = values_of(fabric)
-    found: dict[Place, ParameterRange] = {}
+    ranges: dict[Place, ParameterRange] = {}
     for text in typed:
-        key, equals, how = (part.strip() for part in text.partition("="))
-        if not key or not equals or not how:
+        key, equals, range_text = (part.strip() for part in text.partition("="))
+        if not key or not equals or not range_text:
             fix = (
                 f"write {argument_text('vary', ['alpha=2x'])}, a range such as eta.beta=0.6:0.9, or"
                 " bandwidth=10%"
             )
             raise _refused(text, "expected KEY=RANGE", fix)
-        relative = bool(_FACTOR.fullmatch(how) or _SHARE.fullmatch(how))
-        named = [place for place, name in known.items() if _means(fabric, key, name, relative)]
-        if not named:
-            names = list(known.values())
-            fix = (
-                f"{nearest(key, names)} known: {', '.join(names)}, or alpha, bandwidth, eta.beta of"
-                " all tiers"
-            )
-            raise _refused(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
-        places = [place for place in named if every[place] or not relative]
-        if not places:
-            fix = f"two ends, such as {key}=0us:10us"
-            raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
-        for place in places:
-            number = ParameterRange(place, known[place], every[place], low=0, high=0, even=False)
-            found[place] = _with_range(text, how, number)
-    return tuple(found.values())
+        is_relative = bool(_FACTOR.fullmatch(range_text) or _SHARE.fullmatch(range_text))
+        for number in _named(fabric, text, key, is_relative):
+            ranges[number.place] = _with_range(text, range_text, number)
+    return tuple(ranges.values())
+
+
+def _named(fabric: Fabric, text: str, key: str, is_relative: bool) -> list[ParameterRange]:
+    """The numbers that a key means, yet without a range: one at least. A factor or a share leaves those
+    out that are 0."""
+    key_of = numbers_of(fabric)
+    value_of = values_of(fabric)
+    places = [place for place in key_of if _means(fabric, key, key_of[place], is_relative)]
+    if not places:
+        names = list(key_of.values())
+        fix = (
+            f"{nearest(key, names)} known: {', '.join(names)}, or alpha, bandwidth, eta.beta of"
+            " all tiers"
+        )
+        raise _refused(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
+    if is_relative:
+        places = [place for place in places if value_of[place]]
+    if not places:
+        fix = f"two ends, such as {key}=0us:10us"
+        raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
+    return [
+        ParameterRange(place, key_of[place], value_of[place], low=0, high=0, even=False)
+        for place in places
+    ]
 
 
 def names_a_number(fabric: Fabric, typed: str) -> bool:
@@ -124,17 +141,18 @@ def ranges_of(
 
     For a primitive, numbers of other primitives are left out, unless only those were named.
     """
-    stated = [f"{key}={how}" for key, how in (fabric.uncertainty or {}).items()]
-    found = parameter_ranges(fabric, typed or stated or USUAL)
-    usual = not (typed or stated)
+    stated = [f"{key}={range_text}" for key, range_text in (fabric.uncertainty or {}).items()]
+    texts = typed or stated
+    ranges = parameter_ranges(fabric, texts or USUAL)
+    are_usual = not texts
     if primitive is None:
-        return found, usual
-    relevant = [
-        number
-        for number in found
-        if number.place[-2:-1] != ("eta_beta",) or number.place[-1] == primitive
-    ]
-    return tuple(relevant) or found, usual
+        return ranges, are_usual
+    relevant = []
+    for number in ranges:
+        # the path of a share of one primitive ends in eta_beta, all_reduce
+        if number.place[-2:-1] != ("eta_beta",) or number.place[-1] == primitive:
+            relevant.append(number)
+    return tuple(relevant) or ranges, are_usual
 
 
 def _name(parts: Sequence[str]) -> str:
@@ -142,7 +160,9 @@ def _name(parts: Sequence[str]) -> str:
     primitive)."""
     if parts[-2:-1] == ["eta"]:
         return f"eta.{parts[-1]}"
-    return "eta_beta" if "eta_beta" in parts[-2:] else parts[-1]
+    if "eta_beta" in parts[-2:]:
+        return "eta_beta"
+    return parts[-1]
 
 
 def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
@@ -155,52 +175,59 @@ def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
     if typed == key:
         return True
     steps = key.split(".")
-    wanted = typed.split(".")
-    if wanted[0] in [tier.name for tier in fabric.tiers]:
-        if steps[0] != wanted[0]:
+    # the typed steps without the tier, which the key has first
+    typed_steps = typed.split(".")
+    if typed_steps[0] in [tier.name for tier in fabric.tiers]:
+        if steps[0] != typed_steps[0]:
             return False
-        wanted = wanted[1:]
+        typed_steps = typed_steps[1:]
     name = _name(steps)
     if alike and typed == "alpha" and name == "launch_overhead":
         return True
-    if alike and name in _ALIKE.get(".".join(wanted), ()):
+    if alike and name in _ALIKE.get(".".join(typed_steps), ()):
         return True
     # eta_beta without a primitive means every primitive
-    if name == "eta_beta" and steps[-1] != "eta_beta" and wanted[-1:] == ["eta_beta"]:
+    if name == "eta_beta" and steps[-1] != "eta_beta" and typed_steps[-1:] == ["eta_beta"]:
         steps = steps[:-1]
-    if not wanted or steps[-len(wanted) :] != wanted:
+    if not typed_steps or steps[-len(typed_steps) :] != typed_steps:
         return False
-    # ib.levels.leaf.alpha has levels and leaf between the tier and what is wanted
-    between = steps[1 : -len(wanted)]
+    # ib.levels.leaf.alpha has levels and leaf between the tier and what was typed
+    between = steps[1 : -len(typed_steps)]
     return not between or (between[0] in _PARTS_WITH_SAME_NAMES and between[-1] != "eta")
 
 
-def _with_range(text: str, how: str, number: ParameterRange) -> ParameterRange:
-    """The number with the range that was typed: a factor, a share, or two ends."""
+def _with_range(text: str, range_text: str, number: ParameterRange) -> ParameterRange:
+    """The number with the range that was typed: a factor, a share, or two ends. ``text``: all that was
+    typed, for errors."""
     least, most = number.limits
-    factor = _FACTOR.fullmatch(how)
+    factor = _FACTOR.fullmatch(range_text)
     if factor:
         times = float(factor[1])
         if times <= 1:
             raise _refused(text, "a factor of 1 or less is not a range", "such as 2x")
-        low, high = number.value / times, number.value * times
-        return number._replace(low=max(least, low), high=min(most, high), even=True)
-    share = _SHARE.fullmatch(how)
+        low = max(least, number.value / times)
+        high = min(most, number.value * times)
+        return number._replace(low=low, high=high, even=True)
+    share = _SHARE.fullmatch(range_text)
     if share:
         part = float(share[1]) / 100
         if not 0 < part < 1:
             fix = "such as 10%, or a factor such as 2x"
-            raise _refused(text, f"{how} is not between 0 and 100%", fix)
-        low, high = number.value * (1 - part), number.value * (1 + part)
-        return number._replace(low=max(least, low), high=min(most, high))
-    ends = _RANGE.fullmatch(how)
+            raise _refused(text, f"{range_text} is not between 0 and 100%", fix)
+        low = max(least, number.value * (1 - part))
+        high = min(most, number.value * (1 + part))
+        return number._replace(low=low, high=high)
+    ends = _RANGE.fullmatch(range_text)
     if ends is None:
-        raise _refused(text, f"'{clipped(how)}' is not a range", "2x, 10%, or LOW:HIGH")
+        raise _refused(text, f"'{clipped(range_text)}' is not a range", "2x, 10%, or LOW:HIGH")
     parse = _PARSERS.get(number.name, float)
     try:
-        low, high = parse(ends[1].strip()), parse(ends[2].strip())
+        low = parse(ends[1].strip())
+        high = parse(ends[2].strip())
     except ValueError:
-        raise _refused(text, f"'{clipped(how)}' are not numbers", "such as 0.6:0.9") from None
+        raise _refused(
+            text, f"'{clipped(range_text)}' are not numbers", "such as 0.6:0.9"
+        ) from None
     if not low < high:
         what = f"the range is upside down: {ends[1]} is not below {ends[2]}"
         raise _refused(text, what, f"write {ends[2]}:{ends[1]}")
@@ -211,4 +238,5 @@ def _with_range(text: str, how: str, number: ParameterRange) -> ParameterRange:
 
 
 def _refused(text: str, what: str, fix: str) -> ColltoolError:
+    """The error for a range as it was typed."""
     return ColltoolError(what, where=argument_text("vary", [clipped(text)]), fix=fix)

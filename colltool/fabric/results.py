@@ -1,13 +1,13 @@
-"""Results of the commands about fabric files: list, show, draw, size and check."""
+"""Results of the commands about fabric files: list, show, draw, size and check. ``subject`` names the
+view of each in :mod:`colltool.render.views`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from colltool.base.extras import drawing
-from colltool.base.result import Result
+from colltool.base.result import Result, result
 from colltool.fabric.bill import Bill, bill_of
 from colltool.fabric.failures import Failure, failures_of, failures_of_plan
 from colltool.fabric.lint import CheckedFabric
@@ -16,7 +16,7 @@ from colltool.fabric.properties import FabricFacts
 from colltool.network.sizing.size_clos import ClosPlan
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricList(Result):
     """The shipped fabrics."""
 
@@ -24,9 +24,9 @@ class FabricList(Result):
     fabrics: tuple[Fabric, ...]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricShown(Result):
-    """One fabric, with what follows from it."""
+    """One fabric, with the facts, the bill and the failures that follow from it."""
 
     subject: ClassVar[str] = "fabric"
     fabric: Fabric
@@ -34,14 +34,16 @@ class FabricShown(Result):
 
     @property
     def bill(self) -> Bill:
+        """Its parts, with their cost where the file has prices."""
         return bill_of(self.fabric)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
+        """What each kind of single failure takes down."""
         return failures_of(self.fabric)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricDrawn(Result):
     """The picture of a fabric."""
 
@@ -55,7 +57,7 @@ class FabricDrawn(Result):
         return drawing().fabric_svg(self.fabric, self.fabric.name)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricSized(Result):
     """A Clos sized for a number of endpoints and of ports of each."""
 
@@ -67,12 +69,13 @@ class FabricSized(Result):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
+        """What each kind of single failure takes down."""
         return tuple(failures_of_plan(self.plan, self.endpoints, self.ports_per_endpoint))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result
 class FabricsChecked(Result):
-    """The warnings about several files."""
+    """The warnings about several files, each with its own."""
 
     subject: ClassVar[str] = "fabric_check"
     checks: tuple[CheckedFabric, ...]

@@ -15,20 +15,22 @@ from colltool.network.wires import Edge, GraphWires, HyperXWires, hops_from
 
 
 class GraphTopology(TierCapabilities[GraphTier]):
+    """An explicit graph; nodes are its ranks by number, then its switches in the order of the file."""
+
     joins = "accelerators"
     largest_size = 0
 
     @cached_property
     def _wires(self) -> GraphWires:
         tier = self.tier
-        number = {name: tier.endpoints + index for index, name in enumerate(tier.switch_names)}
+        node_of = {name: tier.endpoints + index for index, name in enumerate(tier.switch_names)}
         edges = []
         for link in tier.links:
-            src, dst = (number[end] if isinstance(end, str) else end for end in link.between)
+            src, dst = (node_of[end] if isinstance(end, str) else end for end in link.between)
             rate_Bps = (link.bandwidth or tier.bandwidth) * link.links * tier.ports
             alpha_s = link.alpha or tier.alpha
             edges += [Edge(src, dst, rate_Bps, alpha_s), Edge(dst, src, rate_Bps, alpha_s)]
-        return GraphWires(tier.endpoints, tier.endpoints + len(number), tuple(edges))
+        return GraphWires(tier.endpoints, tier.endpoints + len(node_of), tuple(edges))
 
     def wires(self, endpoints: int) -> GraphWires:
         return self._wires.restricted_to(endpoints)
@@ -87,6 +89,8 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
 
 class HyperXTopology(TierCapabilities[HyperXTier]):
+    """A HyperX, of switches with ``hosts`` endpoints each, or of endpoints alone."""
+
     joins = "either"
     largest_size = 0
 
@@ -132,12 +136,12 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
         """Whole boxes alone where there are no switches: other endpoints forward nothing."""
         if self.tier.hosts or stride > 1:
             return ()
-        left = endpoints
+        endpoints_left = endpoints
         for size in self.tier.shape:
-            taken = min(size, left)
-            if left % taken:
+            taken = min(size, endpoints_left)
+            if endpoints_left % taken:
                 return None
-            left //= taken
+            endpoints_left //= taken
         return ()
 
     @property

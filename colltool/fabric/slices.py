@@ -1,5 +1,9 @@
 """Which slice of a torus or mesh a group gets: a box of whole lines, or one of the shapes that its
-vendor rents out. :func:`best_slice` chooses one by size, :func:`cut_slice` takes a shape."""
+vendor rents out. :func:`best_slice` chooses one by size, :func:`cut_slice` takes a shape.
+
+A box has a size along each axis. An optical switch can join whole cubes (of ``tier.cube`` endpoints
+along each axis) from anywhere in the lattice to a box.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ class _Box(NamedTuple):
 
 
 def _box(axes: tuple[Axis, ...]) -> _Box:
+    """The box with these axes."""
     per_cut = max(map(_endpoints_per_cut, axes))
     return _Box(per_cut, sum(map(_axis_diameter, axes)), sizes_of(axes))
 
@@ -40,19 +45,23 @@ def best_slice(tier: LatticeTier, endpoints: int) -> LatticeTier | None:
     so it need not lie inside the lattice and has wraparound, also twisted where the lattice is and
     the box can be. Any other box wraps along the axes that it takes whole.
     """
-    rented = []
+    boxes = []
     for shape in tier.slices or ():
-        axes = _slice_axes(tier, shape) if prod(shape) == endpoints else None
-        if axes:
-            rented.append(_box(axes))
-    rented += _boxes_of_cubes(tier, endpoints)
-    # of equal boxes inside the lattice the first takes most of the innermost axes
-    best = min(rented, default=None) or next(iter(_boxes(axes_of(tier), endpoints)), None)
-    return cut_slice(tier, best.shape) if best else None
+        if prod(shape) == endpoints:
+            axes = _slice_axes(tier, shape)
+            if axes:
+                boxes.append(_box(axes))
+    boxes += _boxes_of_cubes(tier, endpoints)
+    if not boxes:
+        # the best first; of equal boxes that which takes most of the innermost axes
+        boxes += _boxes(axes_of(tier), endpoints)[:1]
+    if not boxes:
+        return None
+    return cut_slice(tier, min(boxes).shape)
 
 
 def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
-    """Boxes of whole cubes, the longest axis last. None where the lattice has no cubes."""
+    """Boxes of whole cubes, the longest axis last; none where the lattice has no cubes."""
     if tier.cube is None:
         return
     cubes, rest = divmod(endpoints, tier.cube ** len(tier.shape))
@@ -81,10 +90,12 @@ def cut_slice(tier: LatticeTier, shape: Shape) -> LatticeTier | None:
 def _slice_axes(tier: LatticeTier, shape: Shape) -> tuple[Axis, ...] | None:
     """The axes of a slice; None where it does not fit."""
     if of_cubes(tier, shape):
-        fits = prod(shape) <= tier.endpoints
-        return tuple(Axis(size, tier.closes) for size in shape) if fits else None
+        if prod(shape) > tier.endpoints:
+            return None
+        return tuple(Axis(size, tier.closes) for size in shape)
     if any(size > most for size, most in zip(shape, tier.shape, strict=True)):
         return None
+    # of what the vendor rents out, boxes below a cube have no wraparound
     if tier.cube is not None and shape in (tier.slices or ()):
         return tuple(Axis(size, wrap=False) for size in shape)
     pairs = zip(shape, axes_of(tier), strict=True)
@@ -98,7 +109,8 @@ def axes_of(tier: LatticeTier) -> tuple[Axis, ...]:
     of slices, ``accelerator_to_spec_map.py``: TPU v4 and v5p below 4x4x4 have no wraparound.
     """
     if tier.twist:
-        return twisted_axes(tier.shape) or ()  # the file was refused where none is defined
+        # the file was refused where none is defined
+        return twisted_axes(tier.shape) or ()
     if tier.wrap is not None:
         return tuple(map(Axis, tier.shape, tier.wrap))
     closed = tier.closes and (tier.cube is None or of_cubes(tier, tier.shape))
@@ -119,30 +131,34 @@ def _boxes(axes: tuple[Axis, ...], endpoints: int) -> tuple[_Box, ...]:
     over one link, diameter 7.
     """
     if not axes:
-        return (_Box(0.0, 0, ()),) if endpoints == 1 else ()
-    axis = axes[0]
-    found = []
+        if endpoints == 1:
+            return (_Box(0.0, 0, ()),)
+        return ()
+    axis, *further_axes = axes
+    boxes = []
     for size in range(min(axis.size, endpoints), 0, -1):
         if endpoints % size:
             continue
         taken = Axis(size, axis.wrap and size == axis.size)
-        for rest in _boxes(axes[1:], endpoints // size):
-            per_cut = max(_endpoints_per_cut(taken), rest.endpoints_per_cut)
-            diameter = _axis_diameter(taken) + rest.diameter
-            found.append(_Box(per_cut, diameter, (size, *rest.shape)))
-    kept: list[_Box] = []
+        for outer in _boxes(tuple(further_axes), endpoints // size):
+            per_cut = max(_endpoints_per_cut(taken), outer.endpoints_per_cut)
+            diameter = _axis_diameter(taken) + outer.diameter
+            boxes.append(_Box(per_cut, diameter, (size, *outer.shape)))
     # by bisection and diameter; stable: of equal boxes the longer inner axis stays first
-    for box in sorted(found, key=lambda box: box[:2]):
-        if not kept or box.diameter < kept[-1].diameter:
-            kept.append(box)
-    return tuple(kept)
+    boxes.sort(key=lambda box: (box.endpoints_per_cut, box.diameter))
+    unbeaten: list[_Box] = []
+    for box in boxes:
+        if not unbeaten or box.diameter < unbeaten[-1].diameter:
+            unbeaten.append(box)
+    return tuple(unbeaten)
 
 
 def _endpoints_per_cut(axis: Axis) -> float:
     """Endpoints of an axis for each link that its cut into halves crosses. A ring is cut twice: of 8, 4."""
     if axis.size == 1:
         return 0.0
-    return axis.size / 2 if axis.is_ring else float(axis.size)
+    links = 2 if axis.is_ring else 1
+    return axis.size / links
 
 
 def _axis_diameter(axis: Axis) -> int:

@@ -2,6 +2,7 @@
 
 It begins with a template, tiers typed on a line (:mod:`colltool.fabric.tier_line`), or another fabric;
 ``_commented`` puts a comment at the first key of each kind. :func:`yaml_of` is any fabric as a file.
+The comments are data: ``data/comments.toml``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from colltool.fabric.yaml_writer import compact_yaml, fabric_text
 # As the shipped dgx-h100, whose file has the sources.
 TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"
 _DATA = packaged_toml(Path(__file__).parent / "data" / "comments.toml")
+# The comment of a key by its path, with dots and the number of an item or without: tiers.0.name, tiers.name.
 COMMENTS: dict[str, str] = _DATA["comments"]
 # Keys that a started file lacks, with an example of each; written as comments.
 OPTIONAL_KEYS: dict[str, str] = _DATA["more"]
@@ -33,7 +35,7 @@ _COMMENT_COLUMN = 36
 
 
 def schema_line(kind: str) -> str:
-    """Return the first line of a file, by which editors find its schema: ``fabric.schema.json`` in
+    """Return the first comment of a file, by which editors find its schema: ``fabric.schema.json`` in
     the same folder."""
     return f"yaml-language-server: $schema={kind}.schema.json"
 
@@ -55,8 +57,13 @@ def fabric_start(
     """Return the text of a commented fabric file, from another fabric, tiers on one line, or a
     template.
 
-    ``name``: of the new fabric; default: the source's, or ``my-cluster``. ``failed``: ranks and
-    links that it is left without.
+    Args:
+        source: the other fabric; ``tiers``: those of the line. At most one of the two.
+        name: of the new fabric; default: the source's, or ``my-cluster``.
+        failed: ranks and links that it is left without.
+
+    Raises:
+        ColltoolError: both are given, or what is refused of them.
     """
     if source is not None and tiers is not None:
         raise ColltoolError(
@@ -81,12 +88,13 @@ def fabric_start(
 
 def _new_fabric(tiers: str | None) -> dict[str, Any]:
     """The data of a fabric of tiers on one line, or of the template."""
-    found = [tier_of_line(text.strip()) for text in (tiers or TEMPLATE).split(",")]
-    fabric: dict[str, Any] = {"name": "my-cluster", "tiers": found}
+    tiers_data = [tier_of_line(text.strip()) for text in (tiers or TEMPLATE).split(",")]
+    fabric: dict[str, Any] = {"name": "my-cluster", "tiers": tiers_data}
     if tiers is not None:
         # tiers alone have no library whose launch is known
         return fabric | {"launch_overhead": "5us"}
-    found[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
+    # as the shipped dgx-h100
+    tiers_data[-1]["sizing"] = {"rails": 8, "nics_per_rail": 1, "radix": 64}
     return fabric | {"device": "h100", "library": "nccl"}
 
 
@@ -113,21 +121,26 @@ def _commented(data: dict[str, Any], head: Sequence[str], missing: Mapping[str, 
     """
     body = compact_yaml(data)
     lines = body.splitlines()
-    explained: set[str] = set()
-    commented: set[int] = set()
+    explained_keys: set[str] = set()
+    commented_lines: set[int] = set()
     for path, number in _keys(yaml.compose(body), ()):
-        name = ".".join(map(str, path))
-        if name not in COMMENTS:
-            name = ".".join(step for step in path if isinstance(step, str))
-        if name in COMMENTS and name not in explained and number not in commented:
-            explained.add(name)
-            commented.add(number)
-            lines[number] = _with_comment(lines[number], COMMENTS[name])
-    below = ["", "# More that a file may say:"] if missing else []
+        key = ".".join(map(str, path))
+        if key not in COMMENTS:
+            key = ".".join(step for step in path if isinstance(step, str))
+        if key in COMMENTS and key not in explained_keys and number not in commented_lines:
+            explained_keys.add(key)
+            commented_lines.add(number)
+            lines[number] = _with_comment(lines[number], COMMENTS[key])
+    above = [f"# {line}" for line in head]
+    below = []
+    if missing:
+        below += ["", "# More that a file may say:"]
     for key, example in missing.items():
         below += [f"#   {COMMENTS[key]}:", f"# {key}: {example}"]
-    text = "\n".join([*(f"# {line}" for line in head), *lines, *below, ""])
-    return text if len(text.encode()) <= BOUNDS["definition"].limit else fabric_text(data, head)
+    text = "\n".join([*above, *lines, *below, ""])
+    if len(text.encode()) > BOUNDS["definition"].limit:
+        return fabric_text(data, head)
+    return text
 
 
 def _with_comment(line: str, comment: str) -> str:
@@ -139,7 +152,7 @@ def _with_comment(line: str, comment: str) -> str:
 
 
 def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """The path and the line of each key below a node of YAML."""
+    """The path and the line (from 0) of each key below a node of YAML that has room for a comment."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, key.value)

@@ -1,5 +1,10 @@
 """What every tier of a fabric file has (:class:`TierBase`), and what those with a ``size`` have
-(:class:`SizedTier`). Topologies add their keys in ``tiers`` and ``routed_tiers``."""
+(:class:`SizedTier`). Topologies add their keys in ``tiers`` and ``routed_tiers``.
+
+A tier is immutable: ``with_...`` and ``on_...`` methods return changed copies. What a tier knows
+beyond its file is in private attributes: the ranks inside an endpoint (``model``), and the measured
+numbers of a library (``library_numbers``).
+"""
 
 from __future__ import annotations
 
@@ -36,10 +41,13 @@ _PROTOCOLS = FieldHint("a list of protocols, such as [{name: LL, alpha: 0.6us, b
 
 
 class TierBase(Part):
-    """``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in seconds; None adds nothing.
+    """A network that joins endpoints.
 
-    ``medium``: what the wires are, by which a library's numbers are found; default: by the name and
-    the device. ``protocols`` and ``algorithms`` are of schema colltool.fabric/1.
+    ``bandwidth`` in bytes/s, one way; ``cable`` in metres, ``energy`` in J/bit, ``post`` (LogGP's o) in
+    seconds; None adds nothing. ``ports``: of an endpoint, each with the bandwidth. ``max_size``: the most endpoints that
+    the hardware joins. ``medium``: what the wires are, by which a library's numbers are found;
+    default: by the name and the device. ``protocols`` and ``algorithms`` are of schema
+    colltool.fabric/1.
     """
 
     name: ft.Name
@@ -80,7 +88,8 @@ class TierBase(Part):
     @property
     @abstractmethod
     def endpoints(self) -> int:
-        """Ranks, or whole domains of the tier below."""
+        """How many endpoints it joins: ranks on the innermost tier, on others whole domains of the
+        tier below."""
 
     @property
     def uneven(self) -> tuple[int, ...]:
@@ -121,11 +130,15 @@ class TierBase(Part):
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
         """Return the protocols that a primitive can run under here, by name; empty if none is
         known."""
-        return {} if self._library is None else self._library.protocols_for(primitive)
+        if self._library is None:
+            return {}
+        return self._library.protocols_for(primitive)
 
     def runs(self, primitive: Primitive) -> tuple[str, ...]:
         """Return the algorithms that the library runs here; empty: no restriction."""
-        return () if self._library is None else self._library.runs.get(primitive, ())
+        if self._library is None:
+            return ()
+        return self._library.runs.get(primitive, ())
 
     @property
     def choices(self) -> TierLibrary | None:
@@ -135,36 +148,45 @@ class TierBase(Part):
         return TierLibrary(runs=self._library.runs)
 
     def stated_protocols(self, primitive: Primitive) -> list[str]:
-        """Return the names of the protocols that the file itself lists for a primitive."""
-        listed = self.protocols or ()
-        specific = [
-            protocol.name
-            for protocol in listed
-            if protocol.primitives and primitive in protocol.primitives
-        ]
-        return specific or [protocol.name for protocol in listed if protocol.primitives is None]
+        """Return the names of the protocols that the file itself lists for a primitive: those that
+        name it, else those of all primitives."""
+        naming_it = []
+        of_all = []
+        for protocol in self.protocols or ():
+            if protocol.primitives is None:
+                of_all.append(protocol.name)
+            elif primitive in protocol.primitives:
+                naming_it.append(protocol.name)
+        return naming_it or of_all
 
     @field_validator("algorithms", mode="wrap")
     @classmethod
     def _algorithms_exist(cls, value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-        keys = [key for key in value if isinstance(key, str)] if isinstance(value, dict) else []
+        """Refuse an algorithm that a primitive does not have, or that its list has twice."""
+        keys = []
+        if isinstance(value, dict):
+            keys = [key for key in value if isinstance(key, str)]
         parts.check_named_once(keys)
-        listed = validate(value)
+        algorithms = validate(value)
         errors = []
-        for key, (primitive, names) in zip(keys, (listed or {}).items(), strict=True):
+        # Validation put the primitive in place of each key, in the same order and, as none is named
+        # twice, one for one; errors name the key as the file has it.
+        for key, (primitive, names) in zip(keys, (algorithms or {}).items(), strict=True):
             for index, name in enumerate(names):
+                if name in names[:index]:
+                    what = f"'{name}' is named twice"
+                    errors.append(FieldError(what, "list it once", (key, index)))
+                    continue
                 try:
-                    if name in names[:index]:
-                        raise ColltoolError(f"'{name}' is named twice", fix="list it once")
                     parts.check_algorithm(primitive, name)
                 except ColltoolError as error:
                     errors.append(FieldError(error.what, error.fix, (key, index)))
         raise_errors(errors)
-        return listed
+        return algorithms
 
     @model_check
     def _names_differ(self) -> Iterator[FieldError]:
-        """A primitive finds at most one protocol of a name."""
+        """Refuse two protocols of one name for the same primitive."""
         for index, protocol in enumerate(self.protocols or ()):
             repeated_for = self._name_repeated_for(index, protocol)
             if repeated_for:
@@ -174,19 +196,22 @@ class TierBase(Part):
 
     @model_check
     def _within_max_size(self) -> Iterator[FieldError]:
+        """Refuse more endpoints than the hardware joins."""
         if self.max_size is not None and self.endpoints > self.max_size:
             what = f"joins {self.endpoints} endpoints, more than its max_size of {self.max_size}"
             fix = f"at most {self.max_size} endpoints, or a larger max_size"
             yield FieldError(what, fix, ("max_size",))
 
-    def _name_repeated_for(self, index: int, row: Protocol) -> str:
-        """The primitive for which an earlier protocol has the same name, or ``all primitives``; else
-        empty."""
-        for other in (self.protocols or ())[:index]:
-            both = set(row.primitives or ()) & set(other.primitives or ())
-            if other.name == row.name and both:
+    def _name_repeated_for(self, index: int, protocol: Protocol) -> str:
+        """The first primitive for which a protocol before this ``index`` has the same name, or ``all
+        primitives`` where neither names any; else empty."""
+        for earlier in (self.protocols or ())[:index]:
+            if earlier.name != protocol.name:
+                continue
+            both = set(protocol.primitives or ()) & set(earlier.primitives or ())
+            if both:
                 return min(both)
-            if other.name == row.name and row.primitives is other.primitives is None:
+            if protocol.primitives is earlier.primitives is None:
                 return "all primitives"
         return ""
 
@@ -198,7 +223,7 @@ class TierBase(Part):
 
     @property
     def switches(self) -> InNetwork | None:
-        """What its switches compute; None for nothing."""
+        """What its switches compute (the key ``in_network``); None for nothing."""
         return None
 
     def on_datasheet(self) -> Self:
@@ -228,6 +253,7 @@ class SizedTier(TierBase):
     @field_validator("size", mode="before")
     @classmethod
     def _is_one_number(cls, value: Any) -> Any:
+        """Refuse a list with a hint of ``domains``, before pydantic refuses it as no number."""
         if isinstance(value, list):
             fix = (
                 "size is that of the largest domain; the tier that joins them lists each: domains:"

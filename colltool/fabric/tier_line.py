@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import chain, repeat, zip_longest
 from typing import Any
 
-from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
+from colltool.base.errors import ColltoolError, argument_text, clipped, nearest_and_all
 from colltool.base.formatting import parse_rate, parse_time
 from colltool.fabric.media import medium_of
 from colltool.network.sizing.size_clos import level_names
@@ -30,8 +30,12 @@ _RATIO = re.compile(r"\d{1,6}(\.\d{1,6})?")  # 1.5
 
 
 def tier_of_line(text: str) -> dict[str, Any]:
-    """A tier of a line such as :data:`EXAMPLE`, as data of a fabric file; the file's own checks
-    come later."""
+    """Return a tier of a line, of which :data:`EXAMPLE` has two, as data of a fabric file; the file's
+    own checks come later.
+
+    Raises:
+        ColltoolError: a field is missing or is not read.
+    """
     fields = [field.strip() for field in text.split(":")]
     for expected, field in zip_longest(_FIELDS, fields, fillvalue=""):
         if not field:
@@ -40,7 +44,7 @@ def tier_of_line(text: str) -> dict[str, Any]:
             raise _refused(what, f"a tier is {':'.join(_FIELDS)}, such as {example}")
     name, topology, size, rate, alpha = fields[: len(_FIELDS)]
     if topology not in ETAS:
-        fix = f"{nearest(topology, list(ETAS))} one of {', '.join(ETAS)}".strip()
+        fix = nearest_and_all(topology, ETAS, "one of")
         raise _refused(f"'{clipped(topology)}' is not a topology in '{clipped(text)}'", fix)
     _check(parse_rate, rate, text)
     options = dict(_option(field, text) for field in fields[len(_FIELDS) :])
@@ -51,11 +55,17 @@ def tier_of_line(text: str) -> dict[str, Any]:
     medium = medium_of(None, name, parse_rate(rate), device=None)
     if medium is not None:
         tier["medium"] = medium.name
+    # endpoints under a switch of each level, bottom up: of other topologies all, of a lattice none
     groups: list[int] = []
     if topology in ("torus", "mesh"):
         tier["shape"] = _counts(size, "x", "a shape such as 8x8x4", text)
+    elif topology == "clos":
+        groups = _counts(size, "/", "8, or groups of levels 8/32", text)
+    elif _WHOLE.fullmatch(size):
+        groups = [int(size)]
     else:
-        groups = _groups(topology, size, text)
+        raise _no_size(size, "a whole number such as 8", text)
+    if groups:
         tier["size"] = groups[-1]
     has_levels = topology == "clos" and (len(groups) > 1 or len(alphas) > 1)
     if not has_levels:
@@ -72,17 +82,6 @@ def tier_of_line(text: str) -> dict[str, Any]:
         what = f"'{clipped(text)}' has no levels to be oversubscribed"
         raise _refused(what, "a clos with groups: ib:clos:8/32:400Gbps:5us/11us:s=2")
     return tier
-
-
-def _groups(topology: str, size: str, line: str) -> list[int]:
-    """The endpoints under a switch of each level, bottom up; the last is the size of the tier."""
-    if topology == "clos":
-        return _counts(size, "/", "8, or groups of levels 8/32", line)
-    expected = "a whole number such as 8"
-    groups = _counts(size, "/", expected, line)
-    if len(groups) > 1:
-        raise _no_size(size, expected, line)
-    return groups
 
 
 def _levels(
@@ -107,7 +106,8 @@ def _levels(
 
 
 def uplink_ratio(ratio: float, levels: int) -> Any:
-    """The oversubscription of a level by its uplinks alone, as a file of so many levels writes it."""
+    """Return the oversubscription of a level by its uplinks alone, as a file of so many levels writes
+    it: 2, 1.5, or ``{uplinks: 2}``."""
     plain = int(ratio) if ratio.is_integer() else ratio
     # with one level above the leaves both forms mean the same
     if levels == 2:
@@ -126,12 +126,14 @@ def _option(field: str, text: str) -> tuple[str, Any]:
         if key == "s":
             return key, numbers
         if key == "eta" and len(numbers) == 2:
-            return key, dict(zip(("alpha", "beta"), numbers, strict=True))
+            alpha, beta = numbers
+            return key, {"alpha": alpha, "beta": beta}
     what = f"'{clipped(field)}' is not understood in '{clipped(text)}'"
     raise _refused(what, "s=2, eta=1.2/0.8 or ports=4 may follow")
 
 
 def _counts(text: str, separator: str, expected: str, tier: str) -> list[int]:
+    """The whole numbers of a size, ``8/32`` or ``8x8x4``; ``expected``: words for it, in errors."""
     parts = [part.strip() for part in text.split(separator)]
     if not all(map(_WHOLE.fullmatch, parts)):
         raise _no_size(text, expected, tier)
@@ -139,6 +141,7 @@ def _counts(text: str, separator: str, expected: str, tier: str) -> list[int]:
 
 
 def _no_size(text: str, expected: str, tier: str) -> ColltoolError:
+    """The error for a size that is none."""
     what = f"'{clipped(text)}' is not a size in '{clipped(tier)}'"
     return _refused(what, f"expected {expected}")
 
@@ -155,6 +158,7 @@ def _check(parse: Callable[[str], float], value: str, tier: str) -> None:
 
 
 def _refused(what: str, fix: str) -> ColltoolError:
+    """The error for a tier on a line; without a fix an example."""
     return ColltoolError(
         what, argument="tiers", fix=fix or f"write {argument_text('tiers', EXAMPLE)}"
     )

@@ -109,6 +109,7 @@ class InNetwork(Part):
     @field_validator("eta_beta", mode="before")
     @classmethod
     def _primitives_differ(cls, value: Any) -> Any:
+        """Refuse a primitive under two of its names."""
         if isinstance(value, dict):
             check_named_once([key for key in value if isinstance(key, str)])
         return value
@@ -134,6 +135,7 @@ class Planes(Part):
 
     @model_check
     def _some_planes_work(self) -> Iterator[FieldError]:
+        """Refuse a tier without working planes, and flows where packets are sprayed."""
         if self.failed >= self.count:
             what = f"all {self.count} planes failed"
             yield FieldError(what, f"at most {self.count - 1}", ("failed",))
@@ -144,6 +146,7 @@ class Planes(Part):
 
     @property
     def working(self) -> int:
+        """Number of planes that work."""
         return self.count - self.failed
 
     @property
@@ -248,6 +251,7 @@ class MeasuredRange(Part):
 
     @model_validator(mode="after")
     def _ordered(self) -> MeasuredRange:
+        """Refuse a range that is upside down."""
         if self.smallest > self.largest:  # no key of its own to blame: the whole range
             raise ValueError("smallest is above largest")
         return self
@@ -285,7 +289,7 @@ class Sizing(Part):
 
 def check_algorithm(primitive: Primitive, name: str) -> None:
     """Raise an error unless ``--algorithm`` takes this name for a primitive; a composition may have
-    its choices behind a colon."""
+    its choices behind a colon, ``hierarchical:ring/tree``, and what is found on request a number."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
     from colltool.algorithms.registry import find, on_request, usual_algorithms
@@ -322,7 +326,10 @@ def check_named_once(keys: Sequence[str]) -> None:
 
 def first_repeated(names: Sequence[str]) -> int | None:
     """Return the index of the first name that has already occurred; None if all differ."""
-    return next((index for index, name in enumerate(names) if name in names[:index]), None)
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            return index
+    return None
 
 
 def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
@@ -336,14 +343,19 @@ def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
     total = 1.0
     for level in levels:
         ratio = level.oversubscription
-        total = total * ratio.uplinks if isinstance(ratio, HopByHop) else ratio
+        if isinstance(ratio, HopByHop):
+            total *= ratio.uplinks
+        else:
+            total = ratio
         yield total
 
 
 def switch_errors(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[FieldError]:
     """Yield an error for each protocol of the switches that the tier does not list."""
     known = [protocol.name for protocol in listed]
-    for index, name in enumerate((switch.protocols if switch else None) or ()):
+    if switch is None or switch.protocols is None:
+        return
+    for index, name in enumerate(switch.protocols):
         if name not in known:
             what = f"names '{name}', protocols lists {', '.join(known) or 'none'}"
             fix = "name a protocol of this tier"

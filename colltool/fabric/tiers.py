@@ -52,6 +52,7 @@ class StarTier(SizedTier):
 
     @model_check
     def _switch_agrees(self) -> Iterator[FieldError]:
+        """Refuse protocols of the switch that the tier does not list."""
         return parts.switch_errors(self.in_network, self.protocols or ())
 
 
@@ -160,19 +161,19 @@ class ClosTier(SizedTier):
 
     @model_validator(mode="after")
     def _levels_agree(self) -> ClosTier:
-        """Either one alpha or levels that nest, the last around all endpoints; hops multiply to at
-        most ``MAX_RATIO``."""
+        """Refuse all but one alpha or levels that nest, the last around all endpoints, whose hops
+        multiply to at most ``MAX_RATIO``; before, write one oversubscribed level as two."""
         raise_errors(parts.switch_errors(self.in_network, self.protocols or ()))
         self.__dict__.update(
             leaf_and_spine(
                 self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk
             )
         )
-        described = next((key for key in ("levels", "sizing") if getattr(self, key)), "")
-        if self.trunk is not None and described:
+        if self.trunk is not None and (self.levels or self.sizing):
             what = "a trunk joins its endpoints directly, without switches to describe"
             fix = "remove it, and describe the switches inside an endpoint as a tier of their own"
-            raise FieldErrors(FieldError(what, fix, (described,)))
+            key = "levels" if self.levels else "sizing"
+            raise FieldErrors(FieldError(what, fix, (key,)))
         if self.levels is None:
             if self.alpha is None:
                 fix = "alpha: 2us, or levels: [{name: leaf, group: 4, alpha: 2us}]"
@@ -189,10 +190,10 @@ class ClosTier(SizedTier):
     def _level_errors(self, levels: tuple[Level, ...]) -> Iterator[FieldError]:
         """What is wrong with names, groups and the first level's uplinks."""
         names = self.level_names
-        second = parts.first_repeated(names)
-        if second is not None:
+        repeated = parts.first_repeated(names)
+        if repeated is not None:
             what = f"two levels have the same name: {', '.join(names)}"
-            yield FieldError(what, "give each a name of its own", ("levels", second, "name"))
+            yield FieldError(what, "give each a name of its own", ("levels", repeated, "name"))
         leaf = levels[0]
         top = levels[-1]
         if leaf.oversubscription != 1:

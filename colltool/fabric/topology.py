@@ -21,7 +21,7 @@ from colltool.fabric.model import Tier
 from colltool.fabric.routed import GraphTopology, HyperXTopology
 from colltool.fabric.routed_tiers import DragonflyPlusTier, DragonflyTier, GraphTier, HyperXTier
 from colltool.fabric.slices import axes_of, best_slice, cut_slice, of_cubes
-from colltool.fabric.tier_parts import InNetwork, Level, Planes, Sizing, oversubscription_totals
+from colltool.fabric.tier_parts import Level, Planes, Sizing, oversubscription_totals
 from colltool.fabric.tiers import ClosTier, FullMeshTier, LatticeTier, StarTier
 from colltool.network.group import Axis
 from colltool.network.twisted import diameter_of, links_across
@@ -29,10 +29,6 @@ from colltool.network.twisted import diameter_of, links_across
 
 class StarTopology(TierCapabilities[StarTier]):
     joins = "accelerators"
-
-    @property
-    def in_network(self) -> InNetwork | None:
-        return self.tier.in_network
 
     @property
     def planes(self) -> Planes | None:
@@ -92,12 +88,17 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
         return axes_of(self.tier)
 
     def slice(self, endpoints: int, shape: Shape | None = None) -> LatticeTier | None:
-        return best_slice(self.tier, endpoints) if shape is None else cut_slice(self.tier, shape)
+        if shape is None:
+            return best_slice(self.tier, endpoints)
+        return cut_slice(self.tier, shape)
 
     @property
     def cube(self) -> int:
         tier = self.tier
-        return tier.cube ** len(tier.shape) if tier.cube and of_cubes(tier, tier.shape) else 0
+        if tier.cube is None or not of_cubes(tier, tier.shape):
+            return 0
+        endpoints: int = tier.cube ** len(tier.shape)
+        return endpoints
 
     @property
     def neighbours(self) -> int:
@@ -117,17 +118,20 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
     def bisection_Bps(self) -> float:
         """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else
         of 1; and twists along it."""
-        long = [number for number, axis in enumerate(self.axes) if axis.size > 1]
-        cuts = (links_across(self.axes, number) for number in long)
+        cuts = []
+        for number, axis in enumerate(self.axes):
+            if axis.size > 1:
+                cuts.append(links_across(self.axes, number))
         return self.rate_Bps * min(cuts, default=0)
 
     def links(self, copies: int) -> int:
         """Per line of an axis d - 1, plus the wraparound on a ring or with a twist."""
-        found = 0
+        links = 0
         for axis in self.axes:
             lines = prod(self.tier.shape) // axis.size
-            found += lines * (axis.size if axis.closed else axis.size - 1)
-        return copies * found
+            links_of_line = axis.size if axis.closed else axis.size - 1
+            links += lines * links_of_line
+        return copies * links
 
 
 class ClosTopology(TierCapabilities[ClosTier]):
@@ -136,10 +140,6 @@ class ClosTopology(TierCapabilities[ClosTier]):
     @property
     def largest_size(self) -> int:
         return self.levels[-1].group if self.levels else MAX_RANKS
-
-    @property
-    def in_network(self) -> InNetwork | None:
-        return self.tier.in_network
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -162,10 +162,10 @@ class ClosTopology(TierCapabilities[ClosTier]):
         """A trunk is the uplink of a level of one endpoint each, as oversubscribed as its ranks
         have more ports."""
         if self.tier.trunk is not None:
-            (joined,) = super().classes
+            (whole_tier,) = super().classes
             ratio = largest(1.0, self.tier.ranks_inside * self.rate_Bps / self.tier.trunk)
-            site = joined._replace(name="site", group=1)
-            return site, joined._replace(name="trunk", oversubscription=ratio)
+            site = whole_tier._replace(name="site", group=1)
+            return site, whole_tier._replace(name="trunk", oversubscription=ratio)
         if not self.levels:
             return super().classes
         totals = zip(self.levels, oversubscription_totals(self.levels), strict=True)
@@ -197,7 +197,7 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
     def links(self, copies: int) -> int:
         """A cable for each endpoint port, and N/s uplinks for each boundary between levels; a trunk
-        each, or one between two."""
+        each, or one between two endpoints, none for one alone."""
         if self.tier.trunk is not None:
             return self.tier.size if self.tier.size > 2 else self.tier.size - 1
         ports = copies * self.tier.size * self.plane_count

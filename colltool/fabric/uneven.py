@@ -15,8 +15,8 @@ from colltool.definitions.field_types import FieldError
 if TYPE_CHECKING:
     from colltool.fabric.model import Fabric, Tier
 
-# Topologies in which the ranks that a smaller domain lacks take nothing from the others; any other
-# is refused.
+# Topologies of a domain in which the ranks that a smaller one lacks take nothing from the others; any
+# other is refused.
 INSIDE = ("star", "full_mesh")
 # Topologies that can join domains of different sizes.
 OUTSIDE = ("star", "clos")
@@ -68,11 +68,12 @@ def _domains_error(tiers: Sequence[Tier], number: int) -> tuple[str, str] | None
             "on rails that never meet, ranks that a smaller domain lacks have nobody to talk to",
             "leave out domains, or rails: only",
         )
-    for hashed in tiers:
-        planes = getattr(hashed, "planes", None)
+    for either_tier in tiers:
+        # only stars and Clos tiers have the key
+        planes = getattr(either_tier, "planes", None)
         if planes is not None and planes.spread == "ecmp":
             return (
-                f"flows of '{hashed.name}' are hashed to planes, which is not modelled between"
+                f"flows of '{either_tier.name}' are hashed to planes, which is not modelled between"
                 " domains of different sizes",
                 "write spread: spray, or leave out domains",
             )
@@ -80,6 +81,8 @@ def _domains_error(tiers: Sequence[Tier], number: int) -> tuple[str, str] | None
 
 
 def _wrong_topology(tier: Tier, known: Sequence[str]) -> tuple[str, str] | None:
+    """Why a tier of a topology that is not among those known cannot have part in it, and what to write.
+    None if it is among them."""
     topology = tier.topology
     if topology in known:
         return None

@@ -39,7 +39,8 @@ def values_of(fabric: Fabric) -> dict[Place, Any]:
 
 
 def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
-    """Every value of a part that a price may depend on, with its place."""
+    """Every value of a part of a fabric that a price may depend on, with its place, which begins with
+    ``at``. Of a tuple its length too, as ``length``."""
     if isinstance(part, BaseModel):
         for field_name in type(part).model_fields:
             if field_name not in _NEVER_PRICED:
@@ -60,20 +61,20 @@ def _values(part: Any, at: Place) -> Iterator[tuple[Place, Any]]:
 
 
 def differences(fabrics: Sequence[Fabric]) -> dict[Place, list[float]] | None:
-    """Return the numbers in which fabrics differ, with their values in each. None if they differ in
-    more than numbers."""
-    every = [values_of(fabric) for fabric in fabrics]
-    if any(values.keys() != every[0].keys() for values in every):
+    """Return the numbers in which fabrics differ, with their value in each, in the order of the
+    fabrics. None if they differ in more than numbers."""
+    first, *others = [values_of(fabric) for fabric in fabrics]
+    if any(values.keys() != first.keys() for values in others):
         return None
-    found: dict[Place, list[float]] = {}
-    for place, first in every[0].items():
-        several = [values[place] for values in every]
-        if all(value == first for value in several):
+    differing: dict[Place, list[float]] = {}
+    for place, first_value in first.items():
+        values = [first_value, *(values[place] for values in others)]
+        if all(value == first_value for value in values):
             continue
-        if not all(isinstance(value, float) for value in several):
+        if not all(isinstance(value, float) for value in values):
             return None
-        found[place] = several
-    return found
+        differing[place] = values
+    return differing
 
 
 def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
@@ -84,9 +85,11 @@ def with_values(fabric: Fabric, values: Mapping[Place, Any]) -> Fabric:
 
 
 def _put(part: Any, place: Place, value: Any) -> Any:
+    """A copy of a part with another value at a place within it."""
     if not place:
         return value
-    step, rest = place[0], place[1:]
+    step = place[0]
+    rest = place[1:]
     if isinstance(part, tuple):
         items = list(part)
         items[int(step)] = _put(items[int(step)], rest, value)
@@ -99,25 +102,29 @@ def _put(part: Any, place: Place, value: Any) -> Any:
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
     """Return every number of a tier, and the launch, with its key: ``ib.levels.spine.alpha``."""
-    every = values_of(fabric)
-    found: dict[Place, str] = {}
+    value_of = values_of(fabric)
+    numbers: dict[Place, str] = {}
     for place, key in keys_of(fabric).items():
-        of_tier = place[0] == "tiers" and place[2:3] != ("sizing",)
-        if (of_tier or place == ("launch_overhead",)) and isinstance(every[place], float):
-            found[place] = key
-    return found
+        # sizing is of counts, and no price reads it
+        is_of_tier = place[0] == "tiers" and place[2:3] != ("sizing",)
+        if not is_of_tier and place != ("launch_overhead",):
+            continue
+        if isinstance(value_of[place], float):
+            numbers[place] = key
+    return numbers
 
 
 def keys_of(fabric: Fabric) -> dict[Place, str]:
     """Return the key, as ``--set`` takes it, of every value that a price may depend on."""
-    found: dict[Place, str] = {}
+    keys: dict[Place, str] = {}
     for place in values_of(fabric):
         steps = list(map(str, place))
         if steps[0] == "tiers" and len(steps) > 2:
             tier = fabric.tiers[int(steps[1])]
             steps = [tier.name, *steps[2:]]
+            # a level by its name; ("tiers", 1, "levels", "length") is none
             if steps[1] == "levels" and len(steps) > 2 and steps[2].isdecimal():
                 steps[2] = capabilities_of(tier).levels[int(steps[2])].name
         # the field global_ of a dragonfly is global in its file
-        found[place] = ".".join(step.rstrip("_") for step in steps)
-    return found
+        keys[place] = ".".join(step.rstrip("_") for step in steps)
+    return keys

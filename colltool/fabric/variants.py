@@ -33,12 +33,14 @@ _BOUND_BY_FLAGS = 0.25
 
 def bandwidth_values(tier: Tier, share: float) -> dict[str, str]:
     """Return the overrides that change a tier as :func:`scaled_rates` does."""
-    rates = _rates(tier).items()
-    return {f"{tier.name}.{key}": f"{share * rate_Bps / 1e9:.12g}GB/s" for key, rate_Bps in rates}
+    overrides = {}
+    for key, rate_Bps in _rates(tier).items():
+        overrides[f"{tier.name}.{key}"] = f"{share * rate_Bps / 1e9:.12g}GB/s"
+    return overrides
 
 
 def _rates(tier: Tier) -> dict[str, float]:
-    """The bandwidth of a tier, and its trunk if there is one."""
+    """The bandwidth of a tier, and its trunk if there is one: bytes/s by the key of the file."""
     rates = {"bandwidth": tier.bandwidth}
     trunk_Bps = capabilities_of(tier).trunk_Bps
     if trunk_Bps is not None:
@@ -50,20 +52,21 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     """Return a tier with ``share`` of its bandwidth, under every protocol.
 
     Protocols have shares of the bandwidth, so that they slow down with it; LL does not, as flags and
-    copies bound it: it keeps its rate until the wires are slower.
+    copies bound it: it keeps its rate, with a larger share, until the wires are slower.
     """
     scaled = scaled_rates(tier, share)
     if tier.library is None or share >= 1:
         return scaled
-    fullest = max((row.share for row in tier.library.protocols), default=1.0)
+    fastest = max((protocol.share for protocol in tier.library.protocols), default=1.0)
     protocols = []
     for protocol in tier.library.protocols:
-        if protocol.share <= _BOUND_BY_FLAGS * fullest:
+        if protocol.share <= _BOUND_BY_FLAGS * fastest:
             by_ranks = tuple(
-                (count, min(part / share, fullest)) for count, part in protocol.by_ranks
+                (ranks, min(share_at_ranks / share, fastest))
+                for ranks, share_at_ranks in protocol.by_ranks
             )
             protocol = protocol._replace(
-                share=min(protocol.share / share, fullest), by_ranks=by_ranks
+                share=min(protocol.share / share, fastest), by_ranks=by_ranks
             )
         protocols.append(protocol)
     return scaled.with_library(tier.library._replace(protocols=tuple(protocols)))

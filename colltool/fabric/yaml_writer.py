@@ -49,6 +49,7 @@ def compact_yaml(data: dict[str, Any]) -> str:
 
 
 def _dumped(data: dict[str, Any], dumper: type[yaml.SafeDumper]) -> str:
+    """Data as YAML, keys in their order."""
     text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
 
@@ -61,6 +62,7 @@ class _Dumper(yaml.SafeDumper):
     """Lists indented under their key; no anchors, which the reader refuses."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        # PyYAML asks for no indent of lists
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
@@ -75,7 +77,9 @@ _Dumper.add_representer(
 
 # Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
 _Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"), list("-+.0123456789")
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"),
+    list("-+.0123456789"),
 )
 
 
@@ -83,11 +87,11 @@ class _CompactDumper(_Dumper):
     """Writes short mappings and lists of plain values on one line, as people do."""
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
-        short = len(str(mapping)) <= _LONGEST_FLOW and "source" not in mapping
-        return super().represent_mapping(tag, mapping, flow_style=flow_style or short)
+        # texts of a source stand on lines of their own
+        is_short = len(str(mapping)) <= _LONGEST_FLOW and "source" not in mapping
+        return super().represent_mapping(tag, mapping, flow_style=flow_style or is_short)
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:  # noqa: ARG002
-        short = len(str(sequence)) <= _LONGEST_FLOW and not any(
-            isinstance(item, dict) for item in sequence
-        )
-        return super().represent_sequence(tag, sequence, flow_style=short)
+        is_plain = not any(isinstance(item, dict) for item in sequence)
+        is_short = len(str(sequence)) <= _LONGEST_FLOW
+        return super().represent_sequence(tag, sequence, flow_style=is_plain and is_short)

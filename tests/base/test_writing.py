@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from colltool.base import files
+from colltool.base import whole_files
 from colltool.base.errors import ColltoolError
-from colltool.base.files import same_file, write_file, write_files
+from colltool.base.files import same_file
+from colltool.base.whole_files import write_file, write_files
 
 OLD = b"old and whole\n"
 LIMITED = """
@@ -23,7 +24,7 @@ import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 from colltool.base.errors import ColltoolError
-from colltool.base.files import write_files
+from colltool.base.whole_files import write_files
 try:
     write_files({Path(name): content for name, content in %r.items()})
 except ColltoolError as error:
@@ -33,7 +34,7 @@ except ColltoolError as error:
 ENDLESS = """
 import sys
 from pathlib import Path
-from colltool.base.files import write_file
+from colltool.base.whole_files import write_file
 print("up", flush=True)
 k = 0
 while True:
@@ -120,7 +121,7 @@ def test_an_interrupted_command_leaves_nothing_beside(
     code = (
         # a background job ignores it
         "import sys, os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import colltool.base.files as f; __file__ = 'bin/colltool'\nimport colltool.commands.app\n"
+        "import colltool.base.whole_files as f; __file__ = 'bin/colltool'\nimport colltool.commands.app\n"
         f"f.os.replace = lambda *_: os.kill(os.getpid(), {int(number)})\n"
         f"f.write_file(f.Path({str(out)!r}), b'new')\nprint('went on')"
     )
@@ -141,7 +142,7 @@ def test_one_that_cannot_be_moved_puts_the_others_back(
         moved.append(target)
         real(source, target)
 
-    monkeypatch.setattr(files.os, "replace", replace)
+    monkeypatch.setattr(whole_files.os, "replace", replace)
     with pytest.raises(ColltoolError, match="third: cannot write: Input/output error"):
         write_files({out: b"new", tmp_path / "second": b"2", tmp_path / "third": b"3"})
     assert str(out) in moved
@@ -162,8 +163,8 @@ def test_a_file_system_without_hard_links_loses_nothing(
             raise OSError(5, "Input/output error")
         real(source, target)
 
-    monkeypatch.setattr(files.os, "link", no_link)
-    monkeypatch.setattr(files.os, "replace", replace)
+    monkeypatch.setattr(whole_files.os, "link", no_link)
+    monkeypatch.setattr(whole_files.os, "replace", replace)
     with pytest.raises(ColltoolError):
         write_files({out: b"new", tmp_path / "second": b"2"})
     assert out.read_bytes() == OLD

@@ -113,7 +113,7 @@ def test_a_failed_folder_is_gone_again(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("colltool.base.files.os.replace", full)
+    monkeypatch.setattr("colltool.base.whole_files.os.replace", full)
     done = run("export", "astra-sim", "-f", "dgx-h100", "-n", "8", "-o", "astra")
     assert (done.code, done.out) == (2, "")
     assert not Path("astra").exists()
@@ -176,12 +176,12 @@ def test_what_was_read_is_known_within_one_call_alone(folder: Path) -> None:
         with inputs.remembering() as inner:
             inputs.read_text("old", "definition")
         assert inner is outer
-        assert outer.hold("old")
-        assert not outer.hold("rank0.json")
-        assert not outer.hold("missing")
-        assert not outer.hold("a\0b")
+        assert outer.has_opened("old")
+        assert not outer.has_opened("rank0.json")
+        assert not outer.has_opened("missing")
+        assert not outer.has_opened("a\0b")
     with inputs.remembering() as another:
-        assert not another.hold("old")
+        assert not another.has_opened("old")
 
 
 LONG = "x" * 300  # longer than any file system's names

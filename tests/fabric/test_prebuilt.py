@@ -21,11 +21,11 @@ from colltool.fabric.model import Fabric
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    load._shipped.cache_clear()
+    load._shipped_fabric.cache_clear()
 
 
 def texts(name: str) -> tuple[str, ...]:
-    found = load._texts_of(Path(find_fabric(name)[0]).read_text(encoding="utf-8"))
+    found = load._shipped_texts(Path(find_fabric(name)[0]).read_text(encoding="utf-8"))
     assert found is not None
     return found
 
@@ -46,7 +46,7 @@ def test_a_fabric_that_was_kept_is_the_one_that_was_read(name: str) -> None:
     read = load_fabric(name)
     kept = prebuilt.prebuilt(name, texts(name))
     assert kept is not None
-    load._shipped.cache_clear()
+    load._shipped_fabric.cache_clear()
     again = load_fabric(name)
     assert again is not read
     assert again == read
@@ -57,7 +57,7 @@ def test_a_fabric_that_was_kept_is_the_one_that_was_read(name: str) -> None:
 
 def test_a_fabric_that_was_kept_takes_overrides() -> None:
     load_fabric("nvl72")
-    load._shipped.cache_clear()
+    load._shipped_fabric.cache_clear()
     load_fabric("nvl72")
     assert load_fabric("nvl72", ["ib.bandwidth=100GB/s"]).tiers[1].bandwidth == 100e9
 

@@ -438,10 +438,10 @@ def test_the_scalable_unit_needs_no_spine() -> None:
 def test_sigma_is_injection_over_bisection() -> None:
     full = load_fabric("dgx-h100", ["ib.size=64"])
     thin = load_fabric("dgx-h100", ["ib.size=64", "ib.levels.spine.oversubscription=4"])
-    assert [capabilities_of(tier).sigma for tier in full.tiers] == [1, 1]
-    assert [capabilities_of(tier).sigma for tier in thin.tiers] == [1, 4]
+    assert [capabilities_of(tier).sigma_of(1) for tier in full.tiers] == [1, 1]
+    assert [capabilities_of(tier).sigma_of(1) for tier in thin.tiers] == [1, 4]
     torus = load_fabric("torus512").tiers[0]  # 8x8x8: 6 links each, 128 of them across the middle
-    assert capabilities_of(torus).sigma == 512 / 2 * 6 / 128
+    assert capabilities_of(torus).sigma_of(1) == 512 / 2 * 6 / 128
 
 
 def test_nics_that_fill_a_leaf_have_one_for_each_rack() -> None:

@@ -154,7 +154,7 @@ def test_what_its_loss_cuts_off() -> None:
 
 
 def warned(*tiers: Tier) -> list[str]:
-    return [one.what for one in lint(fabric(*tiers))]
+    return [one.what for one in lint(fabric(*tiers), {})]
 
 
 def test_the_trap_is_told() -> None:

@@ -26,7 +26,8 @@ class Wiring:
     """A network as it was found; every cable is listed once.
 
     Args:
-        ports: how many ports each switch has.
+        file, tool: that listed it.
+        ports: how many ports each switch has, by its name.
         hosts: the switch and the rate in bytes/s, one way, of each port of each host.
         cables: between two switches, with their rates.
         names: descriptions of switches, for errors.
@@ -43,10 +44,12 @@ class Wiring:
     infiniband: bool = False
     reduces: bool | None = None
 
-    def named(self, switch: str) -> str:
+    def description(self, switch: str) -> str:
+        """Return what errors call a switch."""
         return clipped(self.names.get(switch) or switch)
 
     def refuse(self, what: str) -> ColltoolError:
+        """Return the error for a network that is no Clos."""
         return ColltoolError(f"is not a Clos: {what}", where=self.file, fix=_FIX)
 
 
@@ -55,7 +58,9 @@ class SwitchLevel(NamedTuple):
 
     Args:
         group: hosts under one switch, or under the same switch of every rail.
-        oversubscription: of the switches below, 1 on the first level.
+        switches: their number on all rails.
+        oversubscription: of the switches below, what enters them from below over their uplinks; 1 on
+            the first level.
     """
 
     group: int
@@ -67,7 +72,14 @@ class SwitchLevel(NamedTuple):
 class ClosNetwork:
     """A Clos of hosts that each have ``ports`` of ``port_Bps``, on ``rails`` leaves.
 
-    ``ports``, ``port_Bps`` and ``radix`` are None if unknown. ``assumed``: what was taken as usual.
+    Attributes:
+        file, tool: that listed it.
+        ports, port_Bps, radix: None if unknown; bytes/s one way, ports of a leaf.
+        levels: bottom up.
+        infiniband: whether it is InfiniBand for sure.
+        reduces: whether switches compute (SHARP); None if unknown.
+        notes: what is left out.
+        assumed: what was taken as usual.
     """
 
     file: str
@@ -92,15 +104,18 @@ Uplinks = Mapping[str, Cables]
 
 
 def _switches(cables: Cables) -> frozenset[str]:
+    """The switches that cables lead to."""
     return frozenset(switch for switch, _ in cables)
 
 
 def _rate_Bps(cables: Cables) -> float:
+    """Bytes/s of cables together."""
     return sum(rate for _, rate in cables)
 
 
 class _Branch(NamedTuple):
-    """Some hosts below a level, by the name of the first, and the switches of it that they reach."""
+    """Some hosts below a level, by the name of the first, and the switches of the level that they
+    reach."""
 
     host: str
     switches: frozenset[str]
@@ -153,23 +168,25 @@ def _usual_hosts(wiring: Wiring) -> tuple[Hosts, list[str]]:
             where=wiring.file,
             fix="let it run on the whole subnet, with switches",
         )
+    # hosts by the number of their ports, and bytes/s of all of these
     classes: dict[tuple[int, float], list[str]] = {}
-    for host, ports in wiring.hosts.items():
-        shape = (len(ports), _rate_Bps(ports))
-        classes.setdefault(shape, []).append(host)
+    for host, cables in wiring.hosts.items():
+        key = (len(cables), _rate_Bps(cables))
+        classes.setdefault(key, []).append(host)
     # of two equally large classes the one with more ports
-    usual = max(classes, key=lambda shape: (len(classes[shape]), shape))
+    usual = max(classes, key=lambda key: (len(classes[key]), key))
     notes = []
-    for shape, names in sorted(classes.items(), key=lambda item: -len(item[1])):
-        if shape != usual:
-            ports_text = f"{counted(shape[0], 'port')}, {8e-9 * shape[1]:g} Gb/s in all"
-            notes.append(
-                f"{counted(len(names), 'host')} with {ports_text}: {_listed(sorted(names))}"
-            )
+    for key, names in sorted(classes.items(), key=lambda item: -len(item[1])):
+        if key == usual:
+            continue
+        ports, rate_Bps = key
+        ports_text = f"{counted(ports, 'port')}, {8e-9 * rate_Bps:g} Gb/s in all"
+        notes.append(f"{counted(len(names), 'host')} with {ports_text}: {_listed(sorted(names))}")
     return {host: wiring.hosts[host] for host in classes[usual]}, notes
 
 
 def _listed(names: Sequence[str]) -> str:
+    """The first few names, with an ellipsis if there are more."""
     more = " ..." if len(names) > _SHOWN else ""
     return ", ".join(map(clipped, names[:_SHOWN])) + more
 
@@ -181,8 +198,8 @@ def _switch_levels(wiring: Wiring, hosts: Hosts) -> list[set[str]]:
         neighbours[low].add(high)
         neighbours[high].add(low)
     level: set[str] = set()
-    for ports in hosts.values():
-        level |= _switches(ports)
+    for cables in hosts.values():
+        level |= _switches(cables)
     levels = []
     reached: set[str] = set()
     while level:
@@ -210,7 +227,7 @@ def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
         # a level is one cable above the last, so no cable skips one
         if heights[low] == heights[high]:
             both = f"are on level {heights[low]}" if heights[low] > 1 else "have hosts"
-            names = f"{wiring.named(low)} and {wiring.named(high)}"
+            names = f"{wiring.description(low)} and {wiring.description(high)}"
             raise wiring.refuse(f"a cable joins {names}, and both {both}")
         uplinks[low].append((high, rate))
     return uplinks
@@ -232,42 +249,47 @@ def _measured_levels(
     for lower, level in pairwise(switches):
         up_Bps = {switch: _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]}
         ratios = {switch: rates_Bps[switch] / rate_Bps for switch, rate_Bps in up_Bps.items()}
-        oversubscription = median(ratios.values())
+        usual_ratio = median(ratios.values())
         # by more than the last digits of sums of rates
-        pinched = [switch for switch in ratios if ratios[switch] > oversubscription * 1.001]
+        pinched = [switch for switch in ratios if ratios[switch] > usual_ratio * 1.001]
         groups = _joined(wiring, groups, uplinks)
         # the groups of a Clos are whole groups of the level below
-        below = levels[-1].group
-        size = ceil(_largest(groups) / below) * below
-        if size > below:
-            levels.append(SwitchLevel(size, len(level), max(1.0, round(oversubscription, 4))))
+        group_below = levels[-1].group
+        group = ceil(_largest(groups) / group_below) * group_below
+        # switches above that join no more hosts add no level
+        if group > group_below:
+            levels.append(SwitchLevel(group, len(level), max(1.0, round(usual_ratio, 4))))
             if pinched and max(ratios.values()) > 1:
-                in_all = sum(rates_Bps[switch] for switch in up_Bps) / sum(up_Bps.values())
-                assumed.append(_uneven(wiring, ratios, pinched, oversubscription, in_all))
+                ratio_in_all = sum(rates_Bps[switch] for switch in up_Bps) / sum(up_Bps.values())
+                assumed.append(_pinched_text(wiring, ratios, pinched, usual_ratio, ratio_in_all))
     if len(groups) > 1:
-        shown = " and ".join(clipped(min(group.hosts)) for group in groups[:2])
-        more = f"{len(groups)} parts have no switch in common, such as those of {shown}"
-        raise wiring.refuse(more)
+        hosts_text = " and ".join(clipped(min(group.hosts)) for group in groups[:2])
+        raise wiring.refuse(
+            f"{len(groups)} parts have no switch in common, such as those of {hosts_text}"
+        )
     return levels, assumed
 
 
-def _uneven(
+def _pinched_text(
     wiring: Wiring,
     ratios: Mapping[str, float],
     pinched: Sequence[str],
-    usual: float,
-    in_all: float,
+    usual_ratio: float,
+    ratio_in_all: float,
 ) -> str:
-    """What was assumed where some switches are more oversubscribed than the median one."""
+    """What was assumed where some switches (``pinched``) are more oversubscribed than the median
+    one."""
     worst = max(pinched, key=lambda switch: ratios[switch])
     verb = "is" if len(pinched) == 1 else "are"
     return (
-        f"uplinks at {max(1.0, usual):.4g}:1, the median; {len(pinched)} of {len(ratios)} switches"
-        f" {verb} worse, {wiring.named(worst)} most: {ratios[worst]:.4g}:1; {in_all:.4g}:1 in all"
+        f"uplinks at {max(1.0, usual_ratio):.4g}:1, the median; {len(pinched)} of {len(ratios)}"
+        f" switches {verb} worse, {wiring.description(worst)} most: {ratios[worst]:.4g}:1;"
+        f" {ratio_in_all:.4g}:1 in all"
     )
 
 
 def _largest(groups: Sequence[_HostGroup]) -> int:
+    """Hosts of the largest group."""
     return max(len(group.hosts) for group in groups)
 
 
@@ -286,19 +308,21 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_HostGroup]:
     Raises:
         ColltoolError: two hosts share some of their leaves, not all.
     """
-    groups: dict[frozenset[str], list[str]] = {}
-    for host, ports in hosts.items():
-        groups.setdefault(_switches(ports), []).append(host)
-    leaves_with: dict[str, frozenset[str]] = {}
-    for leaves, members in groups.items():
+    hosts_by_leaves: dict[frozenset[str], list[str]] = {}
+    for host, cables in hosts.items():
+        hosts_by_leaves.setdefault(_switches(cables), []).append(host)
+    # of each leaf, all leaves of the first hosts on it
+    leaves_of: dict[str, frozenset[str]] = {}
+    for leaves, members in hosts_by_leaves.items():
         for leaf in leaves:
-            other = leaves_with.setdefault(leaf, leaves)
-            if other != leaves:
-                names = f"{clipped(groups[other][0])} and {clipped(members[0])}"
+            first_leaves = leaves_of.setdefault(leaf, leaves)
+            if first_leaves != leaves:
+                first_host = hosts_by_leaves[first_leaves][0]
+                names = f"{clipped(first_host)} and {clipped(members[0])}"
                 raise wiring.refuse(
-                    f"{names} share {wiring.named(leaf)}, but not their other leaves"
+                    f"{names} share {wiring.description(leaf)}, but not their other leaves"
                 )
-    return [_HostGroup(leaves, members, []) for leaves, members in groups.items()]
+    return [_HostGroup(leaves, members, []) for leaves, members in hosts_by_leaves.items()]
 
 
 def _joined(wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks) -> list[_HostGroup]:
@@ -310,16 +334,22 @@ def _joined(wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks) -> l
     joined: list[_HostGroup] = []
     for group in groups:
         reached = frozenset().union(*(_switches(uplinks[switch]) for switch in group.switches))
-        meeting = [other for other in joined if other.switches & reached]
+        meeting = []
+        apart = []
+        for earlier in joined:
+            if earlier.switches & reached:
+                meeting.append(earlier)
+            else:
+                apart.append(earlier)
         meeting.append(_HostGroup(reached, group.hosts, [_Branch(group.hosts[0], reached)]))
-        joined = [other for other in joined if not other.switches & reached]
-        joined.append(_merged(meeting))
+        joined = [*apart, _merged(meeting)]
     for group in joined:
         _check_branches(wiring, group.branches)
     return joined
 
 
 def _merged(groups: Sequence[_HostGroup]) -> _HostGroup:
+    """One group of the hosts, switches and branches of several."""
     merged = _HostGroup(frozenset().union(*(group.switches for group in groups)), [], [])
     for group in groups:
         merged.hosts.extend(group.hosts)
@@ -332,9 +362,9 @@ def _check_branches(wiring: Wiring, branches: Sequence[_Branch]) -> None:
     # with a switch that all share, thousands of pairs need no check
     if frozenset.intersection(*(branch.switches for branch in branches)):
         return
-    for branch, other in combinations(branches, 2):
-        if not branch.switches & other.switches:
+    for first, second in combinations(branches, 2):
+        if not first.switches & second.switches:
             raise wiring.refuse(
-                f"the leaves of {clipped(branch.host)} and {clipped(other.host)} share no switch"
+                f"the leaves of {clipped(first.host)} and {clipped(second.host)} share no switch"
                 " above, though others join them"
             )

@@ -28,11 +28,13 @@ MAX_DEVICES = 1024  # a dump of more is of no node
 _FIX = "write one: lstopo --of xml > node.xml"
 FORMAT = XmlFormat("topology", "hwloc", _FIX, has_document_type=True)
 
+# 0302 [10de:2330] [10de:16c1] a1
 _PCI_TYPE = re.compile(
     r"([0-9a-fA-F]{4}) \[([0-9a-fA-F]{4}):([0-9a-fA-F]{4})\](?: \[[0-9a-fA-F]{4}:([0-9a-fA-F]{4})\])?"
 )
 # Vendors of accelerators: other displays are for a monitor.
 _VENDORS = ("10de", "1002")
+# Values of ``bridge_type`` and ``osdev_type``.
 _HOST_BRIDGE = "0-1"
 _VERBS = "3"
 # hwloc counts what is left of a slot after encoding: 128 of 130 bits from PCIe 3.0 on.
@@ -65,11 +67,8 @@ def read_hwloc(path: AnyPath) -> NodeDump:
         raise ColltoolError(what, where=name, fix=_FIX)
     grace = _info(topology, "Architecture") == "aarch64"
     model = _model(name, gpus, grace=grace)
-    slots = [slot_Bps for slot_Bps in map(_slot_Bps, gpus) if slot_Bps is not None]
-    cpu = ""
+    slots_Bps = [slot_Bps for slot_Bps in map(_slot_Bps, gpus) if slot_Bps is not None]
     no_links = "does not state NVLinks"
-    if grace:
-        cpu = "arm"
     if pci.is_card(model):
         no_links = ""
     served = serving([_placed(card, gpus) for card in cards], linked=True)
@@ -80,21 +79,21 @@ def read_hwloc(path: AnyPath) -> NodeDump:
         model=model,
         pairs={},
         no_links=no_links,
-        pcie_Bps=median_low(slots) if slots else None,
+        pcie_Bps=median_low(slots_Bps) if slots_Bps else None,
         has_slots=not grace,
         nics=served.nics,
-        cpu=cpu,
+        cpu="arm" if grace else "",
         notes=served.notes,
     )
 
 
 def _model(name: str, gpus: list[Element], *, grace: bool) -> str:
     """The model of the accelerators; an error if they differ."""
-    found = set()
+    models = set()
     for gpu in gpus:
         ids = _ids(gpu)
-        found.add(pci.model_of(f"{ids.vendor}:{ids.device}", grace=grace).name)
-    return pci.one_model(found, name)
+        models.add(pci.model_of(f"{ids.vendor}:{ids.device}", grace=grace).name)
+    return pci.one_model(models, name)
 
 
 class _PciIds(NamedTuple):
@@ -107,12 +106,13 @@ class _PciIds(NamedTuple):
 
 
 def _ids(device: Element) -> _PciIds:
-    found = None
+    """The ids of an object; all empty if it is no PCI device."""
+    pci_type = None
     if device.get("type") == "PCIDev":
-        found = _PCI_TYPE.match(device.get("pci_type"))
-    if found is None:
+        pci_type = _PCI_TYPE.match(device.get("pci_type"))
+    if pci_type is None:
         return _PciIds()
-    device_class, vendor, number, subsystem = found.groups(default="")
+    device_class, vendor, number, subsystem = pci_type.groups(default="")
     return _PciIds(
         device_class=f"0x{device_class}00",
         vendor=f"0x{vendor}".lower(),
@@ -122,6 +122,7 @@ def _ids(device: Element) -> _PciIds:
 
 
 def _info(topology: Element, name: str) -> str:
+    """The first info of a name in the file; empty if there is none."""
     for info in topology.each("info"):
         if info.get("name") == name:
             return info.get("value")
@@ -167,8 +168,9 @@ def _bridges(device: Element) -> Iterator[Element]:
 
 
 def _distance(near: list[Element], gpu: Element) -> NicDistance:
-    """How far an accelerator is from a NIC that is in ``near``."""
+    """How far an accelerator is from a NIC that is in the objects of ``near``."""
     for outer in _bridges(gpu):
+        # the innermost that both are in
         if outer in near:
             if outer.get("type") == "Bridge" and outer.get("bridge_type") != _HOST_BRIDGE:
                 return NicDistance.SWITCH
@@ -180,4 +182,5 @@ def _distance(near: list[Element], gpu: Element) -> NicDistance:
 
 
 def _is_cpu(element: Element) -> bool:
+    """Whether an object is a CPU or a part of one with its memory."""
     return element.get("type") in ("Package", "Socket", "NUMANode", "Group", "Die")

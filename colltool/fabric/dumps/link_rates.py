@@ -9,17 +9,21 @@ from colltool.base.formatting import counted
 from colltool.fabric.dumps.node import NVLINK_5_BPS, NVLINK_BPS, InnerTier, NodeDump
 from colltool.fabric.dumps.pci import usual_host
 from colltool.fabric.dumps.rates import DumpedRate, rate_text
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.fabric.load import load_fabric
 
-# What the bandwidth of a tier is of, by topology; part of its source.
+# Whose bandwidth a tier's is, by topology; part of its source.
 _BANDWIDTH_OF = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
 # Blackwell: B200, GB300
 _NVLINK_5 = re.compile(r"\bG?B[23]00\b")
 
 
 def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
-    """The bandwidth of an accelerator's links to switches, or of a pair's links. None if unknown."""
+    """Return the bandwidth of an accelerator's links to switches, or of a pair's links, one way.
+
+    None where the dump does not tell how many links there are, and for PCIe where the slot is unknown.
+    ``base``: name of the bundled fabric whose numbers are taken for links without a data sheet.
+    """
     if node.link_Bps is not None and inner.link != "pcie":
         source = f"{_BANDWIDTH_OF[inner.topology]}: {node.file}"
         return DumpedRate(node.link_Bps, source)
@@ -76,12 +80,14 @@ def _pcie_rate(node: NodeDump, inner: InnerTier) -> DumpedRate | None:
     if usual_Bps is None:
         return None
     rate = rate_text(usual_Bps)
-    assumed = said("usual-slot", rate=rate, model=node.model)
-    return DumpedRate(usual_Bps, assumed, assumed)
+    assumed = sentence_of("usual-slot", rate=rate, model=node.model)
+    # what was assumed is the source of the number too
+    return DumpedRate(usual_Bps, source=assumed, assumed=assumed)
 
 
 def nvlink_Bps(model: str) -> float:
-    """One NVLink of a model of GPUs, bytes/s one way."""
+    """Return the rate of one NVLink of a model of GPUs, bytes/s one way: that of Blackwell, or of V100 to
+    H200, which all others are taken for."""
     if _NVLINK_5.search(model):
         return NVLINK_5_BPS
     return NVLINK_BPS

@@ -41,7 +41,7 @@ from colltool.fabric.dumps.nics import (
 )
 from colltool.fabric.dumps.node import Link, NodeDump, NodeSearch, Pair
 from colltool.fabric.dumps.searched import search_node
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.libraries.nccl.topology.rates import number
 from colltool.libraries.nccl.topology.system_reader import FIX, FORMAT
 
@@ -75,9 +75,11 @@ class _Gpu(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Its bus id, else its number."""
         return self.slot.get("busid") or f"gpu{self.gpu.get('dev') if self.gpu else ''}"
 
     def is_in(self, ranks: Collection[int]) -> bool:
+        """Whether its rank is one of these."""
         rank = self.gpu.get("rank") if self.gpu else ""
         return bool(rank) and number(rank) in ranks
 
@@ -116,16 +118,15 @@ def read_nccl_topo(path: AnyPath, nic_Bps: float | None = None) -> NodeDump:
 
 def _gpus(system: Element) -> list[_Gpu]:
     """The accelerators of a file in its order; several ranks of one are one."""
-    found: dict[int, _Gpu] = {}
+    by_slot: dict[int, _Gpu] = {}
     for gpu in system.each("gpu"):
         slot = gpu.inside("pci") or gpu
-        found.setdefault(id(slot), _Gpu(slot, gpu))
-    if found:
-        return list(found.values())
-    for slot in system.each("pci"):
-        if slot.get("class").startswith(pci.ACCELERATORS):
-            found[id(slot)] = _Gpu(slot, gpu=None)
-    return list(found.values())
+        by_slot.setdefault(id(slot), _Gpu(slot, gpu))
+    if by_slot:
+        return list(by_slot.values())
+    # clouds' files have slots alone
+    slots = [slot for slot in system.each("pci") if slot.get("class").startswith(pci.ACCELERATORS)]
+    return [_Gpu(slot, gpu=None) for slot in slots]
 
 
 def _node(
@@ -141,7 +142,9 @@ def _node(
     # hosts of one NVLink domain may name their devices alike
     positions = {(_host(gpu.slot), gpu.name): position for position, gpu in enumerate(gpus)}
     links = [list(_links(gpu, positions, name)) for gpu in gpus]
-    to_switch = tuple(map(_links_to_switches, links))
+    to_switch = []
+    for groups in links:
+        to_switch.append(sum(group.links for group in groups if group.other is None))
     pairs = _pairs(links)
     link: Link = "nvlink"
     if next(system.each("xgmi"), None):
@@ -162,13 +165,13 @@ def _node(
         gpudirect = _has_gpudirect(gpus, served.nics)
     notes += [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
     if not gpudirect:
-        notes.append(said("no-gpudirect"))
+        notes.append(sentence_of("no-gpudirect"))
     return NodeDump(
         file=name,
         tool=TOOL,
         accelerators=tuple(gpu.name for gpu in gpus),
         link=link,
-        to_switch=to_switch,
+        to_switch=tuple(to_switch),
         pairs=pairs,
         pcie_Bps=pcie_Bps,
         has_slots=next(system.each("c2c"), None) is None,
@@ -201,7 +204,7 @@ def _odd_slots(
         if slot_Bps is not None and usual_Bps is not None and slot_Bps != usual_Bps:
             rate = f"{slot_Bps / 1e9:g} GB/s"
             usual = f"{usual_Bps / 1e9:g} GB/s"
-            yield said("odd-slot", name=gpu.name, rate=rate, usual=usual)
+            yield sentence_of("odd-slot", name=gpu.name, rate=rate, usual=usual)
 
 
 def _no_links(gpus: list[_Gpu], model: str) -> str:
@@ -224,7 +227,7 @@ def _cpu(cpus: list[Element]) -> str:
 
 def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]:
     """The model of the accelerators, and what was assumed for it."""
-    found = set()
+    names = set()
     by_generation = ""
     for gpu in gpus:
         device = f"{gpu.slot.get('vendor')}:{gpu.slot.get('device')}"
@@ -232,15 +235,15 @@ def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]
         if gpu.gpu is not None:
             generations = (gpu.gpu.get("sm"), gpu.gpu.get("gcn"))
         of_gpu = pci.model_of(device, generations, grace=grace)
-        found.add(of_gpu.name)
+        names.add(of_gpu.name)
         by_generation = by_generation or of_gpu.by_generation
-    model = pci.one_model(found, name)
+    model = pci.one_model(names, name)
     if not by_generation:
         return model, []
     word = "compute capability"
     if by_generation.startswith("gfx"):
         word = "architecture"
-    assumed = said("model-shared", model=model, word=word, value=by_generation)
+    assumed = sentence_of("model-shared", model=model, word=word, value=by_generation)
     return model, [assumed]
 
 
@@ -271,11 +274,8 @@ def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> It
             yield _LinkGroup(count, other=None)
 
 
-def _links_to_switches(groups: list[_LinkGroup]) -> int:
-    return sum(group.links for group in groups if group.other is None)
-
-
 def _host(element: Element) -> str:
+    """The hash of the host that an element is in; empty where files are of one host."""
     cpu = element.inside("cpu")
     if not cpu:
         return ""
@@ -308,6 +308,7 @@ class _HeldNic(NamedTuple):
 
 
 def _slot_Bps(slot: Element) -> float | None:
+    """Bytes/s of a slot, one way; None if unknown."""
     return pci.slot_Bps(slot.get("link_speed"), slot.get("link_width"))
 
 
@@ -333,6 +334,7 @@ def _nics(system: Element, name: str) -> list[_HeldNic]:
 
 
 def _of_net(net: Element, holder: Element, name: str) -> Nic:
+    """A NIC by its ``net`` element, in the slot that holds it."""
     speed = net.get("speed") or "-1"
     if not re.fullmatch(r"-?\d{1,9}", speed):
         what = f"expected a speed in Mb/s, got {quote(speed)}"
@@ -365,11 +367,12 @@ def _of_slot(slot: Element) -> Nic:
 
 def _with_distances(nics: Sequence[_HeldNic], gpus: list[_Gpu]) -> list[PlacedNic]:
     """The NICs with their distance to each accelerator, and with the way that they share to them."""
+    # the positions of the accelerators in each element, by its id
     below: dict[int, set[int]] = {}
     for position, gpu in enumerate(gpus):
         for outer in gpu.slot.around():
             below.setdefault(id(outer), set()).add(position)
-    found = []
+    placed = []
     for held in nics:
         distances = [NicDistance.FAR] * len(gpus)
         # outermost first, so that the nearest is what stays
@@ -378,8 +381,8 @@ def _with_distances(nics: Sequence[_HeldNic], gpus: list[_Gpu]) -> list[PlacedNi
             for position in below.get(id(outer), ()):
                 distances[position] = near
         nic = _on_shared_way(held, below.keys())
-        found.append(PlacedNic(nic, tuple(distances)))
-    return found
+        placed.append(PlacedNic(nic, tuple(distances)))
+    return placed
 
 
 def _on_shared_way(held: _HeldNic, with_gpus: Collection[int]) -> Nic:

@@ -70,6 +70,7 @@ class PlacedNic(NamedTuple):
 
     @property
     def nearest(self) -> NicDistance:
+        """Its distance to the nearest accelerator."""
         return min(self.distances)
 
 
@@ -82,6 +83,7 @@ _LOOPBACK = re.compile(r"lo\d?")
 
 
 def is_loopback(name: str) -> bool:
+    """Whether a name is that of the loopback, ``lo``."""
     return _LOOPBACK.fullmatch(name) is not None
 
 
@@ -90,18 +92,18 @@ def is_interface(name: str) -> bool:
     return is_loopback(name) or _INTERFACE.match(name) is not None
 
 
-class _Kept:
-    """The NICs that are left, and a note on each lot that was dropped."""
+class _Remaining:
+    """The NICs that remain while others are dropped, and a note on each lot that was."""
 
     def __init__(self, nics: Sequence[PlacedNic]) -> None:
         self.nics = list(nics)
         self.notes: list[str] = []
 
-    def drop(self, reason: str, unwanted: Callable[[PlacedNic], bool]) -> None:
-        dropped = list(filter(unwanted, self.nics))
-        self.nics = list(filterfalse(unwanted, self.nics))
-        names = [placed.nic.name for placed in dropped]
-        self.notes += left_out(names, reason)
+    def drop(self, reason: str, is_unwanted: Callable[[PlacedNic], bool]) -> None:
+        """Drop NICs with a note of the reason; none where none is unwanted."""
+        dropped = [placed.nic.name for placed in self.nics if is_unwanted(placed)]
+        self.nics = list(filterfalse(is_unwanted, self.nics))
+        self.notes += left_out(dropped, reason)
 
 
 def serving(nics: Sequence[PlacedNic], *, linked: bool) -> Serving:
@@ -111,24 +113,26 @@ def serving(nics: Sequence[PlacedNic], *, linked: bool) -> Serving:
         linked: whether links other than PCIe join the accelerators, so that each may use the NIC of
             another one.
     """
-    kept = _Kept(nics)
-    kept.drop("the loopback: no network", lambda placed: is_loopback(placed.nic.name))
-    if any(placed.nic.medium != "socket" for placed in kept.nics):
+    remaining = _Remaining(nics)
+    remaining.drop("the loopback: no network", lambda placed: is_loopback(placed.nic.name))
+    if any(placed.nic.medium != "socket" for placed in remaining.nics):
         reason = "for sockets, where others have RDMA"
-        kept.drop(reason, lambda placed: placed.nic.medium == "socket")
-    near = _nearest(kept.nics, linked=linked)
-    far = [placed for placed in kept.nics if placed not in near]
-    whose = "at a CPU without accelerators"
+        remaining.drop(reason, lambda placed: placed.nic.medium == "socket")
+    near = _nearest(remaining.nics, linked=linked)
+    far = [placed for placed in remaining.nics if placed not in near]
+    place = "at a CPU without accelerators"
     if any(placed.nearest == NicDistance.CPU for placed in far):
-        whose = "behind no PCIe switch of an accelerator"
-    kept.drop(f"{whose}, as for storage", lambda placed: placed in far)
-    if not all("BlueField" in placed.nic.model for placed in kept.nics):
+        place = "behind no PCIe switch of an accelerator"
+    remaining.drop(f"{place}, as for storage", lambda placed: placed in far)
+    if not all("BlueField" in placed.nic.model for placed in remaining.nics):
         reason = "a BlueField where others serve: storage or management"
-        kept.drop(reason, lambda placed: "BlueField" in placed.nic.model)
-    rates_Bps = [placed.nic.rate_Bps or 0.0 for placed in kept.nics]
+        remaining.drop(reason, lambda placed: "BlueField" in placed.nic.model)
+    # a NIC without a rate counts as the slowest
+    rates_Bps = [placed.nic.rate_Bps or 0.0 for placed in remaining.nics]
     fastest_Bps = max(rates_Bps, default=0.0)
-    kept.drop("slower than the others", lambda placed: (placed.nic.rate_Bps or 0.0) < fastest_Bps)
-    return Serving(tuple(placed.nic for placed in kept.nics), tuple(kept.notes))
+    reason = "slower than the others"
+    remaining.drop(reason, lambda placed: (placed.nic.rate_Bps or 0.0) < fastest_Bps)
+    return Serving(tuple(placed.nic for placed in remaining.nics), tuple(remaining.notes))
 
 
 def left_out(dropped: Sequence[str], reason: str) -> list[str]:

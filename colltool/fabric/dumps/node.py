@@ -59,6 +59,7 @@ class NodeDump:
     """A node, or several that links join, as a dump describes it.
 
     Args:
+        file, tool: the dump, and what wrote it.
         accelerators: their names in the dump.
         model: their model, such as ``NVIDIA H100``; empty if unknown.
         link: the kind of links of the scale-up network, if there is one.
@@ -70,6 +71,7 @@ class NodeDump:
         no_links: why the dump does not state which links join the accelerators; empty if it does.
         pcie_Bps: one way, of an accelerator's slot.
         cpu: ``intel``, ``amd`` or ``arm``; empty if unknown.
+        hosts: that the links join.
         has_slots: False if accelerators reach NICs otherwise than over their PCIe slots.
         nics: those that serve the accelerators.
         gpudirect: False if no NIC reaches the memory of accelerators.
@@ -102,6 +104,7 @@ class NodeDump:
 
     @property
     def has_links(self) -> bool:
+        """Whether the dump states which links join the accelerators, be it none."""
         return not self.no_links
 
 
@@ -109,6 +112,8 @@ class InnerTier(NamedTuple):
     """A tier inside a node.
 
     Args:
+        link: the kind of its links, by which the tier is named.
+        size: accelerators, or whole islands of the tier inside.
         links: links in parallel, of a port to switches or of each pair.
         edges: pairs and their links, of a graph.
     """
@@ -133,11 +138,12 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
         return (InnerTier("pcie", "star", count),)
     islands = _islands(count, dump.pairs)
     sizes = {len(island) for island in islands}
-    counts: set[int] = set()
+    links_of_pairs: set[int] = set()
     for island in islands:
-        counts.update(dump.pairs.get(pair, 0) for pair in combinations(island, 2))
-    if len(sizes) == len(counts) == 1:
-        inner = _island_tier(dump, sizes.pop(), counts.pop())
+        links_of_pairs.update(dump.pairs.get(pair, 0) for pair in combinations(island, 2))
+    # equal islands, in which all pairs have as many links
+    if len(sizes) == len(links_of_pairs) == 1:
+        inner = _island_tier(dump, sizes.pop(), links_of_pairs.pop())
         if inner.size == count:
             return (inner,)
         return (inner, InnerTier("pcie", "star", count // inner.size))
@@ -179,7 +185,7 @@ def _usual(counts: tuple[int, ...]) -> int:
 
 
 def _islands(count: int, pairs: Mapping[Pair, int]) -> list[set[int]]:
-    """Accelerators that links join, by their positions."""
+    """The sets of accelerators that links join, directly or over others, by their positions."""
     islands = [{position} for position in range(count)]
     for pair in pairs:
         joined = [island for island in islands if island.intersection(pair)]

@@ -48,12 +48,13 @@ _GRACE_CORES = 72
 
 
 class _Matrix(NamedTuple):
-    """The matrix: GPUs, NICs, the words of each row by column, and what follows them in each row."""
+    """The matrix, with GPUs and NICs by the names of their columns."""
 
+    head: str  # the line with the names of the columns
     gpus: list[str]
     nics: list[str]
-    rows: dict[str, dict[str, str]]
-    tails: dict[str, list[str]]
+    rows: dict[str, dict[str, str]]  # the words of each row by column
+    tails: dict[str, list[str]]  # the words that follow them in each row
 
 
 def read_nvidia_smi(path: AnyPath) -> NodeDump:
@@ -69,7 +70,7 @@ def read_nvidia_smi(path: AnyPath) -> NodeDump:
     matrix = _matrix(name, lines)
     pairs = _pairs(name, matrix.gpus, matrix.rows)
     model = _model(lines)
-    grace = _is_grace(lines, matrix)
+    grace = _is_grace(matrix)
     served = serving(_nics(matrix, _legend(lines)), linked=bool(pairs))
     return NodeDump(
         file=name,
@@ -121,7 +122,8 @@ def _matrix(name: str, lines: list[str]) -> _Matrix:
             f"the matrix is cut off: no row of {missing}", where=f"{name}:{head + 1}", fix=_FIX
         )
     gpus = [column for column in columns if re.fullmatch(r"GPU\d+", column)]
-    return _Matrix(gpus, [column for column in columns if column not in gpus], rows, tails)
+    nics = [column for column in columns if column not in gpus]
+    return _Matrix(lines[head], gpus, nics, rows, tails)
 
 
 def _head(name: str, lines: list[str]) -> int:
@@ -149,38 +151,42 @@ def _columns(head: str) -> list[str]:
 
 
 def _model(lines: list[str]) -> str:
+    """The first name of a GPU in the file that is known; empty if there is none."""
     for line in lines:
-        for found in _NAMES.findall(line):
-            model = str(found).removesuffix(" On").removesuffix(" Off")
+        for name in _NAMES.findall(line):
+            # the next column of nvidia-smi's table is the persistence mode
+            model = str(name).removesuffix(" On").removesuffix(" Off")
             if bundled_for(model):
                 return model
     return ""
 
 
-def _is_grace(lines: list[str], matrix: _Matrix) -> bool:
+def _is_grace(matrix: _Matrix) -> bool:
     """Whether the CPUs are Grace: a GPU's memory is a NUMA node, and it is near 72 cores."""
-    head = _head("", lines)
     tail = matrix.tails[matrix.gpus[0]]
-    if "GPU NUMA ID" in lines[head] and tail and tail[-1].isdigit():
+    if "GPU NUMA ID" in matrix.head and tail and tail[-1].isdigit():
         return True
     cores = re.match(r"(\d{1,5})-(\d{1,5})$", tail[0]) if tail else None
     if cores is None:
         return False
-    first, last = int(cores[1]), int(cores[2])
+    first = int(cores[1])
+    last = int(cores[2])
     return first % _GRACE_CORES == 0 and last - first + 1 == _GRACE_CORES
 
 
 def _legend(lines: list[str]) -> dict[str, str]:
     """The names of NICs by number."""
-    found = {}
+    names = {}
     for line in lines:
-        if entry := _LEGEND.match(line):
-            found[entry[1]] = entry[2]
-    return found
+        entry = _LEGEND.match(line)
+        if entry is not None:
+            names[entry[1]] = entry[2]
+    return names
 
 
 def _nics(matrix: _Matrix, names: dict[str, str]) -> list[PlacedNic]:
-    """The NICs with their distance to each GPU, without those that only share a card."""
+    """The NICs with their distance to each GPU; ``names``: those of the legend, by column. Ports of one
+    card where no NIC is near a GPU are marked as a BlueField's."""
     placed = []
     for column in matrix.nics:
         name = names.get(column, column)
@@ -202,11 +208,13 @@ def _fitting(gpus: int, links: int, *, grace: bool) -> tuple[str, ...]:
         return ("nvl72", "gb300-nvl72")
     if grace:
         return ("gh200",)
-    switched = {18: ("dgx-h100", "hgx-h200", "dgx-b200"), 12: ("dgx-a100",)}
-    if links in switched:
-        return switched[links]
-    if links == 8:
-        return ("hgx-h800", "hgx-a800")
+    by_links = {
+        18: ("dgx-h100", "hgx-h200", "dgx-b200"),
+        12: ("dgx-a100",),
+        8: ("hgx-h800", "hgx-a800"),
+    }
+    if links in by_links:
+        return by_links[links]
     if links in (1, 2) and gpus == 8:
         return ("dgx-1v",)
     if links:
@@ -215,13 +223,13 @@ def _fitting(gpus: int, links: int, *, grace: bool) -> tuple[str, ...]:
 
 
 def _pairs(name: str, gpus: list[str], rows: dict[str, dict[str, str]]) -> dict[Pair, int]:
-    """NVLinks between two GPUs, by their positions."""
+    """NVLinks between two GPUs, by their positions; an error if the matrix is not symmetric."""
     pairs: dict[Pair, int] = {}
-    for (low, gpu), (high, other) in combinations(enumerate(gpus), 2):
-        link = rows[gpu][other]
-        back = rows[other][gpu]
+    for (low, gpu), (high, higher_gpu) in combinations(enumerate(gpus), 2):
+        link = rows[gpu][higher_gpu]
+        back = rows[higher_gpu][gpu]
         if link != back:
-            what = f"{gpu} and {other} are joined by {link} and by {back}"
+            what = f"{gpu} and {higher_gpu} are joined by {link} and by {back}"
             raise ColltoolError(what, where=name, fix=_FIX)
         if link.startswith("NV"):
             pairs[low, high] = int(link[2:])

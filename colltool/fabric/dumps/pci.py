@@ -70,8 +70,8 @@ class UsualHost(NamedTuple):
 
 
 class ModelFound(NamedTuple):
-    """An accelerator's model, empty if unknown; ``by_generation``: by its architecture alone, which
-    other models share."""
+    """An accelerator's model, empty if unknown; ``by_generation``: the architecture or compute
+    capability by which alone it is known, and which other models share; empty if by its id."""
 
     name: str
     by_generation: str = ""
@@ -106,12 +106,14 @@ def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = Fa
         grace: whether its CPU is Grace, with which other names are sold.
     """
     models = accelerators()
-    found = models.get(device.lower())
+    model = models.get(device.lower())
     generation = ""
-    if found is None:
+    if model is None:
         generation = next((key for key in generations if key in models), "")
-        found = models.get(generation, "")
-    return ModelFound(_ON_GRACE.get(found, found) if grace else found, generation)
+        model = models.get(generation, "")
+    if grace:
+        model = _ON_GRACE.get(model, model)
+    return ModelFound(model, generation)
 
 
 def one_model(models: set[str], file: str) -> str:
@@ -179,7 +181,7 @@ def nic_id(medium: str, rate_Bps: float) -> str:
 
     NVIDIA's stand for all InfiniBand and RoCE, whose medium the class of the device says.
     """
-    found = ""
+    any_rate = ""
     for card in data_rows("nics.csv"):
         speaks = card["medium"]
         if not speaks and medium in ("ib", "roce"):
@@ -189,12 +191,13 @@ def nic_id(medium: str, rate_Bps: float) -> str:
         if _times(card["gbps"], 1e9 / 8) == rate_Bps:
             return card["id"]
         # one id of several rates stands for a rate that no other has
-        if not found or not card["gbps"]:
-            found = card["id"]
-    return found
+        if not any_rate or not card["gbps"]:
+            any_rate = card["id"]
+    return any_rate
 
 
 def _count(text: str) -> int | None:
+    """A whole number of a table; None where the table has none."""
     return int(text) if text else None
 
 
@@ -205,13 +208,15 @@ def _times(text: str, unit: float) -> float | None:
 
 @cache
 def _hosts() -> list[Mapping[str, str]]:
+    """The rows of usual hosts; the first whose pattern a model has counts."""
     return list(data_rows("usual_hosts.csv"))
 
 
 @cache
 def _nics() -> dict[str, NicModel]:
-    found = {}
+    """NICs by PCI vendor and device, some with the subsystem: ``0x15b3:0x1021``."""
+    models = {}
     for card in data_rows("nics.csv"):
         rate_Bps = _times(card["gbps"], 1e9 / 8)
-        found[card["id"]] = NicModel(card["model"], rate_Bps, card["medium"])
-    return found
+        models[card["id"]] = NicModel(card["model"], rate_Bps, card["medium"])
+    return models

@@ -12,7 +12,7 @@ from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.nics import Nic, together_Bps
 from colltool.fabric.dumps.node import NodeDump, NodeSearch
 from colltool.fabric.dumps.pci import usual_host
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.fabric.load import fabric_data
 
 Data = dict[str, Any]
@@ -39,11 +39,12 @@ class DumpedRate(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The bandwidth as a fabric file has it."""
         return rate_text(self.rate_Bps)
 
 
 class _NicRate(NamedTuple):
-    """The rate of each NIC, and how it was assumed; empty if it was stated."""
+    """The rate of each NIC whose own is unknown, and how it was assumed; empty if it was stated."""
 
     each_Bps: float
     assumed: str = ""
@@ -57,15 +58,17 @@ class StandIn(NamedTuple):
 
     @property
     def source(self) -> str:
+        """The source of a number that is taken."""
         return f"not told; of {self.fabric}"
 
 
 def outer_tier(fabric: str) -> StandIn:
+    """Return the outermost tier of a bundled fabric, the network between nodes."""
     return StandIn(fabric, fabric_data(fabric)["tiers"][-1])
 
 
 class DumpedMachine(NamedTuple):
-    """The dumps of a machine.
+    """The dumps of a machine: of a node, of the network, or of both.
 
     Args:
         size: endpoints of its outermost tier.
@@ -122,6 +125,7 @@ class DumpedMachine(NamedTuple):
         return DumpedRate(self.nic_Bps, "stated: a NIC of a host")
 
     def _share_of_ports(self, network: ClosNetwork, count: int, port_Bps: float) -> DumpedRate:
+        """A rank's share of a host's ports in a network; of a network alone one port."""
         ports = f"{counted(count, 'port')} of {gbps_text(port_Bps)}"
         if self.node is None:
             return DumpedRate(port_Bps, f"{ports}: {network.file}")
@@ -159,7 +163,7 @@ class DumpedMachine(NamedTuple):
         """The rate of each NIC: the user's, the dump's, that of its model, or as usual for the
         accelerators."""
         if self.nic_Bps is not None:
-            return _NicRate(self.nic_Bps, "" if nics else said("one-nic-each"))
+            return _NicRate(self.nic_Bps, "" if nics else sentence_of("one-nic-each"))
         if not nics:
             return None
         first = nics[0]
@@ -171,9 +175,10 @@ class DumpedMachine(NamedTuple):
         if usual_Bps is not None:
             return _assumed_nics(usual_Bps, f"as usual for {self.device}")
         if self.like is not None:
-            _, *outer = fabric_data(self.like)["tiers"]
-            if outer:
-                return _assumed_nics(parse_rate(outer[-1]["bandwidth"]), f"as in {self.like}")
+            _, *between_nodes = fabric_data(self.like)["tiers"]
+            if between_nodes:
+                rate_Bps = parse_rate(between_nodes[-1]["bandwidth"])
+                return _assumed_nics(rate_Bps, f"as in {self.like}")
         return None
 
     def _within_node(self, node: NodeDump, rate: DumpedRate) -> DumpedRate:
@@ -206,12 +211,15 @@ def _within_rings(node: NodeDump, search: NodeSearch, rate: DumpedRate) -> Dumpe
 
 
 def _assumed_nics(each_Bps: float, why: str) -> _NicRate:
-    return _NicRate(each_Bps, said("nics", rate=gbps_text(each_Bps), why=why))
+    """A rate that no dump states, with the reason for it."""
+    return _NicRate(each_Bps, sentence_of("nics", rate=gbps_text(each_Bps), why=why))
 
 
 def rate_text(rate_Bps: float) -> str:
+    """``450GB/s``."""
     return f"{rate_Bps / 1e9:.10g}GB/s"
 
 
 def gbps_text(rate_Bps: float) -> str:
+    """``400 Gb/s``."""
     return f"{8e-9 * rate_Bps:g} Gb/s"

@@ -1,5 +1,5 @@
 """``colltool fabric import``: a table of readers by kind of dump, and :func:`import_dumps`, which makes a
-fabric file of a node's dump, a network's, or both.
+fabric file of a node's dump, a network's, or both. What the file says: ``fabric_file``.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from colltool.base.errors import ColltoolError, nearest, quote
+from colltool.base.errors import ColltoolError, nearest_and_all, quote
 from colltool.base.extras import extra
 from colltool.base.formatting import parse_rate
 from colltool.fabric.dumps.clos import ClosNetwork
@@ -23,7 +23,8 @@ from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.templates import valid_name
 from colltool.fabric.yaml_writer import fabric_text
 
-# readers of a kind: of a file, with the rate of each NIC where the user states it
+# The reader of each kind: of the path of a file and the rate of each NIC where the user states it, a
+# node, a network, or both.
 KINDS: dict[str, Callable[[str, float | None], tuple[NodeDump | None, ClosNetwork | None]]] = {
     "nccl-topo": lambda path, nic_Bps: (read_nccl_topo(path, nic_Bps), None),
     "nvidia-smi-topo": lambda path, _: (read_nvidia_smi(path), None),
@@ -47,12 +48,17 @@ def import_dumps(
     """Return the text of a fabric file, checked, from dumps that are each a kind and a path.
 
     Args:
+        dumps: kinds and paths in turn: ``nccl-topo``, ``node.xml``, ...
+        name: of the fabric; default: the first file's.
+        like, nodes: as :func:`colltool.fabric.dumps.fabric_file.fabric_file`.
         nic: the rate of each NIC, such as ``200Gbps``, instead of what the dumps say.
 
     Raises:
         ColltoolError: an unknown kind, two dumps of the same thing, what the readers refuse.
     """
-    nic_Bps = None if nic is None else _nic_rate(nic)
+    nic_Bps = None
+    if nic is not None:
+        nic_Bps = _nic_rate(nic)
     pairs = _pairs(dumps)
     if like is not None:
         # A mistyped name is told at once: the search of a node takes seconds.
@@ -60,15 +66,15 @@ def import_dumps(
     node: NodeDump | None = None
     network: ClosNetwork | None = None
     for kind, path in pairs:
-        more_node, more_network = KINDS[kind](path, nic_Bps)
-        if (more_node and node) or (more_network and network):
+        dumped_node, dumped_network = KINDS[kind](path, nic_Bps)
+        if (dumped_node and node) or (dumped_network and network):
             raise ColltoolError(
                 f"{path} tells again what was told",
                 argument="dumps",
                 fix="one node and one network at most",
             )
-        node = more_node or node
-        network = more_network or network
+        node = dumped_node or node
+        network = dumped_network or network
     name = valid_name(name or PurePath(dumps[1]).stem) or "imported"
     data, comments = fabric_file(node, network, name=name, like=like, nodes=nodes, nic_Bps=nic_Bps)
     # the file must load as any other
@@ -80,7 +86,7 @@ def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
     """The kind and the path of each dump."""
     for kind in dumps[::2]:
         if kind not in KINDS:
-            fix = f"{nearest(kind, list(KINDS))} write {_PAIR}; kinds: {', '.join(KINDS)}".strip()
+            fix = nearest_and_all(kind, KINDS, f"write {_PAIR}; kinds:")
             raise ColltoolError(f"{quote(kind)} is not a kind of dump", argument="dumps", fix=fix)
     if len(dumps) % 2:
         raise ColltoolError(f"{dumps[-1]} of which file", argument="dumps", fix=f"write {_PAIR}")

@@ -1,19 +1,22 @@
-"""What NCCL's topology search finds on a node of a topology file, for its fabric file:
-:func:`search_node`.
+"""What NCCL's topology search finds on a node of a topology file (NCCL_TOPO_DUMP_FILE), for its
+fabric file: :func:`search_node`.
+
+The search itself is that of ``libraries.nccl.topology``. Here it is run for groups of the node's GPUs,
+inside the node and across nodes, and its graphs become entries of ``library.channels``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped
 from colltool.base.formatting import counted
 from colltool.base.xml_tree import Element
 from colltool.fabric.dumps import pci
 from colltool.fabric.dumps.node import NVLINK_5_BPS, NVLINK_BPS, NodeSearch
-from colltool.fabric.dumps.sentences import said
+from colltool.fabric.dumps.sentences import sentence_of
 from colltool.libraries.nccl.topology.binding import binding_of, carried_MBps
 from colltool.libraries.nccl.topology.changes import MAX_VISITS
 from colltool.libraries.nccl.topology.connect import Communicator, Joined, communicator_of
@@ -27,121 +30,110 @@ from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 # in one that is counted with 48.
 _GPU_IN_SLOT = 1 / TRANSFERS_COUNTED
 _NIC_IN_SLOT = 50 / 48
+# Keys of an entry of ``library.channels``, and NCCL's graphs that they hold.
 _GRAPHS = {"ring": "ring", "tree": "tree", "nvls": "nvls", "collnet": "collnet_chain"}
+# Compute capability of the first GPUs with fifth-generation NVLink.
 _BLACKWELL_SM = 100
 # A search of a whole rack takes minutes, and NCCL's own graphs of one were never compared.
 _MOST_GPUS = 16
 
 
+class _TopologyFile(NamedTuple):
+    """A topology file with its slots completed. ``has_collnet``: a NIC of it offers CollNet."""
+
+    root: Element
+    name: str
+    has_collnet: bool
+
+    def search(self, ranks: Sequence[int], nodes: int) -> NodeGraphs:
+        """NCCL's graphs for these ranks of the file, on so many nodes like it."""
+        return graphs_of_xml(
+            self.root,
+            self.name,
+            nodes,
+            version_of(RELEASE),
+            collnet=self.has_collnet,
+            ranks=ranks,
+        )
+
+
 def search_node(root: Element, name: str, model: str) -> NodeSearch | None:
-    """Search the channels of a file's GPUs of a model, one rank of each, and of fewer of them; None of a
-    file that NCCL completes when it runs, of racks, and of accelerators that are not NVIDIA's.
+    """Search the channels of a file's GPUs, and of the first 1, 2, 4 ... of them. None of a file that
+    NCCL completes when it runs (one without ranks), of racks, and of accelerators that are not
+    NVIDIA's.
+
+    Args:
+        root: the file's outermost element; slots without a speed get the usual one.
+        name: the file's, for errors.
+        model: of the GPUs, such as ``NVIDIA H100``.
 
     Raises:
         ColltoolError: as :func:`colltool.libraries.nccl.topology.graphs.graphs_of`; GPUs that NCCL
             makes nodes of different size of.
     """
     ranks = _ranks(root)
-    if not 0 < len(ranks) <= _MOST_GPUS or next(root.each("xgmi"), None):
+    is_amd = next(root.each("xgmi"), None) is not None
+    if is_amd or not 0 < len(ranks) <= _MOST_GPUS:
         return None
-
-    def search(kept: Sequence[int], nodes: int) -> NodeGraphs:
-        return graphs_of_xml(root, name, nodes, version_of(RELEASE), collnet=collnet, ranks=kept)
-
+    # before any search: it reads the speeds
     assumed = _complete_slots(root, model)
-    collnet = any(net.get("coll") == "1" for net in root.each("net"))
+    has_collnet = any(net.get("coll") == "1" for net in root.each("net"))
+    file = _TopologyFile(root, name, has_collnet)
     # All GPUs of the host. Where a NIC is nearer to a GPU than other GPUs are, NCCL makes several nodes
     # (domains) of them, which the network joins: these graphs are then those across nodes.
-    of_host = search(ranks, 1)
+    of_host = file.search(ranks, 1)
     ranks_of_node = sorted(of_host.first.ranks)
-    domains = len(of_host.domains)
-    for domain in of_host.domains:
-        if len(domain.ranks) != len(ranks_of_node):
-            raise _uneven(of_host, name)
+    if len({len(domain.ranks) for domain in of_host.domains}) > 1:
+        raise _unequal_domains(of_host, name)
     inside = of_host
     across = None
-    if domains > 1:
-        inside = search(ranks_of_node, 1)
+    has_domains = len(of_host.domains) > 1
+    if has_domains:
+        inside = file.search(ranks_of_node, 1)
         across = of_host
     elif of_host.system.nets:
-        across = search(ranks, 2)
+        across = file.search(ranks, 2)
+    entries = []
     visits = sum(domain.visits for domain in (across or of_host).domains)
-    groups = []
-    if domains == 1 and visits < MAX_VISITS:
-        groups = list(_of_fewer(search, ranks_of_node, across is not None))
-    groups.append(_group(len(ranks_of_node), 1, communicator_of(inside)))
+    # a search that took so long is not run again for fewer ranks
+    if not has_domains and visits < MAX_VISITS:
+        entries = list(_entries_of_fewer(file, ranks_of_node, across is not None))
+    gpus = len(ranks_of_node)
+    entries.append(_entry(gpus, 1, communicator_of(inside)))
     if across is not None:
-        groups.append(_group(len(ranks_of_node), 2, communicator_of(across), across))
-    return _found(inside, across, groups)._replace(assumed=tuple(assumed))
+        entries.append(_entry(gpus, 2, communicator_of(across), across))
+    return _node_search(inside, across, entries, assumed)
 
 
-def _found(
-    inside: NodeGraphs, across: NodeGraphs | None, groups: list[dict[str, Any]]
-) -> NodeSearch:
-    """What is read from the graphs of a node, and of several."""
-    system = inside.system
-    counted_MBps = nvlink_MBps(system.least_sm, system.version)
-    link_Bps = NVLINK_BPS
-    if system.least_sm >= _BLACKWELL_SM:
-        link_Bps = NVLINK_5_BPS
-    of_nvlink = link_Bps / 1e6 / counted_MBps
-    notes = []
-    inside_Bps = None
-    if len(system.gpus) > 1:
-        inside_Bps = _carried_Bps(inside, of_nvlink, _GPU_IN_SLOT)
-        notes.append(_note("rings-inside", inside))
-    across_Bps = None
-    used: set[int] = set()
-    domains = 1
-    gpudirect = True
-    if across is not None:
-        domains = len(across.domains)
-        used = set(_used(across))
-        # what NVLinks carry is another tier's
-        across_Bps = _carried_Bps(across, inf, _NIC_IN_SLOT)
-        notes.append(_note("rings-across", across))
-        gpudirect = across.first.graphs["ring"].across <= PXN
-        if domains > 1:
-            notes.append(said("domains", count=domains, gpus=len(across.first.ranks)))
-    return NodeSearch(
-        release=RELEASE,
-        gpu=generation(system.least_sm),
-        cpu=cpu_of(system),
-        link="nvlink" if inside.first.graphs["ring"].inside == NVL else "pci",
-        ranks=tuple(sorted(inside.first.ranks)),
-        domains=domains,
-        groups=tuple(groups),
-        nics=frozenset(used),
-        inside_Bps=inside_Bps,
-        across_Bps=across_Bps,
-        gpudirect=gpudirect,
-        notes=tuple(notes),
-    )
+def _ranks(root: Element) -> list[int]:
+    """One rank of each GPU, ascending; none of a file that several communicators wrote, in which a rank
+    occurs twice."""
+    rank_of: dict[int, int] = {}
+    for gpu in root.each("gpu"):
+        # AMD's have a ``gcn``
+        if gpu.get("rank") and not gpu.get("gcn"):
+            # the element around a gpu is its device; the first of several ranks on it counts
+            rank_of.setdefault(id(gpu.parent), number(gpu.get("rank")))
+    ranks = sorted(rank_of.values())
+    if len(set(ranks)) < len(ranks):
+        return []
+    return ranks
 
 
-def _complete_slots(system: Element, model: str) -> list[str]:
+def _complete_slots(root: Element, model: str) -> list[str]:
     """Give slots without ``link_speed``, which NCCL looks up where the job runs, the usual one of the
-    accelerators; what was assumed."""
-    unknown = [slot for slot in system.each("pci") if "link_speed" not in slot.attributes]
+    accelerators, in the tree itself; what was assumed, as sentences."""
+    unknown = [slot for slot in root.each("pci") if "link_speed" not in slot.attributes]
     usual_Bps = pci.usual_host(model).slot_Bps
     if not unknown or usual_Bps is None:
         return []
     for slot in unknown:
         slot.attributes["link_speed"] = f"{pci.lane_GTps(usual_Bps):.1f} GT/s PCIe"
-    return [said("usual-slot", rate=f"{usual_Bps / 1e9:g}GB/s", model=model)]
+    return [sentence_of("usual-slot", rate=f"{usual_Bps / 1e9:g}GB/s", model=model)]
 
 
-def _ranks(root: Element) -> list[int]:
-    """One rank of each GPU; none of files that were put together of several communicators."""
-    found: dict[int, int] = {}
-    for gpu in root.each("gpu"):
-        if gpu.get("rank") and not gpu.get("gcn"):
-            found.setdefault(id(gpu.parent), number(gpu.get("rank")))
-    ranks = sorted(found.values())
-    return ranks if len(set(ranks)) == len(ranks) else []
-
-
-def _uneven(of_host: NodeGraphs, name: str) -> ColltoolError:
+def _unequal_domains(of_host: NodeGraphs, name: str) -> ColltoolError:
+    """The error for a file whose GPUs become nodes of different size."""
     sizes = " and ".join(str(len(domain.ranks)) for domain in of_host.domains)
     ranks = ",".join(map(str, sorted(of_host.first.ranks)))
     return ColltoolError(
@@ -152,86 +144,148 @@ def _uneven(of_host: NodeGraphs, name: str) -> ColltoolError:
     )
 
 
-def _of_fewer(
-    search: Callable[[Sequence[int], int], NodeGraphs], ranks: Sequence[int], has_network: bool
+# --- the graphs as entries of ``library.channels``
+
+
+def _entries_of_fewer(
+    file: _TopologyFile, ranks: Sequence[int], has_network: bool
 ) -> Iterator[dict[str, Any]]:
-    """The graphs of the first 1, 2, 4 ... of a node's ranks."""
+    """The graphs of the first 1, 2, 4 ... of a node's ranks, fewer than all; inside before across."""
     count = 1
     while count < len(ranks):
-        kept = ranks[:count]
-        inside = search(kept, 1)
+        first_ranks = ranks[:count]
+        inside = file.search(first_ranks, 1)
         # several domains are joined by the network alone: no node of so many
         if len(inside.domains) == 1:
             if count > 1:
-                yield _group(count, 1, communicator_of(inside))
+                yield _entry(count, 1, communicator_of(inside))
             if has_network:
-                across = search(kept, 2)
-                yield _group(count, 2, communicator_of(across), across)
+                across = file.search(first_ranks, 2)
+                yield _entry(count, 2, communicator_of(across), across)
         count *= 2
 
 
-def _group(
+def _entry(
     gpus: int, nodes: int, communicator: Communicator, across: NodeGraphs | None = None
 ) -> dict[str, Any]:
-    """The graphs of a communicator as ``library.channels`` of a fabric file has them."""
-    made: dict[str, Any] = {"gpus": gpus, "nodes": nodes}
+    """The graphs of a communicator as ``library.channels`` of a fabric file has them.
+
+    Args:
+        gpus: of each node.
+        across: those from which ``communicator`` was made, where it spans nodes.
+    """
+    entry: dict[str, Any] = {"gpus": gpus, "nodes": nodes}
     graphs = communicator.graphs
     if across is not None:
-        # a group takes CollNet's graphs only if it is enabled
+        # the file has CollNet's graphs too; a price takes them only if CollNet is enabled
         graphs = communicator_of(across, collnet=True).graphs | graphs
     for key, name in _GRAPHS.items():
         if name in graphs:
-            made[key] = _graph(graphs[name], key)
-    return {**made, "total": communicator.channels}
+            entry[key] = _graph(graphs[name], key)
+    entry["total"] = communicator.channels
+    return entry
 
 
 def _graph(joined: Joined, key: str) -> Mapping[str, Any]:
-    made: dict[str, Any] = {"channels": joined.channels, "inside": _rate(joined.inside_MBps)}
+    """A graph under its key of an entry."""
+    graph: dict[str, Any] = {"channels": joined.channels, "inside": _rate(joined.inside_MBps)}
     if joined.across_MBps != joined.inside_MBps:
-        made["across"] = _rate(joined.across_MBps)
-    made["type"] = f"{KINDS[joined.inside]}/{KINDS[joined.across]}"
+        graph["across"] = _rate(joined.across_MBps)
+    graph["type"] = f"{KINDS[joined.inside]}/{KINDS[joined.across]}"
     if key == "tree":
-        made["pattern"] = joined.pattern
+        graph["pattern"] = joined.pattern
     if key == "ring":
-        made["same"] = joined.same
+        graph["same"] = joined.same
     if joined.latency_us:
-        made["latency"] = f"{joined.latency_us:.10g}us"
-    return made
+        graph["latency"] = f"{joined.latency_us:.10g}us"
+    return graph
 
 
 def _rate(MBps: float) -> str:
     return f"{MBps / 1000:.10g}GB/s"
 
 
-def _carried_Bps(node: NodeGraphs, of_nvlink: float, of_slot: float) -> float:
-    """What the rings of a node carry, of the least of its domains.
+# --- what the rings carry
+
+
+def _node_search(
+    inside: NodeGraphs,
+    across: NodeGraphs | None,
+    entries: list[dict[str, Any]],
+    assumed: list[str],
+) -> NodeSearch:
+    """What is read from the graphs of a node, and of several; ``across``: None without NICs."""
+    system = inside.system
+    link_Bps = NVLINK_BPS
+    if system.least_sm >= _BLACKWELL_SM:
+        link_Bps = NVLINK_5_BPS
+    notes = []
+    inside_Bps = None
+    if len(system.gpus) > 1:
+        counted_MBps = nvlink_MBps(system.least_sm, system.version)
+        inside_Bps = _carried_Bps(inside, link_Bps / 1e6 / counted_MBps, _GPU_IN_SLOT)
+        notes.append(_rings_note("rings-inside", inside))
+    across_Bps = None
+    nics: frozenset[int] = frozenset()
+    domains = 1
+    gpudirect = True
+    if across is not None:
+        domains = len(across.domains)
+        nics = frozenset(_used_nics(across))
+        # what NVLinks carry is another tier's
+        across_Bps = _carried_Bps(across, inf, _NIC_IN_SLOT)
+        notes.append(_rings_note("rings-across", across))
+        # types grow with the distance; a NIC farther than PXN does not reach the memory of GPUs
+        gpudirect = across.first.graphs["ring"].across <= PXN
+        if domains > 1:
+            notes.append(sentence_of("domains", count=domains, gpus=len(across.first.ranks)))
+    return NodeSearch(
+        release=RELEASE,
+        gpu=generation(system.least_sm),
+        cpu=cpu_of(system),
+        link="nvlink" if inside.first.graphs["ring"].inside == NVL else "pci",
+        ranks=tuple(sorted(inside.first.ranks)),
+        domains=domains,
+        groups=tuple(entries),
+        nics=nics,
+        inside_Bps=inside_Bps,
+        across_Bps=across_Bps,
+        gpudirect=gpudirect,
+        notes=tuple(notes),
+        assumed=tuple(assumed),
+    )
+
+
+def _carried_Bps(node: NodeGraphs, nvlink_share: float, slot_share: float) -> float:
+    """What the rings of a node carry in bytes/s, of the least of its domains.
 
     Args:
-        of_nvlink, of_slot: what such a part carries of the rate that NCCL counts for it.
+        nvlink_share, slot_share: what an NVLink, and a slot or a way between CPUs, carries of the rate
+            that NCCL counts for it; infinite if it is not to bind.
     """
-    shares = {"nvlink": of_nvlink, "c2c": 1.0, "port": 1.0}
+    share_of_part = {"nvlink": nvlink_share, "c2c": 1.0, "port": 1.0}
     carried = []
     for domain in node.domains:
         ring = domain.graphs["ring"]
-        carried.append(carried_MBps(domain, ring, lambda part: shares.get(part, of_slot)))
+        carried.append(carried_MBps(domain, ring, lambda part: share_of_part.get(part, slot_share)))
     return round(min(carried), 3) * 1e6
 
 
-def _used(node: NodeGraphs) -> Iterator[int]:
+def _used_nics(node: NodeGraphs) -> Iterator[int]:
     """The ids of the elements of the NICs that channels use."""
     domain = node.first
-    for result in domain.graphs.values():
-        for channel in result.best.channels:
+    for searched in domain.graphs.values():
+        for channel in searched.best.channels:
             for place in channel.nets:
                 yield id(domain.paths.system.nets[place].element)
 
 
-def _note(code: str, node: NodeGraphs) -> str:
-    """How many rings there are, and what binds them."""
-    result = node.first.graphs["ring"]
-    channels = counted(result.best.channel_count, "ring channel")
-    binding = binding_of(node.first, result)
-    text = said(code, release=RELEASE, channels=channels, rate=_rate(result.inside_MBps))
+def _rings_note(code: str, node: NodeGraphs) -> str:
+    """How many rings there are, and what binds them; ``code``: of the sentence."""
+    ring = node.first.graphs["ring"]
+    channels = counted(ring.best.channel_count, "ring channel")
+    text = sentence_of(code, release=RELEASE, channels=channels, rate=_rate(ring.inside_MBps))
+    binding = binding_of(node.first, ring)
     if binding is None:
         return text
     return f"{text}; what binds: {binding.text}"

@@ -38,6 +38,6 @@ SENTENCES: dict[str, str] = {
 }
 
 
-def said(code: str, **fields: object) -> str:
+def sentence_of(code: str, **fields: object) -> str:
     """Return the sentence of a code with its fields."""
     return SENTENCES[code].format(**fields)

@@ -22,60 +22,32 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
-from math import ceil, prod
-from statistics import median_high
+from math import prod
 from typing import Any
 
-from colltool.base.errors import ColltoolError, ManyErrors, clipped, quote
+from colltool.base.errors import ManyErrors, clipped, quote
 from colltool.base.files import AnyPath, read_text
 from colltool.definitions.source import scan, value_at
-from colltool.fabric.dumps.clos import ClosNetwork, SwitchLevel
-
-TOOL = "Slurm topology"
-# Limits that no cluster reaches.
-MAX_NODES = 100_000
-MAX_LEVELS = 8
-_FIX = "give topology.conf or topology.yaml of Slurm, or what topograph wrote"
-_BY_HAND = "describe it by hand: colltool fabric init, colltool guide fabrics"
+from colltool.fabric.dumps.clos import ClosNetwork
+from colltool.fabric.dumps.slurm_tree import MAX_LEVELS, MAX_NODES, SlurmTree, network_of
 
 # SwitchName=leaf1 Nodes=n[001-016]
 _CONF_LINE = re.compile(r"^\s*(?:SwitchName|BlockName)\s*=", re.IGNORECASE | re.MULTILINE)
-_CONFIG_MAP = re.compile(r"^kind:\s*ConfigMap\b", re.MULTILINE)
 _KEY = re.compile(r"(\w+)=(\S*)")
+# a backslash at the end of a line
+_CONTINUED = re.compile(r"\\\s*\n")
+_CONFIG_MAP = re.compile(r"^kind:\s*ConfigMap\b", re.MULTILINE)
+# the items of a,n[1-3,7]: commas in brackets part none
+_ITEM = re.compile(r"(?:[^,\[\]\s]|\[[^\]]*\])+")
 # n[001-004,9] and, in newer versions, several ranges in a name: rack[1-2]n[1-4]
 _RANGES = re.compile(r"\[([\d,\-]+)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+# the mark of a YAML document's start, ---
+_DOCUMENT_START = re.compile(r"^---.*\n")
 
 Data = Mapping[str, Any]
-
-
-@dataclass
-class _SlurmTree:
-    """Switches or blocks by name, with the nodes right under each, and the switch above each."""
-
-    file: str
-    nodes: dict[str, list[str]] = field(default_factory=dict)
-    above: dict[str, str] = field(default_factory=dict)
-    blocks: bool = False
-
-    def refuse(self, what: str, fix: str = _FIX) -> ColltoolError:
-        return ColltoolError(what, where=self.file, fix=fix)
-
-    def too_many(self) -> ColltoolError:
-        return self.refuse(f"lists more than {MAX_NODES} nodes: no cluster is so large")
-
-    def add(self, name: str, children: Iterable[str], nodes: Iterable[str]) -> None:
-        if name in self.nodes:
-            raise self.refuse(f"{quote(name)} is listed twice")
-        self.nodes[name] = list(nodes)
-        for child in children:
-            if child in self.above:
-                what = f"{quote(child)} is under two switches: {self.above[child]} and {name}"
-                raise self.refuse(f"is no tree: {what}", _BY_HAND)
-            self.above[child] = name
 
 
 def read_slurm_topology(path: AnyPath) -> ClosNetwork:
@@ -85,45 +57,53 @@ def read_slurm_topology(path: AnyPath) -> ClosNetwork:
         ColltoolError: another program's text, no tree, several trees that no switch joins, or
             beyond the limits.
     """
-    name = os.fsdecode(path)
+    tree = SlurmTree(os.fsdecode(path))
     text = read_text(path, "topology")
-    tree = _SlurmTree(name)
-    is_conf = _CONF_LINE.search(text) is not None
-    if is_conf and not _CONFIG_MAP.search(text):
+    _read_text(tree, text)
+    return network_of(tree)
+
+
+def _read_text(tree: SlurmTree, text: str) -> None:
+    """Add the switches or blocks of a text in any of the formats."""
+    # a ConfigMap may hold the lines of a topology.conf
+    if _CONF_LINE.search(text) and not _CONFIG_MAP.search(text):
         _read_conf(tree, text)
     else:
-        _read_data(tree, _content(text, name))
-    if sum(map(len, tree.nodes.values())) == 0:
-        raise tree.refuse("has no nodes under switches or blocks")
-    return _network(tree)
+        _read_data(tree, _content(text, tree.file))
 
 
 # --- topology.conf
 
 
-def _read_conf(tree: _SlurmTree, text: str) -> None:
-    lines = re.sub(r"\\\s*\n", " ", text).splitlines()
+def _read_conf(tree: SlurmTree, text: str) -> None:
+    """Add the switches or blocks of ``topology.conf``, a line each; other lines are left out."""
+    lines = _CONTINUED.sub(" ", text).splitlines()
     for line in lines:
-        keys = {key.lower(): value for key, value in _KEY.findall(line.partition("#")[0])}
+        statement = line.partition("#")[0]
+        keys = {}
+        for key, value in _KEY.findall(statement):
+            keys[key.lower()] = value
         nodes = _expanded(tree, keys.get("nodes", ""))
         if "switchname" in keys:
-            tree.add(keys["switchname"], _expanded(tree, keys.get("switches", "")), nodes)
+            children = _expanded(tree, keys.get("switches", ""))
+            tree.add(keys["switchname"], children, nodes)
         elif "blockname" in keys:
-            tree.blocks = True
+            tree.are_blocks = True
             tree.add(keys["blockname"], (), nodes)
 
 
-def _expanded(tree: _SlurmTree, text: str) -> list[str]:
-    """The names of a list such as ``a,n[1-3,7]``."""
-    found: list[str] = []
-    for item in re.findall(r"(?:[^,\[\]\s]|\[[^\]]*\])+", text):
-        found += _names(tree, item)
-        if len(found) > MAX_NODES:
+def _expanded(tree: SlurmTree, text: str) -> list[str]:
+    """The names of a list such as ``a,n[1-3,7]``: a, n1, n2, n3, n7."""
+    names: list[str] = []
+    for item in _ITEM.findall(text):
+        names += _names(tree, item)
+        # as soon as possible: a short text may stand for millions
+        if len(names) > MAX_NODES:
             raise tree.too_many()
-    return found
+    return names
 
 
-def _names(tree: _SlurmTree, item: str) -> list[str]:
+def _names(tree: SlurmTree, item: str) -> list[str]:
     """The names that ranges in brackets stand for, with the zeros of their first ends: ``n[08-10]`` is
     n08, n09 and n10."""
     # texts and ranges in turn: "rack", "1-2", "n", "1-4", ""
@@ -136,26 +116,31 @@ def _names(tree: _SlurmTree, item: str) -> list[str]:
     return list(map("".join, product(*choices)))
 
 
-def _numbers(tree: _SlurmTree, text: str) -> Iterator[str]:
-    for part in text.split(","):
-        found = _RANGE.fullmatch(part)
-        if found is None:
+def _numbers(tree: SlurmTree, ranges: str) -> Iterator[str]:
+    """The numbers of ranges such as ``001-004,9``, as wide as the first of their range."""
+    for part in ranges.split(","):
+        ends = _RANGE.fullmatch(part)
+        if ends is None:
             raise tree.refuse(f"{quote(part)} is no range of numbers")
-        start = int(found[1])
-        end = int(found[2] or start)
+        width = len(ends[1])
+        start = int(ends[1])
+        end = start
+        if ends[2]:
+            end = int(ends[2])
         if end - start > MAX_NODES:
             raise tree.too_many()
         for number in range(start, end + 1):
-            yield f"{number:0{len(found[1])}d}"
+            yield str(number).zfill(width)
 
 
 # --- YAML and JSON
 
 
 def _content(text: str, name: str) -> Data:
-    """The data of a file; a list of topologies is under ``topologies``."""
-    # a definition is a mapping, and topology.yaml a list
-    body = re.sub(r"^---.*\n", "", text.lstrip())
+    """The data of YAML or JSON, whose errors are raised; a list of topologies is under
+    ``topologies``."""
+    # :func:`scan` reads mappings, and topology.yaml is a list
+    body = _DOCUMENT_START.sub("", text.lstrip())
     if body.startswith("-"):
         body = "topologies:\n" + body
     source, problems = scan(body, name)
@@ -164,20 +149,23 @@ def _content(text: str, name: str) -> Data:
     return source.data
 
 
-def _read_data(tree: _SlurmTree, data: Data) -> None:
-    """Read a tree from data of any of the known shapes."""
-    inner = data.get("data")
-    if isinstance(inner, dict):
-        _read_config_map(tree, inner)
+def _read_data(tree: SlurmTree, data: Data) -> None:
+    """Add the switches or blocks of data of any of the known shapes, told by their keys."""
+    config_map = data.get("data")
+    if isinstance(config_map, dict):
+        _read_config_map(tree, config_map)
     elif isinstance(data.get("topologies"), list):
         _read_topologies(tree, data["topologies"])
     elif isinstance(data.get("switches"), dict):
         for name, switch in _mappings(tree, data["switches"]):
-            tree.add(name, _listed(tree, switch, "switches"), _listed(tree, switch, "nodes"))
+            children = _listed(tree, switch, "switches")
+            nodes = _listed(tree, switch, "nodes")
+            tree.add(name, children, nodes)
     elif isinstance(data.get("capacity_blocks"), dict):
-        tree.blocks = True
+        tree.are_blocks = True
         for name, block in _mappings(tree, data["capacity_blocks"]):
-            tree.add(name, (), _listed(tree, block, "nodes"))
+            nodes = _listed(tree, block, "nodes")
+            tree.add(name, (), nodes)
     elif isinstance(data.get("instances"), list):
         _read_instances(tree, data["instances"])
     elif {"tree", "block"} & data.keys():
@@ -186,65 +174,72 @@ def _read_data(tree: _SlurmTree, data: Data) -> None:
         raise tree.refuse("has no switches or blocks of Slurm or topograph")
 
 
-def _read_config_map(tree: _SlurmTree, texts: Data) -> None:
+def _read_config_map(tree: SlurmTree, texts: Data) -> None:
     """A Kubernetes ConfigMap: the first of its texts that is a topology."""
     for key, text in texts.items():
         if isinstance(text, str) and ("topology" in key or "Name=" in text):
-            if _CONF_LINE.search(text):
-                _read_conf(tree, text)
-            else:
-                _read_data(tree, _content(text, tree.file))
+            _read_text(tree, text)
             return
     raise tree.refuse("is a ConfigMap without topology.conf or topology.yaml")
 
 
-def _read_topologies(tree: _SlurmTree, topologies: list[Any]) -> None:
-    """Read the default one of several topologies: a tree or blocks."""
+def _read_topologies(tree: SlurmTree, topologies: list[Any]) -> None:
+    """Add the switches or blocks of the default one of several topologies of ``topology.yaml``."""
     topology = _default_topology(topologies)
     if topology is None:
         fix = "give one with tree or block: a flat topology states no network"
         raise tree.refuse("has no topology with tree or block", fix)
     # a topology has one of the two
     kind = "tree"
-    key = "switch"
-    plural = "switches"
+    list_key = "switches"
+    name_key = "switch"
     if "tree" not in topology:
-        tree.blocks = True
+        tree.are_blocks = True
         kind = "block"
-        key = "block"
-        plural = "blocks"
-    items = value_at((kind, plural), topology)
+        list_key = "blocks"
+        name_key = "block"
+    items = value_at((kind, list_key), topology)
     if not isinstance(items, list):
-        raise tree.refuse(f"expected a list {plural} in {kind}, got {quote(items)}")
+        raise tree.refuse(f"expected a list {list_key} in {kind}, got {quote(items)}")
     for item in items:
-        if not isinstance(value_at((key,), item), str | int):
-            raise tree.refuse(f"expected a mapping with {key}, got {quote(item)}")
+        name = value_at((name_key,), item)
+        if not isinstance(name, str | int):
+            raise tree.refuse(f"expected a mapping with {name_key}, got {quote(item)}")
         children = _listed(tree, item, "children")
-        tree.add(str(item[key]), children, _listed(tree, item, "nodes"))
+        nodes = _listed(tree, item, "nodes")
+        # a name may be a number
+        tree.add(str(name), children, nodes)
 
 
 def _default_topology(topologies: list[Any]) -> Data | None:
-    """The default of the cluster, else the first, of those that state a network."""
-    usable = None
+    """The default of the cluster, else the first, of those that state a network; None if none
+    does."""
+    first = None
     for topology in topologies:
         if not isinstance(topology, dict) or not {"tree", "block"} & topology.keys():
             continue
         if topology.get("cluster_default") is True:
             return topology
-        usable = usable or topology
-    return usable
+        if first is None:
+            first = topology
+    return first
 
 
-def _mappings(tree: _SlurmTree, data: Data) -> Iterator[tuple[str, Data]]:
+def _mappings(tree: SlurmTree, data: Data) -> Iterator[tuple[str, Data]]:
+    """The mappings under the keys of a mapping; an empty one where nothing stands."""
     for key, value in data.items():
+        name = str(key)
         if value is not None and not isinstance(value, dict):
-            raise tree.refuse(f"expected a mapping as {clipped(str(key))}, got {quote(value)}")
-        yield str(key), value or {}
+            raise tree.refuse(f"expected a mapping as {clipped(name)}, got {quote(value)}")
+        yield name, value or {}
 
 
-def _listed(tree: _SlurmTree, data: Data, key: str) -> list[str]:
-    """The names of a list, or of a text with a list, each with ranges."""
-    items = data.get(key) or []
+def _listed(tree: SlurmTree, data: Data, key: str) -> list[str]:
+    """The names under a key, each with ranges: of a list, or a text such as ``n1,n[3-4]``; none where
+    the key is missing or empty."""
+    items = data.get(key)
+    if not items:
+        return []
     if not isinstance(items, list):
         items = [items]
     for item in items:
@@ -253,7 +248,7 @@ def _listed(tree: _SlurmTree, data: Data, key: str) -> list[str]:
     return _expanded(tree, ",".join(map(str, items)))
 
 
-def _read_instances(tree: _SlurmTree, instances: list[Any]) -> None:
+def _read_instances(tree: SlurmTree, instances: list[Any]) -> None:
     """topograph's graph: each node with the switches above it, leaf first."""
     leaves: dict[str, list[str]] = defaultdict(list)
     for instance in instances:
@@ -262,94 +257,11 @@ def _read_instances(tree: _SlurmTree, instances: list[Any]) -> None:
         layers = _listed(tree, instance, "network_layers")
         if not layers or len(layers) > MAX_LEVELS:
             raise tree.refuse(f"expected 1 to {MAX_LEVELS} network_layers, got {len(layers)}")
-        leaves[layers[0]].append(str(instance.get("id")))
+        leaf = layers[0]
+        node = str(instance.get("id"))
+        leaves[leaf].append(node)
+        # instances of a leaf repeat the switches above it
         for low, high in pairwise(layers):
             if tree.above.setdefault(low, high) != high:
-                what = f"{quote(low)} is under two switches: {tree.above[low]} and {high}"
-                raise tree.refuse(f"is no tree: {what}", _BY_HAND)
+                raise tree.two_above(low, high)
     tree.nodes |= leaves
-
-
-# --- the levels
-
-
-def _network(tree: _SlurmTree) -> ClosNetwork:
-    """The network of a tree: the nodes of the usual switch of each level."""
-    hosts = sum(map(len, tree.nodes.values()))
-    if hosts > MAX_NODES:
-        raise tree.too_many()
-    if tree.blocks:
-        levels, notes = _block_levels(tree, hosts)
-    else:
-        levels, notes = _tree_levels(tree, hosts)
-    return ClosNetwork(
-        file=tree.file,
-        tool=TOOL,
-        hosts=hosts,
-        ports=None,
-        port_Bps=None,
-        rails=1,
-        levels=tuple(levels),
-        radix=None,
-        infiniband=False,
-        reduces=None,
-        notes=tuple(notes),
-        assumed=("uplinks as fast as all downlinks; the file lists no cables",),
-    )
-
-
-def _block_levels(tree: _SlurmTree, hosts: int) -> tuple[list[SwitchLevel], list[str]]:
-    """Blocks under one network."""
-    sizes = [len(nodes) for nodes in tree.nodes.values() if nodes]
-    return _grouped([sizes], hosts)
-
-
-def _tree_levels(tree: _SlurmTree, hosts: int) -> tuple[list[SwitchLevel], list[str]]:
-    """The levels of switches, leaves first: how many nodes are under each switch of them."""
-    under: dict[str, int] = defaultdict(int)
-    height: dict[str, int] = defaultdict(int)
-    for leaf, nodes in tree.nodes.items():
-        if not nodes:
-            continue
-        switch = leaf
-        for level in range(MAX_LEVELS + 1):
-            under[switch] += len(nodes)
-            height[switch] = max(height[switch], level)
-            if switch not in tree.above:
-                break
-            switch = tree.above[switch]
-        else:
-            raise tree.refuse(
-                f"has more than {MAX_LEVELS} levels, or switches in a circle", _BY_HAND
-            )
-    tops = [switch for switch in under if switch not in tree.above]
-    if len(tops) > 1:
-        what = f"{len(tops)} switches have none above, such as {clipped(tops[0])}"
-        raise tree.refuse(f"is no tree: {what}, {clipped(tops[1])}", _BY_HAND)
-    sizes: list[list[int]] = [[] for _ in range(max(height.values()) + 1)]
-    for switch, count in under.items():
-        sizes[height[switch]].append(count)
-    return _grouped(sizes, hosts)
-
-
-def _grouped(sizes: list[list[int]], hosts: int) -> tuple[list[SwitchLevel], list[str]]:
-    """Levels by the nodes under each of their switches; a group is whole groups of the level below."""
-    levels: list[SwitchLevel] = []
-    notes = []
-    below = 1
-    for number, counts in enumerate(sizes, start=1):
-        usual = median_high(counts)
-        group = ceil(usual / below) * below
-        if levels and group <= below:
-            continue
-        odd = sum(count != usual for count in counts)
-        if odd:
-            notes.append(
-                f"{odd} of {len(counts)} switches of level {number} have not {usual} hosts"
-            )
-        levels.append(SwitchLevel(group, len(counts), oversubscription=1.0))
-        below = group
-    if below < hosts:
-        # blocks, and trees whose switches are unlike: one level joins all
-        levels.append(SwitchLevel(ceil(hosts / below) * below, 1, oversubscription=1.0))
-    return levels, notes

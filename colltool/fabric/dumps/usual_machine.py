@@ -1,5 +1,6 @@
 """Finds the bundled fabric that lends its numbers where a node's dump has none:
-:func:`machine_like`."""
+:func:`machine_like`. It is the one that the user names, else the usual machine with such
+accelerators."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from colltool.fabric.dumps.clos import ClosNetwork
 from colltool.fabric.dumps.node import NodeDump, inner_tiers
 from colltool.fabric.dumps.pci import lane_GTps
 
+# The fabric of accelerators that PCIe alone joins, where none is known for the model.
 PCIE = "l40s-pcie"
 
 # Machines by the GT/s of a lane of their accelerators' slots, for hints.
@@ -22,7 +24,13 @@ _BY_LANE_GTPS = {
 
 
 def machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) -> DeviceMatch:
-    """The bundled fabric whose numbers are taken where the dumps have none."""
+    """Return the bundled fabric whose numbers are taken where the dumps have none.
+
+    Raises:
+        ColltoolError: the dump does not tell its links, or no fabric is known for the model; names
+            those that would fit.
+    """
+    # matches that no row of the table made have no pattern
     if like is not None:
         return DeviceMatch("", like)
     if not node.has_links:
@@ -45,15 +53,15 @@ def machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) 
 
 def _unknown(node: NodeDump, what: str, fix: str) -> ColltoolError:
     """The error for a node without links or a known model; names the fabrics that would fit."""
-    why, fabrics = _fitting(node)
+    clue, fabrics = _fitting(node)
+    if clue:
+        what += f"; {clue}"
     options = [argument_text("like", fabric) for fabric in fabrics]
-    return ColltoolError(
-        "; ".join(filter(None, (what, why))), where=node.file, fix=f"{fix}: {' or '.join(options)}"
-    )
+    return ColltoolError(what, where=node.file, fix=f"{fix}: {' or '.join(options)}")
 
 
 def _fitting(node: NodeDump) -> tuple[str, tuple[str, ...]]:
-    """What tells which machine a node is, and the bundled fabrics of such."""
+    """What tells which machine a node is (empty if nothing does), and the bundled fabrics of such."""
     machine = bundled_for(node.model)
     if machine is not None:
         return f"they are {node.model}", (machine.fabric,)

@@ -15,8 +15,8 @@ import pytest
 from swept import swept
 
 from colltool.base.errors import ColltoolError
-from colltool.base.files import write_file
 from colltool.base.primitives import AR, RS, Primitive
+from colltool.base.whole_files import write_file
 from colltool.calibration.calibrate import Calibration
 from colltool.calibration.results import FittedSeries, Residual
 from colltool.calibration.sentences import FitFinding
@@ -337,9 +337,9 @@ class TestDrawn:
             def write(self, _: Any) -> int:
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("colltool.base.files.open", Full, raising=False)
-        monkeypatch.setattr("colltool.base.files.os.fchmod", lambda *_: None)
-        monkeypatch.setattr("colltool.base.files.os.fchown", lambda *_: None)
+        monkeypatch.setattr("colltool.base.whole_files.open", Full, raising=False)
+        monkeypatch.setattr("colltool.base.whole_files.os.fchmod", lambda *_: None)
+        monkeypatch.setattr("colltool.base.whole_files.os.fchown", lambda *_: None)
         with pytest.raises(ColltoolError, match="No space left on device") as caught:
             plot_calibration(calibration(series()), path)
         assert caught.value.where == str(path)
