@@ -18,7 +18,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.activity import BusyIntervals
 from colltool.logs.call_metadata import CallMetadata
-from colltool.logs.chakra import ChakraTrace, Timed
+from colltool.logs.chakra import ChakraTrace, NodeEvent
 from colltool.logs.traced_calls import RankTrace, read_traces, world_of
 from colltool.training.parallel_config import Axes
 
@@ -104,7 +104,7 @@ class _Walk(NamedTuple):
     graph: ChakraTrace
     nodes: dict[int, PricedNode]
     replayed: Replayed
-    walked: list[Timed]
+    walked: list[NodeEvent]
 
 
 class _WalkedCall(NamedTuple):
@@ -112,7 +112,7 @@ class _WalkedCall(NamedTuple):
 
     call: CallMetadata
     expected: ExpectedTime
-    timed: Timed
+    timed: NodeEvent
 
 
 def plan_traces(
@@ -147,12 +147,12 @@ def plan_traces(
     )
 
 
-def _kernels(nodes: Sequence[Timed]) -> list[Timed]:
+def _kernels(nodes: Sequence[NodeEvent]) -> list[NodeEvent]:
     """What hides communication: nodes on the GPU, not those of the CPU."""
     return [timed for timed in nodes if timed.stream == "compute"]
 
 
-def _without_communication(timed: Timed) -> float:
+def _without_communication(timed: NodeEvent) -> float:
     """Microseconds of a node on a free network: only communication has labels."""
     return 0 if timed.labels else timed.node.duration_us
 

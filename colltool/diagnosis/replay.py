@@ -10,7 +10,7 @@ from colltool.base.primitives import Primitive
 from colltool.base.statements import NOTHING, Statement
 from colltool.diagnosis.call_prices import CallPrices
 from colltool.logs.call_metadata import CallMetadata, call_metadata
-from colltool.logs.chakra import ChakraTrace, Timed
+from colltool.logs.chakra import ChakraTrace, NodeEvent
 from colltool.logs.kernel_names import kernel_name
 
 
@@ -67,11 +67,11 @@ def priced_nodes(graph: ChakraTrace, prices: CallPrices) -> dict[int, PricedNode
     return found
 
 
-def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[Timed]]:
+def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replayed, list[NodeEvent]]:
     """A graph walked with the prices of its ``nodes``: the result, and all nodes with the times
     that they then have."""
 
-    def lasts_us(timed: Timed) -> float:
+    def lasts_us(timed: NodeEvent) -> float:
         priced = nodes.get(timed.node.id)
         if priced is None or priced.seconds is None:
             return timed.node.duration_us
@@ -111,6 +111,6 @@ def _longest_first(row: ReplayedCall) -> tuple[float, Primitive, int]:
     return -(row.each_s or 0.0) * row.calls, row.primitive, row.bytes
 
 
-def span_s(walked: Iterable[Timed]) -> float:
+def span_s(walked: Iterable[NodeEvent]) -> float:
     """Seconds from the start of a walk to the end of its last node."""
     return max((timed.end_us for timed in walked), default=0.0) * 1e-6
