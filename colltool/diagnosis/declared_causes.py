@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 
 from colltool.diagnosis.hypotheses import CauseName, Hypothesis
 from colltool.logs.debug_conclusions import over_tcp, stated_together
-from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.debug_record import DebugLines
 
 # Handicap of a cause that the log states: a negative one lowers the error by which causes are
 # ranked, so that it leads unless another one fits far better.

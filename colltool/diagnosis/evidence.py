@@ -10,8 +10,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
+from colltool.logs.debug_record import DebugLines
 from colltool.logs.hardware_in_log import LoggedHardware
-from colltool.logs.nccl_debug import DebugLines
 from colltool.logs.records import WrongValues
 from colltool.logs.series import Measurements, Series
 from colltool.logs.stated import StatedLine

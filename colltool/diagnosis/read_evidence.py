@@ -12,9 +12,10 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, ManyErrors, printable, problems_of
 from colltool.diagnosis.evidence import Evidence, FailedLog
 from colltool.logs.debug_conclusions import stated_together
+from colltool.logs.debug_record import DebugLines
 from colltool.logs.hardware_in_log import LoggedHardware, logged_hardware
 from colltool.logs.log_file import is_empty, is_text
-from colltool.logs.nccl_debug import DebugLines, debug_lines
+from colltool.logs.nccl_debug import debug_lines
 from colltool.logs.pytorch_trace import is_trace
 from colltool.logs.records import NoTable, WrongValues
 from colltool.logs.series import Measurements, Series

@@ -31,7 +31,7 @@ from colltool.libraries.nccl.topology.paths import paths_of
 from colltool.libraries.nccl.topology.system import System
 from colltool.libraries.nccl.topology.system_reader import FORMAT, system_of
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
-from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.debug_record import DebugLines
 from colltool.logs.nccl_graph_lines import GraphLines, graph_lines
 
 # the oldest release of NCCL whose search is known rule by rule

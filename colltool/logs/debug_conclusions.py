@@ -14,7 +14,7 @@ from typing import Any
 
 from colltool.base.formatting import and_text, counted, size_text
 from colltool.base.statements import word_table
-from colltool.logs.nccl_debug import DebugLines, SaidAt
+from colltool.logs.debug_record import DebugLines, SaidAt
 from colltool.logs.nccl_settings import ALGORITHMS, listed
 from colltool.logs.stated import StatedLine, worst_first
 

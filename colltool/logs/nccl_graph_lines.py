@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from colltool.logs.log_file import each_line
-from colltool.logs.nccl_debug import NICS
+from colltool.logs.nccl_messages import NICS
 
 # "node1:4711:4790 [3]"
 _PREFIX = re.compile(r"(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\]")

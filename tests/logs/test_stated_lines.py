@@ -14,7 +14,8 @@ from swept import swept
 
 from colltool.base.statements import word_table
 from colltool.logs.debug_conclusions import stated_together
-from colltool.logs.nccl_debug import DebugLines, debug_lines
+from colltool.logs.debug_record import DebugLines
+from colltool.logs.nccl_debug import debug_lines
 from colltool.logs.nccl_settings import (
     ALGORITHMS,
     COLLECTIVES,
