@@ -25,8 +25,8 @@ from colltool.logs.call_metadata import (
     DIMENSIONS,
     MOST_MEMBERS,
     Labels,
-    count,
-    text,
+    as_count,
+    as_text,
 )
 from colltool.logs.chakra_decode import decode_trace
 from colltool.logs.chakra_format import PROCESS_GROUPS, ChakraNode, Value
@@ -35,7 +35,7 @@ from colltool.logs.chakra_labels import MESSAGES, RANKS, group_labels, labels_of
 from colltool.logs.chakra_observer import INIT
 from colltool.logs.chakra_walk import CALLING, Stream, times_of, walk
 from colltool.logs.json_stream import GZIP, PackedStream, first_keys
-from colltool.logs.json_values import mapping
+from colltool.logs.json_values import as_mapping
 
 MOST_LISTED = 2**24  # ranks of unevenly spaced groups, over all calls: each call reads them
 _WORLD_GROUP = ""  # the name of the group of all ranks of the job: a call of it names no group
@@ -91,7 +91,7 @@ class ChakraTrace(NamedTuple):
     @property
     def rank(self) -> int | None:
         """The rank whose file it is; None if it is unknown."""
-        return count(self.header["distributedInfo"].get("rank"))
+        return as_count(self.header["distributedInfo"].get("rank"))
 
     @property
     def lacks_world(self) -> bool:
@@ -166,7 +166,7 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
     metadata, nodes = _read(stream, where)
     members_by_group = _groups(metadata, nodes)
     rank = _rank_of(metadata, name)
-    world = count(metadata.get("world_size")) or _world_of(members_by_group, nodes)
+    world = as_count(metadata.get("world_size")) or _world_of(members_by_group, nodes)
     if world <= MOST_MEMBERS:
         members_by_group.setdefault(_WORLD_GROUP, list(range(world)))
     groups = {group: group_labels(members) for group, members in members_by_group.items()}
@@ -194,14 +194,14 @@ def _world_of(groups: Mapping[str, list[int]], nodes: Iterable[ChakraNode]) -> i
     largest_rank = max(listed, default=-1)
     if largest_rank >= 0:
         return largest_rank + 1
-    sizes = (count(node.attributes.get("pg_size")) or 0 for node in nodes)
+    sizes = (as_count(node.attributes.get("pg_size")) or 0 for node in nodes)
     return max(sizes, default=0)
 
 
 def _rank_of(metadata: Mapping[str, Value], name: str) -> int | None:
     """The rank that the file states, else that in its name: ``trace.3.et``, ``rank-3.json``; None
     if neither has one."""
-    rank = count(metadata.get("rank"))
+    rank = as_count(metadata.get("rank"))
     numbered = re.search(r"(?:\.|rank[-_]?)(\d{1,9})\.(?:et|json)(?:\.gz)?$", name)
     return int(numbered[1]) if rank is None and numbered else rank
 
@@ -210,7 +210,7 @@ def _check_listed(calls: Iterable[ChakraNode], groups: Mapping[str, Labels], whe
     """Refuse files whose calls would list too many ranks."""
     listed = 0
     for node in calls:
-        group = groups.get(text(node.attributes.get("pg_name")), {})
+        group = groups.get(as_text(node.attributes.get("pg_name")), {})
         listed += len(group.get(RANKS, ()))
     if listed > MOST_LISTED:
         raise ColltoolError(
@@ -244,16 +244,16 @@ def _read(stream: BufferedReader, where: str) -> tuple[Mapping[str, Value], list
 
 def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[str, list[int]]:
     """Ranks by group name, from the metadata or from PyTorch's node of process groups."""
-    texts = [text(metadata.get(PROCESS_GROUPS))]
+    texts = [as_text(metadata.get(PROCESS_GROUPS))]
     for node in nodes:
         if node.type == "METADATA_NODE" and INIT in node.name:
             texts.append(node.inputs)
     members_by_group: dict[str, list[int]] = {}
     for group_list in texts:
-        for group in map(mapping, _json_list(group_list)):
+        for group in map(as_mapping, _json_list(group_list)):
             ranks = group.get("ranks")
-            if isinstance(ranks, list) and None not in map(count, ranks):
-                members_by_group[text(group.get("pg_name"))] = ranks
+            if isinstance(ranks, list) and None not in map(as_count, ranks):
+                members_by_group[as_text(group.get("pg_name"))] = ranks
     return members_by_group
 
 

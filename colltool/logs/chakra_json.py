@@ -17,7 +17,7 @@ from json import JSONDecoder
 from typing import Any, NamedTuple
 
 from colltool.base.errors import ColltoolError
-from colltool.logs.call_metadata import count, text
+from colltool.logs.call_metadata import as_count, as_text
 from colltool.logs.chakra_format import (
     COLLECTIVES,
     MOST_NODES,
@@ -28,7 +28,7 @@ from colltool.logs.chakra_format import (
 from colltool.logs.chakra_observer import calls_and_kernels, observer_node
 from colltool.logs.chakra_values import node_ids, node_type, whole_number, whole_us
 from colltool.logs.json_stream import Reader
-from colltool.logs.json_values import listed, mapping
+from colltool.logs.json_values import as_list, as_mapping
 
 MOST_JSON = 2**28  # bytes of chakra_jsonizer's form, which is read as a whole
 _FEEDER_LIST = "workload_graph"
@@ -67,7 +67,7 @@ def read_one_object(stream: BufferedReader, where: str) -> JsonTrace:
                     raise ValueError(f"{key} is no list")
                 nodes.add(value, _feeder_node if key == _FEEDER_LIST else observer_node)
             elif key == "ngpus":
-                metadata["world_size"] = count(value) or 0
+                metadata["world_size"] = as_count(value) or 0
         if reader.broken:
             raise ValueError("it ends too early, or is damaged")
     except (ValueError, RecursionError) as error:
@@ -153,14 +153,14 @@ def _jsonizer_node(value: Mapping[str, Any]) -> ChakraNode:
     """A node of protobuf's JSON; ValueError for what is none."""
     return ChakraNode(
         id=whole_number(value.get("id")),
-        name=text(value.get("name")),
+        name=as_text(value.get("name")),
         type=node_type(value.get("type", NODE_TYPES[0])),
         ctrl_deps=node_ids(value.get("ctrlDeps", [])),
         data_deps=node_ids(value.get("dataDeps", [])),
         start_us=whole_number(value.get("startTimeMicros")),
         duration_us=whole_number(value.get("durationMicros")),
         attributes=_attributes(value.get("attr")),
-        inputs=text(mapping(value.get("inputs")).get("values")),
+        inputs=as_text(as_mapping(value.get("inputs")).get("values")),
     )
 
 
@@ -168,11 +168,11 @@ def _attributes(values: Any) -> dict[str, Value]:
     """Attributes by name, from ``{"name": "comm_size", "int64Val": "1048576"}``: the second key is
     the type, of which whole numbers may be written as text."""
     attributes: dict[str, Value] = {}
-    for attribute in map(mapping, listed(values)):
-        name = text(attribute.get("name"))
+    for attribute in map(as_mapping, as_list(values)):
+        name = as_text(attribute.get("name"))
         for key, content in attribute.items():
             if key == "boolList":
-                attributes[name] = _flags_text(mapping(content).get("values"))
+                attributes[name] = _flags_text(as_mapping(content).get("values"))
             if not key.endswith("Val") or not isinstance(content, bool | int | float | str):
                 continue
             attributes[name] = content
@@ -184,7 +184,7 @@ def _attributes(values: Any) -> dict[str, Value]:
 
 def _flags_text(values: Any) -> str:
     """A list of booleans as a text of 0 and 1, as protobuf's form has it."""
-    return "".join(str(int(bool(value))) for value in listed(values))
+    return "".join(str(int(bool(value))) for value in as_list(values))
 
 
 # --- as Chakra's feeder takes them
@@ -216,7 +216,7 @@ def _feeder_node(value: Mapping[str, Any]) -> ChakraNode:
         attributes["is_cpu_op"] = bool(attributes["is_cpu_op"])
     return ChakraNode(
         id=whole_number(folded.get("id")),
-        name=text(folded.get("name")),
+        name=as_text(folded.get("name")),
         type=node_type(folded.get("nodetype", folded.get("type", NODE_TYPES[0]))),
         ctrl_deps=node_ids(folded.get("ctrldeps", [])),
         data_deps=node_ids(folded.get("datadeps", [])),

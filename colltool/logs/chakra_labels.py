@@ -13,8 +13,8 @@ from colltool.logs.call_metadata import (
     DIMENSIONS,
     UNLISTED,
     Labels,
-    count,
-    text,
+    as_count,
+    as_text,
 )
 from colltool.logs.chakra_format import (
     COLLECTIVES,
@@ -63,8 +63,8 @@ def labels_of(node: ChakraNode, groups: Mapping[str, Labels], rank: int | None) 
     attributes = node.attributes
     if COLLECTIVE in attributes:
         return _labels_of_pytorch(attributes, groups)
-    size = count(attributes.get("comm_size"))  # bytes that a rank puts in
-    group_name = text(attributes.get("pg_name"))
+    size = as_count(attributes.get("comm_size"))  # bytes that a rank puts in
+    group_name = as_text(attributes.get("pg_name"))
     labels: Labels = {
         "In msg nelems": size,
         "Out msg nelems": size,
@@ -79,7 +79,7 @@ def labels_of(node: ChakraNode, groups: Mapping[str, Labels], rank: int | None) 
         labels["Out msg nelems"] = (size or 0) * (group.get("Group size") or 0)
     labels["Collective name"] = _COLLECTIVE_NAMES.get(collective, collective.lower())
     # a text of 0 and 1, a digit a dimension of the network
-    if "0" in text(attributes.get(DIMENSIONS)):
+    if "0" in as_text(attributes.get(DIMENSIONS)):
         # the group is what those dimensions join, which the file does not say
         return labels | {DIMENSIONS: True}
     if group_name and not group.get("Group size"):
@@ -90,7 +90,7 @@ def labels_of(node: ChakraNode, groups: Mapping[str, Labels], rank: int | None) 
 def _message_labels(attributes: Mapping[str, Value], rank: int | None) -> Labels:
     """Labels of what is sent from one rank to another; the rank of the file is the end that is not
     named."""
-    ends = {count(attributes.get("comm_src", rank)), count(attributes.get("comm_dst", rank))}
+    ends = {as_count(attributes.get("comm_src", rank)), as_count(attributes.get("comm_dst", rank))}
     known_ends = sorted(end for end in ends if end is not None)
     if len(known_ends) < 2:
         return {"Collective name": "send", "Group size": None, RANKS: []}
@@ -100,7 +100,7 @@ def _message_labels(attributes: Mapping[str, Value], rank: int | None) -> Labels
 def _collective_of(node: ChakraNode) -> str:
     """Chakra's name of a node's collective, by its number, else by the kernel's name as Chakra's
     converter does; ``unknown`` where neither tells."""
-    collective_number = count(node.attributes.get("comm_type"))
+    collective_number = as_count(node.attributes.get("comm_type"))
     if collective_number is not None and collective_number < len(COLLECTIVES):
         return COLLECTIVES[collective_number]
     primitives = kernel_name(node.name).primitives
@@ -115,8 +115,8 @@ def _labels_of_pytorch(attributes: Mapping[str, Value], groups: Mapping[str, Lab
         for attribute, label in _LABELS.items()
         if attribute in attributes
     }
-    group = groups.get(text(labels.get("Process Group Name")), {})
-    group_size = count(labels.get("Group size"))
+    group = groups.get(as_text(labels.get("Process Group Name")), {})
+    group_size = as_count(labels.get("Group size"))
     if not group_size or group_size == group.get("Group size"):
         labels |= group
     return labels

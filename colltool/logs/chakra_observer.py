@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from colltool.logs.call_metadata import COMMS, count, text
+from colltool.logs.call_metadata import COMMS, as_count, as_text
 from colltool.logs.chakra_format import ChakraNode, NodeType, Value
 from colltool.logs.chakra_values import node_ids, whole_number, whole_us
-from colltool.logs.json_values import listed, mapping
+from colltool.logs.json_values import as_list, as_mapping
 from colltool.logs.kernel_names import is_collective
 
 INIT = "process_group:init"
@@ -35,7 +35,7 @@ def observer_node(value: Mapping[str, Any]) -> ChakraNode:
     """An operator of the host, or a kernel that chakra_trace_link put below it; ValueError for what
     is none. Operators that are no call have the type INVALID_NODE and no attributes: there are
     hundreds of thousands of them."""
-    name = text(value.get("name"))
+    name = as_text(value.get("name"))
     attributes = _attributes(value)
     node_type: NodeType = "INVALID_NODE"
     inputs = ""
@@ -46,12 +46,12 @@ def observer_node(value: Mapping[str, Any]) -> ChakraNode:
             node_type = "COMM_COLL_NODE"
         attributes["is_cpu_op"] = True
     elif value.get("cat") is not None:
-        if text(value.get("cat")).lower() == "kernel":
+        if as_text(value.get("cat")).lower() == "kernel":
             node_type = "COMM_COLL_NODE" if is_collective(name) else "COMP_NODE"
         attributes["is_cpu_op"] = False
     elif INIT in name:
         node_type = "METADATA_NODE"
-        inputs = text(_values(value, "inputs"))
+        inputs = as_text(_values(value, "inputs"))
     if node_type == "INVALID_NODE":
         attributes = {}
     duration = value.get("dur", value.get("exclusive_dur", value.get("inclusive_dur")))
@@ -74,16 +74,16 @@ def observer_node(value: Mapping[str, Any]) -> ChakraNode:
 def _attributes(value: Mapping[str, Any]) -> dict[str, Value]:
     """A node's attributes by name, those with a plain value."""
     attributes: dict[str, Value] = {}
-    for attribute in map(mapping, listed(value.get("attrs"))):
+    for attribute in map(as_mapping, as_list(value.get("attrs"))):
         content = attribute.get("value")
         if isinstance(content, bool | int | float | str):
-            attributes[text(attribute.get("name"))] = content
+            attributes[as_text(attribute.get("name"))] = content
     return attributes
 
 
 def _called(attributes: Mapping[str, Value]) -> str:
     """The name of the collective that a call's attributes tell, in lower case; empty without."""
-    return text(attributes.get(COLLECTIVE)).lower()
+    return as_text(attributes.get(COLLECTIVE)).lower()
 
 
 def calls_and_kernels(nodes: list[ChakraNode]) -> list[ChakraNode]:
@@ -137,8 +137,8 @@ def _on_device(node: ChakraNode, call: ChakraNode) -> ChakraNode:
 def _call_in_inputs(value: Mapping[str, Any]) -> dict[str, Value]:
     """The attributes of a call before schema 1.0.3, from its inputs: the tensors first, the last
     text is the collective's name, the last number the size of the group. Empty without a name."""
-    values = listed(_values(value, "inputs"))
-    types = listed(mapping(value.get("inputs")).get("types", value.get("input_types")))
+    values = as_list(_values(value, "inputs"))
+    types = as_list(as_mapping(value.get("inputs")).get("types", value.get("input_types")))
     if not values or len(values) != len(types):
         return {}
     attributes: dict[str, Value] = {}
@@ -170,7 +170,7 @@ def _tensor_bytes(value: Any) -> int:
         return 0
     # [id, storage, offset, elements, bytes of one, device]
     if len(value) == 6 and isinstance(value[5], str):
-        elements = count(value[3]) or 0
-        element_bytes = count(value[4]) or 0
+        elements = as_count(value[3]) or 0
+        element_bytes = as_count(value[4]) or 0
         return elements * element_bytes
     return sum(map(_tensor_bytes, value))

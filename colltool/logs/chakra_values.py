@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from colltool.logs.call_metadata import count
+from colltool.logs.call_metadata import as_count
 from colltool.logs.chakra_format import NODE_TYPES, NodeType
 
 _MOST_US = 1e18  # of a time that is believed
@@ -31,7 +31,7 @@ def whole_number(value: Any) -> int:
     """A whole number from 0 on, which may be written as text; 0 for None."""
     if value is None:
         return 0
-    number = count(value)
+    number = as_count(value)
     if number is None:
         raise ValueError("a whole number is due")
     return number

@@ -21,9 +21,16 @@ from typing import Any
 
 from colltool.base.errors import argument_text
 from colltool.base.primitives import AG
-from colltool.logs.call_records import MESSAGE, NO_OBJECT, START_UP, CallPlace, parsed, primitive_of
+from colltool.logs.call_records import (
+    MESSAGE,
+    NO_OBJECT,
+    START_UP,
+    CallPlace,
+    parsed_log,
+    primitive_of,
+)
 from colltool.logs.dtypes import element_bytes
-from colltool.logs.json_values import json_document, listed, mapping, positive, whole
+from colltool.logs.json_values import as_list, as_mapping, as_positive, as_whole, json_document
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_ranks
 from colltool.logs.sentences import statement
@@ -41,27 +48,27 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
         "set TORCH_NCCL_ENABLE_TIMING=1 and dump after some steps; of a job that hangs, read the"
         " dumps with PyTorch's torchfrtrace"
     )
-    return parsed(log, _calls(log, hints), _WHAT, fix)
+    return parsed_log(log, _calls(log, hints), _WHAT, fix)
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     """The calls of a dump, and notes on entries that are none."""
-    dump = mapping(json_document(log, _WHAT))
+    dump = as_mapping(json_document(log, _WHAT))
     place = CallPlace("Flight Recorder", log.file)
     if not isinstance(dump.get("entries"), list):
         yield place.note(statement("no-entries"))
-    groups = mapping(dump.get("pg_config"))
+    groups = as_mapping(dump.get("pg_config"))
     begun: set[tuple[str, object]] = set()
     # groups whose first call is in the dump: then the first of each operation is, too
     whole_groups: set[str] = set()
-    for index, value in enumerate(listed(dump.get("entries"))):
+    for index, value in enumerate(as_list(dump.get("entries"))):
         place = place._replace(item=f"entry {index}")
-        entry = mapping(value)
+        entry = as_mapping(value)
         if not entry:
             yield place.note(NO_OBJECT)
             continue
         key, group = _group(entry, groups)
-        number = whole(entry.get("collective_seq_id"))
+        number = as_whole(entry.get("collective_seq_id"))
         if number == _FIRST:
             whole_groups.add(key)
         operation = (key, str(entry.get("profiling_name"))[:80])
@@ -84,22 +91,22 @@ def _record_of(
     if entry.get("is_p2p") is True:
         return place.note(MESSAGE)
     primitive = primitive_of(entry.get("profiling_name"))
-    seconds = positive(entry.get("duration_ms")) / 1e3
+    seconds = as_positive(entry.get("duration_ms")) / 1e3
     if entry.get("state") in _UNDER_WAY:
         return place.note(statement("not-completed"))
-    shapes = listed(entry.get("input_sizes"))
-    dtypes = listed(entry.get("input_dtypes"))
+    shapes = as_list(entry.get("input_sizes"))
+    dtypes = as_list(entry.get("input_dtypes"))
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
         return place.note(statement("not-timed"))
     ranks = agreed_ranks(_ranks_of(group) or None, hints, place.where)
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
-        size += prod(map(positive, listed(shape)[:_NO_DIMENSIONS])) * element_bytes(dtype)
+        size += prod(map(as_positive, as_list(shape)[:_NO_DIMENSIONS])) * element_bytes(dtype)
     if ranks is None or ranks < 2 or not 0 < size < 1e18:
         return place.note(statement("no-group", argument=argument_text("ranks")))
     if primitive is AG:
         size *= ranks
-    number = whole(entry.get("collective_seq_id"))
+    number = as_whole(entry.get("collective_seq_id"))
     call = None
     if number is not None:
         # the dump does not say whose it is
@@ -120,10 +127,10 @@ def _ranks_of(group: Mapping[str, Any]) -> int:
 def _group(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """The process group of a call, by name or by number, and what tells it apart on every rank. An
     empty one where the dump does not list it."""
-    named = listed(entry.get("process_group"))
+    named = as_list(entry.get("process_group"))
     name = f"{named[0]}" if named else ""
     for key in (name, f"{entry.get('pg_id')}"):
-        group = mapping(groups.get(key))
+        group = as_mapping(groups.get(key))
         if group:
             return f"{key[:80]} {group.get('ranks')}"[:1000], group
     return name[:80], {}

@@ -25,7 +25,7 @@ from colltool.logs.call_records import (
     NOT_MODELLED,
     START_UP,
     CallPlace,
-    parsed,
+    parsed_log,
     primitive_of,
     rank_call,
 )
@@ -64,7 +64,7 @@ def _recognises(log: Log) -> bool:
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The collectives of a snapshot."""
     fix = f"keep both {TIME_METRIC} and {BUSBW_METRIC} of collectives; or give Inspector's JSON"
-    return parsed(log, _calls(log, hints), "NCCL Inspector's Prometheus text", fix)
+    return parsed_log(log, _calls(log, hints), "NCCL Inspector's Prometheus text", fix)
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:

@@ -28,7 +28,7 @@ from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
-from colltool.logs.tables import STREAM, LogTable, MeasuredRow, has, numbers, reader_of
+from colltool.logs.tables import STREAM, LogTable, MeasuredRow, reader_of, recognised_by, row_words
 
 _KNOWN = (
     *("Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Bcast", "Reduce"),
@@ -113,16 +113,16 @@ def _table(title: str, line: int) -> LogTable:
         table.note = STREAM
     elif blocking != name:
         table.note = statement("non-blocking")
-    table.called = blocking
+    table.benchmark = blocking
     return table
 
 
 def _run_on(table: LogTable, ranks: int, launch: Launch) -> None:
     """Say on how many processes a table ran, and on how many hosts."""
-    if table.called not in _BETWEEN_TWO:
+    if table.benchmark not in _BETWEEN_TWO:
         table.ranks = ranks
         table.nodes = launch.nodes_of(ranks)
-    elif table.called in _WAYS:
+    elif table.benchmark in _WAYS:
         # pairs are of one rank of either half
         table.nodes = 2 if launch.nodes_of(ranks) == 2 else None
         table.pairs = max(ranks // 2, 1)
@@ -142,7 +142,7 @@ def _columns_of(names: list[str]) -> _ImbColumns:
 
 def _add_row(table: LogTable, text: str, number: int, columns: _ImbColumns | None) -> None:
     """Add a row of numbers; all other lines are none."""
-    words = numbers(text, _LEAST_COLUMNS)
+    words = row_words(text, _LEAST_COLUMNS)
     if not words:
         return
     if columns is None:
@@ -155,10 +155,10 @@ def _add_row(table: LogTable, text: str, number: int, columns: _ImbColumns | Non
     size = words[columns.size]
     if size == "0":
         return
-    if table.called in _WAYS:
+    if table.benchmark in _WAYS:
         rate = rounding_interval(words[columns.rate]) if columns.rate is not None else None
         if rate is not None:
-            each_Bps = rate.value * 1e6 / (table.pairs * _WAYS[table.called])
+            each_Bps = rate.value * 1e6 / (table.pairs * _WAYS[table.benchmark])
             table.add_stream(number, size, _WINDOW, each_Bps)
     elif columns.time is not None:
         table.rows.append(MeasuredRow(number, size, words[columns.time]))
@@ -167,7 +167,7 @@ def _add_row(table: LogTable, text: str, number: int, columns: _ImbColumns | Non
 FORMAT = Format(
     "Intel MPI Benchmarks",
     "Intel MPI Benchmarks ('# Benchmarking Allreduce')",
-    has(_SIGN),
+    recognised_by(_SIGN),
     reader_of(_tables, _KNOWN),
     versions="2.3 to 2021",
 )

@@ -1,7 +1,7 @@
 """JSON of logs: values that follow each other in a file, and what is believed of a value.
 
-Nothing is believed of a value but what its type allows: :func:`mapping`, :func:`listed`,
-:func:`whole` and :func:`positive` give nothing for a value of another type, so that a reader leaves
+Nothing is believed of a value but what its type allows: :func:`as_mapping`, :func:`as_list`,
+:func:`as_whole` and :func:`as_positive` give nothing for a value of another type, so that a reader leaves
 such a record out with a note.
 """
 
@@ -19,24 +19,24 @@ _MOST_BROKEN = 1000  # lines of a file that are no JSON
 _MOST = 1e18  # of a number that is believed
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def as_mapping(value: object) -> Mapping[str, Any]:
     """An object of JSON; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
-def listed(value: object) -> Sequence[Any]:
+def as_list(value: object) -> Sequence[Any]:
     """A list of JSON; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
-def whole(value: object) -> int | None:
+def as_whole(value: object) -> int | None:
     """A whole number from 0 on; None for anything else."""
     if type(value) is not int or not 0 <= value < _MOST:
         return None
     return value
 
 
-def positive(value: object) -> float:
+def as_positive(value: object) -> float:
     """A number above 0; 0 for anything else."""
     # True is an int, too
     if type(value) not in (int, float):

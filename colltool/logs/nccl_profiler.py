@@ -25,12 +25,12 @@ from colltool.logs.call_records import (
     NOT_MODELLED,
     START_UP,
     CallPlace,
-    parsed,
+    parsed_log,
     primitive_of,
     rank_call,
 )
 from colltool.logs.dtypes import element_bytes
-from colltool.logs.json_values import json_values, listed, mapping, positive, whole
+from colltool.logs.json_values import as_list, as_mapping, as_positive, as_whole, json_values
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
@@ -54,7 +54,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             fix=SAY_RANKS,
         )
     fix = "give the dump of a run with COLL events (NCCL_PROFILE_EVENT_MASK), past its first calls"
-    return parsed(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace", fix)
+    return parsed_log(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace", fix)
 
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
@@ -83,8 +83,8 @@ def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
         return
     for line, value in json_values(log):
         # of a file that another program wrote again
-        for event in listed(value) or listed(mapping(value).get("traceEvents")) or [value]:
-            yield line, mapping(event)
+        for event in as_list(value) or as_list(as_mapping(value).get("traceEvents")) or [value]:
+            yield line, as_mapping(event)
 
 
 def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -98,8 +98,8 @@ def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 value = json.loads(spelled)
             except (ValueError, RecursionError):
                 continue
-            for event in listed(value) or [value]:
-                yield number, mapping(event)
+            for event in as_list(value) or [value]:
+                yield number, as_mapping(event)
             break
 
 
@@ -118,18 +118,18 @@ def _record_of(
     place: CallPlace,
 ) -> Record | Note:
     """A collective from its begin to its end, or a note on why it cannot be used."""
-    args = mapping(begin.get("args"))
+    args = as_mapping(begin.get("args"))
     name = begin.get("name")
     primitive = primitive_of(name)
     width = element_bytes(args.get("Datatype"))
-    count = positive(args.get("Count"))
-    seconds = (positive(end.get("ts")) - positive(begin.get("ts"))) / 1e6
+    count = as_positive(args.get("Count"))
+    seconds = (as_positive(end.get("ts")) - as_positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
         return place.note(NOT_MODELLED)
-    number = whole(args.get("SeqNum"))
+    number = as_whole(args.get("SeqNum"))
     if number == 0:
         return place.note(START_UP)
-    rank = whole(args.get("Rank"))
+    rank = as_whole(args.get("Rank"))
     if rank is not None and rank >= ranks:
         raise ColltoolError(
             f"the trace is of rank {rank}, {argument_text('ranks')} says {ranks} ranks",

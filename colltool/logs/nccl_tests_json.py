@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
-from colltool.logs.json_values import mapping
+from colltool.logs.json_values import as_mapping
 from colltool.logs.log_file import Log
 from colltool.logs.nccl_rows import Device, TestRun
 from colltool.logs.nccl_runs import records_of
@@ -66,7 +66,7 @@ def _results_of(text: str, file: str) -> tuple[list[Json], Json]:
             where=f"{file}:{getattr(error, 'lineno', 1)}",
             fix="nccl-tests completes the file when it exits: run it again with -J",
         ) from error
-    about = mapping(report)
+    about = as_mapping(report)
     schema = str(about.get("schema", ""))
     if schema.startswith(_OURS):
         command = schema.removeprefix(_OURS).partition("/")[0]
@@ -88,7 +88,7 @@ def _results_of(text: str, file: str) -> tuple[list[Json], Json]:
 
 def listed_devices(report: Json) -> list[Json]:
     """Devices of a report, whose place moved between versions."""
-    listed = report.get("devices") or mapping(report.get("config")).get("devices")
+    listed = report.get("devices") or as_mapping(report.get("config")).get("devices")
     if not isinstance(listed, list):
         return []
     return [device for device in listed if isinstance(device, dict)]
@@ -101,7 +101,7 @@ def _run_of(report: Json, file: str) -> TestRun:
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
         run.started = _ascii(args[0])
-    config = mapping(report.get("config"))
+    config = as_mapping(report.get("config"))
     run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
     # NCCL's codes have four or five digits (2.8.4 is 2804); old reports have none, or a short one
     code = _count(report.get("nccl_version"))
@@ -156,7 +156,7 @@ def _halves(result: object) -> dict[str, Half]:
     """The printed cells of a result by half, under the names of the text output."""
     found: dict[str, Half] = {}
     for key, label in _HALVES.items():
-        half = mapping(result).get(key)
+        half = as_mapping(result).get(key)
         if not isinstance(half, dict):
             continue
         cells = {

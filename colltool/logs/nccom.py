@@ -9,7 +9,7 @@ from colltool.logs import nccl_tests_text
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, ParsedLog, UserHints
-from colltool.logs.tables import has
+from colltool.logs.tables import recognised_by
 
 # "size(B)  count(elems)  type  time:avg(us)  algbw(GB/s)  busbw(GB/s)"
 _SIGN = re.compile(rb"size\(B\) +count\(elems\) +type")
@@ -37,4 +37,6 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
     return nccl_tests_text.read(Log(log.file, content), hints)
 
 
-FORMAT = Format("nccom-test", "nccom-test ('size(B) count(elems) type')", has(_SIGN), read)
+FORMAT = Format(
+    "nccom-test", "nccom-test ('size(B) count(elems) type')", recognised_by(_SIGN), read
+)

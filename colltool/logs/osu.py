@@ -25,7 +25,14 @@ from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row, rounding_interval
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, no_usable_row
 from colltool.logs.sentences import statement
-from colltool.logs.tables import STREAM, LogTable, MeasuredRow, add_records, has, numbers
+from colltool.logs.tables import (
+    STREAM,
+    LogTable,
+    MeasuredRow,
+    add_records,
+    recognised_by,
+    row_words,
+)
 
 _MOST_VALUES = 20  # of a row
 _PER_PEER = (AG, A2A)  # their size is per rank, ours the total
@@ -198,7 +205,7 @@ def _add_test(
     ranks = 2 if primitive is P2P else test.launch.ranks
     table = LogTable(primitive, ranks, test.library, test.version, test.line)
     table.nodes = test.launch.nodes_of(ranks or hints.ranks)
-    table.called = "an OSU log"
+    table.benchmark = "an OSU log"
     table.dtype = test.dtype
     table.per_peer = primitive in _PER_PEER
     if _NON_BLOCKING.search(test.title):
@@ -253,7 +260,7 @@ def _add_rates(
             table.nodes = None
     ways = 2 if "Bi-Directional" in test.title else 1
     for number, text in test.rows:
-        words = numbers(text, 2)
+        words = row_words(text, 2)
         if "Fail" in words:
             notes.append(Note(statement("validation-failed"), log.file, number))
         elif words:
@@ -278,7 +285,7 @@ def _add_rates(
 FORMAT = Format(
     "OSU",
     "OSU ('# OSU MPI Allreduce Latency Test', '# OSU MPI Bandwidth Test')",
-    has(_SIGN),
+    recognised_by(_SIGN),
     read,
     shares=True,
     versions="3 to 7.5",

@@ -19,7 +19,7 @@ from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
-from colltool.logs.tables import STREAM, LogTable, MeasuredRow, numbers, reader_of
+from colltool.logs.tables import STREAM, LogTable, MeasuredRow, reader_of, row_words
 
 # a title without its table counts, too: a test that failed
 _SIGN = re.compile(
@@ -117,7 +117,7 @@ def _columns_of(names: list[str] | tuple[str, ...]) -> _PerftestColumns:
 
 def _add_row(table: LogTable, text: str, number: int, columns: _PerftestColumns) -> None:
     """Add a row of numbers; all other lines are none."""
-    words = numbers(text, 3)
+    words = row_words(text, 3)
     place = columns.time if columns.rate is None else columns.rate
     if not words or place is None or len(words) <= place:
         return

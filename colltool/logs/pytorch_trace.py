@@ -32,7 +32,7 @@ from colltool.base.errors import ColltoolError, clipped, printable
 from colltool.base.files import TRACE, AnyPath, not_utf8, opened
 from colltool.base.reach import within_reach
 from colltool.base.statements import Statement
-from colltool.logs.call_metadata import COMMS, LABELS, Labels, text
+from colltool.logs.call_metadata import COMMS, LABELS, Labels, as_text
 from colltool.logs.chakra import ChakraTrace, is_chakra, read_chakra
 from colltool.logs.json_stream import (
     EVENTS,
@@ -44,7 +44,7 @@ from colltool.logs.json_stream import (
     first_keys,
     unpacked_head,
 )
-from colltool.logs.json_values import mapping
+from colltool.logs.json_values import as_mapping
 from colltool.logs.kernel_names import is_collective
 from colltool.logs.sentences import statement
 from colltool.logs.trace_header import checked_header
@@ -153,7 +153,7 @@ class TraceEvents:
     def device(self) -> str:
         """The name of the first device."""
         for properties in self.header.get("deviceProperties", ()):
-            return text(properties.get("name"))
+            return as_text(properties.get("name"))
         return ""
 
     def step_windows(self) -> list[list[Window]]:
@@ -187,7 +187,7 @@ class TraceEvents:
     def _take_labels(self, event: Labels, announced: str = "") -> None:
         """Keep the metadata of a call by its external id. One that was ``announced`` is nested in
         its ``record_param_comms``, which before torch 2.1 has no labels of its own."""
-        args = mapping(event.get("args"))
+        args = as_mapping(event.get("args"))
         external = _external(args)
         if external is None:
             return
@@ -213,7 +213,7 @@ class TraceEvents:
             self.kernels += 1
             self.left_out[_TIMELESS] += 1
             return
-        args = mapping(event.get("args"))
+        args = as_mapping(event.get("args"))
         device = args.get("device", event.get("pid"))
         if not isinstance(device, int):
             device = 0

@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from colltool.base.errors import ColltoolError, quote
-from colltool.logs.call_metadata import Labels, count
+from colltool.logs.call_metadata import Labels, as_count
 
 _JOB = "distributedInfo"
 _DEVICES = "deviceProperties"
@@ -43,7 +43,7 @@ def _checked_job(job: Any, where: str) -> Labels:
         # torch gives -1 to a process outside the group
         if value in (None, "", -1):
             checked.pop(key, None)
-        elif count(value) is None:
+        elif as_count(value) is None:
             raise _wrong(value, f"{_JOB}.{key}", "a whole number", where)
     version = job.get("nccl_version")
     if isinstance(version, list | dict | bool):
@@ -67,7 +67,7 @@ def _checked_groups(groups: Any, where: str) -> list[Labels]:
             raise _wrong(ranks, f"{place}.{number}.ranks", "a list of ranks", where)
         members = []
         for rank in ranks or []:
-            member = count(rank)
+            member = as_count(rank)
             if member is None:
                 raise _wrong(rank, f"{place}.{number}.ranks", "a list of ranks", where)
             members.append(member)

@@ -19,7 +19,7 @@ from colltool.base.files import AnyPath
 from colltool.base.formatting import format_time
 from colltool.base.statements import NOTHING, Statement
 from colltool.logs.activity import BusyIntervals, RankActivity, Steps, activity_of, believed_steps
-from colltool.logs.call_metadata import MOST_MEMBERS, CallMetadata, call_metadata, count, text
+from colltool.logs.call_metadata import MOST_MEMBERS, CallMetadata, as_count, as_text, call_metadata
 from colltool.logs.chakra import ChakraTrace
 from colltool.logs.kernel_names import KernelName, kernel_name, short_name
 from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, collect, events_of_chakra
@@ -107,16 +107,16 @@ def observe(found: TraceEvents) -> RankTrace:
     window_s = steps.window_us * 1e-6
     _check_times(found, calls, window_s)
     about = found.about
-    rank = count(about.get("rank"))
+    rank = as_count(about.get("rank"))
     return RankTrace(
         file=found.name,
         rank=rank,
-        world=count(about.get("world_size")),
+        world=as_count(about.get("world_size")),
         calls=tuple(calls),
         steps=steps.steps,
         window_s=window_s,
         device=found.device,
-        nccl=text(about.get("nccl_version")),
+        nccl=as_text(about.get("nccl_version")),
         left_out=dict(left_out),
         broken=found.broken,
         activity=activity_of(found, steps, rank),

@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterator
 
 from colltool.base.primitives import A2A, AG, AR, RS
-from colltool.logs.busbw_ratio import Ratio, ranks_of, ratio
+from colltool.logs.busbw_ratio import RowRange, busbw_over_algbw, ranks_of
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launches
 from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import RoundingInterval, rounding_interval
 from colltool.logs.records import Format, ParsedLog, UserHints
-from colltool.logs.tables import LogTable, MeasuredRow, numbers, records_of
+from colltool.logs.tables import LogTable, MeasuredRow, records_of, row_words
 
 # "       Count        Size                Time, us"
 _SIGN = re.compile(rb"Count[ \t]{1,40}Size[ \t]{1,40}Time, us")
@@ -43,7 +43,7 @@ def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
     launches = Launches()
     sends_all = any(words in log.content for words in _SENDS_ALL)
     table = LogTable(hints.primitive, ranks=None, library="UCC", version="ucc_perftest", line=1)
-    ratios: list[Ratio] = []
+    ratios: list[RowRange] = []
     for number, text in log.clean_lines():
         setting = _SETTING.match(text)
         if setting is None:
@@ -72,13 +72,13 @@ def _table(name: str, line: int, sends_all: bool) -> LogTable:
     return table
 
 
-def _add_row(table: LogTable, ratios: list[Ratio], text: str, number: int, file: str) -> None:
+def _add_row(table: LogTable, ratios: list[RowRange], text: str, number: int, file: str) -> None:
     """Add a row of numbers; all other lines are none."""
     words = text.split()
     if table.unpriced and len(words) > _TIME and words[0] == "N/A":
         table.rows.append(MeasuredRow(number, "1", words[_TIME]))
         return
-    words = numbers(text, _BANDWIDTH)
+    words = row_words(text, _BANDWIDTH)
     if not words:
         return
     table.rows.append(MeasuredRow(number, words[_SIZE], words[_TIME]))
@@ -94,13 +94,13 @@ def _add_row(table: LogTable, ratios: list[Ratio], text: str, number: int, file:
         size.value / time.value / 1e3,
         size.value * time.half_digit / time.value**2 / 1e3,
     )
-    shown = ratio(algbw, busbw, f"{file}:{number}")
+    shown = busbw_over_algbw(algbw, busbw, f"{file}:{number}")
     if shown:
         ratios.append(shown)
 
 
 def _finished(
-    table: LogTable, ratios: list[Ratio], launches: Launches, hints: UserHints, file: str
+    table: LogTable, ratios: list[RowRange], launches: Launches, hints: UserHints, file: str
 ) -> LogTable:
     """A table with its ranks: by the launch line, the caller, or its bandwidths."""
     launch = launches.launch
@@ -111,7 +111,7 @@ def _finished(
         if table.per_peer:
             # bandwidth over what a rank has for one other is ranks - 1
             ratios = [
-                Ratio(found.low / (found.low + 1), found.high / (found.high + 1), found.where)
+                RowRange(found.low / (found.low + 1), found.high / (found.high + 1), found.where)
                 for found in ratios
             ]
         table.ranks, _ = ranks_of(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colltool.base.errors import ColltoolError, clipped, printable
 from colltool.base.formatting import counted, format_time
-from colltool.logs.call_metadata import count
+from colltool.logs.call_metadata import as_count
 from colltool.logs.pytorch_trace import TraceEvents
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
 def held(found: TraceEvents) -> Held:
     """What the events of a trace are."""
-    sizes = [count(labels.get("Group size")) or 0 for labels in found.labels.values()]
+    sizes = [as_count(labels.get("Group size")) or 0 for labels in found.labels.values()]
     return Held(
         found.kernels,
         len(found.busy),
