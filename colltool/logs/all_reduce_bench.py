@@ -19,7 +19,7 @@ _RATE = re.compile(r"(?P<GBps>[\d.]{1,20}) *GBps")
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The one table of a log; ranks follow from busbw/algbw."""
+    """The one table of a log; without the caller's, ranks follow from busbw/algbw."""
     table = LogTable(AR, hints.ranks, "NCCL", "all_reduce_bench", line=1)
     ratios = []
     for number, text in log.clean_lines():
@@ -34,11 +34,11 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             continue
         table.add_rate(number, parse_size(payload), float(algbw["GBps"]) * 1e9)
         where = f"{log.file}:{number}"
-        shown = busbw_over_algbw(
+        ratio = busbw_over_algbw(
             rounding_interval(algbw["GBps"]), rounding_interval(busbw["GBps"]), where
         )
-        if shown:
-            ratios.append(shown)
+        if ratio:
+            ratios.append(ratio)
     if not table.ranks:
         table.ranks, _ = ranks_of(
             AR, ratios, agreed=None, source="", where=f"{log.file}:{table.line}", named=True

@@ -13,6 +13,7 @@ from colltool.logs.tables import recognised_by
 
 # "size(B)  count(elems)  type  time:avg(us)  algbw(GB/s)  busbw(GB/s)"
 _SIGN = re.compile(rb"size\(B\) +count\(elems\) +type")
+# nccl-tests' names of the same columns
 _NAMES = "#  size  count  type  time  algbw  busbw"
 # "nccom-test -r 64 -b 1K -e 1G allg"
 _COMMAND = re.compile(r"nccom-test +(?:-\S+ +(?:\d\S* +)?)*([a-z_]{4,20})")
