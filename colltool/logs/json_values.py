@@ -15,7 +15,7 @@ from colltool.base.errors import ColltoolError
 from colltool.logs.log_file import Log
 
 _MOST_VALUES = 1_000_000  # read of a file: a hostile one ends
-_MOST_BROKEN = 1000  # lines of a file that are no JSON
+_MOST_BROKEN = 1000  # lines of a file that are no JSON: after so many the rest is left
 _MOST = 1e18  # of a number that is believed
 
 
@@ -38,11 +38,10 @@ def as_whole(value: object) -> int | None:
 
 def as_positive(value: object) -> float:
     """A number above 0; 0 for anything else."""
-    # True is an int, too
-    if type(value) not in (int, float):
-        return 0.0
-    number: Any = value
-    return float(number) if 0 < number < _MOST else 0.0
+    # not True, which is an int, too
+    if type(value) is int or type(value) is float:
+        return float(value) if 0 < value < _MOST else 0.0
+    return 0.0
 
 
 def json_values(log: Log) -> Iterator[tuple[int, Any]]:
@@ -81,7 +80,8 @@ def _blank_end(text: str, start: int) -> int:
 
 
 def json_document(log: Log, what: str) -> Any:
-    """The one JSON value of a file; ColltoolError where it is cut or broken."""
+    """The one JSON value of a file, which ``what`` names in errors: ColltoolError where it is cut
+    or broken."""
     try:
         return json.loads(log.json_text())
     except RecursionError as error:

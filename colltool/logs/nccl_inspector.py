@@ -39,7 +39,7 @@ _GPU_CLOCK = "kernel_gpu"
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The calls of all ranks in the file."""
+    """The calls of all ranks in the file; ColltoolError where none can be used."""
     fix = "give a file with coll_perf records, of a run that goes on after its first calls"
     return parsed_log(log, _calls(log, hints), "NCCL Inspector's output", fix)
 
@@ -55,8 +55,8 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
         elif "dump_stats" in record:
             context = record
         elif "coll_perf" in record:
-            own = record if "header" in record else context
-            yield from _record_of(record, own, place._replace(version=_version(own)), hints)
+            about = record if "header" in record else context
+            yield from _record_of(record, about, place._replace(version=_version(about)), hints)
         elif "p2p_perf" in record:
             yield place.note(MESSAGE)
         elif "proxy_trace" not in record:
@@ -72,8 +72,8 @@ def _version(context: Mapping[str, Any]) -> str:
 def _record_of(
     record: Mapping[str, Any], context: Mapping[str, Any], place: CallPlace, hints: UserHints
 ) -> Iterator[Record | Note]:
-    """One call, and a note on why it is left out or doubted; ``context``: the record whose header
-    holds for it."""
+    """One call, and a note on why it is left out or doubted; nothing of another collective than the
+    caller's. ``context``: the record whose header holds for it."""
     header = as_mapping(context.get("header"))
     perf = as_mapping(record.get("coll_perf"))
     primitive = primitive_of(perf.get("coll"))

@@ -34,10 +34,10 @@ from colltool.logs.json_values import as_list, as_mapping, as_positive, as_whole
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
-_BEGIN, _END = "b", "e"
+_BEGIN, _END = "b", "e"  # phases of an event
 # {"name": "AllReduce", "cat": "COLL", "ph": "b", ...},
 _SIGN = re.compile(rb'"cat": ?"(?:COLL|P2P|COLL_API|GROUP)"')
-_A_LINE = b"},\n{"  # an event a line, as the plugin writes them
+_EVENT_A_LINE = b"},\n{"  # as the plugin writes them
 # what stands behind a colon and is neither a string, a number, nor the beginning of a value
 _BARE = re.compile(
     r'(?<=[:,\[])(\s*)(\([^()",]{0,40}\)|-?[A-Za-z_][\w.+-]{0,80}|0x[0-9a-fA-F]{1,40})(?=\s*[,}\]])'
@@ -46,7 +46,8 @@ _JSON_WORDS = ("true", "false", "null")
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The collectives of a trace, whose rank count the caller states."""
+    """The collectives of a trace, whose rank count the caller states; ColltoolError without that,
+    and where none can be used."""
     if hints.ranks is None:
         raise ColltoolError(
             "NCCL's profiler does not say how many ranks there are",
@@ -59,7 +60,7 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
     """A record per collective whose begin and end are there, or a note."""
-    begun: dict[str, tuple[int, Mapping[str, Any]]] = {}
+    begins: dict[str, tuple[int, Mapping[str, Any]]] = {}  # line and event, by process and number
     for index, (line, event) in enumerate(_events(log)):
         place = CallPlace("profiler", log.file, line, f"event {index}")
         category = event.get("cat")
@@ -70,15 +71,15 @@ def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
             continue
         call = f"{event.get('pid')}/{event.get('id')}/{event.get('name')}"[:200]
         if phase == _BEGIN:
-            begun[call] = line, event
-        elif phase == _END and call in begun:
-            line, begin = begun.pop(call)
+            begins[call] = line, event
+        elif phase == _END and call in begins:
+            line, begin = begins.pop(call)
             yield _record_of(begin, event, ranks, nodes, place._replace(line=line))
 
 
 def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Every event with its line."""
-    if _A_LINE in log.content or log.content.count(b"\n") < 2:
+    if _EVENT_A_LINE in log.content or log.content.count(b"\n") < 2:
         yield from _events_a_line(log)
         return
     for line, value in json_values(log):
@@ -93,9 +94,9 @@ def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if '"COLL"' not in line and '"P2P"' not in line:
             continue
         text = line.strip().rstrip(",")
-        for spelled in (text, _BARE.sub(_quoted, text)):
+        for attempt in (text, _BARE.sub(_quoted, text)):
             try:
-                value = json.loads(spelled)
+                value = json.loads(attempt)
             except (ValueError, RecursionError):
                 continue
             for event in as_list(value) or [value]:

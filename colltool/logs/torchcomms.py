@@ -19,7 +19,7 @@ _SIZE = re.compile(r"\d+[KMG]?B")
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
-    """The table of a log, whose size column names a unit."""
+    """Each table of a log; sizes name their unit."""
     table = None
     for number, text in log.clean_lines():
         words = text.split()
