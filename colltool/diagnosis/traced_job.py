@@ -13,9 +13,15 @@ from colltool.diagnosis.trace_results import CallTotal, TracedCall
 
 
 def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
-    """A job file of one step's ``calls``; what a job file cannot express becomes a comment."""
-    last = max((call.places[-1] for call in calls if call.places), default=1)
-    ranks = max(world or 0, last + 1)
+    """A job file of one step's calls; what a job file cannot express becomes a comment.
+
+    Args:
+        totals: the calls by kind, which are its lines.
+        calls: the same one by one, for the ranks that they name.
+        world: ranks of the job, None if unknown.
+    """
+    last_rank = max((call.places[-1] for call in calls if call.places), default=1)
+    ranks = max(world or 0, last_rank + 1)
     listed: list[str] = []
     too_many: list[str] = []
     inexpressible: list[str] = []
@@ -41,7 +47,7 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
 
 
 def _call_line(total: CallTotal) -> str:
-    """The line of a call in the job file."""
+    """The line of a call in the job file; ``total`` is one that :func:`_why_not` lets pass."""
     count = max(1, round(total.a_step))
     ((size, stride),) = total.axes
     line = (
@@ -65,7 +71,7 @@ def _left_out(total: CallTotal, reason: Statement) -> str:
 
 
 def _why_not(total: CallTotal) -> Statement:
-    """Why a job file cannot express these calls; nothing where it can."""
+    """Why a job file cannot express these calls; NOTHING where it can."""
     if total.reason:
         return total.reason
     if len(total.axes) > 1:
