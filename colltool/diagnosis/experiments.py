@@ -105,10 +105,8 @@ class _PricedTrial(NamedTuple):
 
     def distances(self, pairs: Pairs) -> dict[tuple[int, int], float]:
         """How far the times of each pair of causes are from each other, by log ratio."""
-        distances = {}
-        for first, second in pairs:
-            distances[first, second] = abs(log(self.times[first] / self.times[second]))
-        return distances
+        times = self.times
+        return {(first, second): abs(log(times[first] / times[second])) for first, second in pairs}
 
     def score(self, pairs: Pairs) -> tuple[int, float]:
         """How many of the pairs it separates, and how far on average, rounded: of trials that do

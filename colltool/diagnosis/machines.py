@@ -46,7 +46,8 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
     overrides: tuple[tuple[str, str], ...] = fabric.overrides
     inner = fabric.tiers[0]
     host_sizes = seen.ranks_per_host
-    if _has_hosts(fabric) and len(host_sizes) == 1:
+    is_host = inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
+    if len(fabric.tiers) > 1 and is_host and len(host_sizes) == 1:
         (size,) = host_sizes
         has_more = size > inner.endpoints and _on_processors(seen, inner)
         if has_more or size < inner.endpoints:
@@ -68,14 +69,6 @@ def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
         other_hardware=hardware_note(fabric, seen.named.devices),
     )
     return MachineFabric(fabric, assumed)
-
-
-def _has_hosts(fabric: Fabric) -> bool:
-    """Whether the innermost tier of a fabric is a host on a network, of any number of ranks."""
-    inner = fabric.tiers[0]
-    if len(fabric.tiers) < 2 or inner.topology != "star":
-        return False
-    return inner.endpoints <= MOST_IN_A_HOST
 
 
 def _on_processors(seen: Evidence, inner: Tier) -> bool:

@@ -146,7 +146,7 @@ def plan_traces(
         slowest=slowest.replayed,
         control_step_s=span_s(slowest.graph.walked(_without_communication)),
         compute_s=sum(event.node.duration_us for event in _kernels(slowest.graph.timed)) * 1e-6,
-        collectives=_collectives(slowest, prices),
+        collectives=_collectives(slowest),
         ranks=tuple(ranks),
     )
 
@@ -173,17 +173,17 @@ def _graph(trace: RankTrace) -> ChakraTrace:
     )
 
 
-def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:
+def _collectives(walk: _Walk) -> tuple[PlannedTraceCall, ...]:
     """Calls with a price, by kind, what is exposed most first."""
     kernels = [event for event in _kernels(walk.walked) if event.end_us > event.start_us]
     busy = BusyIntervals([event.start_us for event in kernels], [event.end_us for event in kernels])
     alike: dict[object, list[_WalkedCall]] = defaultdict(list)
     for event in walk.walked:
         priced = walk.nodes.get(event.node.id)
-        if priced is None or priced.call is None or priced.seconds is None:
+        if priced is None or priced.call is None or priced.expected.seconds is None:
             continue
         call = priced.call
-        expected = prices.of(call)
+        expected = priced.expected
         kind = (call.primitive, call.bytes, expected.axes, expected.tiers)
         alike[kind].append(_WalkedCall(call, expected, event))
     rows = []

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from colltool.base.primitives import Primitive
-from colltool.base.statements import NOTHING, Statement
-from colltool.diagnosis.call_prices import CallPrices
+from colltool.base.statements import Statement
+from colltool.diagnosis.call_prices import CallPrices, ExpectedTime
 from colltool.logs.call_metadata import CallMetadata, call_metadata
 from colltool.logs.chakra import ChakraTrace, NodeEvent
 from colltool.logs.kernel_names import kernel_name
@@ -43,11 +43,10 @@ class Replayed(NamedTuple):
 
 
 class PricedNode(NamedTuple):
-    """A call of a graph with its price."""
+    """A call of a graph with its price; it keeps its duration where it has none."""
 
     call: CallMetadata | None  # None if it is unknown
-    seconds: float | None  # None where it has no price, and keeps its duration
-    reason: Statement = NOTHING  # why it has none
+    expected: ExpectedTime
 
 
 def priced_nodes(graph: ChakraTrace, prices: CallPrices) -> dict[int, PricedNode]:
@@ -59,10 +58,9 @@ def priced_nodes(graph: ChakraTrace, prices: CallPrices) -> dict[int, PricedNode
         primitives = kernel_name(event.node.name).primitives
         call = call_metadata(event.labels, graph.header, primitives)
         if isinstance(call, Statement):
-            nodes[event.node.id] = PricedNode(None, seconds=None, reason=call)
+            nodes[event.node.id] = PricedNode(None, ExpectedTime(reason=call))
         else:
-            expected = prices.of(call)
-            nodes[event.node.id] = PricedNode(call, expected.seconds, expected.reason)
+            nodes[event.node.id] = PricedNode(call, prices.of(call))
     return nodes
 
 
@@ -72,12 +70,13 @@ def replay(graph: ChakraTrace, nodes: Mapping[int, PricedNode]) -> tuple[Replaye
 
     def lasts_us(event: NodeEvent) -> float:
         priced = nodes.get(event.node.id)
-        if priced is None or priced.seconds is None:
+        if priced is None or priced.expected.seconds is None:
             return event.node.duration_us
-        return priced.seconds * 1e6
+        return priced.expected.seconds * 1e6
 
     walked = graph.walked(lasts_us)
-    kept = Counter(node.reason for node in nodes.values() if node.seconds is None)
+    expected = [node.expected for node in nodes.values()]
+    kept = Counter(time.reason for time in expected if time.seconds is None)
     replayed = Replayed(
         file=graph.name,
         rank=graph.rank,
@@ -98,9 +97,10 @@ def _calls(nodes: Iterable[PricedNode]) -> tuple[ReplayedCall, ...]:
             continue
         call = node.call
         # calls of one kind may lie otherwise, and have another price
-        kind = (call.primitive, call.bytes, call.size, node.seconds)
+        each_s = node.expected.seconds
+        kind = (call.primitive, call.bytes, call.size, each_s)
         row = rows.get(kind) or ReplayedCall(
-            call.primitive, call.bytes, call.size, calls=0, each_s=node.seconds
+            call.primitive, call.bytes, call.size, calls=0, each_s=each_s
         )
         rows[kind] = row._replace(calls=row.calls + 1)
     return tuple(sorted(rows.values(), key=_longest_first))

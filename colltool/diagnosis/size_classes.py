@@ -107,10 +107,8 @@ def bandwidth_bound_sizes(points: Sequence[ValidatedPoint]) -> range:
 
 def plateau(points: Sequence[ValidatedPoint]) -> tuple[int, ...]:
     """Indices of the LARGE largest sizes that bandwidth bounds, within PLATEAU of the largest."""
-    near = []
-    for index in bandwidth_bound_sizes(points):
-        if points[index].bytes * PLATEAU >= points[-1].bytes:
-            near.append(index)
+    least = points[-1].bytes / PLATEAU
+    near = [index for index in bandwidth_bound_sizes(points) if points[index].bytes >= least]
     return tuple(near[-LARGE:])
 
 

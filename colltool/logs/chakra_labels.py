@@ -93,8 +93,8 @@ def _message_labels(attributes: Mapping[str, Value], rank: int | None) -> Labels
     ends = {as_count(attributes.get("comm_src", rank)), as_count(attributes.get("comm_dst", rank))}
     known_ends = sorted(end for end in ends if end is not None)
     if len(known_ends) < 2:
-        return {"Collective name": "send", "Group size": None, RANKS: []}
-    return {"Collective name": "send", "Group size": 2, RANKS: known_ends}
+        known_ends = []
+    return {"Collective name": "send", "Group size": len(known_ends) or None, RANKS: known_ends}
 
 
 def _collective_of(node: ChakraNode) -> str:

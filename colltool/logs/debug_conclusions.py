@@ -16,7 +16,7 @@ from colltool.base.formatting import and_text, counted, size_text
 from colltool.base.statements import word_table
 from colltool.logs.debug_record import DebugLines, SaidAt
 from colltool.logs.nccl_settings import ALGORITHMS, listed
-from colltool.logs.stated import StatedLine, worst_first
+from colltool.logs.stated import StatedLine, worded_line, worst_first
 
 # "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 7 > 4)"
 _TOO_FAR = re.compile(r"distance (\d+) > (\d+)")
@@ -59,17 +59,8 @@ def stated_together(debug: DebugLines) -> tuple[StatedLine, ...]:
 
 def _conclude(code: str, place: SaidAt, quoted: str = "", **fields: object) -> StatedLine:
     """A conclusion by its code; ``quoted``: in place of the first line's words."""
-    row = _table()[code]
-    return StatedLine(
-        row["kind"],
-        code,
-        quoted or place.quoted,
-        place.file,
-        place.line,
-        means=row["means"].format_map(fields),
-        do=row["do"].format_map(fields),
-        cause=row.get("cause", ""),
-    )
+    where = (quoted or place.quoted, place.file, place.line)
+    return worded_line(_table()[code], code, where, fields)
 
 
 def over_tcp(debug: DebugLines) -> bool:

@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from colltool.logs.log_file import each_line
@@ -84,10 +85,7 @@ class LoggedGraph(NamedTuple):
     @property
     def gpus(self) -> set[int]:
         """All GPUs that channels name."""
-        gpus: set[int] = set()
-        for channel in self.orders:
-            gpus.update(channel.gpus)
-        return gpus
+        return set(chain.from_iterable(channel.gpus for channel in self.orders))
 
 
 class LoggedLink(NamedTuple):
@@ -122,11 +120,8 @@ class LoggedNode(NamedTuple):
     @property
     def nets(self) -> set[int]:
         """NCCL's numbers of the NICs that channels use."""
-        nets: set[int] = set()
-        for graph in self.graphs.values():
-            for channel in graph.orders:
-                nets.update(channel.nets)
-        return nets
+        channels = chain.from_iterable(graph.orders for graph in self.graphs.values())
+        return set(chain.from_iterable(channel.nets for channel in channels))
 
     @property
     def has_collnet(self) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import and_text
 from colltool.base.statements import word_table
-from colltool.logs.stated import StatedLine, has_any
+from colltool.logs.stated import StatedLine, has_any, worded_line
 
 _VARIABLE = (
     r"(?:NCCL|RCCL)_[A-Z0-9_]{2,40}|FI_PROVIDER|FI_EFA_USE_DEVICE_RDMA|CUDA_LAUNCH_BLOCKING"
@@ -161,29 +161,18 @@ def _table() -> Mapping[str, Any]:
     return word_table("colltool.logs", "stated_settings.toml")
 
 
-def _stated(
-    setting: Setting, row: Mapping[str, str], file: str, line: int, fields: Mapping[str, str]
-) -> StatedLine:
-    """A setting with the words of a row."""
-    kind: Any = row["kind"]
-    return StatedLine(
-        kind,
-        "setting",
-        setting.text,
-        file,
-        line,
-        means=row["means"].format_map(fields),
-        do=row["do"].format_map(fields),
-        cause=row.get("cause", ""),
-    )
-
-
 def stated_by(setting: Setting, file: str, line: int) -> StatedLine:
     """What a setting states by its value."""
+    row, fields = _row_of(setting)
+    return worded_line(row, "setting", (setting.text, file, line), fields)
+
+
+def _row_of(setting: Setting) -> tuple[Mapping[str, str], dict[str, str]]:
+    """The row of the table for a setting, and the fields of its words."""
     code = "plain"
     fields: dict[str, str] = {}
-    if setting.by_plugin:
-        return _stated(setting, _table()[code][0], file, line, fields)
+    if setting.by_plugin:  # what a plugin sets itself is not to be mended
+        return _table()[code][0], fields
     if setting.name == "NCCL_ALGO":
         code, fields = _algorithms(setting.value)
     elif setting.name == "NCCL_PROTO":
@@ -191,10 +180,10 @@ def stated_by(setting: Setting, file: str, line: int) -> StatedLine:
     elif setting.name == "NCCL_IB_HCA":
         code, fields = _nics(setting.value)
     else:
-        for choice in _table().get(setting.name, ()):
-            if re.fullmatch(choice["when"], setting.value, re.IGNORECASE):
-                return _stated(setting, choice, file, line, fields)
-    return _stated(setting, _table()[code][0], file, line, fields)
+        for row in _table().get(setting.name, ()):
+            if re.fullmatch(row["when"], setting.value, re.IGNORECASE):
+                return row, fields
+    return _table()[code][0], fields
 
 
 def _judged_by(allowed: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:

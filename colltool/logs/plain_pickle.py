@@ -91,8 +91,6 @@ def pickle_as_json(content: bytes, file: str) -> bytes:
     """
     try:
         value, opcodes = _run(content, file)
-    except ColltoolError:
-        raise
     except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
         raise ColltoolError(
             "is a pickle that is cut off or broken", where=file, fix=_FIX

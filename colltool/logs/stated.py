@@ -173,6 +173,29 @@ def stated_in(text: str) -> MatchedLine | None:
     return None
 
 
+def worded_line(
+    row: Mapping[str, Any],
+    code: str,
+    place: tuple[str, str, int],
+    fields: Mapping[str, object],
+) -> StatedLine:
+    """A statement in the words of a table's row.
+
+    Args:
+        row: kind, means, do, and cause if it states one.
+        place: the words that are quoted, their file and line.
+        fields: for the ``{name}`` in the words.
+    """
+    return StatedLine(
+        row["kind"],
+        code,
+        *place,
+        means=row["means"].format_map(fields),
+        do=row["do"].format_map(fields),
+        cause=row.get("cause", ""),
+    )
+
+
 def wrong_row(size: float, count: int, file: str, line: int) -> StatedLine:
     """A row of nccl-tests for ``size`` bytes, of whose result ``count`` values are wrong."""
     words = _words()["wrong-row"]
