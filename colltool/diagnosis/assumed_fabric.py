@@ -146,7 +146,8 @@ def source_of(name: str, seen: Evidence) -> FabricSource:
         name = CLUSTERS.get(name, name)
     fabric = load_fabric(name)
     hosts = seen.most_hosts
-    if len(fabric.tiers) > 1 or hosts < 2 or is_network(fabric, fabric.tiers[0]):
+    has_network = len(fabric.tiers) > 1 or is_network(fabric, fabric.tiers[0])
+    if has_network or hosts < 2:
         return name
     network = _INFINIBAND
     if seen.debug.on_sockets:

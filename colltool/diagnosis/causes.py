@@ -16,7 +16,7 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
-from colltool.diagnosis.hypotheses import Fitted, Hypothesis
+from colltool.diagnosis.hypotheses import Hypothesis, NumberKind
 from colltool.diagnosis.results import ValidatedSeries
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.size_classes import SizeClass, mean_log_error
@@ -35,7 +35,7 @@ the times, against a setting, which has none."""
 CLOSE_FIT = 0.045
 
 # message sizes that determine a cause's number, tried in this order
-FITTED_TO: dict[Fitted, tuple[Literal["large", "small"], ...]] = {
+FITTED_TO: dict[NumberKind, tuple[Literal["large", "small"], ...]] = {
     "setting": (),
     "share": ("large",),
     "factor": ("large", "small"),
@@ -186,9 +186,9 @@ class Scoring(NamedTuple):
     ) -> Iterator[tuple[float, ...]]:
         """Values of a cause's number to try, the likeliest first, in tuples of which all values are
         tried before the next."""
-        if cause.fits == "setting":
+        if cause.number == "setting":
             yield (0.0,)  # it has no number
-        for size in FITTED_TO[cause.fits]:
+        for size in FITTED_TO[cause.number]:
             classes = [
                 self.classes[index] for index in unexplained if self.classes[index].size == size
             ]
@@ -197,11 +197,11 @@ class Scoring(NamedTuple):
                 value = self._fitted(cause, classes, centre)
                 if value is None:
                     continue
-                if cause.of:
+                if cause.parts:
                     # counted, as links are: a share of 0.73 of 18 is 13 or 14, but never all
-                    below = int(value * cause.of)
+                    below = int(value * cause.parts)
                     counts = (below, below + 1)
-                    yield tuple(float(count) for count in counts if 0 < count < cause.of)
+                    yield tuple(float(count) for count in counts if 0 < count < cause.parts)
                 else:
                     yield (value,)
 
@@ -213,7 +213,7 @@ class Scoring(NamedTuple):
         A share begins at 1: prices of 10 us where 20 were measured correct it by 0.5. Extra seconds
         begin at 0: the same times correct them by +10 us.
         """
-        is_extra = cause.fits == "extra"
+        is_extra = cause.number == "extra"
         value = 0.0 if is_extra else 1.0
         least = 0.0 if is_extra else cause.least
         # prices follow a share of bandwidth nearly in proportion, so few steps are enough
@@ -236,7 +236,7 @@ class Scoring(NamedTuple):
     ) -> Iterator[float]:
         """The change of a cause's number that each size class needs: seconds, or a factor."""
         # a count is fitted as a share, and priced as a count
-        scenario = cause.scenario(value * (cause.of or 1))
+        scenario = cause.scenario(value * (cause.parts or 1))
         for size_class in classes:
             judged = self.series[size_class.series_index]
             priced_s = scenario.times(judged.series)
@@ -245,7 +245,7 @@ class Scoring(NamedTuple):
             needed = []
             for index in size_class.focus:
                 measured_s = judged.points[index].measured_s
-                if cause.fits == "extra":
+                if cause.number == "extra":
                     needed.append(measured_s - priced_s[index])
                 else:
                     needed.append(priced_s[index] / measured_s)

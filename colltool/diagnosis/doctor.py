@@ -283,7 +283,7 @@ def _host_facts(
         ranks_inside=widest.spans[1].members_inside if len(widest.spans) > 1 else 1,
         library=library,
         maker=maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name),
-        small_seen=any(size_class.size == "small" for size_class in scoring.classes),
+        has_small_messages=any(size_class.size == "small" for size_class in scoring.classes),
     )
 
 
@@ -319,7 +319,7 @@ def _finding_of(
     causes = []
     for fitted in supported:
         cause = fitted.cause
-        text = cause.said(fitted.value)
+        text = cause.text_at(fitted.value)
         causes.append(Cause(cause.name, text, cause.look, fitted.error, fitted.error_all))
     hints: list[Statement] = []
     if not supported:

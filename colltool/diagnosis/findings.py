@@ -194,9 +194,9 @@ def _fewer_rails(context: SeriesContext) -> Statement:
     """The number of a host's NICs that would explain slow large messages, and what else explains
     them as well. Only numbers that divide the host's NICs are tried."""
     spans = context.placed.spans
-    if len(spans) < 2 or not context.large or not all(map(context.is_slower, context.large)):
+    if len(spans) < 2 or not context.large or _ends_on_cliff(context):
         return NOTHING
-    if _ends_on_cliff(context):
+    if not all(map(context.is_slower, context.large)):
         return NOTHING
     nics = spans[1].members_inside
     outer = frozenset(span.tier.name for span in spans[1:])

@@ -73,9 +73,9 @@ STATED: frozenset[CauseName] = frozenset(
 )
 """Causes that are a setting, which a log may state: then nothing is left to check."""
 
-Fitted = Literal["setting", "share", "factor", "extra"]
-"""What a cause's number is: none, a share of a rate (seen in large messages), a factor of all
-times, extra seconds per call."""
+NumberKind = Literal["setting", "share", "factor", "extra"]
+"""What a cause's number is: none, a share of a rate (seen in large messages) or a count of the parts
+that make it up, a factor of all times, extra seconds per call."""
 
 Maker = Literal["NVIDIA", "AMD", ""]  # of the devices; empty if unknown
 Unaffected = Literal["half", "nic", "host"]
@@ -110,8 +110,8 @@ class Hypothesis(NamedTuple):
     scenario: Callable[[float], Scenario]  # the fabric with it, at a value of its number
     # the fields of its sentence, at a value of its number
     fields: Callable[[float], Mapping[str, Any]] = lambda value: {"value": value}
-    fits: Fitted = "setting"  # what that number is
-    of: int = 0  # a share is counted in so many parts (18 links), 0 for any share
+    number: NumberKind = "setting"  # what its number is
+    parts: int = 0  # where the number counts parts, such as links, how many there are (18); else 0
     least: float = 0.02  # least value of the number
     most: float = 1.0  # largest value of the number
     # nothing else bounds the number, so the cause fits any times of its kind
@@ -123,7 +123,7 @@ class Hypothesis(NamedTuple):
     must_fit_closely: bool = False  # a setting that must fit closely to lead
     quoted: str = ""  # what the log says of it itself
 
-    def said(self, value: float) -> Statement:
+    def text_at(self, value: float) -> Statement:
         """The cause at a value of its number, with what the log says of it."""
         fields = self.fields(value)
         if self.quoted and self.name in STATED:
@@ -139,7 +139,7 @@ class HostFacts(NamedTuple):
     ranks_inside: int  # of an innermost domain; 1 where the group crosses one tier
     library: str  # as the logs name it
     maker: Maker
-    small_seen: bool = True  # small messages were measured, which tell clocks from wires
+    has_small_messages: bool = True  # small messages were measured, which tell clocks from wires
 
     @property
     def are_several(self) -> bool:
@@ -181,7 +181,7 @@ def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:
     """A cause inside hosts, or a setting, where a network may be slow as well."""
-    if cause.fits == "share":
+    if cause.number == "share":
         return cause._replace(handicap=INSIDE, any_value=True)
     # of settings, NVLS alone is switched off by more than a variable that somebody set
     if cause.name == "nvls-off":
@@ -236,16 +236,16 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
                 name,
                 lambda count: inner_at(count / links),
                 lambda count: {"value": count, "links": links, "tier": inner.name},
-                fits="share",
+                number="share",
                 any_value=True,
-                of=links,
+                parts=links,
             )
         yield from _over_pcie(base, kind)
     yield Hypothesis(
         "slow-rank",
         inner_at,
         lambda share: {"value": share, "tier": inner.name},
-        fits="share",
+        number="share",
         any_value=True,
         unaffected=frozenset({"half"}),
     )
@@ -272,7 +272,7 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
             lambda tier: scaled_bandwidth(without_in_network(tier), share), INNERMOST
         ),
         fields,
-        fits="share",
+        number="share",
         least=LEAST_OVER_PCIE / links_Bps,
         most=most_share,
     )
@@ -295,7 +295,7 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         Hypothesis,
         scenario=outer_at,
         fields=lambda share: {"value": share, "tier": outer.name, "rate": share * outer.bandwidth},
-        fits="share",
+        number="share",
         least=LEAST_SHARE,
         unaffected=inside_host,
     )
@@ -305,9 +305,9 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
             "rails",
             lambda used: outer_at(used / host.ranks_inside),
             lambda used: {"value": used, "nics": host.ranks_inside},
-            fits="share",
+            number="share",
             any_value=True,
-            of=host.ranks_inside,
+            parts=host.ranks_inside,
             unaffected=frozenset({"nic"}),
         )
     # without RDMA to begin with, neither can be missing
@@ -319,7 +319,7 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     yield Hypothesis(
         "latency",
         lambda extra: base._replace(extra_s=extra),
-        fits="extra",
+        number="extra",
         any_value=True,
         most=LATEST,
         unaffected=inside_host,
@@ -332,15 +332,15 @@ def _of_the_host(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         "clocks",
         lambda share: base._replace(factor=1 / share),
         lambda share: {"factor": 1 / share},
-        fits="factor",
+        number="factor",
         any_value=True,
         least=LEAST_CLOCK,
-        handicap=INSIDE if host.are_several and not host.small_seen else 0.0,
+        handicap=INSIDE if host.are_several and not host.has_small_messages else 0.0,
     )
     yield Hypothesis(
         "launch",
         lambda extra: base._replace(extra_s=extra),
-        fits="extra",
+        number="extra",
         any_value=True,
         most=LATEST,
         handicap=LATENCY_FIRST if host.are_several else 0.0,

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from math import ceil, floor, log2
 from statistics import median
+from typing import TypeVar
 
 from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
 from colltool.base.errors import argument_text, localize
@@ -35,24 +36,30 @@ def links_of(
     fabric: Fabric, calls: Calls, totals: Sequence[CallTotal], traces: Sequence[RankTrace]
 ) -> tuple[LinkHealth, ...]:
     """The health of each tier that priced calls cross, from the inside out."""
-    crossing: dict[str, list[TracedCall]] = defaultdict(list)
-    for call in calls:
-        if call.expected_s is not None and call.tiers:
-            crossing[call.tiers[-1]].append(call)
-    totals_of: dict[str, list[CallTotal]] = defaultdict(list)
-    for total in totals:
-        if total.expected_s is not None and total.tiers:
-            totals_of[total.tiers[-1]].append(total)
+    calls_of = _by_outermost_tier(calls)
+    totals_of = _by_outermost_tier(totals)
     links: list[LinkHealth] = []
     fine: set[str] = set()  # tiers that are not slow
     for tier in fabric.tiers:
-        if tier.name not in crossing:
+        if tier.name not in calls_of:
             continue
-        link = _link(fabric, crossing[tier.name], totals_of[tier.name], traces, fine)
+        link = _link(fabric, calls_of[tier.name], totals_of[tier.name], traces, fine)
         links.append(link)
         if link.verdict == "fine":
             fine.add(tier.name)
     return tuple(links)
+
+
+_Priced = TypeVar("_Priced", TracedCall, CallTotal)
+
+
+def _by_outermost_tier(calls: Iterable[_Priced]) -> dict[str, list[_Priced]]:
+    """Calls with a price by the outermost tier that they cross; none for any other tier."""
+    by_tier: dict[str, list[_Priced]] = defaultdict(list)
+    for call in calls:
+        if call.expected_s is not None and call.tiers:
+            by_tier[call.tiers[-1]].append(call)
+    return by_tier
 
 
 def _link(

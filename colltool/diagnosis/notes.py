@@ -30,7 +30,7 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
         if note:
             yield note
     # a setting is there or not, and needs no number that would fit anything
-    settings = [cause for cause in causes if cause.fits == "setting"]
+    settings = [cause for cause in causes if cause.number == "setting"]
     for judged in scoring.series:
         outliers = outliers_in(judged.series.points)
         if outliers:
@@ -48,7 +48,7 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
                 "passes-short",
                 title=title,
                 share=size_class.share,
-                cause=cause.said(0.0),
+                cause=cause.text_at(0.0),
                 look=cause.look,
             )
         dip = _dip(judged.points, size_class)

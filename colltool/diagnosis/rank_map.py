@@ -159,6 +159,7 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
         if not content:
             continue
         match = _LINE.fullmatch(content)
+        # "17:0" is no host of a name
         if match is None or (match["slot"] and match["host"].isdigit()):
             raise _refused(name, number, f"{quote(content)} is neither a rank nor a host", _WRITE)
         slot = -1 if match["slot"] is None else int(match["slot"])

@@ -9,7 +9,7 @@ from operator import attrgetter
 from os import PathLike, fspath
 from typing import NamedTuple
 
-from colltool.base.errors import ColltoolError, ManyErrors, printable, problems_of
+from colltool.base.errors import ColltoolError, printable, problems_of
 from colltool.diagnosis.evidence import Evidence, FailedLog
 from colltool.logs.debug_conclusions import stated_together
 from colltool.logs.debug_record import DebugLines
@@ -17,7 +17,7 @@ from colltool.logs.hardware_in_log import LoggedHardware, logged_hardware
 from colltool.logs.log_file import is_empty, is_text
 from colltool.logs.nccl_debug import debug_lines
 from colltool.logs.pytorch_trace import is_trace
-from colltool.logs.records import NoTable, WrongValues
+from colltool.logs.records import NoTable, WrongValues, one_error
 from colltool.logs.series import Measurements, Series
 from colltool.logs.stated import StatedLine
 from colltool.logs.traced_series import measured_calls
@@ -44,7 +44,8 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
     debug = debug_lines(read.texts)
     stated = stated_together(debug)
     wrong = [error for error in read.problems if isinstance(error, WrongValues)]
-    if not read.runs and not traces and not wrong and not _says_enough(debug, stated, read):
+    has_times = read.runs or traces or wrong
+    if not has_times and not _says_enough(debug, stated, read):
         raise read.problem
     # which hosts ran together matters only where several files can be compared
     hosts = {}
@@ -122,7 +123,7 @@ class _ReadFiles(NamedTuple):
     @property
     def problem(self) -> ColltoolError:
         """The error if no file can be used."""
-        return self.problems[0] if len(self.problems) == 1 else ManyErrors(self.problems)
+        return one_error(self.problems)
 
 
 def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:

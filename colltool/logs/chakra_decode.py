@@ -26,8 +26,7 @@ from colltool.logs.chakra_format import (
     DATA_DEPS,
     DOUBLE,
     DURATION,
-    FIXED32,
-    FIXED64,
+    FIXED,
     FLOAT,
     ID,
     INPUT_VALUES,
@@ -37,14 +36,12 @@ from colltool.logs.chakra_format import (
     MOST_NODES,
     NODE_NAME,
     NODE_TYPES,
-    SFIXED32,
-    SFIXED64,
-    SINT32,
-    SINT64,
+    SIGNED_FIXED,
     START,
     STRING,
     TYPE,
     VERSION_FIELD,
+    ZIGZAG,
     ChakraNode,
     NodeType,
     Value,
@@ -314,10 +311,8 @@ def _decode_attribute(data: bytes) -> tuple[str, Value | None]:
             if len(raw) not in (4, 8):
                 raise Malformed("a number of another size than 4 or 8 bytes")
             (value,) = struct.unpack("<d" if len(raw) == 8 else "<f", raw)
-        elif number in (FIXED32, FIXED64):
-            value = int.from_bytes(raw, "little")
-        elif number in (SFIXED32, SFIXED64):
-            value = int.from_bytes(raw, "little", signed=True)
+        elif number in FIXED:
+            value = int.from_bytes(raw, "little", signed=number in SIGNED_FIXED)
     return name, value
 
 
@@ -349,8 +344,8 @@ def _decode_whole_number(number: int, raw: int) -> bool | int:
     """The value of a varint, by the type of its field."""
     if number == BOOL:
         return bool(raw)
-    if number in (SINT32, SINT64):
-        # zigzag: 0, 1, 2, 3, ... stand for 0, -1, 1, -2, ...
+    if number in ZIGZAG:
+        # 0, 1, 2, 3, ... stand for 0, -1, 1, -2, ...
         return raw >> 1 ^ -(raw & 1)
     if number in (INT32, INT64):
         return _signed(raw)

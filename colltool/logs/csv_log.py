@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.base.errors import ColltoolError
 from colltool.base.formatting import counted
 from colltool.logs.csv_table import EXAMPLE, CsvTable, column_names, is_known_column
 from colltool.logs.log_file import MAX_LINE, Log
@@ -21,6 +21,7 @@ from colltool.logs.records import (
     ParsedLog,
     Record,
     UserHints,
+    one_error,
 )
 
 _MOST_ERRORS = 20  # mistakes that are listed
@@ -129,10 +130,8 @@ class _Mistakes:
         if unlisted > 0:
             last = ColltoolError(f"and {unlisted} more mistakes", fix="correct these first")
             errors = [*errors[:_MOST_ERRORS], last]
-        if len(errors) == 1:
-            raise errors[0]
         if errors:
-            raise ManyErrors(errors)
+            raise one_error(errors)
 
 
 FORMAT = Format("CSV", "CSV ('collective,ranks,bytes,time_us')", is_csv, read_csv)

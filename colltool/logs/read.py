@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.base.errors import ColltoolError, problems_of
 from colltool.base.primitives import P2P, Primitive
 from colltool.logs import (
     all_reduce_bench,
@@ -26,7 +26,16 @@ from colltool.logs import (
 from colltool.logs.log_file import Log, open_log
 from colltool.logs.pytorch_trace import is_chakra_file
 from colltool.logs.rank_calls import join_calls
-from colltool.logs.records import Format, NoTable, Note, ParsedLog, Record, UserHints, agree
+from colltool.logs.records import (
+    Format,
+    NoTable,
+    Note,
+    ParsedLog,
+    Record,
+    UserHints,
+    agree,
+    one_error,
+)
 from colltool.logs.series import Measurements, check_timing, series_of, skipped_of
 
 # The first that recognises a log reads it, along with any others that share logs with it.
@@ -85,15 +94,13 @@ def read_logs(
     for path in paths:
         try:
             log = _read(os.fspath(path), hints)
-        except ManyErrors as error:
-            problems += error.problems
         except ColltoolError as error:
-            problems.append(error)
+            problems += problems_of(error)
         else:
             records += log.timings
             notes += log.notes
     if problems:
-        raise problems[0] if len(problems) == 1 else ManyErrors(problems)
+        raise one_error(problems)
     joined = join_calls(records)
     series = [
         one_series._replace(joined=not joined.files.isdisjoint(one_series.files))

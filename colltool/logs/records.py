@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, ManyErrors, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.statements import Statement
 from colltool.logs.log_file import Log
@@ -111,6 +111,11 @@ class WrongValues(ColltoolError):
 
 # notes on rows whose values are wrong
 WRONG_NOTES = frozenset({"wrong-result", "validation-failed"})
+
+
+def one_error(problems: Sequence[ColltoolError]) -> ColltoolError:
+    """The only problem, or all of them as one error."""
+    return problems[0] if len(problems) == 1 else ManyErrors(list(problems))
 
 
 def nothing_usable(what: str, notes: Sequence[Note], where: str, fix: str) -> ColltoolError:

@@ -110,7 +110,7 @@ class TraceEvents:
             self.kinds[UNNAMED] += 1
             return
         self.kinds[kind] += 1
-        if kind == "kernel" or kind == "Kernel":
+        if kind in ("kernel", "Kernel"):
             self._take_kernel(name, event)
         elif name == COMMS:
             self._take_labels(event)
