@@ -22,8 +22,6 @@ _ENDS: frozenset[Kind] = frozenset({"failed", "wrong"})
 _RESTRICTS: frozenset[Kind] = frozenset({"cause", "setting"})
 # causes of findings by the kind of what states them
 _NAMES: dict[Kind, str] = {"failed": "failed", "wrong": "wrong-values"}
-STATED_NAMES = (*_NAMES.values(), "cause", "setting", "warning", "topology")
-"""What else than a cause of slowness a finding of the log may be called."""
 
 
 def wrong_results(seen: Evidence) -> Iterator[StatedLine]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from colltool.base.files import AnyPath
 from colltool.base.statements import NOTHING, Statement
@@ -37,33 +36,20 @@ from colltool.logs.nccl_graph_lines import GraphLines, graph_lines
 # the oldest release of NCCL whose search is known rule by rule
 _OLDEST = (2, 26)
 _MOST_NAMED = 4  # parts, hosts or damages that a sentence names
-# kinds of damages by the part that they are of; a setting's and a whole node's are of none
-_KINDS_BY_PART = {
+KINDS_BY_PART = {
     "nic": ("nic-missing", "nics-few", "gdr-nic", "nic-slot", "port", "nic-far", "nic-apart"),
     "gpu": ("gdr-gpu", "nvlinks", "nvlink-pair", "gpu-slot"),
     "switch": ("switch-slot",),
 }
-# the sentence (lead-CODE) for the first figure that differs, in this order
-_LEAD_CODES = {
+"""Kinds of damages by the part that they are of; a setting's and a whole node's are of none."""
+LEAD_CODES = {
     "channels": "fewer",
     "inside_Bps": "slower",
     "across_Bps": "slower-across",
     "to_nics": "nics",
     "between_gpus": "gpus",
 }
-LEADS = (*_LEAD_CODES.values(), "both", "way", "none")
-"""Codes of what may differ first, each with a sentence."""
-PARTS = tuple(_KINDS_BY_PART)
-"""Parts of a node that damages are of, each with sentences."""
-KINDS = (
-    "gdr",
-    "slots-unknown",
-    "flat",
-    "one-cpu",
-    "setting",
-    *chain.from_iterable(_KINDS_BY_PART.values()),
-)
-"""Kinds of damages, each with a sentence and with what to type."""
+"""The sentence (lead-CODE) for the first figure that differs, in this order."""
 
 
 def compared_with_topology(
@@ -223,7 +209,7 @@ def _lead(node: ComparedNode) -> Statement:
         "nics": (found.to_nics, allowed.to_nics),
     }
     lead_code = "way"  # only the pattern, crossNic or the order
-    for field, field_code in _LEAD_CODES.items():
+    for field, field_code in LEAD_CODES.items():
         if field in graph.differs:
             lead_code = field_code
             break
@@ -257,7 +243,7 @@ def _damage_text(
         parts = tuple(_damage_text(part, (), owners) for part in together)
         return statement("damages", parts=parts)
     fields: dict[str, object] = {}
-    for part, kinds in _KINDS_BY_PART.items():
+    for part, kinds in KINDS_BY_PART.items():
         if damage.kind in kinds:
             fields["what"] = _part_text(part, damage, names_alike, owners)
     if damage.kind == "setting":

@@ -15,7 +15,7 @@ from typing import Any
 from colltool.base.formatting import and_text, counted, size_text
 from colltool.base.statements import word_table
 from colltool.logs.debug_record import DebugLines, SaidAt
-from colltool.logs.nccl_settings import ALGORITHMS, listed
+from colltool.logs.nccl_settings import ALGORITHMS, allowed_by_list
 from colltool.logs.stated import StatedLine, worded_line, worst_first
 
 # "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 7 > 4)"
@@ -187,8 +187,9 @@ def _nvls(debug: DebugLines) -> Iterator[StatedLine]:
         return
     algorithms = dict(debug.env).get("NCCL_ALGO", "")
     is_named = "nvls" in algorithms.lower()
+    allowed = allowed_by_list(algorithms, ALGORITHMS)
     code = "no-nvls"
-    if is_named and "NVLS" in listed(algorithms, ALGORITHMS).on("allreduce", ()):
+    if is_named and "NVLS" in allowed.get("allreduce", allowed.get("", ())):
         code = "no-nvls-wanted"
     elif debug.multicast or debug.mentioned in _WITH_NVLS:
         code = "no-nvls-possible"

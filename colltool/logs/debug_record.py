@@ -46,7 +46,6 @@ class DebugLines(NamedTuple):
     messages: int = 0  # lines that NCCL or RCCL wrote
     env: tuple[tuple[str, str], ...] = ()  # settings: variable and value
     mentioned: str = ""  # a device that the text names outside of Rank lines
-    failure: str = ""  # the first error, quoted
     stated: tuple[StatedLine, ...] = ()  # every line that states something by itself
     # where the first line of a kind stands; a kind is what a method ``on_`` of the reader returns
     places: Mapping[str, SaidAt] = MappingProxyType({})

@@ -150,8 +150,6 @@ class _DebugReader:
     def lines(self) -> DebugLines:
         """What all lines say together."""
         messages = self.messages
-        stated = tuple(map(self._if_ended, self.stated.values()))
-        failures = [line.quoted for line in stated if line.kind == "failed"]
         return DebugLines(
             network=_commonest(messages.networks) or "",
             provider=messages.provider,
@@ -172,8 +170,7 @@ class _DebugReader:
             messages=messages.count,
             env=tuple(sorted(self.env.items())),
             mentioned=_commonest(self.devices) or "",
-            failure=next(iter(failures), ""),
-            stated=stated,
+            stated=tuple(map(self._if_ended, self.stated.values())),
             places=messages.places,
         )
 

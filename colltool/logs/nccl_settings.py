@@ -7,7 +7,7 @@ NCCL_IB_HCA holds beginnings of NIC names with an optional ``:port``; ``=`` befo
 the whole name, ``^`` for all others, ``^=`` for both. Case does not matter but in names of NICs.
 
 :class:`SettingsReader` finds settings line by line, :func:`stated_by` says what one states, by
-``stated_settings.toml``, and :func:`listed` reads the list of an NCCL_ALGO or NCCL_PROTO.
+``stated_settings.toml``, and :func:`allowed_by_list` reads an NCCL_ALGO or NCCL_PROTO.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ _ADVICE = re.compile(
 
 ALGORITHMS = ("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT")
 PROTOCOLS = ("LL", "LL128", "Simple")
-COLLECTIVES = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
 # the number of a NIC: "mlx5_1", "mlx5_1:1"; the 5 of "mlx5" is none
 _NUMBERED = re.compile(r"(?<!^mlx)\d(?::\d+)?$")
 _FEW_NICS = 2  # of a list that leaves most hosts of eight GPUs without
@@ -118,41 +117,23 @@ class SettingsReader:
                 yield Setting(mapped["name"], mapped["value"].replace("\\", ""))
 
 
-class Listed(NamedTuple):
-    """What a list of NCCL_ALGO or NCCL_PROTO allows.
-
-    Args:
-        allowed: the known words for each collective, by its name in lower case (``allreduce``), and
-            for all others, by the empty name.
-        unknown: words that are not NCCL's.
-    """
-
-    allowed: Mapping[str, tuple[str, ...]]
-    unknown: tuple[str, ...]
-
-    def on(self, collective: str, known: Sequence[str]) -> tuple[str, ...]:
-        """What a collective may run, all that is ``known`` where the list does not say."""
-        fallback = self.allowed.get("", tuple(known))
-        return self.allowed.get(collective, fallback)
-
-
-def listed(value: str, known: Sequence[str]) -> Listed:
-    """Read a list of NCCL_ALGO or NCCL_PROTO; empty places are skipped, as NCCL does."""
+def allowed_by_list(value: str, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What a list of NCCL_ALGO or NCCL_PROTO allows: the ``known`` words for each collective, by its
+    name in lower case (``allreduce``), and for all others, by the empty name. Empty places and
+    unknown words are skipped, as NCCL does."""
     spelled = {word.lower(): word for word in known}
     allowed: dict[str, tuple[str, ...]] = {}
-    unknown: dict[str, None] = {}
     for part in value.split(";"):
         collective, _, words_text = part.rpartition(":")
         words_text = words_text.strip()
         excludes = words_text.startswith("^")
         words = [word.strip() for word in words_text.removeprefix("^").split(",")]
         named = {spelled[word.lower()] for word in words if word.lower() in spelled}
-        unknown |= dict.fromkeys(word for word in words if word and word.lower() not in spelled)
         if not named and not excludes:
             continue
         collective = collective.strip().lower().replace("_", "")
         allowed[collective] = tuple(word for word in known if (word in named) != excludes)
-    return Listed(allowed, tuple(unknown))
+    return allowed
 
 
 @cache
@@ -200,7 +181,7 @@ def _judged_by(allowed: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
 def _allowed(value: str, known: Sequence[str]) -> tuple[tuple[str, ...] | None, dict[str, str]]:
     """The words that a list leaves to the collective it is judged by (None where it has no known
     one), and the fields that say so."""
-    by_collective = listed(value, known).allowed
+    by_collective = allowed_by_list(value, known)
     if not by_collective:
         return None, {"unknown": value, "known": ", ".join(known)}
     collective, whom = _judged_by(by_collective)
