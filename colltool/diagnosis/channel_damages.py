@@ -13,7 +13,7 @@ from itertools import chain
 
 from colltool.base.files import AnyPath
 from colltool.diagnosis.damage_trials import DamageTrials, RunNode
-from colltool.diagnosis.logged_channels import ComparedNode, Explanation, compared_graphs
+from colltool.diagnosis.logged_channels import ComparedNode, DamageExplanation, compared_graphs
 from colltool.diagnosis.logged_tree import damage_in_tree
 from colltool.libraries.nccl.topology.changes import slots_with
 from colltool.libraries.nccl.topology.damages import (
@@ -97,12 +97,22 @@ def _compared(
     """Compare hosts that are alike with a file's node, and explain what differs."""
     before = node.graphs()
     graphs = compared_graphs(before, logged, lines.nics)
-    compared = ComparedNode(hosts, logged.where, graphs, len(node.gpus_used))
+    compared = ComparedNode(
+        hosts,
+        logged.where,
+        graphs,
+        gpus_used=len(node.gpus_used),
+    )
     if not any(graph.differs for graph in graphs):
         return compared
-    parts = Parts(node.damaged_xml(), before)
-    is_order_alone = not any(graph.has_other_figures for graph in graphs)
-    trials = DamageTrials(node, before, logged, lines, parts, is_order_alone)
+    trials = DamageTrials(
+        node,
+        before,
+        logged,
+        lines,
+        Parts(node.damaged_xml(), before),
+        is_order_alone=not any(graph.has_other_figures for graph in graphs),
+    )
     explained = _explained(trials, env)
     compared = compared._replace(explained=explained, owners=_nic_owners(before))
     ring_gpus = len(logged.graphs["ring"].gpus)
@@ -112,8 +122,8 @@ def _compared(
 
 
 def _nic_owners(node: NodeGraphs) -> dict[str, int]:
-    """By a NIC's name the rank of the GPU that it is near to (behind the same PCI switches); only
-    NICs near to one GPU alone."""
+    """The rank of the GPU that a NIC is near to (behind the same PCI switches), by the NIC's name;
+    only of NICs that are near to one GPU alone."""
     owners = {}
     for net in node.system.nets:
         near = [gpu for gpu in node.system.gpus if node.paths.get(net, gpu).kind <= PXB]
@@ -122,7 +132,7 @@ def _nic_owners(node: NodeGraphs) -> dict[str, int]:
     return owners
 
 
-def _explained(trials: DamageTrials, env: Mapping[str, str]) -> Explanation:
+def _explained(trials: DamageTrials, env: Mapping[str, str]) -> DamageExplanation:
     """Try each damage that a node may have, those first that the log itself tells of."""
     parts = trials.parts
     damages: Iterator[Damage] = chain(

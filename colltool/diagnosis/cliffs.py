@@ -211,13 +211,13 @@ class Collapse(NamedTuple):
 
 def collapse_in(points: Sequence[Point]) -> Collapse | None:
     """The first size from which on a rate falls and stays lower; None where it keeps up."""
+    largest = points[-1]
     for index in sorted(steps_in(points)):
         before, after = points[index - 1], points[index]
         factor = after.seconds / before.seconds * before.bytes / after.bytes
-        if after.bytes < LEAST_COLLAPSED or factor < COLLAPSE or after is points[-1]:
+        if after.bytes < LEAST_COLLAPSED or factor < COLLAPSE or after is largest:
             continue
         following = points[index + 1]
-        largest = points[-1]
         stays = following.seconds / following.bytes > before.seconds / before.bytes
         falls_on = largest.bytes / largest.seconds < STEADY * after.bytes / after.seconds
         if stays and not falls_on:

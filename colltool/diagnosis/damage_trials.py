@@ -16,7 +16,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.files import AnyPath
 from colltool.base.xml_tree import Element, read_xml
 from colltool.diagnosis.logged_channels import (
-    Explanation,
+    DamageExplanation,
     compared_graphs,
     domain_of,
     gpu_places,
@@ -119,11 +119,11 @@ class DamageTrials:
     order_differs: list[Damage] = field(default_factory=list)
 
     @property
-    def explanation(self) -> Explanation:
+    def explanation(self) -> DamageExplanation:
         """The damages that fit. What differs in the order alone is no explanation of an order."""
-        if self.exact or self.is_order_alone:
-            return Explanation(tuple(self.exact), exact=True, tried=self.tried)
-        return Explanation(tuple(self.order_differs), exact=False, tried=self.tried)
+        is_exact = bool(self.exact) or self.is_order_alone
+        damages = self.exact if is_exact else self.order_differs
+        return DamageExplanation(tuple(damages), is_exact, self.tried)
 
     def try_all(self, damages: Iterable[Damage]) -> None:
         """Try damages in turn while visits are left; after one fits, only its rivals.

@@ -167,8 +167,8 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
     ranks, hosts, _ = machine
     per_host = ranks // hosts
     debug = _DEBUG if ran.launches_kernels else {}
-    in_network = capabilities_of(base.fabric.tiers[0]).in_network
-    has_nvls = ran.may_be_nccl and in_network is not None
+    inner = capabilities_of(base.fabric.tiers[0])
+    has_nvls = ran.may_be_nccl and inner.in_network is not None
     inside_host: frozenset[Unaffected] = frozenset()
     # the order decides where several separate the causes equally well
     yield _Trial(AR, ranks, hosts, debug)

@@ -54,7 +54,7 @@ class GraphDifference(NamedTuple):
         return self.differs not in ((), _ORDER)
 
 
-class Explanation(NamedTuple):
+class DamageExplanation(NamedTuple):
     """The damages with which NCCL finds a log's graphs.
 
     Args:
@@ -86,7 +86,7 @@ class ComparedNode(NamedTuple):
     where: str
     graphs: tuple[GraphDifference, ...]
     gpus_used: int = 0
-    explained: Explanation | None = None
+    explained: DamageExplanation | None = None
     owners: Mapping[str, int] = NO_OWNERS
     other_gpu_count: int = 0
 

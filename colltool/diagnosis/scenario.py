@@ -74,7 +74,7 @@ def prices_of(
 def _prices(
     same: SameFabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> Priced | None:
-    """As :func:`prices_of`, of a series without its times."""
+    """Prices as :func:`prices_of`, of a series without its times."""
     try:
         return price_series(same.fabric, series, readings, algorithms)
     except ColltoolError:

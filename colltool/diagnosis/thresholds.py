@@ -41,9 +41,11 @@ def threshold_of(primitive: Primitive, ranks: int, whole: int, *, across: bool) 
     """
     if ranks < FEW:
         return HEALTHY_FEW
-    if across:
-        return HEALTHY_P2P if primitive is P2P else HEALTHY_SHARE
-    return HEALTHY_SHARE if ranks >= min(whole, MOST_IN_A_HOST) else HEALTHY_PART
+    if across and primitive is P2P:
+        return HEALTHY_P2P
+    if across or ranks >= min(whole, MOST_IN_A_HOST):
+        return HEALTHY_SHARE
+    return HEALTHY_PART
 
 
 def few_ranks_note(ranks: int) -> Statement:

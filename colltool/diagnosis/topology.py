@@ -18,7 +18,7 @@ from colltool.diagnosis.logged_channels import (
     GRAPH_NAMES,
     NO_OWNERS,
     ComparedNode,
-    Explanation,
+    DamageExplanation,
     TopologyCompared,
 )
 from colltool.diagnosis.results import Cause, DiagnosisFinding
@@ -148,7 +148,7 @@ def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str])
     """A cause for each damage that explains what differs, the first also with what differs; where
     none does, what differs alone."""
     lead = _lead(node)
-    explained = node.explained or Explanation()
+    explained = node.explained or DamageExplanation()
     if not explained.damages and compared.missing:
         # that these are missing the log states itself, whatever else differs
         damage = without_nics(compared.missing)

@@ -186,7 +186,7 @@ class PackedStream(gzip.GzipFile):
         super().__init__(fileobj=self._packed, mode="rb")
 
     def read(self, size: int | None = -1) -> bytes:
-        """So many unpacked bytes, all of them by default."""
+        """Read so many unpacked bytes, all of them by default."""
         content = super().read(size)
         self._unpacked += len(content)
         if self._unpacked > FREE_UNPACKED + MOST_TIMES_PACKED * self._packed.count:

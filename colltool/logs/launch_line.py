@@ -96,12 +96,10 @@ class Launches:
         if system == "SBATCH":
             self.script |= dict(_options(_words(options)))
         else:
-            nodes = re.search(r"select=(\d{1,7})", options)
-            per_node = re.search(r"mpiprocs=(\d{1,7})", options)
-            if nodes:
-                self.script["--nodes"] = nodes[1]
-            if per_node:
-                self.script["--ntasks-per-node"] = per_node[1]
+            for name, option in (("select", "--nodes"), ("mpiprocs", "--ntasks-per-node")):
+                number = re.search(name + r"=(\d{1,7})", options)
+                if number:
+                    self.script[option] = number[1]
         # without a command the tasks are those that srun would start
         self.launch = _launch_of("srun", "", self.script)
 

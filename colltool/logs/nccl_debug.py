@@ -107,9 +107,9 @@ class _DebugReader:
         cells = row.split()
         if len(cells) == self.columns:
             wrong_cells = [cells[place] for place in self.wrong_columns]
-            wrong_values = max((int(cell) for cell in wrong_cells if cell.isdigit()), default=0)
-            if wrong_values:
-                self._keep(wrong_row(float(cells[0]), wrong_values, self.file, self.line))
+            wrong_counts = [int(cell) for cell in wrong_cells if cell.isdigit()]
+            if any(wrong_counts):
+                self._keep(wrong_row(float(cells[0]), max(wrong_counts), self.file, self.line))
         # a row that does not end with a number was cut by an error
         if not text.rstrip()[-1:].isdigit():
             self._take_statement(text, _CELLS.sub("", text))

@@ -152,16 +152,16 @@ def _row_of(setting: Setting) -> tuple[Mapping[str, str], dict[str, str]]:
     """The row of the table for a setting, and the fields of its words."""
     code = "plain"
     fields: dict[str, str] = {}
-    if setting.by_plugin:  # what a plugin sets itself is not to be mended
-        return _table()[code][0], fields
-    if setting.name == "NCCL_ALGO":
+    # what a plugin sets itself is not to be mended, and merely named
+    name = "" if setting.by_plugin else setting.name
+    if name == "NCCL_ALGO":
         code, fields = _algorithms(setting.value)
-    elif setting.name == "NCCL_PROTO":
+    elif name == "NCCL_PROTO":
         code, fields = _protocols(setting.value)
-    elif setting.name == "NCCL_IB_HCA":
+    elif name == "NCCL_IB_HCA":
         code, fields = _nics(setting.value)
     else:
-        for row in _table().get(setting.name, ()):
+        for row in _table().get(name, ()):
             if re.fullmatch(row["when"], setting.value, re.IGNORECASE):
                 return row, fields
     return _table()[code][0], fields

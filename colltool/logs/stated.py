@@ -199,14 +199,14 @@ def worded_line(
 def wrong_row(size: float, count: int, file: str, line: int) -> StatedLine:
     """A row of nccl-tests for ``size`` bytes, of whose result ``count`` values are wrong."""
     words = _words()["wrong-row"]
-    fields = {"size": size_text(size), "count": count}
+    size_in_words = size_text(size)
     return StatedLine(
         "wrong",
         "wrong-row",
-        quoted=f"#wrong {count} at {size_text(size)}",
+        quoted=f"#wrong {count} at {size_in_words}",
         file=file,
         line=line,
-        means=words.means.format_map(fields),
+        means=words.means.format(size=size_in_words, count=count),
         do=words.do,
     )
 

@@ -50,8 +50,10 @@ def _collective_of_row(row: TellingRow) -> Primitive | None:
     # the number of ranks, where ``count`` is of one rank's part
     parts = row.size / (row.elements * width)
     if parts < _SEVERAL_PARTS:
+        if reduces and rooted:
+            return REDUCE
         if reduces:
-            return REDUCE if rooted else AR
+            return AR
         if rooted:
             return BC
         return P2P if row.ratio is not None and abs(row.ratio - 1) < CLOSE else None
