@@ -60,13 +60,17 @@ class _KnownNetwork(NamedTuple):
 def assumed_fabric(
     machine: DeviceMatch, seen: Evidence, overrides: Overrides, said: Sequence[Statement]
 ) -> MachineFabric:
-    """A bundled fabric with the sizes and the network of the logs."""
+    """A bundled fabric with the sizes and the network of the logs.
+
+    Args:
+        said: what is known of the machine already.
+    """
     source = source_of(machine.fabric, seen)
     fabric, sizes = _sized(machine, source, seen, overrides)
-    known = [*said, *(statement("measured-size", size=size) for size in sizes)]
+    statements = [*said, *(statement("measured-size", size=size) for size in sizes)]
     if p2p_unknown(fabric):
         works, how = _peers(fabric, seen)
-        known.append(how)
+        statements.append(how)
         if works is not None:
             peers = {"library.p2p": str(works).lower()}
             fabric = load_fabric(source, {**dict(fabric.overrides), **peers})
@@ -80,7 +84,7 @@ def assumed_fabric(
     # inside one host nothing is known of the network, and nothing needed
     if len(fabric.tiers) > 1 and seen.most_ranks > per_host(fabric):
         network = _with_network(fabric, source, seen)
-        known.append(network.how)
+        statements.append(network.how)
         assumed = assumed._replace(own=nics_of(fabric))
         if network.match is not None:
             factor = network.fabric.tiers[-1].bandwidth / fabric.tiers[-1].bandwidth
@@ -90,11 +94,13 @@ def assumed_fabric(
                 network_factor=factor,
             )
         fabric = network.fabric
-    return MachineFabric(fabric, assumed._replace(overrides=fabric.overrides, said=tuple(known)))
+    assumed = assumed._replace(overrides=fabric.overrides, said=tuple(statements))
+    return MachineFabric(fabric, assumed)
 
 
 def _with_network(fabric: Fabric, source: FabricSource, seen: Evidence) -> _KnownNetwork:
-    """The network between hosts, by the first of them that names it: user, NCCL, the times."""
+    """The network between hosts, by the first that names it: the user, NCCL's lines, the times; the
+    fabric's own where none does."""
     outer = fabric.tiers[-1]
     for key, _ in fabric.overrides:
         if key.startswith(f"{outer.name}.") and not key.endswith(".size"):
@@ -134,13 +140,14 @@ _INFINIBAND = _HostNetwork("ib", tier="ib", alpha_us=2, rate_share=0.93)
 
 
 def source_of(name: str, seen: Evidence) -> FabricSource:
-    """The bundled fabric of that name, grown where more ranks ran than it has. Where it is a single
-    host and several hosts ran, such hosts on a network."""
+    """The bundled fabric of that name, or that of a cluster of it where more ranks ran than it has.
+    Where it is a single host and several hosts ran, the data of such hosts on a network."""
     if seen.most_ranks > load_fabric(name).ranks:
         name = CLUSTERS.get(name, name)
     fabric = load_fabric(name)
     hosts = seen.most_hosts
-    if len(fabric.tiers) > 1 or hosts < 2 or is_network(fabric, fabric.tiers[0]):
+    has_network = len(fabric.tiers) > 1 or is_network(fabric, fabric.tiers[0])
+    if has_network or hosts < 2:
         return name
     network = _INFINIBAND
     if seen.debug.on_sockets:
@@ -164,22 +171,22 @@ def source_of(name: str, seen: Evidence) -> FabricSource:
 
 
 def _peers(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
-    """Whether cards in PCIe slots reach each other's memory, and how that is known: from the logs,
-    else from the times. None where nothing tells."""
+    """Whether cards in PCIe slots reach each other's memory, None where nothing tells; and how that
+    is known: from the logs, else from the times."""
     debug = seen.debug
     if debug.connections("P2P"):
         return True, statement("peers-logged")
-    copied = debug.connections("SHM") or debug.connections("P2P refused")
-    if copied or ("NCCL_P2P_DISABLE", "1") in debug.env:
+    is_copied = debug.connections("SHM") or debug.connections("P2P refused")
+    if is_copied or ("NCCL_P2P_DISABLE", "1") in debug.env:
         return False, statement("no-peers-logged")
     through_host = with_p2p(fabric, works=False)
-    most = 0.0
+    largest_share = 0.0  # of the price of copies through host memory
     for series in seen.on(through_host).series:
-        most = max(most, share_reached(through_host, series) or 0.0)
-    # copies through host memory reach no more than that of their price
-    if most > FASTER:
+        largest_share = max(largest_share, share_reached(through_host, series) or 0.0)
+    # such copies reach no more than that of their price
+    if largest_share > FASTER:
         return True, statement("peers-by-times")
-    if most:
+    if largest_share:
         return False, statement("no-peers-by-times", argument=_P2P_WORKS)
     return None, statement("peers-unknown", argument=_P2P_WORKS)
 
@@ -188,13 +195,13 @@ def _sized(
     machine: DeviceMatch, source: FabricSource, seen: Evidence, overrides: Overrides
 ) -> tuple[Fabric, list[str]]:
     """A bundled fabric of the sizes that ran, and those that differ from its own."""
-    usual = load_fabric(source, list(machine.differs))
-    sizes = _sizes(usual, seen)
-    ours = [*machine.differs, *sizes]
+    as_shipped = load_fabric(source, list(machine.differs))
+    sizes = _sizes(as_shipped, seen)
+    our_overrides = [*machine.differs, *sizes]
     if isinstance(overrides, Mapping):
-        both = {**dict(load_fabric(source, ours).overrides), **overrides}
-        return load_fabric(source, both), sizes
-    return load_fabric(source, [*ours, *overrides]), sizes
+        merged = {**dict(load_fabric(source, our_overrides).overrides), **overrides}
+        return load_fabric(source, merged), sizes
+    return load_fabric(source, [*our_overrides, *overrides]), sizes
 
 
 def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
@@ -218,13 +225,13 @@ def _sizes(fabric: Fabric, seen: Evidence) -> list[str]:
         return []
     size = inner.endpoints
     if host_sizes:
-        (used,) = host_sizes
-        size = min(used, max(size, inner.max_size or 0))
+        (host_size,) = host_sizes
+        size = min(host_size, max(size, inner.max_size or 0))
     hosts = max(ceil_div(ranks, size), seen.most_hosts)
-    found = []
+    sizes = []
     if size != inner.endpoints:
-        found.append(f"{inner.name}.size={size}")
+        sizes.append(f"{inner.name}.size={size}")
     outer = fabric.tiers[-1]
     if hosts > outer.endpoints:
-        found.append(f"{outer.name}.size={hosts}")
-    return found
+        sizes.append(f"{outer.name}.size={hosts}")
+    return sizes

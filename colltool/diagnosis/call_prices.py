@@ -40,18 +40,19 @@ class ExpectedTime(NamedTuple):
 
 
 def axes_of(ranks: Sequence[int]) -> Axes:
-    """Ascending ranks as (size, stride) per axis, innermost first. Empty if not evenly spaced."""
+    """Ascending ranks as (size, stride) per axis, innermost first; empty if not evenly spaced."""
     axes: list[tuple[int, int]] = []
-    left = list(ranks)
-    while len(left) > 1:
-        stride = left[1] - left[0]
+    # of 0, 1, 8, 9: two with stride 1, then of their firsts, 0 and 8, two with stride 8
+    firsts = list(ranks)
+    while len(firsts) > 1:
+        stride = firsts[1] - firsts[0]
         size = 2
-        while size < len(left) and left[size] - left[size - 1] == stride:
+        while size < len(firsts) and firsts[size] - firsts[size - 1] == stride:
             size += 1
-        if len(left) % size:
+        if len(firsts) % size:
             return ()
         axes.append((size, stride))
-        left = left[::size]
+        firsts = firsts[::size]
     # the loop looks at the first run alone: 0, 1, 4, 6 also gives (2, 1), (2, 4)
     group = RankGroup(tuple(axes))
     return group.axes if [ranks[0] + member for member in group.members] == list(ranks) else ()
@@ -67,11 +68,11 @@ class CallPrices:
         self._placed = cache(self._place)
 
     def of(self, call: CallMetadata) -> ExpectedTime:
-        """The price of a call, or why it has none."""
+        """The price of a call, or why it has none; ColltoolError for a rank that the fabric or the
+        map does not have."""
         if not call.ranks:
-            return ExpectedTime(
-                reason=statement("no-ends" if call.primitive is P2P else "no-ranks")
-            )
+            code = "no-ends" if call.primitive is P2P else "no-ranks"
+            return ExpectedTime(reason=statement(code))
         placed = self._placed(call.ranks)
         if placed.reason:
             return placed
@@ -102,9 +103,8 @@ class CallPrices:
             return ExpectedTime(places, reason=statement("unevenly-spaced"))
         # Prices are of groups that begin at rank 0. One that fills domains in equal numbers crosses
         # the same links, wherever it begins.
-        if _members_per_domain(fabric, places) != _members_per_domain(
-            fabric, RankGroup(axes).members
-        ):
+        from_rank_0 = RankGroup(axes).members
+        if _members_per_domain(fabric, places) != _members_per_domain(fabric, from_rank_0):
             return ExpectedTime(places, axes, reason=statement("off-domain"))
         return ExpectedTime(places, axes)
 
@@ -112,14 +112,15 @@ class CallPrices:
 def _members_per_domain(fabric: Fabric, ranks: Sequence[int]) -> list[Counter[int]]:
     """For each kind of domain, from the inside out, how many domains hold so many of the ranks:
     ``{8: 2}`` where two nodes hold eight each."""
-    inside = 1
-    found = []
+    inside = 1  # ranks of an endpoint
+    numbers = []
     for tier in fabric.tiers:
         kind = capabilities_of(tier)
+        # endpoints below a switch of each level, in a row, plane, ... of a lattice, in the tier
         parts = [level.group for level in kind.levels]
         parts += accumulate(sizes_of(kind.axes), mul)
         for part in (*parts, tier.endpoints):
             domains = Counter(rank // (inside * part) for rank in ranks)
-            found.append(Counter(domains.values()))
+            numbers.append(Counter(domains.values()))
         inside *= tier.endpoints
-    return found
+    return numbers

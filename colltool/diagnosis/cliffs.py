@@ -52,16 +52,16 @@ def cliff_in(points: Sequence[Point]) -> Statement:
     if excess:
         return statement("scatter", share=max(excess))
     lone = _lone_points(points, steps, over)
-    found = [_out_of_line(points, lone)] if lone else []
+    statements = [_out_of_line(points, lone)] if lone else []
     # a step is lasting where neither of its ends is a lone point
     lasting = [step for step in steps if step - 1 not in lone and step not in lone]
     if lasting:
-        found.append(_lasting_step(points, max(lasting, key=steps.__getitem__)))
-    return statement("cliffs", found=tuple(found))
+        statements.append(_lasting_step(points, max(lasting, key=steps.__getitem__)))
+    return statement("cliffs", found=tuple(statements))
 
 
 def outliers_in(points: Sequence[Point]) -> Statement:
-    """The sizes that are out of line with their neighbours. Empty where none is, or where times
+    """The sizes that are out of line with their neighbours; NOTHING where none is, or where times
     scatter too much to tell."""
     over = _over_neighbours(points)
     lone = _lone_points(points, steps_in(points), over)
@@ -71,7 +71,8 @@ def outliers_in(points: Sequence[Point]) -> Statement:
 def _scatter(over: Sequence[float]) -> list[float]:
     """The excess of sizes over the curve through their neighbours, where that many have one that
     the series is scattered; else empty."""
-    above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]  # a price is not above
+    # by more than a price is off
+    above = [ratio - 1 for ratio in over if ratio > 1 + CLOSE]
     return above if len(above) >= max(MANY, MANY_OF_LONG * len(over)) else []
 
 
@@ -90,13 +91,13 @@ def _out_of_line(points: Sequence[Point], lone: Sequence[int]) -> Statement:
 
 
 def steps_in(points: Sequence[Point]) -> dict[int, float]:
-    """Steps by the index of the point behind each, with their factors."""
-    found = {}
+    """Factors of steps, by the index of the point behind each."""
+    factors = {}
     for index, (before, after) in enumerate(pairwise(points), start=1):
         factor = _step_factor(before, after)
         if factor:
-            found[index] = factor
-    return found
+            factors[index] = factor
+    return factors
 
 
 def _step_factor(before: Point, after: Point) -> float:
@@ -111,7 +112,7 @@ def _step_factor(before: Point, after: Point) -> float:
 
 
 def _over_neighbours(points: Sequence[Point]) -> list[float]:
-    """Each time over the power law through its neighbours."""
+    """Each time over the power law through its neighbours; 1 for the first and the last."""
     # 10, 40 and 20 us at 1, 2 and 4 KB: the power law through the first and the last has 14 us at 2
     # KB, so that 40 us are 2.8 times it
     over = [1.0] * len(points)
@@ -132,16 +133,16 @@ def _lone_points(
     from 28 to 80. The curve is smooth without the 80, which is 2.0 times what its neighbours say,
     and as smooth without the 28, which is 0.7 of what its own say: the 80 is further off.
     """
-    far = [abs(log(ratio)) for ratio in over]
+    distance = [abs(log(ratio)) for ratio in over]
     lone = set()
     for step in steps:
-        for index, other in ((step - 1, step), (step, step - 1)):
+        for index, other_end in ((step - 1, step), (step, step - 1)):
             # Where sizes are evenly spaced, a lone point is twice as far off as its neighbours seem
             # to be (on a logarithmic scale), and both ends of a lasting step are equally far off.
             least = log(ALONE)
-            if _closes_without(points, other):
-                least = max(log(TOO_STEEP), SHAPE * far[other])
-            if far[index] >= least and _closes_without(points, index):
+            if _closes_without(points, other_end):
+                least = max(log(TOO_STEEP), SHAPE * distance[other_end])
+            if distance[index] >= least and _closes_without(points, index):
                 lone.add(index)
     return sorted(lone)
 
@@ -154,6 +155,7 @@ def _closes_without(points: Sequence[Point], index: int) -> bool:
 
 
 def _at(point: Point) -> Statement:
+    """``80 us at 4 KiB``."""
     return statement("time-at-size", seconds=point.seconds, size=point.shown_bytes)
 
 
@@ -170,6 +172,7 @@ def _lasting_step(points: Sequence[Point], step: int) -> Statement:
     if len(slow) <= 1:
         code = "step-between"
         first, last = before, after
+    # several sizes, clearly too slow: another algorithm ran there
     changed = sum(factor >= SHAPE for factor in slow) > 1
     return statement(
         code,
@@ -207,15 +210,16 @@ class Collapse(NamedTuple):
 
 
 def collapse_in(points: Sequence[Point]) -> Collapse | None:
-    """The first size from which on a rate falls and stays lower. None where it keeps up."""
+    """The first size from which on a rate falls and stays lower; None where it keeps up."""
+    largest = points[-1]
     for index in sorted(steps_in(points)):
         before, after = points[index - 1], points[index]
         factor = after.seconds / before.seconds * before.bytes / after.bytes
-        if after.bytes < LEAST_COLLAPSED or factor < COLLAPSE or after is points[-1]:
+        if after.bytes < LEAST_COLLAPSED or factor < COLLAPSE or after is largest:
             continue
         following = points[index + 1]
-        lasts = following.seconds / following.bytes > before.seconds / before.bytes
-        falling = points[-1].bytes / points[-1].seconds < STEADY * after.bytes / after.seconds
-        if lasts and not falling:
+        stays = following.seconds / following.bytes > before.seconds / before.bytes
+        falls_on = largest.bytes / largest.seconds < STEADY * after.bytes / after.seconds
+        if stays and not falls_on:
             return Collapse(before, after, factor)
     return None

@@ -10,17 +10,17 @@ from colltool.diagnosis.trace_results import TraceComparison
 
 
 class ComparedCalls(NamedTuple):
-    """Calls of one primitive, size and group size: seconds of a step on a rank in the other trace
-    and in this one, 0 where it has none."""
+    """Calls of one primitive, size and group size."""
 
     primitive: Primitive
     ranks: int
     bytes: int
-    then_s: float
-    now_s: float
+    then_s: float  # of a step on a rank, in the other trace; 0 where it has none
+    now_s: float  # the same in this trace
 
     @property
     def change_s(self) -> float:
+        """How much longer they take now."""
         return self.now_s - self.then_s
 
 
@@ -35,9 +35,10 @@ def compared_totals(result: TraceComparison) -> tuple[ComparedCalls, ...]:
 
 
 def _per_step(result: TraceComparison) -> dict[tuple[Primitive, int, int], float]:
-    """Seconds of a step by primitive, group size and bytes."""
+    """Seconds of a step by primitive, group size and bytes; 0 for all others."""
+    # of a trace without steps, which is taken for one step of each file
     step_s = result.window_s / max(1, result.steps or len(result.files))
-    found: dict[tuple[Primitive, int, int], float] = defaultdict(float)
+    seconds: dict[tuple[Primitive, int, int], float] = defaultdict(float)
     for total in result.totals:
-        found[total.primitive, total.group_size, total.bytes] += total.share * step_s
-    return found
+        seconds[total.primitive, total.group_size, total.bytes] += total.share * step_s
+    return seconds

@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 
 from colltool.diagnosis.hypotheses import CauseName, Hypothesis
 from colltool.logs.debug_conclusions import over_tcp, stated_together
-from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.debug_record import DebugLines
 
 # Handicap of a cause that the log states: a negative one lowers the error by which causes are
 # ranked, so that it leads unless another one fits far better.
@@ -26,7 +26,8 @@ class DeclaredCause(NamedTuple):
 
 
 def weighted_by_log(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
-    """The causes, weighted by what the logs state, without those that the logs rule out."""
+    """The causes, those first that the logs state by a lower handicap, without those that the logs
+    rule out; the order stays."""
     declared: dict[CauseName, str] = {}
     for cause, quoted in declared_causes(debug):
         # the first declaration is quoted: they come with the worst first
@@ -50,7 +51,7 @@ def declared_causes(debug: DebugLines) -> Iterator[DeclaredCause]:
 
 
 def denied(debug: DebugLines) -> Iterator[CauseName]:
-    """What lines of NCCL_DEBUG=INFO rule out."""
+    """The causes that lines of NCCL_DEBUG=INFO rule out."""
     if debug.network and not over_tcp(debug):
         yield "sockets"
     if debug.gpudirect:
@@ -65,6 +66,7 @@ def denied(debug: DebugLines) -> Iterator[CauseName]:
 
 
 def _declared(cause: Hypothesis, quoted: str) -> Hypothesis:
+    """A cause as the log states it."""
     # naming NICs is usual, too few of them are not
     is_usual = cause.name == "rails" and quoted.startswith("NCCL_IB_HCA")
     weight = 0.0 if is_usual else DECLARED

@@ -1,8 +1,11 @@
 """``doctor``: finds from logs and traces which machine ran, what is off, why, and what to run next.
 
-:func:`diagnose` splits the evidence by ranks per host. For each part it finds the fabric
-(machines), prices the series (validate), groups their sizes (size_classes), scores hypotheses
-(causes) and chooses what to run next (experiments); fleet compares the hosts of many runs.
+:func:`diagnose` is the entry; it splits the evidence by ranks per host. For each part
+:func:`_diagnose_part` finds the fabric (:mod:`~colltool.diagnosis.machines`), prices the series
+(:mod:`~colltool.diagnosis.validate`), groups their sizes (:mod:`~colltool.diagnosis.size_classes`),
+scores hypotheses (:mod:`~colltool.diagnosis.causes`) and chooses what to run next
+(:mod:`~colltool.diagnosis.experiments`); :mod:`~colltool.diagnosis.fleet` compares the hosts of
+many runs.
 
 Logs of one machine may hold runs on whole hosts and on parts of them, such as 8 and 4 ranks on each
 of several hosts: each part is a machine of its own, with a fabric of that host size.
@@ -74,16 +77,16 @@ from colltool.logs.stated import StatedLine
 
 
 class _DiagnosisOptions(NamedTuple):
-    """What the user gave; ``expect``: the share of the expected rate that is healthy, None for the
-    usual one."""
+    """What the user gave."""
 
-    fabric: Fabric | None
+    fabric: Fabric | None  # None to look for one
     overrides: Overrides
-    expect: float | None
+    expect: float | None  # the share of the expected rate that is healthy, None for the usual one
     readings: ModelOptions
 
     @property
     def pass_mark(self) -> float:
+        """The share of the expected rate that large messages must reach as a rule."""
         return HEALTHY_SHARE if self.expect is None else self.expect
 
 
@@ -98,7 +101,13 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default.
 
-    ``topology``: NCCL's channels in the logs beside those of a topology file.
+    Args:
+        expect: the share of the expected rate that is healthy, None for the usual one.
+        topology: NCCL's channels in the logs beside those of a topology file.
+
+    Raises:
+        ColltoolError: ``expect`` is no share, or the fabric is uneven; no machine can be named and
+            the logs state nothing that answers alone.
     """
     if expect is not None and not (isfinite(expect) and 0 < expect <= 1):
         raise ColltoolError(
@@ -114,10 +123,10 @@ def diagnose(
         stated = as_expected_of(fabric, stated)
     diagnosis = _judged_or_stated(seen, options, stated)
     notes = [statement("empty-file", file=file) for file in seen.empty]
-    # a file that states something is read, also without times
-    read = {found.file for found in stated}
+    # a file that states something was read, also without times
+    stating_files = {line.file for line in stated}
     for failed in seen.failed:
-        if failed.file not in read:
+        if failed.file not in stating_files:
             notes.append(statement("failed-file", file=failed.file, reason=failed.reason))
     findings_before, findings_after = stated_findings(
         stated, judged=bool(diagnosis.series or diagnosis.bounds)
@@ -147,7 +156,7 @@ def _judged_or_stated(
     if not seen.series and not seen.bounds:
         return _without_times(seen, options, "")
     try:
-        return _joined([_diagnose_part(part, options) for part in _by_ranks_per_host(seen)])
+        return _join([_diagnose_part(part, options) for part in _by_ranks_per_host(seen)])
     except ColltoolError as error:
         if not answers_alone(stated, error):
             raise
@@ -157,7 +166,7 @@ def _judged_or_stated(
 
 
 def _without_times(seen: Evidence, options: _DiagnosisOptions, unjudged: str) -> Diagnosis:
-    """A diagnosis that compares nothing."""
+    """A diagnosis that compares nothing; ``unjudged``: why, where there are times."""
     return Diagnosis(
         assumed=AssumedFabric(
             options.fabric.name if options.fabric else "",
@@ -191,7 +200,7 @@ def _by_ranks_per_host(seen: Evidence) -> list[Evidence]:
     return parts
 
 
-def _joined(parts: Sequence[Diagnosis]) -> Diagnosis:
+def _join(parts: Sequence[Diagnosis]) -> Diagnosis:
     """Join the diagnoses of several parts; the fabric is that of the largest, whose findings come
     first."""
     largest, *others = parts
@@ -239,7 +248,7 @@ def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
         judged = validate(fabric, measured, readings=base.readings).series
     read = read_series(fabric, judged, expect=options.expect, assumed=not options.fabric)
     scoring = Scoring(judged, read.classes, base)
-    bounds, measure = upper_bounds(seen.bounds, base, library, read.wires)
+    bounds, tests = upper_bounds(seen.bounds, base, library, read.wires)
     findings: tuple[DiagnosisFinding, ...] = ()
     notes: tuple[Statement, ...] = ()
     if judged:
@@ -255,7 +264,7 @@ def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
         notes=notes,
         skipped=measured.skipped,
         bounds=bounds,
-        measure=measure,
+        measure=tests,
         left_out=seen.left_out,
     )
 
@@ -264,19 +273,17 @@ def _host_facts(
     scoring: Scoring, placed: Sequence[PlacedGroup], seen: Evidence, library: str
 ) -> HostFacts:
     """What decides which causes the machine may have."""
-    tiers_crossed = 1
-    for group, judged in zip(placed, scoring.series, strict=True):
-        # a series across hosts crosses a network, whatever the fabric calls it
-        least = 2 if across_hosts(judged.series) else 1
-        tiers_crossed = max(tiers_crossed, len(group.spans), least)
     widest = max(placed, key=lambda group: len(group.spans))
+    tiers_crossed = len(widest.spans)
+    # a series across hosts crosses a network, whatever the fabric calls it
+    if any(across_hosts(judged.series) for judged in scoring.series):
+        tiers_crossed = max(tiers_crossed, 2)
     return HostFacts(
         tiers_crossed,
-        # of an innermost domain
         ranks_inside=widest.spans[1].members_inside if len(widest.spans) > 1 else 1,
         library=library,
         maker=maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name),
-        small_seen=any(size_class.size == "small" for size_class in scoring.classes),
+        has_small_messages=any(size_class.size == "small" for size_class in scoring.classes),
     )
 
 
@@ -288,11 +295,11 @@ def _findings(
     # logs that list no hosts: those of the fabric that the group spans
     hosts = largest.nodes or (largest.ranks // host.ranks_inside if host.ranks_inside > 1 else 1)
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
-    found = [
+    findings = [
         _finding_of(scoring, sorted(indices), supported, machine)
         for indices, supported in explained(scoring, causes)
     ]
-    return tuple(_with_collapses(scoring, found))
+    return tuple(_with_collapses(scoring, findings))
 
 
 def _finding_of(
@@ -312,16 +319,15 @@ def _finding_of(
     causes = []
     for fitted in supported:
         cause = fitted.cause
-        causes.append(
-            Cause(cause.name, cause.said(fitted.value), cause.look, fitted.error, fitted.error_all)
-        )
+        text = cause.text_at(fitted.value)
+        causes.append(Cause(cause.name, text, cause.look, fitted.error, fitted.error_all))
     hints: list[Statement] = []
     if not supported:
         if all(across_hosts(judged.series) for judged in series):
             causes.append(_congested(size_classes, scoring.base.fabric.tiers[-1].name))
         for judged in series:
             title = judged.series.title
-            hints += [statement("hint", series=title, finding=found) for found in judged.findings]
+            hints += [statement("hint", series=title, finding=text) for text in judged.findings]
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
         size=" and ".join(sorted({size_class.size for size_class in size_classes})),
@@ -340,29 +346,26 @@ def _congested(classes: Sequence[SizeClass], network: str) -> Cause:
     return _unpriced("network", statement("congested", network=network, shares=tuple(shares)))
 
 
-def _unpriced(cause: CauseName, said: Statement) -> Cause:
+def _unpriced(cause: CauseName, text: Statement) -> Cause:
     """A cause that is seen without a price, and so has no error."""
-    return Cause(cause, said, check_of(cause), error=None, error_all=None)
+    return Cause(cause, text, check_of(cause), error=None, error_all=None)
 
 
-class _Collapsed(NamedTuple):
+class _CollapsedSeries(NamedTuple):
     """A series whose rate falls at a size and stays low."""
 
     judged: ValidatedSeries
     collapse: Collapse
 
     @property
-    def title(self) -> str:
-        return self.judged.series.title
-
-    @property
     def cause(self) -> Cause:
+        """The collapse as a cause: the size, and the rates before and behind it."""
         before, after, _ = self.collapse
         rate_of = self.judged.series.busbw_Bps
-        said = statement(
+        text = statement(
             "collapse", size=after.shown_bytes, rates=(rate_of(before), rate_of(after))
         )
-        return _unpriced("collapse", said)
+        return _unpriced("collapse", text)
 
     @property
     def finding(self) -> DiagnosisFinding:
@@ -370,7 +373,7 @@ class _Collapsed(NamedTuple):
         least = self.collapse.after.bytes
         shares = [point.of_expected for point in self.judged.points if point.bytes >= least]
         return DiagnosisFinding(
-            series=(self.title,),
+            series=(self.judged.series.title,),
             size="large",
             low=min(shares),
             high=max(shares),
@@ -386,16 +389,15 @@ def _with_collapses(
 ) -> Iterator[DiagnosisFinding]:
     """Put a collapse first among the causes of its series' large messages; where no finding is of
     these, it is one of its own."""
-    collapsed: dict[str, _Collapsed] = {}
+    collapsed: dict[str, _CollapsedSeries] = {}  # by title
     for judged in scoring.series:
         collapse = collapse_in(judged.series.points)
         if collapse:
-            found = _Collapsed(judged, collapse)
-            collapsed[found.title] = found
+            collapsed[judged.series.title] = _CollapsedSeries(judged, collapse)
     for finding in findings:
         titles = [title for title in finding.series if title in collapsed]
         if titles and "large" in finding.size:
             finding = finding._replace(causes=(collapsed.pop(titles[0]).cause, *finding.causes))
         yield finding
-    for found in collapsed.values():
-        yield found.finding
+    for collapsed_series in collapsed.values():
+        yield collapsed_series.finding

@@ -1,4 +1,5 @@
-"""What was measured of a machine, and what the logs say of it themselves."""
+"""What was measured of a machine, and what the logs say of it themselves: :class:`Evidence`, which
+:mod:`colltool.diagnosis.read_evidence` gathers from files."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Primitive
 from colltool.calibration.log_fits import MOST_IN_A_HOST
 from colltool.fabric.model import Fabric
+from colltool.logs.debug_record import DebugLines
 from colltool.logs.hardware_in_log import LoggedHardware
-from colltool.logs.nccl_debug import DebugLines
 from colltool.logs.records import WrongValues
 from colltool.logs.series import Measurements, Series
 from colltool.logs.stated import StatedLine
@@ -24,27 +25,28 @@ class FailedLog(NamedTuple):
 
     file: str
     reason: str
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...]  # that it names
 
 
 class Evidence(NamedTuple):
     """What was measured, and what the logs say themselves."""
 
     logs: Measurements  # of benchmarks
-    named: LoggedHardware = LoggedHardware((), ())
+    named: LoggedHardware = LoggedHardware((), ())  # devices and hosts that logs or traces name
     traced: tuple[Series, ...] = ()  # series of traces
     bounds: tuple[UpperBound, ...] = ()  # for traced calls known only as upper bounds
-    left_out: tuple[LeftOutKernels, ...] = ()
+    left_out: tuple[LeftOutKernels, ...] = ()  # traced kernels that are no measured call
     world: int | None = None  # the traced job's rank count
     empty: tuple[str, ...] = ()  # files with nothing in them
     debug: DebugLines = DebugLines()  # what NCCL_DEBUG=INFO says
     failed: tuple[FailedLog, ...] = ()  # files that cannot be used
-    hosts: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # those of each file
+    hosts: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # of each of several files, by name
     stated: tuple[StatedLine, ...] = ()  # what lines of logs state, the worst first
     wrong: tuple[WrongValues, ...] = ()  # tables in which every result is wrong
 
     @property
     def series(self) -> tuple[Series, ...]:
+        """All series, of logs and of traces."""
         return (*self.logs.series, *self.traced)
 
     @property
@@ -54,6 +56,7 @@ class Evidence(NamedTuple):
 
     @property
     def most_ranks(self) -> int:
+        """Ranks of the largest run or job."""
         return max(self.world or 1, *(group.ranks for group in self._groups), 1)
 
     @property
@@ -64,19 +67,19 @@ class Evidence(NamedTuple):
     @property
     def ranks_per_host(self) -> set[int]:
         """Ranks a host of the logs' runs across hosts."""
-        found = {series.ranks_per_host for series in self.logs.series}
-        return {ranks for ranks in found if ranks is not None}
+        per_host = {series.ranks_per_host for series in self.logs.series}
+        return {ranks for ranks in per_host if ranks is not None}
 
     def only(self, primitive: Primitive | None) -> Evidence:
-        """What there is of one primitive; all of it for None."""
+        """What there is of one primitive, all of it for None; ColltoolError where there is none."""
         if primitive is None:
             return self
-        there = dict.fromkeys(str(group.primitive) for group in self._groups)
-        if there and str(primitive) not in there:
+        measured = dict.fromkeys(str(group.primitive) for group in self._groups)
+        if measured and str(primitive) not in measured:
             raise ColltoolError(
                 f"the logs hold no {primitive.label}",
                 argument="primitive",
-                fix=f"they hold: {', '.join(there)}",
+                fix=f"they hold: {', '.join(measured)}",
             )
         logs = tuple(series for series in self.logs.series if series.primitive is primitive)
         return self._replace(
@@ -88,11 +91,11 @@ class Evidence(NamedTuple):
     def on(self, fabric: Fabric) -> Measurements:
         """All series; traced ones placed on the fewest hosts of this fabric that hold them."""
         inside = fabric.tiers[0].endpoints
-        found = list(self.logs.series)
+        placed = list(self.logs.series)
         for series in self.traced:
             fills_hosts = series.ranks < inside or series.ranks % inside == 0
             # racks of more ranks than a host has say nothing of hosts
             if inside <= MOST_IN_A_HOST and fills_hosts:
                 series = series._replace(nodes=max(series.ranks // inside, 1))
-            found.append(series)
-        return self.logs._replace(series=tuple(found))
+            placed.append(series)
+        return self.logs._replace(series=tuple(placed))

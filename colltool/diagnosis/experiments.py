@@ -38,6 +38,7 @@ AS_IS = "as the fabric says"  # in place of a cause: the machine is healthy
 SEPARATES = 0.10
 _DEBUG = {"NCCL_DEBUG": "INFO"}  # NCCL then prints what it uses: NVLS, P2P or SHM, NICs, channels
 _SMALL_BYTES = 8192.0  # latency takes nearly all of such a message on any fabric
+_LEAST_TO_HALVE = 4  # ranks of a host, of which either half can run by itself
 
 
 class ExperimentMachine(NamedTuple):
@@ -54,12 +55,12 @@ class _Trial(NamedTuple):
     primitive: Primitive
     ranks: int
     hosts: int
-    settings: dict[str, str]
+    settings: dict[str, str]  # of the environment
     sizes: BenchmarkSizes = LARGE_SIZES
-    bytes: float = GIB
+    bytes: float = GIB  # the size that is compared
     rings_only: bool = False  # it forces rings
     rank_per_host: bool = False  # each rank is alone on its host
-    # kinds of causes that leave some of its runs as they are
+    # kinds of experiments that it is one of: causes that name one of them leave it as it is
     unaffected_by: frozenset[Unaffected] = frozenset()
     note: Statement = NOTHING
 
@@ -75,7 +76,8 @@ class _Trial(NamedTuple):
         return scenario.time(self.primitive, self.bytes, self.ranks, library)
 
     def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:
-        """The command to run, with what it measures under each cause, from seconds by cause."""
+        """The command to run, with what it measures under each cause; ``outcomes``: causes and
+        seconds."""
         command = command_line(
             self.primitive,
             self.sizes,
@@ -96,14 +98,15 @@ Pairs = set[tuple[int, int]]
 
 
 class _PricedTrial(NamedTuple):
-    """A trial with its seconds under each cause."""
+    """A trial with its seconds under each cause, in the order of the causes."""
 
     trial: _Trial
     times: list[float]
 
     def distances(self, pairs: Pairs) -> dict[tuple[int, int], float]:
         """How far the times of each pair of causes are from each other, by log ratio."""
-        return {(i, j): abs(log(self.times[i] / self.times[j])) for i, j in pairs}
+        times = self.times
+        return {(first, second): abs(log(times[first] / times[second])) for first, second in pairs}
 
     def score(self, pairs: Pairs) -> tuple[int, float]:
         """How many of the pairs it separates, and how far on average, rounded: of trials that do
@@ -117,9 +120,9 @@ def next_experiments(
 ) -> tuple[Experiment, ...]:
     """What to run next: each experiment separates causes that those before it do not.
 
-    Each step takes the trial that separates most of the pairs of causes that are left.
+    Each step takes the trial that separates most of the pairs of causes that are left. A single
+    cause is separated from a healthy machine.
     """
-    # a single cause is separated from a healthy machine
     names: list[str] = [cause.cause.name for cause in causes]
     if len(causes) == 1:
         names.append(AS_IS)
@@ -129,7 +132,7 @@ def next_experiments(
         if len(times) == len(names):
             trials.append(_PricedTrial(trial, times))
     pairs: Pairs = set(combinations(range(len(names)), 2))
-    found = []
+    experiments = []
     while trials and pairs:
         best = max(trials, key=lambda trial: trial.score(pairs))
         separated = {
@@ -139,8 +142,8 @@ def next_experiments(
             break
         pairs -= separated
         outcomes = list(zip(names, best.times, strict=True))
-        found.append(best.trial.experiment(machine.library, outcomes))
-    return tuple(found)
+        experiments.append(best.trial.experiment(machine.library, outcomes))
+    return tuple(experiments)
 
 
 def _times(
@@ -150,8 +153,8 @@ def _times(
     where the trial cannot run."""
     scenarios = []
     for cause in causes:
-        unaffected_by = trial.unaffected_by & cause.cause.unaffected
-        scenarios.append(base if unaffected_by else cause.scenario)
+        is_unaffected = trial.unaffected_by & cause.cause.unaffected
+        scenarios.append(base if is_unaffected else cause.scenario)
     if len(causes) == 1:
         scenarios.append(base)
     times = (trial.seconds(scenario, library) for scenario in scenarios)
@@ -164,11 +167,12 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
     ranks, hosts, _ = machine
     per_host = ranks // hosts
     debug = _DEBUG if ran.launches_kernels else {}
-    multicast = ran.may_be_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None
+    inner = capabilities_of(base.fabric.tiers[0])
+    has_nvls = ran.may_be_nccl and inner.in_network is not None
     inside_host: frozenset[Unaffected] = frozenset()
     # the order decides where several separate the causes equally well
     yield _Trial(AR, ranks, hosts, debug)
-    if multicast or (ran.may_be_nccl and hosts > 1):
+    if has_nvls or (ran.may_be_nccl and hosts > 1):
         yield _Trial(AR, ranks, hosts, {"NCCL_ALGO": "ring", **debug}, rings_only=True)
     yield _Trial(A2A, ranks, hosts, debug)
     yield _Trial(AR, ranks, hosts, debug, sizes=SMALL_SIZES, bytes=_SMALL_BYTES)
@@ -185,10 +189,11 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
                 unaffected_by=frozenset({"nic"}),
                 note=statement("each-nic"),
             )
-    if per_host >= 4 and per_host % 2 == 0 and ran.launches_kernels:
+    has_halves = per_host >= _LEAST_TO_HALVE and per_host % 2 == 0
+    if has_halves and ran.launches_kernels:
         visible = "HIP_VISIBLE_DEVICES" if ran is LogLibrary.RCCL else "CUDA_VISIBLE_DEVICES"
         half = {visible: ",".join(map(str, range(per_host // 2)))}
-        if multicast:
+        if has_nvls:
             half["NCCL_NVLS_ENABLE"] = "0"
         note = statement("other-half" if hosts == 1 else "other-half-of-hosts")
         yield _Trial(
@@ -206,17 +211,18 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
 def upper_bounds(
     bounds: Sequence[UpperBound], base: Scenario, library: str, judged: Collection[str]
 ) -> tuple[tuple[UpperBound, ...], tuple[Experiment, ...]]:
-    """What cannot be judged, and a benchmark for each link that no series is ``judged`` on."""
-    found: list[UpperBound] = []
+    """What cannot be judged, with the outermost tier that it crosses; and a benchmark for each tier
+    that no series is ``judged`` on."""
+    with_tier: list[UpperBound] = []
     known = set(judged)
     tests: list[Experiment] = []
     for bound in bounds:
         spans = place(base.fabric, bound.ranks).spans
-        link = spans[-1].tier.name
-        found.append(bound._replace(wire=link))
-        if link in known:
+        tier = spans[-1].tier.name
+        with_tier.append(bound._replace(wire=tier))
+        if tier in known:
             continue
-        known.add(link)
+        known.add(tier)
         inside = spans[1].members_inside if len(spans) > 1 else bound.ranks
         hosts = bound.ranks // inside
         trial = _Trial(
@@ -225,4 +231,4 @@ def upper_bounds(
         seconds = None if bound.primitive is P2P else trial.seconds(base, library)
         if seconds is not None:
             tests.append(trial.experiment("", [(AS_IS, seconds)]))
-    return tuple(found), tuple(tests)
+    return tuple(with_tier), tuple(tests)

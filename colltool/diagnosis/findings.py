@@ -45,15 +45,16 @@ SHARE_TOLERANCE = 0.01
 
 
 class SeriesContext(NamedTuple):
-    """A series with its prices and its points, one per size. ``algorithms`` are those that the user
-    allows; empty for any."""
+    """A series with its prices and its points, one per size, ascending. An index is of a size; a
+    :class:`~colltool.calibration.series_prices.Quote` is an algorithm's price of a size, and quotes
+    come as one per size."""
 
     fabric: Fabric
     placed: PlacedGroup
     series: Series
     readings: ModelOptions
-    algorithms: tuple[str, ...]
-    priced: Priced
+    algorithms: tuple[str, ...]  # that the user allows; empty for any
+    priced: Priced  # quotes of the fastest algorithm (``best``), and of each (``by_title``)
     points: tuple[ValidatedPoint, ...]
 
     @property
@@ -67,7 +68,8 @@ class SeriesContext(NamedTuple):
         return self.bandwidth_bound[-LARGE:]
 
     @property
-    def last(self) -> ValidatedPoint:
+    def largest(self) -> ValidatedPoint:
+        """The point of the largest size."""
         return self.points[-1]
 
     @property
@@ -79,8 +81,9 @@ class SeriesContext(NamedTuple):
         return self.points
 
     @property
-    def too_fast(self) -> bool:
-        return bool(self.large) and self.last.measured_s < TOO_FAST * self.last.predicted_s
+    def is_too_fast(self) -> bool:
+        """Whether the largest message is faster than the fabric allows."""
+        return bool(self.large) and self.largest.measured_s < TOO_FAST * self.largest.predicted_s
 
     @property
     def who(self) -> Statement:
@@ -89,7 +92,7 @@ class SeriesContext(NamedTuple):
             return statement("algorithms", names=self.algorithms)
         return statement("this-fabric")
 
-    def slower(self, index: int) -> bool:
+    def is_slower(self, index: int) -> bool:
         """Whether a size takes clearly longer than its price."""
         return self.points[index].measured_s > (1 + WITHIN) * self.points[index].predicted_s
 
@@ -117,15 +120,18 @@ def findings(context: SeriesContext) -> tuple[Statement, ...]:
     Where fewer rails and something else explain the times equally well, that tie is reported
     instead of any single cause.
     """
-    found = [_faster_than_price(context) if context.too_fast else _share_reached(context)]
-    fewer_rails = _fewer_rails(context)
-    found += [fewer_rails] if fewer_rails else [_without_switch(context), _other_algorithm(context)]
-    found += [
+    rate = _faster_than_price(context) if context.is_too_fast else _share_reached(context)
+    reasons = [_fewer_rails(context)]
+    if not reasons[0]:
+        reasons = [_without_switch(context), _other_algorithm(context)]
+    all_findings = (
+        rate,
+        *reasons,
         cliff_in(context.series.points),
         _small_message_floor(context),
         _spread_of_repeats(context),
-    ]
-    return tuple(filter(None, found))
+    )
+    return tuple(filter(None, all_findings))
 
 
 def _share_reached(context: SeriesContext) -> Statement:
@@ -133,15 +139,19 @@ def _share_reached(context: SeriesContext) -> Statement:
     on."""
     if not context.large:
         return NOTHING
-    got = context.last.busbw_measured_Bps
-    due = context.last.busbw_expected_Bps
-    share = got / due
-    facts = {"who": context.who, "size": context.last.shown_bytes, "rates": (got, due)}
+    measured_Bps = context.largest.busbw_measured_Bps
+    expected_Bps = context.largest.busbw_expected_Bps
+    share = measured_Bps / expected_Bps
+    facts = {
+        "who": context.who,
+        "size": context.largest.shown_bytes,
+        "rates": (measured_Bps, expected_Bps),
+    }
     if abs(share - 1) > CLOSE:
         return statement("reaches-share", share=share, **facts)
     late = NOTHING
-    bound = context.points[context.bandwidth_bound.start :]
-    short = [point for point in bound if point.relative_error < -CLOSE]
+    bandwidth_bound = context.points[context.bandwidth_bound.start :]
+    short = [point for point in bandwidth_bound if point.relative_error < -CLOSE]
     if short:
         worst = min(short, key=attrgetter("relative_error"))
         first = next(point for point in context.points if point.bytes > short[-1].bytes)
@@ -156,24 +166,25 @@ def _faster_than_price(context: SeriesContext) -> Statement:
     """The rate of a largest message that is faster than its price, and what may be wrong."""
     spans = context.placed.spans
     tier = spans[-1].tier
-    got = context.last.busbw_measured_Bps
+    measured_Bps = context.largest.busbw_measured_Bps
     port_Bps = tier.bandwidth * tier.ports
     port = NOTHING
-    single = len(spans) == 1 and capabilities_of(tier).joined_by == "switches"
-    if single and got > port_Bps:
+    # over switches alone a rank's traffic goes through its ports
+    is_switched = len(spans) == 1 and capabilities_of(tier).joined_by == "switches"
+    if is_switched and measured_Bps > port_Bps:
         port = statement("faster-port", rate=port_Bps)
     reason = "faster-fabric"
     if context.algorithms:
         reason = "faster-algorithm"
     # no switch reduces what is only passed on
-    elif context.series.primitive not in (A2A, P2P) and not _in_switch(context.last.spec):
+    elif context.series.primitive not in (A2A, P2P) and not _in_switch(context.largest.spec):
         reason = "faster-fabric-or-switch"
     return statement(
         "faster",
         who=context.who,
-        got=got,
-        size=context.last.shown_bytes,
-        due=context.last.busbw_expected_Bps,
+        got=measured_Bps,
+        size=context.largest.shown_bytes,
+        due=context.largest.busbw_expected_Bps,
         port=port,
         reason=statement(reason),
     )
@@ -183,9 +194,9 @@ def _fewer_rails(context: SeriesContext) -> Statement:
     """The number of a host's NICs that would explain slow large messages, and what else explains
     them as well. Only numbers that divide the host's NICs are tried."""
     spans = context.placed.spans
-    if len(spans) < 2 or not context.large or not all(map(context.slower, context.large)):
+    if len(spans) < 2 or not context.large or _ends_on_cliff(context):
         return NOTHING
-    if _ends_on_cliff(context):
+    if not all(map(context.is_slower, context.large)):
         return NOTHING
     nics = spans[1].members_inside
     outer = frozenset(span.tier.name for span in spans[1:])
@@ -194,9 +205,9 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         priced = context.scaled(used / nics, outer) if nics % used == 0 else None
         if priced is None:
             continue
-        # the library may switch algorithms or not
-        usual = priced.by_title.get(context.last.algorithm, priced.best)
-        error = min(context.worst_large(priced.best), context.worst_large(usual))
+        # the library may switch algorithms, or keep the one of all NICs
+        kept_algorithm = priced.by_title.get(context.largest.algorithm, priced.best)
+        error = min(context.worst_large(priced.best), context.worst_large(kept_algorithm))
         if error <= (WITHIN if used == 1 else CLOSE):
             errors[used] = error
     if not errors:
@@ -211,7 +222,7 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         if context.worst_large(quotes) <= CLOSE:
             causes.append(title)
     code = "share-of-bandwidth" if len(causes) == 1 else "share-of-bandwidth-by-any"
-    return statement(code, share=context.last.of_expected, causes=tuple(causes))
+    return statement(code, share=context.largest.of_expected, causes=tuple(causes))
 
 
 def _ends_on_cliff(context: SeriesContext) -> bool:
@@ -220,15 +231,16 @@ def _ends_on_cliff(context: SeriesContext) -> bool:
     steps = [step for step in steps_in(points) if step in context.bandwidth_bound]
     if not steps:
         return False
-    last = steps[-1]
-    return last in context.large or points[last].seconds > points[last - 1].seconds
+    last_step = steps[-1]  # the index of the size behind it
+    slows = points[last_step].seconds > points[last_step - 1].seconds
+    return last_step in context.large or slows
 
 
 def _inner_share(context: SeriesContext) -> list[Statement]:
-    """The share of the innermost tier's bandwidth that explains large messages. Empty where none
+    """The share of the innermost tier's bandwidth that explains large messages; empty where none
     does."""
     tier = context.placed.spans[0].tier.name
-    share = context.last.of_expected
+    share = context.largest.of_expected
     error = inf
     # As other tiers take their part of the time, it is not just the share that arrives: where 8 of
     # 10 us are the inner tier's, half its bandwidth takes 18 us, not 20.
@@ -237,7 +249,7 @@ def _inner_share(context: SeriesContext) -> list[Statement]:
         if priced is None:
             return []
         error = context.worst_large(priced.best)
-        correction = priced.best[-1].seconds / context.last.measured_s
+        correction = priced.best[-1].seconds / context.largest.measured_s
         if abs(correction - 1) < SHARE_TOLERANCE:
             break
         share *= correction
@@ -247,53 +259,62 @@ def _inner_share(context: SeriesContext) -> list[Statement]:
 
 
 def _without_switch(context: SeriesContext) -> Statement:
-    """Large messages match the price without in-switch reduction: the algorithm that then wins."""
-    if (
-        not context.large
-        or not _in_switch(context.last.spec)
-        or not context.slower(context.large[-1])
-    ):
+    """That large messages match the price without in-switch reduction, and the algorithm that then
+    wins."""
+    if not context.large or not context.is_slower(context.large[-1]):
         return NOTHING
-    named = tuple(algorithm for algorithm in context.algorithms if not _in_switch(algorithm))
-    if context.algorithms and not named:
+    if not _in_switch(context.largest.spec):
         return NOTHING
-    without = context.prices_on(without_switch_reduction(context.fabric), named)
+    allowed = tuple(algorithm for algorithm in context.algorithms if not _in_switch(algorithm))
+    if context.algorithms and not allowed:
+        return NOTHING
+    without = context.prices_on(without_switch_reduction(context.fabric), allowed)
     if without is None or context.worst_large(without.best) > WITHIN:
         return NOTHING
     return statement("without-switch", algorithm=without.best[-1].algorithm)
 
 
 def _in_switch(spec: str) -> bool:
+    """Whether an algorithm, or one of those of a composition, reduces in the switch."""
     choice = parse_choice(spec)
     return IN_SWITCH in (choice.base, *choice.tiers)
 
 
 def _other_algorithm(context: SeriesContext) -> Statement:
     """The algorithm whose prices neighbouring sizes match, where another one should win."""
-    runs = {
-        title: _longest_match(context, quotes) for title, quotes in context.priced.by_title.items()
-    }
-    title, run = max(runs.items(), key=lambda found: len(found[1]))
-    times = [point.measured_s for point in run]
-    if len(run) < CURVE or max(times) < SHAPE * min(times):  # any price can match a flat stretch
+    title = ""
+    stretch: list[ValidatedPoint] = []
+    for candidate, quotes in context.priced.by_title.items():
+        match = _longest_match(context, quotes)
+        if len(match) > len(stretch):
+            title = candidate
+            stretch = match
+    if len(stretch) < CURVE:
         return NOTHING
-    winners = tuple(dict.fromkeys(point.algorithm for point in run))
-    first, last = run[0].shown_bytes, run[-1].shown_bytes
-    return statement("other-algorithm", first=first, last=last, title=title, winners=winners)
+    times = [point.measured_s for point in stretch]
+    if max(times) < SHAPE * min(times):  # any price can match a flat stretch
+        return NOTHING
+    return statement(
+        "other-algorithm",
+        first=stretch[0].shown_bytes,
+        last=stretch[-1].shown_bytes,
+        title=title,
+        winners=tuple(dict.fromkeys(point.algorithm for point in stretch)),
+    )
 
 
 def _longest_match(context: SeriesContext, quotes: Sequence[Quote]) -> list[ValidatedPoint]:
     """The longest stretch of slow sizes that an algorithm's prices match, although it should
     lose."""
     longest: list[ValidatedPoint] = []
-    run: list[ValidatedPoint] = []
+    stretch: list[ValidatedPoint] = []
     for index, point in enumerate(context.points):
         loses = quotes[index].seconds > (1 + WITHIN) * point.predicted_s
-        if loses and context.slower(index) and context.error(quotes, index) <= CLOSE:
-            run.append(point)
+        if loses and context.is_slower(index) and context.error(quotes, index) <= CLOSE:
+            stretch = [*stretch, point]
         else:
-            run = []
-        longest = max(longest, run[:], key=len)
+            stretch = []
+        longest = max(longest, stretch, key=len)
     return longest
 
 
@@ -303,31 +324,30 @@ def _small_message_floor(context: SeriesContext) -> Statement:
         return NOTHING
     bounds = Counter(map(attrgetter("bound"), context.small))
     bound, _ = bounds.most_common(1)[0]
-    where = statement("at-every-size")
+    sizes = statement("at-every-size")
     if len(context.small) < len(context.points):
-        where = statement("below-size", size=context.points[len(context.small)].shown_bytes)
+        sizes = statement("below-size", size=context.points[len(context.small)].shown_bytes)
     smallest = context.small[:SMALL]
-    took_s = median(map(attrgetter("measured_s"), smallest))
-    due_s = median(map(attrgetter("predicted_s"), smallest))
+    measured_s = median(map(attrgetter("measured_s"), smallest))
+    predicted_s = median(map(attrgetter("predicted_s"), smallest))
     likely = NOTHING
-    if max(took_s, due_s) > FLOOR_RATIO * min(took_s, due_s):
+    if max(measured_s, predicted_s) > FLOOR_RATIO * min(measured_s, predicted_s):
         # launches, hops or another algorithm: small messages alone cannot tell
-        code = "floor-more" if took_s > due_s else "floor-less"
-        likely = statement(code, apart=abs(took_s - due_s))
-    return statement(f"floor-{bound}", where=where, took=took_s, due=due_s, likely=likely)
+        code = "floor-more" if measured_s > predicted_s else "floor-less"
+        likely = statement(code, apart=abs(measured_s - predicted_s))
+    return statement(f"floor-{bound}", where=sizes, took=measured_s, due=predicted_s, likely=likely)
 
 
 def _spread_of_repeats(context: SeriesContext) -> Statement:
     """How far the repeats of a size differ, and on how many sizes; nothing for usual scatter."""
     points = context.series.points
-    ranges = [(point.high_s - point.low_s) / point.seconds for point in points]
-    widest = max(ranges)
+    spreads = [(point.high_s - point.low_s) / point.seconds for point in points]
+    widest = max(spreads)
     if widest <= SPREAD:
         return NOTHING
     more = NOTHING
-    many = sum(share > SPREAD for share in ranges)
-    if many > 1:
-        more = statement("repeats-differ-more", share=SPREAD, count=many)
-    return statement(
-        "repeats-differ", share=widest, size=points[ranges.index(widest)].shown_bytes, more=more
-    )
+    wide_count = sum(spread > SPREAD for spread in spreads)
+    if wide_count > 1:
+        more = statement("repeats-differ-more", share=SPREAD, count=wide_count)
+    size = points[spreads.index(widest)].shown_bytes
+    return statement("repeats-differ", share=widest, size=size, more=more)

@@ -27,6 +27,8 @@ SLOW = 0.85
 # share of a host's runs that must be slow to name it, and of the runs without it that may be
 MOSTLY_SLOW = 0.6
 SELDOM_SLOW = 0.3
+# share of the hosts that may be named while many runs of others are slow, too
+MOST_SLOW_HOSTS = 1 / 3
 # runs of a host with others, or of a kind, that allow a comparison
 FEWEST_RUNS = 2
 # slow runs without a slow host that get a statement each
@@ -34,59 +36,57 @@ MOST_ODD = 5
 
 
 class _FleetRun(NamedTuple):
-    """One series of one file; ``relative`` to the median of its kind, None where it failed."""
+    """One series of one file, or a run that failed."""
 
     file: str
-    hosts: tuple[str, ...]
-    share: float | None
-    relative: float | None
+    hosts: tuple[str, ...]  # ascending, each once
+    share: float | None  # of the expected rate; None where it failed
+    relative: float | None  # that share over the median of its kind; None where it failed
 
     @property
-    def slow(self) -> bool:
+    def is_slow(self) -> bool:
+        """Whether it is clearly below the median of its kind."""
         return self.relative is not None and self.relative < SLOW
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
+        """Whether it has no rate."""
         return self.relative is None
-
-    @property
-    def fine(self) -> bool:
-        return not self.slow and not self.failed
 
 
 Runs = Sequence[_FleetRun]
-_is_slow = attrgetter("slow")
-_is_failed = attrgetter("failed")
+_is_slow = attrgetter("is_slow")
+_has_failed = attrgetter("has_failed")
 
 
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
-    """Compare the runs of different hosts. None for fewer than three hosts or sets of hosts."""
+    """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts."""
     runs = list(_runs(seen, series))
     names = sorted(_hosts_of(runs), key=_natural_key)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
         return None
     # failed runs say nothing of speed
-    slow = _slow_hosts(list(filterfalse(_is_failed, runs)))
-    failing = _in_all_failures(runs)
+    slow_hosts = _slow_hosts(list(filterfalse(_has_failed, runs)))
+    failing_hosts = _in_all_failures(runs)
     hosts = []
     for name in names:
         state: HostState = "as the others"
-        if name in slow:
+        if name in slow_hosts:
             state = "slow"
-        elif name in failing:
+        elif name in failing_hosts:
             state = "in failed runs"
         hosts.append(_host(name, state, [run for run in runs if name in run.hosts]))
-    said = [
+    statements = [
         *_named_hosts(hosts),
-        *_failures(runs, failing),
-        *_odd_runs(runs, {*slow, *failing}),
+        *_failures(runs, failing_hosts),
+        *_odd_runs(runs, {*slow_hosts, *failing_hosts}),
         *_groups(runs),
         *_all_equally_slow(runs, series),
     ]
     return Fleet(
         tuple(hosts),
         tuple(_pairs(runs)),
-        tuple(said),
+        tuple(statements),
         files=len({run.file for run in runs}),
     )
 
@@ -96,25 +96,26 @@ def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]
     by_kind: dict[object, list[float]] = defaultdict(list)
     measured = []
     # what a run measured before it failed says nothing of its hosts
-    ended = {failed.file for failed in seen.failed}
+    failed_files = {failed.file for failed in seen.failed}
     for health in series:
         judged = health.judged.series
-        if ended.intersection(judged.files):
+        if failed_files.intersection(judged.files):
             continue
         if health.large is not None and len(judged.files) == 1 and judged.files[0] in seen.hosts:
             kind = (judged.primitive, judged.ranks, judged.nodes)
             by_kind[kind].append(health.large)
             measured.append((judged.files[0], kind, health.large))
     # rates are compared with runs of the same collective on as many ranks and hosts
-    usual = {kind: median(shares) for kind, shares in by_kind.items()}
+    median_of_kind = {kind: median(shares) for kind, shares in by_kind.items()}
     for file, kind, share in measured:
-        yield _FleetRun(file, _distinct(seen.hosts[file]), share, share / usual[kind])
+        yield _FleetRun(file, _distinct(seen.hosts[file]), share, share / median_of_kind[kind])
     for failed in seen.failed:
         if failed.hosts:
             yield _FleetRun(failed.file, _distinct(failed.hosts), share=None, relative=None)
 
 
 def _distinct(hosts: Iterable[str]) -> tuple[str, ...]:
+    """Hosts ascending, each once."""
     return tuple(sorted(set(hosts)))
 
 
@@ -137,46 +138,47 @@ def _slow_hosts(runs: Runs) -> list[str]:
     Of the pairs ab, ac, bc, cd and bd, ab and bc are slow: 2 of the 3 runs of b, 1 of the 2 of a. So
     b is worst; without it no run is slow.
     """
-    left = list(runs)
-    found: list[str] = []
+    runs_left = list(runs)  # without the hosts that were found
+    slow_hosts: list[str] = []
     while True:
-        slow_runs = _hosts_of(filter(_is_slow, left))
+        slow_runs = _hosts_of(filter(_is_slow, runs_left))
         if not slow_runs:
             break
-        all_runs = _hosts_of(left)
+        all_runs = _hosts_of(runs_left)
         # a run on one host alone is that host's; a run with others may be theirs
-        alone = {run.hosts[0] for run in left if run.slow and len(run.hosts) == 1}
-        told = [host for host in slow_runs if host in alone or all_runs[host] >= FEWEST_RUNS]
-        if not told:
+        alone = {run.hosts[0] for run in runs_left if run.is_slow and len(run.hosts) == 1}
+        suspects = [host for host in slow_runs if host in alone or all_runs[host] >= FEWEST_RUNS]
+        if not suspects:
             break
-        worst = max(told, key=lambda host: (slow_runs[host] / all_runs[host], slow_runs[host]))
+        worst = max(suspects, key=lambda host: (slow_runs[host] / all_runs[host], slow_runs[host]))
         if slow_runs[worst] / all_runs[worst] < MOSTLY_SLOW:
             break
-        left = [run for run in left if worst not in run.hosts]
-        # where nearly all runs are slow, no few hosts are the cause
-        slow_without = sum(map(_is_slow, left))
-        if slow_without > SELDOM_SLOW * len(left) and len(found) >= len(all_runs) / 3:
+        runs_left = [run for run in runs_left if worst not in run.hosts]
+        # where many runs without it are slow, and a third of the hosts was named, hosts are not
+        # the cause
+        is_seldom_slow = sum(map(_is_slow, runs_left)) <= SELDOM_SLOW * len(runs_left)
+        if not is_seldom_slow and len(slow_hosts) >= MOST_SLOW_HOSTS * len(all_runs):
             break
-        found.append(worst)
-    return found
+        slow_hosts.append(worst)
+    return slow_hosts
 
 
 def _in_all_failures(runs: Runs) -> list[str]:
     """The fewest hosts of which one is in every failed run; all of a tie."""
-    left = list(filter(_is_failed, runs))
-    found: list[str] = []
-    totals = _hosts_of(runs)
-    while left:
-        failed = _hosts_of(left)
-        most = max(failed.values())
-        tied = [host for host, count in failed.items() if count == most]
+    failures = list(filter(_has_failed, runs))  # without those of hosts that were found
+    failing_hosts: list[str] = []
+    all_runs = _hosts_of(runs)
+    while failures:
+        failed_runs = _hosts_of(failures)
+        most = max(failed_runs.values())
+        tied = [host for host, count in failed_runs.items() if count == most]
         if most > 1:
             # of these the hosts that succeed least
-            fewest = min(totals[host] for host in tied)
-            tied = [host for host in tied if totals[host] == fewest]
-        found += tied
-        left = [run for run in left if not set(tied) & set(run.hosts)]
-    return found
+            fewest = min(all_runs[host] for host in tied)
+            tied = [host for host in tied if all_runs[host] == fewest]
+        failing_hosts += tied
+        failures = [run for run in failures if not set(tied) & set(run.hosts)]
+    return failing_hosts
 
 
 def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
@@ -200,14 +202,15 @@ def _pairs(runs: Runs) -> Iterator[FleetPair]:
             by_pair[run.hosts].append(run)
     for pair in sorted(by_pair, key=lambda pair: tuple(map(_natural_key, pair))):
         first, second = pair
-        both = by_pair[pair]
-        rates = _relative_rates(both)
+        pair_runs = by_pair[pair]
+        rates = _relative_rates(pair_runs)
         # a run without a rate failed
-        failed = len(both) - len(rates)
-        yield FleetPair(first, second, min(rates, default=None), failed, len(both))
+        failed = len(pair_runs) - len(rates)
+        yield FleetPair(first, second, min(rates, default=None), failed, len(pair_runs))
 
 
 def _relative_rates(runs: Runs) -> list[float]:
+    """The rates of runs that did not fail, relative to the median of their kind."""
     return [run.relative for run in runs if run.relative is not None]
 
 
@@ -228,22 +231,23 @@ def _named_hosts(hosts: Iterable[FleetHost]) -> Iterator[Statement]:
 def _failures(runs: Runs, failing: Iterable[str]) -> Iterator[Statement]:
     """How many runs failed, and the hosts that may be the cause."""
     # a file may hold several series, and fails as a whole
-    failed = {run.file for run in filter(_is_failed, runs)}
+    failed = {run.file for run in filter(_has_failed, runs)}
     if failed:
         code = "runs-failed" if len(failed) > 1 else "run-failed"
         yield statement(code, runs=len(failed), hosts=tuple(sorted(failing, key=_natural_key)))
 
 
 def _odd_runs(runs: Runs, known: set[str]) -> Iterator[Statement]:
-    """Slow runs that no host explains, since each is fast at another time or with others."""
+    """Slow runs that no host explains, since each is fast at another time or with others; ``known``:
+    hosts that are slow or failing."""
     fast: set[str] = set()
     fast_together: set[tuple[str, ...]] = set()
     for run in runs:
-        if run.fine:
+        if not run.is_slow and not run.has_failed:
             fast.update(run.hosts)
             fast_together.add(run.hosts)
     fast -= known
-    odd = [run for run in runs if run.slow and fast.issuperset(run.hosts)]
+    odd = [run for run in runs if run.is_slow and fast.issuperset(run.hosts)]
     for run in odd[:MOST_ODD]:
         code = "odd-run-again" if run.hosts in fast_together else "odd-run-path"
         yield statement(code, hosts=run.hosts, share=run.relative, file=run.file)
@@ -256,8 +260,8 @@ _RACK = re.compile(r"\d+\D*\Z")
 
 
 def _groups(runs: Runs) -> Iterator[Statement]:
-    """Where pairs within a group of hosts of one name are fast and those between groups are not."""
-    inside: list[float] = []
+    """That pairs of hosts between groups, such as racks, are slower than those inside one."""
+    inside: list[float] = []  # relative rates
     between: list[float] = []
     names: set[str] = set()
     for run in runs:
@@ -277,7 +281,7 @@ def _groups(runs: Runs) -> Iterator[Statement]:
 
 
 def _all_equally_slow(runs: Runs, series: Sequence[SeriesHealth]) -> Iterator[Statement]:
-    """Whether all runs are equally slow: then what the hosts share is slow, and no single host."""
+    """That all runs are equally slow: then what the hosts share is slow, and no single host."""
     shares = [run.share for run in runs if run.share is not None]
     bar = min((health.bar for health in series), default=0.0)
     if shares and median(shares) < bar and not any(map(_is_slow, runs)):

@@ -47,7 +47,8 @@ def judge_logs(
     Args:
         devices: what the logs name.
         primitives: judge only these; all if empty.
-        sizes: judge only from the first to the last of these, bytes; all if empty.
+        sizes: judge only from the least to the largest of these, bytes; all if empty.
+        share: of the price's rate that a gate may ask for.
 
     Raises:
         ColltoolError: logs of another machine, on ranks that the fabric places elsewhere, or
@@ -61,7 +62,7 @@ def judge_logs(
             argument="against",
             fix=f"name the fabric of that machine: {argument_text('fabric', nearest or ...)}",
         )
-    asked: list[ExpectedSize] = []
+    expected_sizes: list[ExpectedSize] = []
     measured: list[MeasuredSize] = []
     largest: GroupPlacement | None = None
     for series in measurements.series:
@@ -73,7 +74,7 @@ def judge_logs(
         if not points:
             continue
         placed = check_fits(fabric, series)
-        found = expected(
+        of_series = expected(
             _under_library_of(fabric, series),
             series.primitive,
             [point.bytes for point in points],
@@ -81,8 +82,8 @@ def judge_logs(
             readings,
             share,
         )
-        asked += found
-        for point, size in zip(points, found, strict=True):
+        expected_sizes += of_series
+        for point, size in zip(points, of_series, strict=True):
             measured.append(
                 MeasuredSize(
                     series=series.title,
@@ -97,8 +98,8 @@ def judge_logs(
         if largest is None or series.ranks > largest.ranks:
             largest = placed.placement
     if largest is None:
-        raise _nothing_asked(measurements, primitives)
-    return JudgedLogs(tuple(asked), tuple(measured), largest)
+        raise _nothing_to_judge(measurements, primitives)
+    return JudgedLogs(tuple(expected_sizes), tuple(measured), largest)
 
 
 def _under_library_of(fabric: Fabric, series: Series) -> Fabric:
@@ -108,13 +109,13 @@ def _under_library_of(fabric: Fabric, series: Series) -> Fabric:
     if library is None or fabric.library_name == "all":
         return fabric
     version = ""
-    # else it is that of the benchmark: nccl-tests 2.17.8
+    # a version that is no number is that of the benchmark: nccl-tests 2.17.8
     if library == "nccl" and re.match(r"\d", series.version):
         version = series.version
     return under_library(fabric, library, version)
 
 
-def _nothing_asked(measurements: Measurements, primitives: Sequence[Primitive]) -> ColltoolError:
+def _nothing_to_judge(measurements: Measurements, primitives: Sequence[Primitive]) -> ColltoolError:
     """The error for logs that hold nothing of what was asked for."""
     if not measurements.series:
         return ColltoolError(
@@ -122,12 +123,12 @@ def _nothing_asked(measurements: Measurements, primitives: Sequence[Primitive]) 
             argument="against",
             fix="give the whole output of the benchmark",
         )
-    held = dict.fromkeys(test_name(series.primitive) for series in measurements.series)
+    tests = dict.fromkeys(test_name(series.primitive) for series in measurements.series)
     if primitives and not any(series.primitive in primitives for series in measurements.series):
         return ColltoolError(
-            f"the logs hold {', '.join(held)}, not {', '.join(map(test_name, primitives))}",
+            f"the logs hold {', '.join(tests)}, not {', '.join(map(test_name, primitives))}",
             argument="test",
-            fix=f"write {argument_text('test', next(iter(held)))}, or leave it out",
+            fix=f"write {argument_text('test', next(iter(tests)))}, or leave it out",
         )
     return ColltoolError(
         "the logs hold no size of this range",

@@ -23,10 +23,11 @@ from colltool.fabric.variants import INNERMOST, scaled_bandwidth, without_in_net
 from colltool.logs.series import LogLibrary, log_library, on_devices
 
 NVLINKS = {"ampere": 12, "hopper": 18, "blackwell": 18}
-"""NVLinks per GPU: NVIDIA's A100 and H100 whitepapers, NVLink 5 specification."""
+"""NVLinks per GPU by generation: NVIDIA's A100 and H100 whitepapers, NVLink 5 specification."""
 
 PCIE = {"PCIe Gen3 x16": 15.75e9, "PCIe Gen4 x16, or Gen5 x8": 31.5e9, "PCIe Gen5 x16": 63.0e9}
-"""Bytes/s one way: lanes x GT/s x 128/130 / 8; PCI Express Base Specification."""
+"""Bytes/s one way, the slowest first: lanes x GT/s x 128/130 / 8; PCI Express Base
+Specification."""
 
 SOCKETS = 0.12
 """Largest share of the rate of RDMA NICs that TCP reaches: 3.2 GB/s of 8 x 200G over IPoIB in
@@ -34,11 +35,14 @@ Azure's published log."""
 NO_GPUDIRECT = 0.75
 """Largest share of a network's rate through host memory: 49 and 30 of 93 GB/s on A100 with 4 x 200G
 (nccl-tests 152)."""
-# handicaps are added to a cause's error: small ones only decide between causes that fit alike
+# Handicaps are added to a cause's error (a relative error, 0.13 is usual: ACCURACY in causes.py);
+# small ones only decide between causes that fit alike.
 RARER = 0.03  # of what is seen less often than a slow network
-LEAST_SHARE = 0.002  # least share of its rate at which a network carries anything
 INSIDE = 0.15  # of causes inside hosts, where what is slow spans hosts: more than ACCURACY
 LATENCY_FIRST = 0.02  # of late launches, where NICs and plugins delay as well
+
+LEAST_SHARE = 0.002  # least share of its rate at which a network carries anything
+LEAST_CLOCK = 0.3  # least share of its speed that a cap of power or a low clock leaves
 LATEST = 1e-3  # seconds: no host launches later than this; what takes longer is on the link
 LEAST_OVER_PCIE = 2e9  # bytes/s, with copies through host memory and GPUs that share a root port
 LL_SHARE = 0.5
@@ -69,9 +73,9 @@ STATED: frozenset[CauseName] = frozenset(
 )
 """Causes that are a setting, which a log may state: then nothing is left to check."""
 
-Fitted = Literal["setting", "share", "factor", "extra"]
-"""What a cause's number is: none, a share of a rate (seen in large messages), a factor of all
-times, extra seconds per call."""
+NumberKind = Literal["setting", "share", "factor", "extra"]
+"""What a cause's number is: none, a share of a rate (seen in large messages) or a count of the parts
+that make it up, a factor of all times, extra seconds per call."""
 
 Maker = Literal["NVIDIA", "AMD", ""]  # of the devices; empty if unknown
 Unaffected = Literal["half", "nic", "host"]
@@ -83,28 +87,31 @@ _AMD = re.compile(r"\bAMD\b|Instinct|\bMI\d{3}")
 
 @cache
 def _checks() -> Mapping[str, Mapping[str, str]]:
+    """What reveals each cause, by cause and maker in lower case."""
     return word_table("colltool.diagnosis", "checks.toml")
 
 
 def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:
     """What reveals a cause on the machine; on either maker's where it is unknown."""
     checks = _checks()[cause]
-    if maker == "NVIDIA":
-        return checks["nvidia"]
-    if maker == "AMD":
-        return checks.get("amd", checks["nvidia"])
-    return "; or ".join(checks.values())
+    if not maker:
+        return "; or ".join(checks.values())
+    # NVIDIA's serve for AMD where there are no others
+    return checks.get(maker.lower(), checks["nvidia"])
 
 
 class Hypothesis(NamedTuple):
-    """A cause."""
+    """A cause that a machine may have, and how to price it.
+
+    Its number is what the times are fitted with: a share, a count, a factor or seconds.
+    """
 
     name: CauseName
     scenario: Callable[[float], Scenario]  # the fabric with it, at a value of its number
     # the fields of its sentence, at a value of its number
     fields: Callable[[float], Mapping[str, Any]] = lambda value: {"value": value}
-    fits: Fitted = "setting"  # what that number is
-    of: int = 0  # a share is counted in so many parts (18 links), 0 for any share
+    number: NumberKind = "setting"  # what its number is
+    parts: int = 0  # where the number counts parts, such as links, how many there are (18); else 0
     least: float = 0.02  # least value of the number
     most: float = 1.0  # largest value of the number
     # nothing else bounds the number, so the cause fits any times of its kind
@@ -116,7 +123,7 @@ class Hypothesis(NamedTuple):
     must_fit_closely: bool = False  # a setting that must fit closely to lead
     quoted: str = ""  # what the log says of it itself
 
-    def said(self, value: float) -> Statement:
+    def text_at(self, value: float) -> Statement:
         """The cause at a value of its number, with what the log says of it."""
         fields = self.fields(value)
         if self.quoted and self.name in STATED:
@@ -126,50 +133,55 @@ class Hypothesis(NamedTuple):
 
 
 class HostFacts(NamedTuple):
-    """What is known of the hosts."""
+    """What is known of the hosts, by which the machine may have a cause or not."""
 
     spans: int  # tiers that the largest group crosses
-    ranks_inside: int  # of an innermost domain
-    library: str
+    ranks_inside: int  # of an innermost domain; 1 where the group crosses one tier
+    library: str  # as the logs name it
     maker: Maker
-    small_seen: bool = True  # small messages were measured, which tell clocks from wires
+    has_small_messages: bool = True  # small messages were measured, which tell clocks from wires
 
     @property
-    def several(self) -> bool:
+    def are_several(self) -> bool:
+        """Whether runs went over several hosts."""
         return self.spans > 1
 
     @property
     def has_devices(self) -> bool:
+        """Whether ranks are devices, and not processes on CPUs."""
         return on_devices(self.library)
 
 
 def maker_of(devices: Iterable[str], library: str, tier: str) -> Maker:
     """The maker of the devices by their names, else by the library, else by the name of the
-    innermost tier. Empty where none says it."""
-    named = " ".join(devices)
-    if named:
-        return "AMD" if _AMD.search(named) else "NVIDIA"
+    innermost tier; empty where none says it."""
+    names = " ".join(devices)
+    if names:
+        return "AMD" if _AMD.search(names) else "NVIDIA"
     ran = log_library(library)
     if ran is LogLibrary.RCCL or "xgmi" in tier.lower():
         return "AMD"
-    return "NVIDIA" if ran is LogLibrary.NCCL or "nvl" in tier.lower() else ""
+    if ran is LogLibrary.NCCL or "nvl" in tier.lower():
+        return "NVIDIA"
+    return ""
 
 
 def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
-    """All causes that a fabric and a library may have."""
-    inside = [*_settings(base, host), *_links(base)]
-    if host.several:
+    """All causes that a fabric and a library may have; ``base``: the fabric as it is."""
+    causes = [*_settings(base, host), *_links(base)]
+    if host.are_several:
         # what is slow between hosts is first of all what joins them
-        inside = [_less_likely(cause) for cause in inside]
-        inside += _between_hosts(base, host)
-    for cause in (*inside, *_of_the_host(base, host)):
+        causes = [_less_likely(cause) for cause in causes]
+        causes += _between_hosts(base, host)
+    causes += _of_the_host(base, host)
+    for cause in causes:
         # prices are remembered by the scenario's fabric object
         yield cause._replace(look=check_of(cause.name, host.maker), scenario=cache(cause.scenario))
 
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:
     """A cause inside hosts, or a setting, where a network may be slow as well."""
-    if cause.fits == "share":
+    if cause.number == "share":
         return cause._replace(handicap=INSIDE, any_value=True)
     # of settings, NVLS alone is switched off by more than a variable that somebody set
     if cause.name == "nvls-off":
@@ -181,19 +193,19 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     """Environment variables that restrict algorithms and protocols."""
     facts = base.fabric.library_facts
     ran = log_library(host.library)
-    nccl = ran.may_be_nccl and facts is not None and facts.name == "nccl"
-    if nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None:
+    is_nccl = ran.may_be_nccl and facts is not None and facts.name == "nccl"
+    if is_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None:
         yield Hypothesis(
             "nvls-off", lambda _: base.with_tiers_changed(without_in_network, INNERMOST)
         )
-    if nccl or ran is LogLibrary.RCCL:
+    if is_nccl or ran is LogLibrary.RCCL:
         yield Hypothesis(
             "protocol-ll",
             lambda _: base.with_tiers_changed(
                 lambda tier: scaled_bandwidth(without_in_network(tier), LL_SHARE)
             ),
         )
-    if nccl and host.several:
+    if is_nccl and host.are_several:
         yield Hypothesis(
             "algorithm-ring", lambda _: base._replace(only=("multi-rail-ring", "ring"))
         )
@@ -224,16 +236,16 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
                 name,
                 lambda count: inner_at(count / links),
                 lambda count: {"value": count, "links": links, "tier": inner.name},
-                fits="share",
+                number="share",
                 any_value=True,
-                of=links,
+                parts=links,
             )
         yield from _over_pcie(base, kind)
     yield Hypothesis(
         "slow-rank",
         inner_at,
         lambda share: {"value": share, "tier": inner.name},
-        fits="share",
+        number="share",
         any_value=True,
         unaffected=frozenset({"half"}),
     )
@@ -244,12 +256,13 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
     inner = base.fabric.tiers[0]
     # what collectives get of the links of a device
     links_Bps = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports
-    most = max(PCIE.values()) / links_Bps
-    if most >= 1:
+    most_share = max(PCIE.values()) / links_Bps
+    if most_share >= 1:
         return
 
     def fields(share: float) -> Mapping[str, Any]:
-        carrying = [name for name, carried in PCIE.items() if share * links_Bps <= carried]
+        # the slowest bus that carries as much; rounding may leave none but the fastest
+        carrying = [name for name, bus_Bps in PCIE.items() if share * links_Bps <= bus_Bps]
         bus = carrying[0] if carrying else "PCIe Gen5 x16"
         return {"bus": bus, "rate": share * links_Bps, "tier": inner.name}
 
@@ -259,9 +272,9 @@ def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothes
             lambda tier: scaled_bandwidth(without_in_network(tier), share), INNERMOST
         ),
         fields,
-        fits="share",
+        number="share",
         least=LEAST_OVER_PCIE / links_Bps,
-        most=most,
+        most=most_share,
     )
 
 
@@ -282,7 +295,7 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         Hypothesis,
         scenario=outer_at,
         fields=lambda share: {"value": share, "tier": outer.name, "rate": share * outer.bandwidth},
-        fits="share",
+        number="share",
         least=LEAST_SHARE,
         unaffected=inside_host,
     )
@@ -292,9 +305,9 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
             "rails",
             lambda used: outer_at(used / host.ranks_inside),
             lambda used: {"value": used, "nics": host.ranks_inside},
-            fits="share",
+            number="share",
             any_value=True,
-            of=host.ranks_inside,
+            parts=host.ranks_inside,
             unaffected=frozenset({"nic"}),
         )
     # without RDMA to begin with, neither can be missing
@@ -306,7 +319,7 @@ def _between_hosts(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     yield Hypothesis(
         "latency",
         lambda extra: base._replace(extra_s=extra),
-        fits="extra",
+        number="extra",
         any_value=True,
         most=LATEST,
         unaffected=inside_host,
@@ -319,16 +332,16 @@ def _of_the_host(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
         "clocks",
         lambda share: base._replace(factor=1 / share),
         lambda share: {"factor": 1 / share},
-        fits="factor",
+        number="factor",
         any_value=True,
-        least=0.3,  # no cap and no clock leaves less
-        handicap=INSIDE if host.several and not host.small_seen else 0.0,
+        least=LEAST_CLOCK,
+        handicap=INSIDE if host.are_several and not host.has_small_messages else 0.0,
     )
     yield Hypothesis(
         "launch",
         lambda extra: base._replace(extra_s=extra),
-        fits="extra",
+        number="extra",
         any_value=True,
         most=LATEST,
-        handicap=LATENCY_FIRST if host.several else 0.0,
+        handicap=LATENCY_FIRST if host.are_several else 0.0,
     )

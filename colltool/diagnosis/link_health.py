@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from math import ceil, floor, log2
 from statistics import median
+from typing import TypeVar
 
 from colltool.analysis.benchmark_command import BenchmarkSizes, command_line
 from colltool.base.errors import argument_text, localize
@@ -25,33 +26,40 @@ from colltool.fabric.topology import capabilities_of
 from colltool.logs.traced_calls import RankTrace, missing
 
 HEALTHY_SMALL_A2A = 0.40
-"""Small all-to-alls depend on how the library posts them to peers: healthy machines reach 40 to
-160%."""
+"""The bar of small all-to-alls, which depend on how the library posts them to peers: healthy
+machines reach 40 to 160%."""
 Calls = Sequence[TracedCall]
+"""Calls with a price, that cross a tier."""
 
 
 def links_of(
     fabric: Fabric, calls: Calls, totals: Sequence[CallTotal], traces: Sequence[RankTrace]
 ) -> tuple[LinkHealth, ...]:
     """The health of each tier that priced calls cross, from the inside out."""
-    crossing: dict[str, list[TracedCall]] = defaultdict(list)
-    for call in calls:
-        if call.expected_s is not None and call.tiers:
-            crossing[call.tiers[-1]].append(call)
-    totals_of: dict[str, list[CallTotal]] = defaultdict(list)
-    for total in totals:
-        if total.expected_s is not None and total.tiers:
-            totals_of[total.tiers[-1]].append(total)
-    found: list[LinkHealth] = []
-    fine: set[str] = set()
+    calls_of = _by_outermost_tier(calls)
+    totals_of = _by_outermost_tier(totals)
+    links: list[LinkHealth] = []
+    fine: set[str] = set()  # tiers that are not slow
     for tier in fabric.tiers:
-        if tier.name not in crossing:
+        if tier.name not in calls_of:
             continue
-        link = _link(fabric, crossing[tier.name], totals_of[tier.name], traces, fine)
-        found.append(link)
+        link = _link(fabric, calls_of[tier.name], totals_of[tier.name], traces, fine)
+        links.append(link)
         if link.verdict == "fine":
             fine.add(tier.name)
-    return tuple(found)
+    return tuple(links)
+
+
+_Priced = TypeVar("_Priced", TracedCall, CallTotal)
+
+
+def _by_outermost_tier(calls: Iterable[_Priced]) -> dict[str, list[_Priced]]:
+    """Calls with a price by the outermost tier that they cross; none for any other tier."""
+    by_tier: dict[str, list[_Priced]] = defaultdict(list)
+    for call in calls:
+        if call.expected_s is not None and call.tiers:
+            by_tier[call.tiers[-1]].append(call)
+    return by_tier
 
 
 def _link(
@@ -102,11 +110,12 @@ def _link(
 def _untraced_ranks(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
     """Ranks without a trace; of several groups the fewest that complete one."""
     groups = {call.ranks for call in waiting if call.primitive is not P2P}
-    missing_ranks = {missing(group, traces) for group in groups} - {()}
-    return min(missing_ranks, key=lambda ranks: (len(ranks), ranks), default=())
+    by_group = {missing(group, traces) for group in groups} - {()}
+    return min(by_group, key=lambda ranks: (len(ranks), ranks), default=())
 
 
 def _expected_s(calls: Iterable[TracedCall]) -> float:
+    """The price of all calls."""
     return sum(call.expected_s or 0.0 for call in calls)
 
 
@@ -134,27 +143,26 @@ def _bar_of(fabric: Fabric, call: TracedCall) -> float:
     bar = threshold_of(
         call.primitive, len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name
     )
-    if not _small(call):
+    if not _is_small(call):
         return bar
     return HEALTHY_SMALL_A2A if call.primitive is A2A else bar - SLACK
 
 
-def _small(call: TracedCall) -> bool:
+def _is_small(call: TracedCall) -> bool:
     """Whether most of a call's price is latency."""
     return 2 * (call.latency_s or 0.0) > (call.expected_s or 0.0)
 
 
 def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str, ...]:
     """Inner tiers that may be slow in place of the outermost: slow calls cross them, and no other
-    calls clear them. None if calls that cross the outermost tier alone are slow too."""
+    calls clear them; none if calls that cross the outermost tier alone are slow too."""
     cleared = {calls[0].tiers[-1], *fine}
     crossed: dict[tuple[int, ...], set[str]] = {}
     for call in calls:
         if call.places not in crossed:
             crossed[call.places] = _crossed(fabric, call.places) - cleared
-    # calls that cross no other suspect
-    alone = [call for call in calls if not crossed[call.places]]
-    if alone and _share_reached(alone) < _bar(fabric, alone):
+    outermost_alone = [call for call in calls if not crossed[call.places]]
+    if outermost_alone and _share_reached(outermost_alone) < _bar(fabric, outermost_alone):
         return ()
     suspected = set().union(*crossed.values())
     return tuple(tier.name for tier in fabric.tiers if tier.name in suspected)
@@ -163,24 +171,24 @@ def _suspects(fabric: Fabric, calls: Calls, fine: Collection[str]) -> tuple[str,
 def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
     """Tiers whose links traffic may use: some domain has members in several of its parts. On two
     hosts of 8 ranks, places 0 and 8 lie on two endpoints of the outer tier, and cross it alone."""
-    found = set()
-    inside = 1
+    crossed = set()
+    inside = 1  # ranks of an endpoint of the tier
     for tier in fabric.tiers:
         parts = {place // inside for place in places}
         domains = {part // tier.endpoints for part in parts}
         if len(parts) > len(domains):
-            found.add(tier.name)
+            crossed.add(tier.name)
         inside *= tier.endpoints
-    return found
+    return crossed
 
 
 def _note(fabric: Fabric, calls: Calls) -> Statement:
-    """A reason to doubt the verdict, if there is one."""
+    """A reason to doubt the verdict; NOTHING without one."""
     reached = _share_reached(calls)
     ranks = max(len(call.ranks) for call in calls)
     if _bar(fabric, calls) <= reached < HEALTHY_SHARE and ranks < FEW:
         return statement("few-ranks-of-trace", ranks=ranks)
-    if reached > FASTER and not any(map(_small, calls)):
+    if reached > FASTER and not any(map(_is_small, calls)):
         return statement(
             "tier-too-fast",
             tier=calls[0].tiers[-1],
@@ -191,7 +199,7 @@ def _note(fabric: Fabric, calls: Calls) -> Statement:
 
 
 def _why_upper_bounds(waiting: Calls, untraced: Sequence[int]) -> Statement:
-    """Why calls are upper bounds; nothing where none is."""
+    """Why calls are upper bounds; NOTHING where none is."""
     if not waiting:
         return NOTHING
     if untraced:
@@ -208,7 +216,8 @@ _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}
 
 def _measure(fabric: Fabric, calls: Calls) -> str:
     """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes
-    of the run: inside a host the call's ranks, between hosts one rank on each."""
+    of the run: inside a host the call's ranks, between hosts one rank on each; empty where the tier
+    has no hosts."""
     seconds_of: dict[Primitive, float] = defaultdict(float)
     for call in calls:
         seconds_of[call.primitive] += call.measured_s
@@ -216,13 +225,13 @@ def _measure(fabric: Fabric, calls: Calls) -> str:
     alike = [call for call in calls if call.primitive is primitive]
     largest = max(alike, key=lambda call: (len(call.places), call.bytes))
     inner = fabric.tiers[0]
-    inside_host = largest.tiers[-1] == inner.name
+    is_inside_host = largest.tiers[-1] == inner.name
     ranks = len(largest.places)
-    if capabilities_of(inner).axes or (inside_host and ranks > MOST_IN_A_HOST):
+    if capabilities_of(inner).axes or (is_inside_host and ranks > MOST_IN_A_HOST):
         return ""
     hosts = 1
     # between hosts one rank on each, so that nothing else is measured
-    if not inside_host:
+    if not is_inside_host:
         hosts = ranks = len({place // inner.endpoints for place in largest.places})
     sizes = sorted(call.bytes for call in alike)
     least = 2 ** floor(log2(sizes[0]))

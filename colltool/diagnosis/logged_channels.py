@@ -1,6 +1,8 @@
 """The graphs that a log states beside those that NCCL finds from a topology file.
 
-Rates are bytes/s here, MB/s in the search.
+:func:`compared_graphs` compares the graphs of one host with those of a node; the records are what
+:mod:`colltool.diagnosis.channel_damages` and :mod:`colltool.diagnosis.topology` make of it. Rates
+are bytes/s here, MB/s in NCCL's search. A *place* is an index in the lists of a ``System``.
 """
 
 from __future__ import annotations
@@ -22,25 +24,44 @@ from colltool.libraries.nccl.topology.system import bus_number
 from colltool.logs.nccl_graph_lines import GraphFigures, LoggedChannel, LoggedGraph, LoggedNode
 
 GRAPH_NAMES = {"ring": "ring", "tree": "tree", "nvls": "NVLS"}
-"""The graphs that are compared; CollNet depends on settings and plugins."""
+"""The graphs that are compared, by their keys in logs and in the search, with their names for
+people. CollNet is not: it depends on settings and plugins."""
 NO_OWNERS: Mapping[str, int] = MappingProxyType({})
-# a log's six digits
+_ORDER = ("order",)
+# logs are read in whole MB/s
 _SAME_Bps = 1e6
 
 
 class GraphDifference(NamedTuple):
-    """A graph of a log and the one that the topology allows, None if that has none; ``differs``:
-    fields of the figures, or ``order``."""
+    """A graph of a log and the one that the topology allows.
+
+    Args:
+        graph: a key of ``GRAPH_NAMES``.
+        found: in the log.
+        allowed: by the topology; None if that has no such graph.
+        differs: names of the fields of the figures that differ; ``order`` alone where only the
+            order of GPUs or NICs does; empty where nothing differs.
+    """
 
     graph: str
     found: GraphFigures
     allowed: GraphFigures | None
     differs: tuple[str, ...]
 
+    @property
+    def has_other_figures(self) -> bool:
+        """Whether a figure differs, not only the order."""
+        return self.differs not in ((), _ORDER)
 
-class Explained(NamedTuple):
-    """The damages that give a log's graphs, the likeliest first; ``exact``: also the order of GPUs
-    and NICs. ``tried``: how many were searched."""
+
+class DamageExplanation(NamedTuple):
+    """The damages with which NCCL finds a log's graphs.
+
+    Args:
+        damages: each of them alone explains the graphs, the likeliest first; empty if none does.
+        exact: also the order of GPUs and NICs.
+        tried: how many damages were tried.
+    """
 
     damages: tuple[Damage, ...] = ()
     exact: bool = True
@@ -54,29 +75,30 @@ class ComparedNode(NamedTuple):
         hosts: as the log names them; empty if it does not.
         where: file and line of the first graph.
         graphs: those that both may have.
-        kept: how many of the file's GPUs the log's run used; 0 if it used all.
-        explained: None where nothing differs.
+        gpus_used: how many of the file's GPUs the log's run used; 0 if it used all.
+        explained: the damages that explain what differs; None where nothing does.
         owners: ranks of the GPUs that have a NIC of their own, by the NIC's name.
-        unlike: how many GPUs the log's ring has, where the file's node has others and no damage
-            explains that; else 0.
+        other_gpu_count: of the log's ring, where the file's node has more or fewer GPUs and no
+            damage explains that; else 0.
     """
 
     hosts: tuple[str, ...]
     where: str
     graphs: tuple[GraphDifference, ...]
-    kept: int = 0
-    explained: Explained | None = None
+    gpus_used: int = 0
+    explained: DamageExplanation | None = None
     owners: Mapping[str, int] = NO_OWNERS
-    unlike: int = 0
+    other_gpu_count: int = 0
 
     @property
     def differs(self) -> bool:
-        """Whether a figure differs, or an order that a damage explains."""
-        if self.unlike:
+        """Whether a figure differs, or an order that a damage explains; False where the node is
+        another machine's, by its number of GPUs."""
+        if self.other_gpu_count:
             return False
         if self.explained is not None and self.explained.damages:
             return True
-        return any(set(graph.differs) - {"order"} for graph in self.graphs)
+        return any(graph.has_other_figures for graph in self.graphs)
 
 
 class TopologyCompared(NamedTuple):
@@ -100,157 +122,178 @@ class TopologyCompared(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether there were graphs, and none differs."""
+        """Whether there were graphs of this machine, and none differs."""
         if not self.compared:
             return False
-        return not any(node.differs or node.unlike for node in self.compared)
+        return not any(node.differs or node.other_gpu_count for node in self.compared)
 
     @property
     def said(self) -> Statement:
-        """Say in a line that they agree, or that nothing could be compared; nothing where they
+        """That log and file agree, or that nothing could be compared, in a line; NOTHING where they
         differ."""
         if self.agrees:
-            graphs = []
-            for graph in self.compared[0].graphs:
-                found = graph.found
-                graphs.append(
-                    statement(
-                        "graph-found",
-                        name=GRAPH_NAMES[graph.graph],
-                        count=found.channels,
-                        rate=found.inside_Bps,
-                    )
-                )
+            # the first kind of host stands for all
+            graphs = [_graph_statement(graph) for graph in self.compared[0].graphs]
             return statement("channels-agree", file=self.file, graphs=tuple(graphs))
         if not self.compared:
             return statement("no-graph-lines", file=self.file)
-        unlike = max(node.unlike for node in self.compared)
-        if unlike:
-            return statement("other-gpus", count=unlike, file=self.file)
+        other_gpu_count = max(node.other_gpu_count for node in self.compared)
+        if other_gpu_count:
+            return statement("other-gpus", count=other_gpu_count, file=self.file)
         return NOTHING
+
+
+def _graph_statement(graph: GraphDifference) -> Statement:
+    """A graph of a log by its channels and their rate."""
+    return statement(
+        "graph-found",
+        name=GRAPH_NAMES[graph.graph],
+        count=graph.found.channels,
+        rate=graph.found.inside_Bps,
+    )
 
 
 def compared_graphs(
     node: NodeGraphs, logged: LoggedNode, nics: Sequence[str]
 ) -> tuple[GraphDifference, ...]:
-    """Each graph of a log beside that of a node; ``nics``: names by NCCL's number.
+    """Each graph of a host beside that which NCCL finds on a node.
 
-    CollNet, and NVLS where one of them lacks it, are left out: settings decide these.
+    CollNet is left out, and NVLS where one of the two lacks it: settings decide these.
+
+    Args:
+        logged: a host's graphs, among them the ring.
+        nics: names of NICs by NCCL's number in the log; empty if it does not list them.
     """
     domain = domain_of(node, logged)
-    found = []
+    compared = []
     for name in GRAPH_NAMES:
-        stated = logged.graphs.get(name)
-        result = domain.graphs.get(name)
-        if stated is None or (result is None and not stated.figures.channels):
+        logged_graph = logged.graphs.get(name)
+        searched = domain.graphs.get(name)
+        if logged_graph is None or (searched is None and not logged_graph.figures.channels):
             continue
-        figures = stated.figures
-        if result is None:
-            found.append(GraphDifference(name, figures, None, ("channels",)))
+        figures = logged_graph.figures
+        if searched is None:
+            compared.append(GraphDifference(name, figures, None, ("channels",)))
             continue
-        allowed = figures_of(result)
-        differs = _figures_differ(figures, allowed)
-        if not differs and not _same_order(stated, result, domain, nics):
-            differs = ("order",)
-        found.append(GraphDifference(name, figures, allowed, differs))
-    return tuple(found)
-
-
-def figures_of(result: Searched) -> GraphFigures:
-    request = result.best.request
-    return GraphFigures(
-        pattern=request.pattern,
-        cross_nic=bool(request.cross_nic),
-        channels=result.best.channel_count,
-        inside_Bps=result.inside_MBps * 1e6,
-        across_Bps=result.across_MBps * 1e6,
-        between_gpus=KINDS[result.inside],
-        to_nics=KINDS[result.across],
-    )
-
-
-def _figures_differ(found: GraphFigures, allowed: GraphFigures) -> tuple[str, ...]:
-    differs = []
-    for field in GraphFigures._fields:
-        value = getattr(found, field)
-        other = getattr(allowed, field)
-        near = field.endswith("Bps") and abs(value - other) <= _SAME_Bps
-        if value != other and not near:
-            differs.append(field)
-    return tuple(differs)
+        allowed = _figures_of(searched)
+        differs = _figures_that_differ(figures, allowed)
+        if not differs and not _is_same_order(logged_graph, searched, domain, nics):
+            differs = _ORDER
+        compared.append(GraphDifference(name, figures, allowed, differs))
+    return tuple(compared)
 
 
 def domain_of(node: NodeGraphs, logged: LoggedNode) -> DomainGraphs:
-    """The GPUs that a log's rank shares a node with: by bus id, else by rank."""
+    """The NVLink domain of a node that has the GPUs of a log's ring: by bus id, or by rank where
+    the log names ranks. The first one where the log has no channels, or none fits."""
     ring = logged.graphs["ring"]
     if not ring.orders:
         return node.first
-    stated = set(ring.orders[0].gpus)
+    logged_gpus = set(ring.orders[0].gpus)
+    if not ring.by_busid:
+        # ranks count on from host to host, a file's from 0
+        logged_gpus = {rank % node.system.ranks for rank in logged_gpus}
     for domain in node.domains:
+        gpus = set(domain.ranks)
         if ring.by_busid:
-            own = {bus_number(gpu.name) for gpu in domain.paths.system.gpus}
-        else:
-            own = set(domain.ranks)
-            stated = {rank % node.system.ranks for rank in stated}
-        if stated == own:
+            gpus = {bus_number(gpu.name) for gpu in domain.paths.system.gpus}
+        if gpus == logged_gpus:
             return domain
     return node.first
 
 
-def _same_order(
-    stated: LoggedGraph, result: Searched, domain: DomainGraphs, nics: Sequence[str]
-) -> bool:
-    """Whether channels visit the GPUs, and come and leave by the NICs, in the same order.
+def _figures_of(searched: Searched) -> GraphFigures:
+    """What NCCL would print of a graph that the search found."""
+    request = searched.best.request
+    return GraphFigures(
+        pattern=request.pattern,
+        cross_nic=bool(request.cross_nic),
+        channels=searched.best.channel_count,
+        inside_Bps=searched.inside_MBps * 1e6,
+        across_Bps=searched.across_MBps * 1e6,
+        between_gpus=KINDS[searched.inside],
+        to_nics=KINDS[searched.across],
+    )
 
-    NICs are numbered anew where one is missing (without mlx5_0, NET/0 is mlx5_1): either numbering
-    will do.
-    """
-    pattern = result.best.request.pattern
-    channels = result.best.channels
-    if not stated.orders or pattern == DIRECT:
+
+def _figures_that_differ(found: GraphFigures, allowed: GraphFigures) -> tuple[str, ...]:
+    """Names of the fields that differ, rates by more than rounding."""
+    differs = []
+    for field in GraphFigures._fields:
+        found_value = getattr(found, field)
+        allowed_value = getattr(allowed, field)
+        if field.endswith("Bps"):
+            is_same = abs(found_value - allowed_value) <= _SAME_Bps
+        else:
+            is_same = found_value == allowed_value
+        if not is_same:
+            differs.append(field)
+    return tuple(differs)
+
+
+def _is_same_order(
+    logged_graph: LoggedGraph, searched: Searched, domain: DomainGraphs, nics: Sequence[str]
+) -> bool:
+    """Whether channels visit the GPUs, and come and leave by the NICs, in the same order; True
+    where the log does not state an order."""
+    pattern = searched.best.request.pattern
+    channels = searched.best.channels
+    if not logged_graph.orders or pattern == DIRECT:
         return True
-    if len(stated.orders) != len(channels):
+    if len(logged_graph.orders) != len(channels):
         return False
-    numbers = gpu_numbers(stated, domain)
-    for logged, searched in zip(stated.orders, channels, strict=True):
-        gpus = tuple(numbers.get(gpu, -1) for gpu in logged.gpus)
-        # of NVLS only the head of a channel counts
-        if pattern == NVLS and gpus[:1] != searched.gpus[:1]:
+    places = gpu_places(logged_graph, domain)
+    for logged_channel, channel in zip(logged_graph.orders, channels, strict=True):
+        # -1: a GPU that the node has not
+        gpus = tuple(places.get(gpu, -1) for gpu in logged_channel.gpus)
+        expected = channel.gpus
+        if pattern == NVLS:
+            # only the head of a channel counts
+            gpus = gpus[:1]
+            expected = expected[:1]
+        if gpus != expected:
             return False
-        if pattern != NVLS and gpus != searched.gpus:
-            return False
-        if searched.nets and not _same_nics(logged, searched.nets, nics, domain):
+        if channel.nets and not _has_nics(logged_channel, channel.nets, nics, domain):
             return False
     return True
 
 
-def gpu_numbers(stated: LoggedGraph, domain: DomainGraphs) -> dict[int, int]:
-    """Places of GPUs by what a log calls them: bus ids, or ranks, which count on from host to
-    host."""
+def gpu_places(logged_graph: LoggedGraph, domain: DomainGraphs) -> dict[int, int]:
+    """Places of GPUs by what a log calls them: bus ids as numbers, or ranks, which count on from
+    host to host."""
     gpus = domain.paths.system.gpus
-    if stated.by_busid:
+    if logged_graph.by_busid:
         return {bus_number(gpu.name): place for place, gpu in enumerate(gpus)}
-    ranks = sorted(stated.gpus)
+    ranks = sorted(logged_graph.gpus)
     if not ranks:
         return {}
-    # NVLS names heads alone
+    # NVLS names the heads of channels alone, which may be some of the host's ranks
     if len(ranks) < len(gpus):
-        first = ranks[0] // len(gpus) * len(gpus)
-        return {first + gpu.rank: place for place, gpu in enumerate(gpus)}
+        first_rank = ranks[0] // len(gpus) * len(gpus)
+        return {first_rank + gpu.rank: place for place, gpu in enumerate(gpus)}
     places = sorted(range(len(gpus)), key=lambda place: gpus[place].rank)
+    # more ranks than GPUs: the channels are another machine's, and differ in any case
     return dict(zip(ranks, places, strict=False))
 
 
-def _same_nics(
-    logged: LoggedChannel, nets: Sequence[int], nics: Sequence[str], domain: DomainGraphs
+def _has_nics(
+    logged_channel: LoggedChannel,
+    nets: Sequence[int],
+    nics: Sequence[str],
+    domain: DomainGraphs,
 ) -> bool:
-    """Whether a log's channel uses the NICs at these places of a node: by their names, by their own
-    numbers, or by numbers that count only the NICs that are there."""
+    """Whether a log's channel uses the NICs at these places of a node.
+
+    NCCL numbers NICs anew where one is missing (without mlx5_0, NET/0 is mlx5_1): they may agree by
+    the names in the log's list, by the file's numbers, or by numbers that count only the NICs that
+    are there.
+    """
     system = domain.paths.system
     names = tuple(system.nets[net].name for net in nets)
-    if tuple(nics[number] for number in logged.nets if number < len(nics)) == names:
+    logged_names = tuple(nics[number] for number in logged_channel.nets if number < len(nics))
+    if logged_names == names:
         return True
-    own = tuple(system.nets[net].dev for net in nets)
+    in_file = tuple(system.nets[net].dev for net in nets)
     present = sorted(range(len(system.nets)), key=lambda place: system.nets[place].dev)
     renumbered = tuple(present.index(net) for net in nets)
-    return tuple(logged.nets) in (own, renumbered)
+    return logged_channel.nets in (in_file, renumbered)

@@ -1,4 +1,6 @@
-"""Damages that NCCL's own print of a node tells of: its tree of parts and rates beside a file's."""
+"""Damages that NCCL's own print of a node tells of: its tree of parts and rates beside a file's
+(:func:`damage_in_tree`). Parts are named as NCCL prints them, ``("GPU", 0x1b000)``: a type, and the
+bus id or number."""
 
 from __future__ import annotations
 
@@ -20,35 +22,35 @@ from colltool.libraries.nccl.topology.rates import number
 from colltool.libraries.nccl.topology.system import SystemNode, bus_number
 from colltool.logs.nccl_graph_lines import LoggedLink
 
-# a GPU is a DEV from 2.29 on
-_AS_PRINTED = {"DEV": "GPU"}
-# rates are printed with one digit, GB/s
+# how NCCL prints a GPU's slot from 2.29 on, and before
+_OLD_TYPES = {"DEV": "GPU"}
+# what a rate may differ by as it is printed, in GB/s with one decimal: half of that, and rounding
 _DIGIT_MBps = 60
 
 
 def damage_in_tree(parts: Parts, tree: Sequence[LoggedLink]) -> Iterator[Damage]:
     """What is worse in a log's tree than in a file, all of it together; nothing where they agree."""
     stated = _StatedTree(tree)
-    found = [
-        *_slots(parts, stated),
-        *_links(parts, stated),
-        *_nics(parts, stated),
+    damages = [
+        *_slow_slots(parts, stated),
+        *_missing_links(parts, stated),
+        *_nic_damages(parts, stated),
     ]
-    if found:
-        yield together(found)
+    if damages:
+        yield together(damages)
 
 
 class _StatedTree:
     """The links of a log's tree by what is below them."""
 
     def __init__(self, tree: Sequence[LoggedLink]) -> None:
-        self.up: dict[tuple[str, int], LoggedLink] = {}
+        self.up: dict[tuple[str, int], LoggedLink] = {}  # the PCIe link above a part
         self.nvlinks_MBps: dict[int, int] = {}  # of all links of a GPU, by its bus id
         self.ports_MBps: dict[int, int] = {}  # of a NIC, by its bus id
         for link in tree:
             kind, number = link.below
             if link.kind == "PCI":
-                self.up[_AS_PRINTED.get(kind, kind), number] = link
+                self.up[_OLD_TYPES.get(kind, kind), number] = link
             elif link.kind == "NET":
                 self.ports_MBps[link.above[1]] = link.MBps
             elif link.kind == "NVL":
@@ -56,29 +58,31 @@ class _StatedTree:
                 self.nvlinks_MBps[gpu] = self.nvlinks_MBps.get(gpu, 0) + link.MBps
 
     def times_slower(self, kind: str, slot: PartSlot) -> int:
-        """How many times slower a slot is than in the file: 1, 2, 4; 1 of what is not printed."""
+        """How many times slower a slot is than in the file: 1, 2, 4; 1 of what is not printed.
+        ``kind``: the type of part in it, as NCCL prints it."""
         link = self.up.get((kind, bus_number(slot.busid)))
         if link is None or link.MBps >= slot.MBps - _DIGIT_MBps:
             return 1
         return slot.MBps // max(link.MBps, 1)
 
 
-def _slots(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
+def _slow_slots(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
+    """Slots at a part of their rate, together where it is the same."""
     kinds = (
         ("gpu-slot", "GPU", parts.gpus),
         ("nic-slot", "NIC", parts.nics),
         ("switch-slot", "PCI", parts.switches),
     )
-    for kind, printed, slots in kinds:
-        alike: dict[int, list[PartSlot]] = {}
+    for kind, printed_type, slots in kinds:
+        by_divisor: dict[int, list[PartSlot]] = {}
         for slot in slots:
-            alike.setdefault(stated.times_slower(printed, slot), []).append(slot)
-        alike.pop(1, None)
-        for part, slower in alike.items():
-            yield slower_slots(kind, slower, part, all=len(slower) == len(slots))
+            by_divisor.setdefault(stated.times_slower(printed_type, slot), []).append(slot)
+        by_divisor.pop(1, None)
+        for divisor, slower in by_divisor.items():
+            yield slower_slots(kind, slower, divisor, all=len(slower) == len(slots))
 
 
-def _links(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
+def _missing_links(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
     """GPUs with fewer NVLinks; only where the tree has GPUs at all."""
     for gpu in parts.before.system.gpus:
         busid = bus_number(gpu.name)
@@ -92,7 +96,7 @@ def _links(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
             yield fewer_links([str(gpu.rank)], [gpu.name], now_links, was_links)
 
 
-def _nics(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
+def _nic_damages(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
     """NICs that the tree lacks, or has at another place or rate."""
     if not stated.ports_MBps:
         return
@@ -113,7 +117,7 @@ def _nics(parts: Parts, stated: _StatedTree) -> Iterator[Damage]:
 
 
 def _place(node: SystemNode | None) -> tuple[str, int]:
-    """A part as the tree names it."""
+    """A part of the file as the tree names it; an empty one for none."""
     if node is None:
         return "", 0
     if node.type == "CPU":
@@ -122,9 +126,9 @@ def _place(node: SystemNode | None) -> tuple[str, int]:
 
 
 def _moved(name: str, busid: str, above: tuple[str, int], node: SystemNode) -> Damage:
-    """A NIC that hangs at another part."""
+    """A NIC that hangs at another part, ``above``; ``node``: the NIC in the file."""
 
-    def where(root: Element, _slot: Element) -> Element | None:
+    def find_above(root: Element, _slot: Element) -> Element | None:
         for element in (*root.each("cpu"), *root.each("pci")):
             printed = ("PCI", bus_number(element.get("busid")))
             if element.tag == "cpu":
@@ -139,4 +143,4 @@ def _moved(name: str, busid: str, above: tuple[str, int], node: SystemNode) -> D
     kind = "nic-apart"
     if above[0] == "CPU" and _place(cpu) != above:
         kind = "nic-far"
-    return placed(kind, name, busid, where)
+    return placed(kind, name, busid, find_above)

@@ -40,33 +40,32 @@ from colltool.logs.series import LogLibrary, Series, log_library, on_devices
 
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
-    """The user's fabric, but for runs on fewer ranks of each host, or of MPI on more."""
-    said = [*devices_read(seen), statement("fabric-given", fabric=fabric.name)]
+    """The user's fabric, with hosts of another size where runs were on fewer ranks of each host, or
+    of MPI on more."""
+    statements = [*devices_read(seen), statement("fabric-given", fabric=fabric.name)]
     overrides: tuple[tuple[str, str], ...] = fabric.overrides
     inner = fabric.tiers[0]
-    has_hosts = (
-        len(fabric.tiers) > 1 and inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
-    )
     host_sizes = seen.ranks_per_host
-    if has_hosts and len(host_sizes) == 1:
+    is_host = inner.topology == "star" and inner.endpoints <= MOST_IN_A_HOST
+    if len(fabric.tiers) > 1 and is_host and len(host_sizes) == 1:
         (size,) = host_sizes
-        more = size > inner.endpoints and _on_processors(seen, inner)
-        if more or size < inner.endpoints:
+        has_more = size > inner.endpoints and _on_processors(seen, inner)
+        if has_more or size < inner.endpoints:
             fabric = with_tiers(
                 fabric, lambda tier: tier.model_copy(update={"size": size}), INNERMOST
             )
-            said.append(statement("hosts-of", ranks=size, tier=inner.name, size=size))
-        if more:
+            statements.append(statement("hosts-of", ranks=size, tier=inner.name, size=size))
+        if has_more:
             overrides = (*overrides, (f"{inner.name}.size", str(size)))
-            said.append(statement("rate-per-rank", tier=fabric.tiers[-1].name))
+            statements.append(statement("rate-per-rank", tier=fabric.tiers[-1].name))
     for name in dict.fromkeys(other_devices(fabric, seen.named.devices).values()):
-        said.append(statement("other-devices", fabric=fabric.name, nearest=name))
+        statements.append(statement("other-devices", fabric=fabric.name, nearest=name))
     assumed = AssumedFabric(
         fabric=fabric.name,
         overrides=overrides,
         devices=seen.named.devices,
         hosts=seen.named.hosts,
-        said=tuple(said),
+        said=tuple(statements),
         other_hardware=hardware_note(fabric, seen.named.devices),
     )
     return MachineFabric(fabric, assumed)
@@ -81,7 +80,8 @@ def _on_processors(seen: Evidence, inner: Tier) -> bool:
 
 
 def hardware_note(fabric: Fabric, devices: Sequence[str]) -> Statement:
-    """What to say first of logs that are of other hardware than a fabric; else nothing."""
+    """What to say first of logs whose devices are not those of a fabric; NOTHING where they may
+    be."""
     other = other_devices(fabric, devices)
     if not other:
         return NOTHING
@@ -94,21 +94,23 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     """The bundled fabric nearest to the devices that logs name, or to their times, resized to what
     they ran on.
 
-    ColltoolError where they name one that is not known, or those of several machines.
+    Raises:
+        ColltoolError: they name a device that is not known, or those of several machines; or name
+            none, and the times do not tell.
     """
-    said = devices_read(seen)
-    devices = _telling(seen.named.devices)
+    statements = devices_read(seen)
+    devices = _telling_devices(seen.named.devices)
     mentioned = seen.debug.mentioned
     if not devices and mentioned:
         devices = (mentioned,)
-        said = [statement("device-mentioned", device=mentioned)]
+        statements = [statement("device-mentioned", device=mentioned)]
     if not devices:
         return _by_times(seen, overrides)
-    fabrics: dict[str, DeviceMatch] = {}
+    fabrics: dict[str, DeviceMatch] = {}  # by name
     for device in devices:
         nearest = bundled_for(device)
         if nearest is None:
-            raise _which(f"no bundled fabric has {device}", _fitting(seen, overrides))
+            raise _unknown_machine(f"no bundled fabric has {device}", _fitting(seen, overrides))
         fabrics.setdefault(nearest.fabric, nearest)
     if len(fabrics) > 1:
         names = ", ".join(dict.fromkeys(devices))
@@ -118,8 +120,8 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
             fix="give the logs of one machine at a time",
         )
     (nearest,) = fabrics.values()
-    said.append(statement("fabric-nearest", fabric=nearest.fabric))
-    return assumed_fabric(nearest, seen, overrides, said)
+    statements.append(statement("fabric-nearest", fabric=nearest.fabric))
+    return assumed_fabric(nearest, seen, overrides, statements)
 
 
 # share of the price from which on a machine is not farther off: trees reach up to 1.7 of a ring's
@@ -128,16 +130,15 @@ FARTHEST_SHARE = 1.25
 _NAMELESS = re.compile(r"(?:NVIDIA )?(?:Graphics )?Device")
 
 
-def _telling(devices: Sequence[str]) -> tuple[str, ...]:
-    """The devices whose names tell the machine; all where none does. Bridges and audio functions
-    have PCI ids, too."""
-    found = []
+def _telling_devices(devices: Sequence[str]) -> tuple[str, ...]:
+    """The devices whose names tell the machine; where none does, all that have a name at all.
+    Bridges and audio functions have PCI ids, too."""
+    telling = []
     for device in devices:
-        no_name = _NAMELESS.fullmatch(device) or PCI_ID.fullmatch(device)
-        if bundled_for(device) or not no_name:
-            found.append(device)
-    # without any other name, the driver's own is what can be said
-    return tuple(found) or tuple(device for device in devices if not PCI_ID.fullmatch(device))
+        is_nameless = _NAMELESS.fullmatch(device) or PCI_ID.fullmatch(device)
+        if bundled_for(device) or not is_nameless:
+            telling.append(device)
+    return tuple(telling) or tuple(device for device in devices if not PCI_ID.fullmatch(device))
 
 
 class _Fit(NamedTuple):
@@ -153,15 +154,15 @@ class _Fit(NamedTuple):
         return f"{self.machine.fabric}{nics}"
 
 
-def _which(what: str, fits: Sequence[_Fit]) -> ColltoolError:
+def _unknown_machine(what: str, fits: Sequence[_Fit]) -> ColltoolError:
     """The error that asks for the machine, with those that the times fit."""
-    named = argument_text("fabric", "dgx-h100")
+    example = argument_text("fabric", "dgx-h100")
     usual = ", ".join(NVIDIA_MACHINES)
-    fix = f"name the machine: {named}, or a file of your own; known: {usual} and others"
+    fix = f"name the machine: {example}, or a file of your own; known: {usual} and others"
     if fits:
         what += f"; these would fit the times: {', '.join(map(str, fits))}"
-        named = argument_text("fabric", fits[0].machine.fabric)
-        fix = f"name the one it is: {named}, or a file of your own"
+        example = argument_text("fabric", fits[0].machine.fabric)
+        fix = f"name the one it is: {example}, or a file of your own"
     return ColltoolError(what, argument="fabric", fix=fix)
 
 
@@ -183,14 +184,14 @@ _SLOWEST_NVIDIA = "dgx-a100"
 _SLOWEST_AMD = "mi300x"
 
 
-def _of_amd(seen: Evidence) -> bool:
+def _is_of_amd(seen: Evidence) -> bool:
     """Whether AMD's machines ran: where the logs say RCCL; NCCL runs on NVIDIA's alone."""
     return any(log_library(series.library) is LogLibrary.RCCL for series in seen.series)
 
 
 def _machines(seen: Evidence) -> list[DeviceMatch]:
     """The machines that may have run."""
-    names = AMD_MACHINES if _of_amd(seen) else NVIDIA_MACHINES
+    names = AMD_MACHINES if _is_of_amd(seen) else NVIDIA_MACHINES
     return [DeviceMatch("", name) for name in names]
 
 
@@ -198,42 +199,45 @@ def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
     """The machine whose prices come nearest, where no device is named and all machines that fit are
     of one generation. Where none fits, because even the slowest is too fast, the slowest usual one.
     """
-    kernels = any(map(_shows_machine, seen.logs.series))
-    if not kernels and (seen.logs.series or not any(declared_causes(seen.debug))):
-        raise _which("which GPUs ran this? The logs do not name their devices", ())
-    fits = _fitting(seen, overrides) if kernels else ()
-    streams = all(map(is_stream, seen.logs.series))
-    if len({fit.generation for fit in fits}) > 1 and not streams:
-        raise _which("which GPUs ran this? The logs do not name their devices", fits)
-    best = DeviceMatch("", _SLOWEST_AMD if _of_amd(seen) else _SLOWEST_NVIDIA)
+    question = "which GPUs ran this? The logs do not name their devices"
+    shows_machine = any(map(_shows_machine, seen.logs.series))
+    # without series the logs may still state what is wrong, whatever the machine is
+    if not shows_machine and (seen.logs.series or not any(declared_causes(seen.debug))):
+        raise _unknown_machine(question, ())
+    fits = _fitting(seen, overrides) if shows_machine else ()
+    are_streams = all(map(is_stream, seen.logs.series))
+    if len({fit.generation for fit in fits}) > 1 and not are_streams:
+        raise _unknown_machine(question, fits)
+    best = DeviceMatch("", _SLOWEST_AMD if _is_of_amd(seen) else _SLOWEST_NVIDIA)
     code = "slowest-usual"
     alike: tuple[str, ...] = ()
     if fits:
         best = fits[0].machine
         code = "fits-best"
     # a NIC alone says nothing of GPUs
-    if not streams:
+    if not are_streams:
         alike = tuple(fit.machine.fabric for fit in fits)
-    said = statement(code, fabric=best.fabric, argument=argument_text("fabric", "dgx-h100"))
-    fabric, assumed = assumed_fabric(best, seen, overrides, [said])
+    guess = statement(code, fabric=best.fabric, argument=argument_text("fabric", "dgx-h100"))
+    fabric, assumed = assumed_fabric(best, seen, overrides, [guess])
     return MachineFabric(fabric, assumed._replace(guessed=True, alike=alike))
 
 
 def _fitting(seen: Evidence, overrides: Overrides) -> tuple[_Fit, ...]:
     """The machines that may have run what was measured, the nearest first."""
-    found = []
+    fits = []
     for machine in _machines(seen):
-        # a box of cards on a network that nothing tells would fit too much
+        # a source that is no name is a box of cards on a network that nothing tells: it would fit
+        # too much
         if not isinstance(source_of(machine.fabric, seen), str):
             continue
         fabric, assumed = assumed_fabric(machine, seen, overrides, [])
         # what its own NICs reach is known; with others a ring is the least that it reaches
-        own_nics = assumed.own and not assumed.network
-        distance = _distance(fabric, seen, HEALTHY_SHARE if own_nics else 0.0)
+        has_own_nics = assumed.own and not assumed.network
+        distance = _distance(fabric, seen, HEALTHY_SHARE if has_own_nics else 0.0)
         if distance is not None:
             generation = generation_of(fabric) or machine.fabric
-            found.append(_Fit(machine, distance, generation, assumed.network))
-    return tuple(sorted(found, key=attrgetter("distance")))
+            fits.append(_Fit(machine, distance, generation, assumed.network))
+    return tuple(sorted(fits, key=attrgetter("distance")))
 
 
 def _shows_machine(series: Series) -> bool:
@@ -243,8 +247,9 @@ def _shows_machine(series: Series) -> bool:
 
 
 def _distance(fabric: Fabric, seen: Evidence, least: float) -> float | None:
-    """How far a machine's prices are from the times, by log ratio. None where the times cannot be
-    this machine's, as where less than the share ``least`` of its fastest prices is reached."""
+    """How far a machine's prices are from the times, by log ratio, over all series; None where the
+    times cannot be this machine's, as where less than the share ``least`` of its fastest prices is
+    reached."""
     of_rings = _shares_on(fabric, seen)
     if not of_rings or min(of_rings) < HEALTHY_SHARE or max(of_rings) > TWO_HOSTS:
         return None
@@ -260,13 +265,14 @@ def _distance_to_usual(shares: Sequence[float]) -> float:
 
 
 def _shares_on(fabric: Fabric, seen: Evidence, *, as_rings: bool = True) -> list[float]:
-    """What large messages reach of a machine's rates, without series that it cannot run."""
-    found = []
+    """What large messages of each series reach of a machine's rates, without series that it cannot
+    run; ``as_rings``: of those of rings."""
+    shares = []
     for series in seen.on(fabric).series:
         share = share_reached(fabric, series, as_rings=as_rings)
         if share is not None:
-            found.append(share)
-    return found
+            shares.append(share)
+    return shares
 
 
 def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
@@ -282,7 +288,8 @@ def fabrics_that_fit(seen: Evidence) -> tuple[str, ...]:
 
 
 def devices_read(seen: Evidence) -> list[Statement]:
-    """The devices and the number of hosts that logs name. Empty where they name no device."""
+    """The devices and the number of hosts that logs name, in a statement; none where they name no
+    device."""
     machine = seen.named
     if not machine.devices:
         return []

@@ -44,9 +44,9 @@ class NetworkMatch(NamedTuple):
     """Usual NICs of a host, and the fabric that has them."""
 
     nics: int
-    gbit: int  # of a NIC
+    gbit: int  # Gbit/s of a NIC
     share: float  # lowest share of its prices that a series reaches
-    fabric: Fabric
+    fabric: Fabric  # with them as its network
 
     @property
     def said(self) -> Statement:
@@ -77,7 +77,8 @@ def is_stream(series: Series) -> bool:
 
 
 def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
-    """The series that show what the network carries."""
+    """The series that show what the network between hosts carries: several hosts, and large
+    messages."""
     inside = per_host(fabric)
     if len(fabric.tiers) < 2 or inside > MOST_IN_A_HOST:
         return []
@@ -86,7 +87,8 @@ def between_hosts(fabric: Fabric, series: Sequence[Series]) -> list[Series]:
 
 
 def share_reached(fabric: Fabric, series: Series, *, as_rings: bool = True) -> float | None:
-    """The share that large messages reach of the fastest price. None where nothing runs.
+    """The share that large messages reach of the fastest price, their median; None where nothing
+    runs.
 
     Args:
         as_rings: all-reduces are compared with a ring's price, not with the fastest.
@@ -108,8 +110,8 @@ def share_reached(fabric: Fabric, series: Series, *, as_rings: bool = True) -> f
 
 
 def matching_network(fabric: Fabric, series: Sequence[Series]) -> NetworkMatch | None:
-    """The usual NICs that fit all series between hosts. None if none do, if the fabric's own do, or
-    if no series shows them."""
+    """The usual NICs that fit all series between hosts, those nearest to what is usual; None if none
+    do, if the fabric's own do, or if no series shows them."""
     across = between_hosts(fabric, series)
     if not across or _least_share(fabric, across) is not None:
         return None
@@ -133,7 +135,9 @@ def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMat
             # 4 x 200G on a host of 8 ranks: 12.5 GB/s a rank, half of the 25 of 8 x 200G
             host_Bps = count * gbit / 8 * 1e9
             of_bundled = host_Bps / ranks / bundled_Bps
-            if count > ranks or not LEAST_OF_BUNDLED <= of_bundled < 1 or of_bundled in tried:
+            if count > ranks or of_bundled in tried:
+                continue
+            if not LEAST_OF_BUNDLED <= of_bundled < 1:
                 continue
             tried.add(of_bundled)
             slower = with_share(fabric, of_bundled, network)
@@ -143,7 +147,7 @@ def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMat
 
 
 def _least_share(fabric: Fabric, across: Sequence[Series]) -> float | None:
-    """The lowest share of all series, if every one is at a healthy share."""
+    """The lowest share of all series, if every one is at a healthy share; else None."""
     shares: list[float] = []
     for series in across:
         share = share_reached(fabric, series)

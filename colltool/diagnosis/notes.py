@@ -1,4 +1,4 @@
-"""Notes of a diagnosis: what passes, and is worth a look."""
+"""Notes of a diagnosis: what passes, and is worth a look (:func:`notes_on`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
         if note:
             yield note
     # a setting is there or not, and needs no number that would fit anything
-    settings = [cause for cause in causes if cause.fits == "setting"]
+    settings = [cause for cause in causes if cause.number == "setting"]
     for judged in scoring.series:
         outliers = outliers_in(judged.series.points)
         if outliers:
@@ -48,7 +48,7 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
                 "passes-short",
                 title=title,
                 share=size_class.share,
-                cause=cause.said(0.0),
+                cause=cause.text_at(0.0),
                 look=cause.look,
             )
         dip = _dip(judged.points, size_class)
@@ -67,7 +67,7 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
 def _setting_of(
     scoring: Scoring, size_class: SizeClass, settings: Sequence[Hypothesis]
 ) -> Hypothesis | None:
-    """A setting that explains large messages that pass but are below the price. None for none."""
+    """A setting that explains large messages that pass but are below the price; None for none."""
     if size_class.share >= BELOW_PRICE:
         return None
     most = min(SETTING_ERROR, scoring.plain_error(size_class) / 2)
@@ -81,12 +81,12 @@ def _setting_of(
 def _dip(
     points: Sequence[ValidatedPoint], size_class: SizeClass
 ) -> tuple[ValidatedPoint, ValidatedPoint] | None:
-    """First and last of the smaller sizes that fall short of what the largest reach. None without a
+    """First and last of the smaller sizes that fall short of what the largest reach; None without a
     deep dip."""
-    short = []
-    deep = False
+    in_dip = []
+    is_deep = False
     for point in points[: min(size_class.focus)]:
         if point.bound == "bandwidth" and point.of_expected < DIP_END * size_class.share:
-            short.append(point)
-            deep = deep or point.of_expected < DIP * size_class.share
-    return (short[0], short[-1]) if deep else None
+            in_dip.append(point)
+            is_deep = is_deep or point.of_expected < DIP * size_class.share
+    return (in_dip[0], in_dip[-1]) if is_deep else None

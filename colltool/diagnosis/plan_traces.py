@@ -18,7 +18,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.activity import BusyIntervals
 from colltool.logs.call_metadata import CallMetadata
-from colltool.logs.chakra import ChakraTrace, Timed
+from colltool.logs.chakra import ChakraTrace, NodeEvent
 from colltool.logs.traced_calls import RankTrace, read_traces, world_of
 from colltool.training.parallel_config import Axes
 
@@ -58,15 +58,15 @@ class TracePlan(Result):
     library: str
     world: int | None
     slowest: Replayed  # the rank whose graph takes longest
-    control_step_s: (
-        float  # its graph on a free network, as plan has it: communication takes no time
-    )
+    # its graph on a free network, as plan has it: communication takes no time
+    control_step_s: float
     compute_s: float  # of its nodes on the GPU, as recorded
     collectives: tuple[PlannedTraceCall, ...]
     ranks: tuple[Replayed, ...]  # all graphs
 
     @property
     def step_s(self) -> float:
+        """The graph of the slowest rank, walked with prices."""
         return self.slowest.priced_s
 
     @property
@@ -76,6 +76,7 @@ class TracePlan(Result):
 
     @property
     def network_share(self) -> float:
+        """That as a share of the step."""
         return self.exposed_s / self.step_s if self.step_s else 0.0
 
     @property
@@ -84,7 +85,7 @@ class TracePlan(Result):
         crossing: dict[str, list[PlannedTraceCall]] = defaultdict(list)
         for call in self.collectives:
             crossing[call.tiers[-1]].append(call)
-        found = []
+        rows = []
         for tier, calls in crossing.items():
             exposed_s = sum(call.exposed_s for call in calls)
             row = TierTime(
@@ -94,17 +95,17 @@ class TracePlan(Result):
                 exposed_s=exposed_s,
                 share=exposed_s / (self.step_s or 1.0),
             )
-            found.append(row)
-        return tuple(sorted(found, key=lambda row: -row.exposed_s))
+            rows.append(row)
+        return tuple(sorted(rows, key=lambda row: -row.exposed_s))
 
 
 class _Walk(NamedTuple):
-    """A rank's graph with prices in place of its collectives."""
+    """A rank's graph, walked with prices in place of its collectives' durations."""
 
     graph: ChakraTrace
-    nodes: dict[int, PricedNode]
+    nodes: dict[int, PricedNode]  # calls by id of the node
     replayed: Replayed
-    walked: list[Timed]
+    walked: list[NodeEvent]  # all nodes, with the times that they then have
 
 
 class _WalkedCall(NamedTuple):
@@ -112,14 +113,17 @@ class _WalkedCall(NamedTuple):
 
     call: CallMetadata
     expected: ExpectedTime
-    timed: Timed
+    event: NodeEvent
 
 
 def plan_traces(
     fabric: Fabric, files: Sequence[AnyPath], readings: ModelOptions | None = None
 ) -> TracePlan:
-    """The step of Chakra traces on a fabric. ColltoolError for a file that is no Chakra trace, and
-    as :func:`colltool.diagnosis.trace.trace`."""
+    """The step of Chakra traces on a fabric.
+
+    Raises:
+        ColltoolError: a file is no Chakra trace; and as :func:`colltool.diagnosis.trace.trace`.
+    """
     rank_map = load_map(None, fabric)
     traces = read_traces(files, fabric.ranks)
     world = world_of(traces)
@@ -141,20 +145,20 @@ def plan_traces(
         world=world,
         slowest=slowest.replayed,
         control_step_s=span_s(slowest.graph.walked(_without_communication)),
-        compute_s=sum(timed.node.duration_us for timed in _kernels(slowest.graph.timed)) * 1e-6,
-        collectives=_collectives(slowest, prices),
+        compute_s=sum(event.node.duration_us for event in _kernels(slowest.graph.timed)) * 1e-6,
+        collectives=_collectives(slowest),
         ranks=tuple(ranks),
     )
 
 
-def _kernels(nodes: Sequence[Timed]) -> list[Timed]:
+def _kernels(nodes: Sequence[NodeEvent]) -> list[NodeEvent]:
     """What hides communication: nodes on the GPU, not those of the CPU."""
-    return [timed for timed in nodes if timed.stream == "compute"]
+    return [event for event in nodes if event.stream == "compute"]
 
 
-def _without_communication(timed: Timed) -> float:
+def _without_communication(event: NodeEvent) -> float:
     """Microseconds of a node on a free network: only communication has labels."""
-    return 0 if timed.labels else timed.node.duration_us
+    return 0 if event.labels else event.node.duration_us
 
 
 def _graph(trace: RankTrace) -> ChakraTrace:
@@ -169,26 +173,26 @@ def _graph(trace: RankTrace) -> ChakraTrace:
     )
 
 
-def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...]:
+def _collectives(walk: _Walk) -> tuple[PlannedTraceCall, ...]:
     """Calls with a price, by kind, what is exposed most first."""
-    kernels = [timed for timed in _kernels(walk.walked) if timed.end_us > timed.start_us]
-    busy = BusyIntervals([timed.start_us for timed in kernels], [timed.end_us for timed in kernels])
+    kernels = [event for event in _kernels(walk.walked) if event.end_us > event.start_us]
+    busy = BusyIntervals([event.start_us for event in kernels], [event.end_us for event in kernels])
     alike: dict[object, list[_WalkedCall]] = defaultdict(list)
-    for timed in walk.walked:
-        priced = walk.nodes.get(timed.node.id)
-        if priced is None or priced.call is None or priced.seconds is None:
+    for event in walk.walked:
+        priced = walk.nodes.get(event.node.id)
+        if priced is None or priced.call is None or priced.expected.seconds is None:
             continue
         call = priced.call
-        expected = prices.of(call)
+        expected = priced.expected
         kind = (call.primitive, call.bytes, expected.axes, expected.tiers)
-        alike[kind].append(_WalkedCall(call, expected, timed))
+        alike[kind].append(_WalkedCall(call, expected, event))
     rows = []
-    for several in alike.values():
-        call, expected, _ = several[0]
-        windows = ((timed.start_us, timed.end_us) for _, _, timed in several)
+    for of_kind in alike.values():
+        call, expected, _ = of_kind[0]
+        windows = ((event.start_us, event.end_us) for _, _, event in of_kind)
         hidden_s = busy.covered_in(windows) * 1e-6
         each_s = expected.seconds or 0.0
-        total_s = each_s * len(several)
+        total_s = each_s * len(of_kind)
         row = PlannedTraceCall(
             primitive=call.primitive,
             bytes=call.bytes,
@@ -196,7 +200,7 @@ def _collectives(walk: _Walk, prices: CallPrices) -> tuple[PlannedTraceCall, ...
             axes=expected.axes,
             tiers=expected.tiers,
             algorithm=expected.algorithm,
-            calls=len(several),
+            calls=len(of_kind),
             each_s=each_s,
             total_s=total_s,
             exposed_s=max(0.0, total_s - hidden_s),

@@ -3,6 +3,8 @@
 ``block`` fills host after host and ``cyclic`` deals ranks out host by host, as Slurm's
 ``--distribution``. A file has a line per rank: a fabric rank, or a host as ``srun -l hostname``
 prints it. A layout file (``colltool.layout/1``) gives its ``map``.
+
+:func:`load_map` reads what the user gave; :meth:`RankMap.of` fits it to the size of the job.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from colltool.fabric.uneven import check_even
 
 BLOCK, CYCLIC = "block", "cyclic"
 AnyMap = str | os.PathLike[str] | Sequence[int]
+"""A word, a file, or the fabric rank of each rank of the job."""
 # the keys of a layout file: "schema: colltool.layout/1"
 _LAYOUT = re.compile(r"^(?:schema|map|groups|pattern)\s*:(?:\s|$)", re.MULTILINE)
 # "17", "0: node01", "node01:3", "12: node02:0"
@@ -44,7 +47,8 @@ class RankMap(NamedTuple):
     places: tuple[int, ...] = ()
 
     def of(self, fabric: Fabric, world: int | None) -> RankMap:
-        """The map of a job of this size."""
+        """The map of a job of this size, None if it is unknown; ColltoolError for one of another
+        size."""
         if self.given == CYCLIC:
             return RankMap(CYCLIC, _cyclic(fabric, world))
         if self.places and world and len(self.places) not in (world, fabric.ranks):
@@ -52,7 +56,7 @@ class RankMap(NamedTuple):
         return self
 
     def place(self, ranks: Sequence[int]) -> tuple[int, ...]:
-        """The fabric ranks of a group, ascending."""
+        """The fabric ranks of a group, ascending; ColltoolError for a rank that the map lacks."""
         if not self.places:
             return tuple(ranks)
         if max(ranks) >= len(self.places):
@@ -60,6 +64,7 @@ class RankMap(NamedTuple):
         return tuple(sorted(self.places[rank] for rank in ranks))
 
     def _too_short(self, job: str) -> ColltoolError:
+        """The error for a map of fewer ranks, or others, than a job has."""
         return ColltoolError(
             f"lists {counted(len(self.places), 'rank')}, and {job}",
             argument="placed",
@@ -89,21 +94,27 @@ def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
             fix=fix,
         )
     hosts = max(1, world // inside)
+    # rank 0 on the first host, rank 1 on the second
     return tuple(rank % hosts * inside + rank // hosts for rank in range(world))
 
 
 class _MapEntry(NamedTuple):
-    """A line of a map or an entry of a list: a fabric rank, or a host and a slot (-1: the next)."""
+    """A line of a map or an entry of a list: a fabric rank, or a host and a slot."""
 
-    line: int
-    rank: int | None
-    number: int | None
+    line: int  # or the index in a list
+    rank: int | None  # of the job, where the line names it
+    number: int | None  # the fabric rank; None where it names a host
     host: str
-    slot: int
+    slot: int  # on the host; -1 for the next
 
 
 def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
-    """A map by word, file or list; None for the fabric's order."""
+    """A map by word, file or list; None for the fabric's order.
+
+    Raises:
+        ColltoolError: a map that cannot be read, that names ranks twice or such as the fabric does
+            not have; a fabric of uneven domains.
+    """
     check_even(fabric)  # a group of ranks lies by strides, and so by domains of one size
     if placed is None:
         return RankMap()
@@ -148,6 +159,7 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
         if not content:
             continue
         match = _LINE.fullmatch(content)
+        # "17:0" is no host of a name
         if match is None or (match["slot"] and match["host"].isdigit()):
             raise _refused(name, number, f"{quote(content)} is neither a rank nor a host", _WRITE)
         slot = -1 if match["slot"] is None else int(match["slot"])
@@ -158,6 +170,7 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
 
 
 def _int(text: str | None) -> int | None:
+    """A number, None where there is none."""
     return int(text) if text else None
 
 
@@ -198,8 +211,9 @@ def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
 
 
 def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[int, ...]:
-    """The fabric rank of each entry, refused unless the fabric has it and no other entry does."""
-    found: dict[int, _MapEntry] = {}
+    """The fabric rank of each entry, refused unless the fabric has it and no other entry does;
+    ``name``: of the file, empty for a list."""
+    entry_at: dict[int, _MapEntry] = {}  # by fabric rank
     for entry, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
         if type(place) is not int or not 0 <= place < fabric.ranks:
             ranks = f"{fabric.name}, which has 0 to {fabric.ranks - 1}"
@@ -209,31 +223,32 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
                 f"{quote(place)} is not a rank of {ranks}",
                 "a larger fabric, or other ranks",
             )
-        if place in found:
-            slot = (
-                f"{entry.host}:{entry.slot}" if entry.slot >= 0 else f"rank {place} of the fabric"
-            )
+        if place in entry_at:
+            text = f"rank {place} of the fabric"
+            if entry.slot >= 0:
+                text = f"{entry.host}:{entry.slot}"
+            line = "line" if name else "rank"
             raise _refused(
                 name,
                 entry.line,
-                f"{slot} is also that of {'line' if name else 'rank'} {found[place].line}",
+                f"{text} is also that of {line} {entry_at[place].line}",
                 "one for each rank of the job",
             )
-        found[place] = entry
-    return tuple(found)
+        entry_at[place] = entry
+    return tuple(entry_at)
 
 
 def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterator[int]:
     """Fabric ranks: hosts are domains in order of first mention, slots are dealt out in order."""
     inner = fabric.tiers[0]
     inside = inner.endpoints
-    hosts: dict[str, int] = {}
+    hosts: dict[str, int] = {}  # number of the domain by name
     slots_used: Counter[str] = Counter()
     for entry in entries:
         if entry.number is not None:
             yield entry.number
             continue
-        _ranks_a_host(fabric)
+        _ranks_a_host(fabric)  # refuses a fabric without hosts
         slot = entry.slot if entry.slot >= 0 else slots_used[entry.host]
         slots_used[entry.host] += 1
         if slot >= inside:
@@ -268,6 +283,7 @@ def _ranks_a_host(fabric: Fabric) -> int:
 
 
 def _refused(name: str, line: int, what: str, fix: str) -> ColltoolError:
+    """The error for an entry of a file, or of a list (no ``name``)."""
     if name:
         return ColltoolError(what, where=f"{printable(name)}:{line}", fix=fix)
     return ColltoolError(f"rank {line}: {what}", argument="placed", fix=fix)

@@ -47,8 +47,8 @@ def read_series(
         expect: the share that is healthy, in place of the usual one.
         assumed: the user did not name the fabric.
     """
-    placed = tuple(check_fits(fabric, each.series) for each in judged)
-    bars = [_bar(fabric, each, expect) for each in judged]
+    placed = tuple(check_fits(fabric, compared.series) for compared in judged)
+    bars = [_bar(fabric, compared, expect) for compared in judged]
     classes = size_classes(judged, bars, launch_of(fabric), assumed=assumed)
     return SeriesReading(placed, classes, tuple(_health(judged, placed, bars, classes)))
 
@@ -72,19 +72,19 @@ def _health(
     bars: Sequence[float],
     classes: Sequence[SizeClass],
 ) -> Iterator[SeriesHealth]:
-    """How each series compares with the fabric."""
+    """How each series compares with the fabric; ``placed`` and ``bars`` are in their order."""
     for index, judged in enumerate(series):
         # its large messages, its small ones, or both
-        mine = [size_class for size_class in classes if size_class.series_index == index]
-        shares = {size_class.size: size_class.share for size_class in mine}
-        bar_of = {size_class.size: size_class.bar for size_class in mine}
-        low = any(size_class.low for size_class in mine)
+        of_series = [size_class for size_class in classes if size_class.series_index == index]
+        shares = {size_class.size: size_class.share for size_class in of_series}
+        bar_of = {size_class.size: size_class.bar for size_class in of_series}
+        is_low = any(size_class.low for size_class in of_series)
         yield SeriesHealth(
             judged=judged,
             wire=placed[index].spans[-1].tier.name,
             large=shares.get("large"),
             small=shares.get("small"),
-            low=low or collapse_in(judged.series.points) is not None,
+            low=is_low or collapse_in(judged.series.points) is not None,
             bar=bars[index],
             small_bar=bar_of.get("small"),
         )

@@ -22,12 +22,12 @@ from colltool.logs.series import Point, Series
 
 
 class Scenario(NamedTuple):
-    """What a cause changes: the fabric, a ``factor`` on every time, ``extra_s`` per call, or
-    ``only``, the algorithms that run (a primitive that has none of them keeps all)."""
+    """What a cause changes."""
 
     fabric: Fabric
-    factor: float = 1.0
-    extra_s: float = 0.0
+    factor: float = 1.0  # on every time
+    extra_s: float = 0.0  # of each call, added to that
+    # the algorithms that run, the first that can; all where none can, or it is empty
     only: tuple[str, ...] = ()
     readings: ModelOptions = ModelOptions()
 
@@ -39,10 +39,9 @@ class Scenario(NamedTuple):
 
     def times(self, series: Series) -> tuple[float, ...] | None:
         """Seconds at each size of a series; None where nothing runs."""
-        tries: list[tuple[str, ...]] = [(name,) for name in self.only]
-        # all algorithms, where none of these is one of this primitive, or of this group
-        tries.append(())
-        for algorithms in tries:
+        # at last all algorithms, where none of these is one of this primitive, or of this group
+        attempts: list[tuple[str, ...]] = [*((name,) for name in self.only), ()]
+        for algorithms in attempts:
             priced = prices_of(self.fabric, series, self.readings, algorithms)
             if priced is not None:
                 return tuple(quote.seconds * self.factor + self.extra_s for quote in priced.best)
@@ -63,7 +62,7 @@ def _unmeasured(size: float) -> Point:
 def prices_of(
     fabric: Fabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> Priced | None:
-    """Prices of a series; None where nothing runs."""
+    """Prices of a series, by its sizes alone; None where nothing runs."""
     points = tuple(_unmeasured(point.bytes) for point in series.points)
     unmeasured = Series(
         series.primitive, series.ranks, nodes=None, points=points, library=series.library
@@ -75,6 +74,7 @@ def prices_of(
 def _prices(
     same: SameFabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> Priced | None:
+    """Prices as :func:`prices_of`, of a series without its times."""
     try:
         return price_series(same.fabric, series, readings, algorithms)
     except ColltoolError:

@@ -1,5 +1,5 @@
 """Large and small messages of measured series: which sizes represent each, and whether they reach
-the bar."""
+the bar (:func:`size_classes`). An index is of a size in its series."""
 
 from __future__ import annotations
 
@@ -43,26 +43,29 @@ def size_classes(
     *,
     assumed: bool,
 ) -> tuple[SizeClass, ...]:
-    """The size classes of all series, large messages first. ``launch_s`` is the fabric's launch
-    overhead; ``assumed`` says that the user did not name the fabric.
+    """The size classes of all series, large messages first.
 
-    No small all-to-alls: these depend on how the library gathers (NCCL_PXN_DISABLE) and posts
-    messages, healthy machines reach 40 to 160%. Nor MPI's small messages, which launch no kernels,
-    nor any without a launch overhead.
+    Small messages have none of all-to-alls, which depend on how the library gathers
+    (NCCL_PXN_DISABLE) and posts messages: healthy machines reach 40 to 160%; nor of MPI, which
+    launches no kernels; nor without a launch overhead.
+
+    Args:
+        bars: of large messages, by series.
+        launch_s: the fabric's launch overhead.
+        assumed: the user did not name the fabric.
     """
     large: list[SizeClass] = []
     small: list[SizeClass] = []
     for index, (judged, bar) in enumerate(zip(series, bars, strict=True)):
         points = judged.points
         measured = judged.series
-        bandwidth_bound = [i for i, point in enumerate(points) if point.bound == "bandwidth"]
-        small_priced = (
-            measured.primitive is not A2A
-            and log_library(measured.library).launches_kernels
-            and launch_s > 0
-        )
-        trusted = tuple(range(len(points)) if small_priced else bandwidth_bound)
-        large_low = False
+        bandwidth_bound = [
+            place for place, point in enumerate(points) if point.bound == "bandwidth"
+        ]
+        launches_kernels = log_library(measured.library).launches_kernels
+        has_small = measured.primitive is not A2A and launches_kernels and launch_s > 0
+        trusted = tuple(range(len(points)) if has_small else bandwidth_bound)
+        is_large_low = False
         focus = plateau(points)
         if focus:
             size_class = SizeClass(
@@ -74,11 +77,11 @@ def size_classes(
                 within=WITHIN,
                 bar=bar,
             )
-            large_low = size_class.low
+            is_large_low = size_class.low
             large.append(size_class)
         # small messages are those below the first size that bandwidth bounds
         first_large = min(bandwidth_bound, default=len(points))
-        if small_priced and first_large >= FEWEST_SMALL:
+        if has_small and first_large >= FEWEST_SMALL:
             focus = tuple(range(min(first_large, SMALL)))
             small.append(
                 SizeClass(
@@ -88,7 +91,7 @@ def size_classes(
                     trusted=trusted,
                     share=_median_share(points, focus),
                     within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
-                    bar=small_bar(measured, bar, alone=assumed and not large_low),
+                    bar=small_bar(measured, bar, alone=assumed and not is_large_low),
                 )
             )
     return (*large, *small)
@@ -104,18 +107,19 @@ def bandwidth_bound_sizes(points: Sequence[ValidatedPoint]) -> range:
 
 def plateau(points: Sequence[ValidatedPoint]) -> tuple[int, ...]:
     """Indices of the LARGE largest sizes that bandwidth bounds, within PLATEAU of the largest."""
-    alike = [
-        i for i in bandwidth_bound_sizes(points) if points[i].bytes * PLATEAU >= points[-1].bytes
-    ]
-    return tuple(alike[-LARGE:])
+    least = points[-1].bytes / PLATEAU
+    near = [index for index in bandwidth_bound_sizes(points) if points[index].bytes >= least]
+    return tuple(near[-LARGE:])
 
 
 def _median_share(points: Sequence[ValidatedPoint], focus: Iterable[int]) -> float:
+    """The median share of the expected rate, of these sizes."""
     return median(points[index].of_expected for index in focus)
 
 
 def mean_log_error(
     measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]
 ) -> float:
-    """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way."""
+    """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way. Both are by
+    size; ``focus``: indices of those that count."""
     return fmean(abs(log(priced[index] / measured[index])) for index in focus)

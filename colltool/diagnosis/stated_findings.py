@@ -16,19 +16,18 @@ from colltool.fabric.tier_media import media_of
 from colltool.logs.records import WRONG_NOTES
 from colltool.logs.stated import Kind, StatedLine, wrong_rows
 
-# kinds that no good time outweighs, and those that are an answer by themselves
+# kinds of lines that no good time outweighs
 _ENDS: frozenset[Kind] = frozenset({"failed", "wrong"})
+# kinds that are an answer by themselves where the machine is unknown
 _RESTRICTS: frozenset[Kind] = frozenset({"cause", "setting"})
 # causes of findings by the kind of what states them
 _NAMES: dict[Kind, str] = {"failed": "failed", "wrong": "wrong-values"}
-STATED_NAMES = (*_NAMES.values(), "cause", "setting", "warning", "topology")
-"""What else than a cause of slowness a finding of the log may be called."""
 
 
 def wrong_results(seen: Evidence) -> Iterator[StatedLine]:
     """Wrong values that only the readers of tables see, as in nccl-tests' JSON and OSU's
     validation."""
-    if any(found.kind == "wrong" for found in seen.stated):
+    if any(line.kind == "wrong" for line in seen.stated):
         return
     for skipped in seen.logs.skipped:
         if skipped.reason.code in WRONG_NOTES:
@@ -47,20 +46,21 @@ def as_expected_of(fabric: Fabric, stated: Sequence[StatedLine]) -> tuple[Stated
     medium = media_of(fabric)[-1]
     if medium is None or medium.name != "socket":
         return tuple(stated)
-    found = []
+    as_expected = []
     for line in stated:
         if line.kind == "cause" and line.cause in _OF_RDMA:
             line = line._replace(kind="fact", cause="", do="")
-        found.append(line)
-    return tuple(found)
+        as_expected.append(line)
+    return tuple(as_expected)
 
 
 def answers_alone(stated: Sequence[StatedLine], error: ColltoolError) -> bool:
     """Whether what is stated answers although an error keeps the times from being judged: a failed
     run is one on any machine, a setting on an unknown one."""
-    kinds = {found.kind for found in stated}
-    unknown_machine = error.argument in ("fabric", "logs")
-    return bool(kinds & _ENDS) or (unknown_machine and bool(kinds & _RESTRICTS))
+    kinds = {line.kind for line in stated}
+    # the error asks for the machine
+    is_unknown_machine = error.argument in ("fabric", "logs")
+    return bool(kinds & _ENDS) or (is_unknown_machine and bool(kinds & _RESTRICTS))
 
 
 class StatedFindings(NamedTuple):
@@ -74,13 +74,14 @@ class StatedFindings(NamedTuple):
 def stated_findings(stated: Sequence[StatedLine], *, judged: bool) -> StatedFindings:
     """Find what is off by the logs' own lines; ``judged``: times say the rest."""
     causes = []
-    for found in stated:
-        if found.kind in _ENDS or (not judged and found.kind != "fact"):
-            causes.append(_cause(found))
+    for line in stated:
+        if line.kind in _ENDS or (not judged and line.kind != "fact"):
+            causes.append(_cause(line))
     if not causes:
         return StatedFindings()
     finding = finding_of(causes)
-    reasons = [found for found in stated if found.kind in _ENDS and not found.follows]
+    # what follows another error is no reason
+    reasons = [line for line in stated if line.kind in _ENDS and not line.follows]
     if judged and not reasons:
         return StatedFindings(after=(finding,))
     return StatedFindings(before=(finding,))
@@ -100,14 +101,11 @@ def finding_of(causes: Sequence[Cause]) -> DiagnosisFinding:
     )
 
 
-def _cause(found: StatedLine) -> Cause:
+def _cause(line: StatedLine) -> Cause:
     """A cause that is seen without a price, and so has no error."""
-    said = statement(
-        "log-says",
-        means=found.means,
-        quoted=found.quoted,
-        on=statement("on-host", host=found.host) if found.host else NOTHING,
-        where=found.where,
-    )
-    name = _NAMES.get(found.kind) or found.cause or found.kind
-    return Cause(name, said, found.do, error=None, error_all=None)
+    on_host = NOTHING
+    if line.host:
+        on_host = statement("on-host", host=line.host)
+    text = statement("log-says", means=line.means, quoted=line.quoted, on=on_host, where=line.where)
+    name = _NAMES.get(line.kind) or line.cause or line.kind
+    return Cause(name, text, line.do, error=None, error_all=None)

@@ -1,11 +1,14 @@
-"""What the channels of a log say beside the topology file of its node: a finding with the damage
-that explains them (:func:`compared_with_topology`)."""
+"""The channels of a log beside the topology file of its node, for ``doctor --topology``.
+
+:func:`compared_with_topology` reads and compares both; :func:`topology_findings` makes a finding of
+each kind of host that differs, with the damage that explains it as the cause. Below it stand the
+parts of such a cause's sentences, whose table is ``sentences.toml``.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from colltool.base.files import AnyPath
 from colltool.base.statements import NOTHING, Statement
@@ -15,7 +18,7 @@ from colltool.diagnosis.logged_channels import (
     GRAPH_NAMES,
     NO_OWNERS,
     ComparedNode,
-    Explained,
+    DamageExplanation,
     TopologyCompared,
 )
 from colltool.diagnosis.results import Cause, DiagnosisFinding
@@ -27,91 +30,93 @@ from colltool.libraries.nccl.topology.paths import paths_of
 from colltool.libraries.nccl.topology.system import System
 from colltool.libraries.nccl.topology.system_reader import FORMAT, system_of
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
-from colltool.logs.nccl_debug import DebugLines
+from colltool.logs.debug_record import DebugLines
 from colltool.logs.nccl_graph_lines import GraphLines, graph_lines
 
-# the oldest release whose search is known rule by rule
+# the oldest release of NCCL whose search is known rule by rule
 _OLDEST = (2, 26)
-_MOST_NAMED = 4
-# what each kind of damage is of
-_WHAT = {
+_MOST_NAMED = 4  # parts, hosts or damages that a sentence names
+KINDS_BY_PART = {
     "nic": ("nic-missing", "nics-few", "gdr-nic", "nic-slot", "port", "nic-far", "nic-apart"),
     "gpu": ("gdr-gpu", "nvlinks", "nvlink-pair", "gpu-slot"),
     "switch": ("switch-slot",),
 }
-# the sentence for the first figure that differs
-_LEADS = {
+"""Kinds of damages by the part that they are of; a setting's and a whole node's are of none."""
+LEAD_CODES = {
     "channels": "fewer",
     "inside_Bps": "slower",
     "across_Bps": "slower-across",
     "to_nics": "nics",
     "between_gpus": "gpus",
 }
-LEADS = (*_LEADS.values(), "both", "way", "none")
-"""What may differ first."""
-PARTS = tuple(_WHAT)
-"""What damages are of."""
-KINDS = ("gdr", "slots-unknown", "flat", "one-cpu", "setting", *chain.from_iterable(_WHAT.values()))
-"""Kinds of damages, each with a sentence and with what to type."""
+"""The sentence (lead-CODE) for the first figure that differs, in this order."""
 
 
 def compared_with_topology(
     path: AnyPath, logs: Sequence[AnyPath], debug: DebugLines, nodes: int | None
 ) -> TopologyCompared:
-    """Compare what logs state with a topology file; ``nodes``: of the run, None where the logs say.
+    """Compare what logs state with a topology file.
+
+    Args:
+        debug: what other lines of the same logs say.
+        nodes: of the run; None or 0 to take what the logs say.
 
     Raises:
-        ColltoolError: a topology file that is none, and nodes without NICs.
+        ColltoolError: ``path`` is no topology file, or has no NIC though the run has several nodes.
     """
     name = os.fsdecode(path)
-    # an unreadable file is said so also where the log has nothing to compare
+    # read first, so that an unreadable file is an error also where the log has nothing to compare
     system = system_of(read_xml(path, FORMAT), name, version_of(RELEASE))
     lines = graph_lines([os.fsdecode(log) for log in logs])
-    count = nodes or _nodes_of(lines, system)
+    node_count = nodes or _node_count(lines, system)
     compared: list[ComparedNode] = []
     notes = []
     if lines.rccl:
         notes.append(statement("rccl-graphs"))
     elif lines.nodes:
-        env = {key: value for key, value in debug.env if key != "NCCL_IB_HCA"}
-        compared = compared_nodes(path, name, lines, env, count)
+        # which NICs NCCL_IB_HCA leaves, the log's list of NICs says
+        env = {variable: value for variable, value in debug.env if variable != "NCCL_IB_HCA"}
+        compared = compared_nodes(path, name, lines, env, node_count)
         notes += _notes(lines, compared)
     ports = [net.name for net in system.nets]
     if lines.nics and ports and set(ports).isdisjoint(lines.nics):
-        listed = lines.nics[:_MOST_NAMED]
-        own = ports[:_MOST_NAMED]
-        notes.append(statement("other-nics", found=listed, file=name, ports=own))
+        in_log = lines.nics[:_MOST_NAMED]
+        in_file = ports[:_MOST_NAMED]
+        notes.append(statement("other-nics", found=in_log, file=name, ports=in_file))
     return TopologyCompared(
         file=name,
         release=lines.release,
-        nodes=count,
+        nodes=node_count,
         compared=tuple(compared),
         missing=tuple(lines.unlisted(ports)),
         notes=tuple(notes),
     )
 
 
-def _nodes_of(lines: GraphLines, system: System) -> int:
-    """How many nodes ran: as the log says, by its ranks, or two where channels use NICs."""
-    nodes = 0
+def _node_count(lines: GraphLines, system: System) -> int:
+    """How many nodes like the file's ran: as NCCL counts them, else by the number of ranks; no
+    fewer than hosts that the log names, and two where channels use NICs."""
+    nccl_nodes = 0
     hosts = set()
     least = 1
     for logged in lines.nodes:
-        nodes = max(nodes, logged.nodes)
+        nccl_nodes = max(nccl_nodes, logged.nodes)
         hosts.add(logged.host)
         if logged.nets:
             least = 2
-    if nodes:
-        # NVLink domains and parts of a node count as nodes, too
-        per_file = len(domains_of(paths_of(system)))
-        return max(nodes // per_file, len(hosts), 1)
-    by_ranks = -(-lines.ranks // system.ranks)
+    if nccl_nodes:
+        # NCCL counts each NVLink domain of a file's node as a node
+        domains = len(domains_of(paths_of(system)))
+        return max(nccl_nodes // domains, len(hosts), 1)
+    by_ranks = -(-lines.ranks // system.ranks)  # rounded up
     return max(by_ranks, len(hosts), least)
 
 
 def _notes(lines: GraphLines, compared: Sequence[ComparedNode]) -> Iterator[Statement]:
-    parts = map(int, filter(None, lines.release.split(".")))
-    release = tuple(parts) or _OLDEST
+    """What was not compared, or differs without being a finding."""
+    # "2.28.9"; empty where no line says
+    numbers = map(int, filter(None, lines.release.split(".")))
+    release = tuple(numbers) or _OLDEST
     if release < _OLDEST:
         yield statement("old-search", release=lines.release)
     if any(node.has_collnet for node in lines.nodes):
@@ -119,73 +124,78 @@ def _notes(lines: GraphLines, compared: Sequence[ComparedNode]) -> Iterator[Stat
     if lines.nodes and not compared:
         yield statement("no-ring")
     for node in compared:
-        if node.kept:
-            yield statement("some-gpus", count=node.kept)
+        if node.gpus_used:
+            yield statement("some-gpus", count=node.gpus_used)
         orders = [GRAPH_NAMES[graph.graph] for graph in node.graphs if graph.differs == ("order",)]
         if orders and not node.differs:
             yield statement("other-order", graphs=orders)
 
 
 def topology_findings(compared: TopologyCompared, debug: DebugLines) -> Iterator[DiagnosisFinding]:
-    """A finding for each kind of host whose channels differ, and for NICs that nobody uses."""
+    """A finding for each kind of host whose channels differ; where none does, one for NICs of the
+    file that the log does not list."""
     env = dict(debug.env)
     for node in compared.compared:
         if node.differs:
             yield finding_of(list(_causes(node, compared, env)))
     if compared.missing and not any(node.differs for node in compared.compared):
         damage = without_nics(compared.missing)
-        said = statement("beside-topology", what=_damage_text(damage), file=compared.file)
-        yield finding_of([_cause(said, _todo(damage, env))])
+        text = statement("beside-topology", what=_damage_text(damage), file=compared.file)
+        yield finding_of([_cause(text, _todo(damage, env))])
 
 
 def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str]) -> Iterator[Cause]:
-    """What differs, and each damage that explains it."""
+    """A cause for each damage that explains what differs, the first also with what differs; where
+    none does, what differs alone."""
     lead = _lead(node)
-    explained = node.explained or Explained()
+    explained = node.explained or DamageExplanation()
     if not explained.damages and compared.missing:
-        # the log states this much, whatever else differs
+        # that these are missing the log states itself, whatever else differs
         damage = without_nics(compared.missing)
-        said = statement("differs-in-part", lead=lead, cause=_damage_text(damage))
-        yield _cause(said, _todo(damage, env))
+        text = statement("differs-in-part", lead=lead, cause=_damage_text(damage))
+        yield _cause(text, _todo(damage, env))
         return
     if not explained.damages:
-        said = statement(
+        text = statement(
             "differs-unexplained", lead=lead, tried=explained.tried, file=compared.file
         )
-        yield _cause(said, str(statement("do-unexplained")))
+        yield _cause(text, str(statement("do-unexplained")))
         return
     for place, alike in enumerate(_alike(explained.damages)):
-        said = _damage_text(alike[0], [damage.names for damage in alike], node.owners)
+        text = _damage_text(alike[0], [damage.names for damage in alike], node.owners)
         if place == 0:
-            said = statement("differs", lead=lead, cause=said)
-        yield _cause(said, _todo(alike[0], env))
+            text = statement("differs", lead=lead, cause=text)
+        yield _cause(text, _todo(alike[0], env))
 
 
-def _cause(said: Statement, todo: str) -> Cause:
-    return Cause("topology", said, todo, error=None, error_all=None)
+def _cause(text: Statement, todo: str) -> Cause:
+    """A cause by a statement; no price, so no error of one."""
+    return Cause("topology", text, todo, error=None, error_all=None)
 
 
 def _alike(damages: Sequence[Damage]) -> list[list[Damage]]:
-    """Damages that are the same but for the part; of a part at several rates only the first."""
+    """Damages in groups that are the same but for the part; of a part that fits at several rates
+    only the first, the likeliest, is kept."""
     groups: dict[tuple[object, ...], list[Damage]] = {}
-    known = set()
+    known_parts = set()
     for damage in damages:
         part = (damage.kind, damage.names, damage.all)
-        if part not in known:
-            known.add(part)
+        if part not in known_parts:
+            known_parts.add(part)
             groups.setdefault((damage.kind, damage.now, damage.all), []).append(damage)
     return list(groups.values())
 
 
 def _lead(node: ComparedNode) -> Statement:
-    """What differs first: of the ring, where that does."""
+    """What differs first, as the beginning of a sentence: of the ring, where that does."""
+    # graphs stand in the order of GRAPH_NAMES, the ring first; one of them differs
     graph = next(graph for graph in node.graphs if graph.differs)
     found = graph.found
     allowed = graph.allowed
     fields: dict[str, object] = {
         "graph": GRAPH_NAMES[graph.graph],
         "count": found.channels,
-        "on": _on(node.hosts),
+        "on": _hosts_text(node.hosts),
     }
     if allowed is None:
         return statement("lead-none", **fields)
@@ -198,80 +208,94 @@ def _lead(node: ComparedNode) -> Statement:
         "ends": (found.between_gpus, allowed.between_gpus),
         "nics": (found.to_nics, allowed.to_nics),
     }
-    code = "way"
-    for field, word in _LEADS.items():
+    lead_code = "way"  # only the pattern, crossNic or the order
+    for field, field_code in LEAD_CODES.items():
         if field in graph.differs:
-            code = word
+            lead_code = field_code
             break
-    if code == "fewer" and ("inside_Bps" in graph.differs or found.channels > allowed.channels):
-        code = "both"
-    return statement(f"lead-{code}", **fields)
+    has_more_channels = found.channels > allowed.channels
+    if lead_code == "fewer" and ("inside_Bps" in graph.differs or has_more_channels):
+        lead_code = "both"
+    return statement(f"lead-{lead_code}", **fields)
 
 
-def _on(hosts: Sequence[str]) -> Statement:
+def _hosts_text(hosts: Sequence[str]) -> Statement:
+    """``on node1, node2``; NOTHING where the log names no host."""
     if not hosts:
         return NOTHING
     return statement("on-hosts", hosts=hosts[:_MOST_NAMED])
 
 
-def _what(damage: Damage, names: Sequence[Sequence[str]], owners: Mapping[str, int]) -> Statement:
-    """The parts that a damage is of: ``GPU 3``, or ``GPU 0 or 1`` where either would do."""
-    kind = next(kind for kind, damages in _WHAT.items() if damage.kind in damages)
-    if damage.all:
-        return statement(f"all-{kind}")
-    if len(names) > 1:
-        options = [" and ".join(named) for named in names]
-        return statement(f"some-{kind}", names=_shortened(options, " or "))
-    own = damage.names
-    if len(own) > 1:
-        return statement(f"several-{kind}", names=_shortened(own, " and "))
-    (name,) = own
-    if name in owners:
-        return statement("owned-nic", gpu=owners[name], name=name)
-    return statement(f"some-{kind}", names=name)
-
-
-def _shortened(names: Sequence[str], last: str) -> str:
-    """``0, 1 and 2``, or the first of many and how many more."""
-    shown = list(names[:_MOST_NAMED])
-    if len(names) > len(shown):
-        shown.append(f"{len(names) - len(shown)} more")
-    *first, end = shown
-    return last.join(filter(None, [", ".join(first), end]))
-
-
 def _damage_text(
-    damage: Damage, names: Sequence[Sequence[str]] = (), owners: Mapping[str, int] = NO_OWNERS
+    damage: Damage,
+    names_alike: Sequence[Sequence[str]] = (),
+    owners: Mapping[str, int] = NO_OWNERS,
 ) -> Statement:
+    """A damage in words.
+
+    Args:
+        names_alike: names of the parts of each damage that would explain as much; one or none where
+            there is no other.
+        owners: ranks of the GPUs that have a NIC of their own, by the NIC's name.
+    """
     if damage.together:
-        return statement(
-            "damages",
-            parts=tuple(_damage_text(part, (), owners) for part in damage.together[:_MOST_NAMED]),
-        )
+        together = damage.together[:_MOST_NAMED]
+        parts = tuple(_damage_text(part, (), owners) for part in together)
+        return statement("damages", parts=parts)
     fields: dict[str, object] = {}
-    if any(damage.kind in kinds for kinds in _WHAT.values()):
-        fields["what"] = _what(damage, names, owners)
+    for part, kinds in KINDS_BY_PART.items():
+        if damage.kind in kinds:
+            fields["what"] = _part_text(part, damage, names_alike, owners)
     if damage.kind == "setting":
         fields["settings"] = damage.names
     elif damage.kind in ("nvlinks", "nvlink-pair"):
+        # numbers of links
         fields |= {"now": damage.now, "was": damage.was}
     elif damage.was:
+        # MB/s
         fields |= {"now": damage.now * 1e6, "was": damage.was * 1e6}
     return statement(f"damage-{damage.kind}", **fields)
 
 
+def _part_text(
+    part: str, damage: Damage, names_alike: Sequence[Sequence[str]], owners: Mapping[str, int]
+) -> Statement:
+    """What a damage is of: ``GPU 3``, ``GPU 0 or 1`` where either would do, ``all GPUs``."""
+    if damage.all:
+        return statement(f"all-{part}")
+    if len(names_alike) > 1:
+        options = [" and ".join(names) for names in names_alike]
+        return statement(f"some-{part}", names=_shortened(options, " or "))
+    if len(damage.names) > 1:
+        return statement(f"several-{part}", names=_shortened(damage.names, " and "))
+    (name,) = damage.names
+    if name in owners:
+        return statement("owned-nic", gpu=owners[name], name=name)
+    return statement(f"some-{part}", names=name)
+
+
+def _shortened(names: Sequence[str], before_last: str) -> str:
+    """``0, 1 and 2``, or the first four of many and how many more."""
+    listed = list(names[:_MOST_NAMED])
+    if len(names) > len(listed):
+        listed.append(f"{len(names) - len(listed)} more")
+    *firsts, last = listed
+    return before_last.join(filter(None, [", ".join(firsts), last]))
+
+
 def _todo(damage: Damage, env: dict[str, str]) -> str:
-    """What to type next; first the setting of the log that may be the reason."""
-    parts = []
+    """What to type next; first the setting of the log that may hide NICs."""
+    advice = []
     hca = env.get("NCCL_IB_HCA")
     if damage.kind in ("nic-missing", "nics-few") and hca:
-        parts.append(str(statement("do-hca", value=hca)))
-    parts.append(str(statement(f"do-{damage.kind}")))
-    return "; ".join(parts)
+        advice.append(str(statement("do-hca", value=hca)))
+    advice.append(str(statement(f"do-{damage.kind}")))
+    return "; ".join(advice)
 
 
 def dumped_topology(debug: DebugLines) -> Iterator[Statement]:
-    """That the dump which the log's run wrote can be compared with."""
+    """A hint that the log's run wrote its topology to a file, which can be compared with; none
+    without NCCL_TOPO_DUMP_FILE."""
     dumped = dict(debug.env).get("NCCL_TOPO_DUMP_FILE")
     if dumped:
         yield statement("topology-dumped", file=dumped)

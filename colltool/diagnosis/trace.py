@@ -1,5 +1,9 @@
 """``trace``: compares what ran, call by call, with what a fabric predicts, and says which tier's
-links are slow by the bar of ``doctor``."""
+links are slow by the bar of ``doctor``.
+
+:func:`trace` reads the traces of a job, prices each call (:class:`~.call_prices.CallPrices`), sums
+calls of one kind, and judges links (:mod:`~colltool.diagnosis.link_health`).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,16 @@ def trace(
     readings: ModelOptions | None = None,
     placed: AnyMap | None = None,
 ) -> TraceComparison:
-    """The collectives of traces against a fabric's prices; ``placed`` says where ranks sit."""
+    """The collectives of traces against a fabric's prices.
+
+    Args:
+        files: traces of one job, a rank each.
+        placed: which fabric rank each rank is; None for the fabric's order.
+
+    Raises:
+        ColltoolError: files that are no such traces, a map that does not fit, or ranks that the
+            fabric does not have.
+    """
     rank_map = load_map(placed, fabric)
     traces = read_traces(files, fabric.ranks)
     reading = readings or ModelOptions()
@@ -57,8 +70,8 @@ def trace(
         rank_map=rank_map,
         files=tuple(map(_file, traces)),
         world=world,
-        device=next(filter(None, (rank_trace.device for rank_trace in traces)), ""),
-        nccl=next(filter(None, (rank_trace.nccl for rank_trace in traces)), ""),
+        device=next((rank_trace.device for rank_trace in traces if rank_trace.device), ""),
+        nccl=next((rank_trace.nccl for rank_trace in traces if rank_trace.nccl), ""),
         window_s=window_s,
         totals=totals,
         calls=calls,
@@ -77,6 +90,7 @@ def trace(
 
 
 def _file(rank_trace: RankTrace) -> TraceFile:
+    """What is said of a trace as a file."""
     return TraceFile(
         file=rank_trace.file,
         rank=rank_trace.rank,
@@ -88,6 +102,7 @@ def _file(rank_trace: RankTrace) -> TraceFile:
 
 
 def _replayed(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Replayed]:
+    """The graph of each Chakra trace, walked with prices."""
     for rank_trace in traces:
         if rank_trace.graph:
             replayed, _ = replay(rank_trace.graph, priced_nodes(rank_trace.graph, prices))
@@ -111,13 +126,9 @@ def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
 def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
     """A call of the job with its price, by the kernel that waited least."""
     call = merged.call
-    least = merged.shortest
+    shortest = merged.shortest
     expected = prices.of(call)
-    inside = [
-        rank_trace
-        for rank_trace, seen in zip(merged.traces, merged.seen, strict=True)
-        if seen.inside
-    ]
+    inside = [file for file, seen in zip(merged.traces, merged.seen, strict=True) if seen.inside]
     return TracedCall(
         primitive=call.primitive,
         bytes=call.bytes,
@@ -127,14 +138,14 @@ def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
         ranks=call.ranks,
         places=expected.places,
         axes=expected.axes,
-        kernel=least.kernel.says,
-        algorithm=least.kernel.algorithm,
-        protocol=least.kernel.protocol,
+        kernel=shortest.kernel.says,
+        algorithm=shortest.kernel.algorithm,
+        protocol=shortest.kernel.protocol,
         coalesced=call.coalesced,
-        measured_s=least.seconds,
+        measured_s=shortest.seconds,
         bound=merged.bound,
         longest_s=max(seen.seconds for seen in merged.seen),
-        exposed_s=least.exposed_s,
+        exposed_s=shortest.exposed_s,
         seen=len(merged.seen),
         inside=tuple(inside),
         expected_s=expected.seconds,
@@ -146,9 +157,9 @@ def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
 
 
 def _kind(call: TracedCall) -> tuple[object, ...]:
-    """Calls of one row have all of these alike."""
-    where = (call.group, call.group_size, call.axes)
-    return (*where, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
+    """What the calls of one row have alike."""
+    group = (call.group, call.group_size, call.axes)
+    return (*group, call.primitive, call.bytes, call.dtype, call.coalesced, call.reason)
 
 
 def _totals_by_kind(
@@ -158,7 +169,7 @@ def _totals_by_kind(
     alike: dict[object, list[TracedCall]] = defaultdict(list)
     for call in calls:
         alike[_kind(call)].append(call)
-    totals = [_total_of(several, traces, window_s) for several in alike.values()]
+    totals = [_total_of(of_kind, traces, window_s) for of_kind in alike.values()]
     totals.sort(key=lambda total: (-total.share, -total.total_s, total.primitive, total.bytes))
     return tuple(totals)
 
@@ -166,16 +177,16 @@ def _totals_by_kind(
 def _total_of(
     calls: Sequence[TracedCall], traces: Sequence[RankTrace], window_s: float
 ) -> CallTotal:
-    """Calls that are alike as one row."""
+    """Calls that are alike as one row; ``window_s``: all steps of all ranks."""
     first = calls[0]
-    made: Counter[int] = Counter()  # calls in steps, by trace
+    in_steps: Counter[int] = Counter()  # calls in steps, by trace
     in_steps_s = 0.0
     for call in calls:
-        made.update(call.inside)
+        in_steps.update(call.inside)
         in_steps_s += call.measured_s * len(call.inside)
     a_step = 0.0
-    for rank_trace, number in made.items():
-        a_step = max(a_step, number / max(1, traces[rank_trace].steps))
+    for index, count in in_steps.items():
+        a_step = max(a_step, count / max(1, traces[index].steps))
     return CallTotal(
         group=first.group,
         group_size=first.group_size,
@@ -205,17 +216,18 @@ def _findings(
     """What ``validate`` says of calls that a benchmark could have made."""
     measured: list[MeasuredCall] = []
     for call in calls:
-        packed = call.axes == ((call.group_size, 1),)
-        if packed and not call.bound and not call.reason and call.primitive is not P2P:
+        is_consecutive = call.axes == ((call.group_size, 1),)
+        is_measured = not call.bound and not call.reason
+        if is_consecutive and is_measured and call.primitive is not P2P:
             measured.append(
                 MeasuredCall(call.primitive, call.group_size, call.bytes, call.measured_s)
             )
     for series in series_of(measured, traces):
         try:
-            found = validate(fabric, Measurements((series,), ()), readings=readings)
+            validation = validate(fabric, Measurements((series,), ()), readings=readings)
         except ColltoolError:  # impossible times, or nothing shipped runs here
             continue
-        (judged,) = found.series
-        (health,) = found.health
+        (judged,) = validation.series
+        (health,) = validation.health
         if judged.findings or health.judgeable:
             yield TraceFinding(series.title, judged.findings, health)

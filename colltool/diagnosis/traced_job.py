@@ -17,16 +17,15 @@ from colltool.diagnosis.trace_results import CallTotal, TracedCall
 
 
 def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: int | None) -> str:
-    """The text of a job file of one step's calls.
+    """A job file of one step's calls; what a job file cannot express becomes a comment.
 
     Args:
-        totals: the calls by kind, a line each.
-        calls: all calls of the traces, for the ranks that they name.
-        world: ranks of the job, None where the traces do not say.
+        totals: the calls by kind, which are its lines.
+        calls: the same one by one, for the ranks that they name.
+        world: ranks of the job, None if unknown.
     """
-    # places are fabric ranks, ascending: the last is the highest
-    highest = max((call.places[-1] for call in calls if call.places), default=1)
-    ranks = max(world or 0, highest + 1)
+    last_rank = max((call.places[-1] for call in calls if call.places), default=1)
+    ranks = max(world or 0, last_rank + 1)
     listed: list[str] = []
     too_many: list[str] = []
     inexpressible: list[str] = []
@@ -52,7 +51,7 @@ def job_text(totals: Sequence[CallTotal], calls: Sequence[TracedCall], world: in
 
 
 def _call_line(total: CallTotal) -> str:
-    """The line of a call in the job file, with the count of the trace where that is not whole."""
+    """The line of a call in the job file; ``total`` is one that :func:`_why_not` lets pass."""
     count = max(1, round(total.a_step))
     # one axis: _why_not has refused several, and calls whose ranks are not known have a reason
     ((size, stride),) = total.axes
@@ -77,7 +76,7 @@ def _left_out(total: CallTotal, reason: Statement) -> str:
 
 
 def _why_not(total: CallTotal) -> Statement:
-    """Why a job file cannot express these calls, NOTHING where it can."""
+    """Why a job file cannot express these calls; NOTHING where it can."""
     if total.reason:
         return total.reason
     if len(total.axes) > 1:

@@ -1,8 +1,8 @@
-"""The bar of an all-reduce that NCCL may run as trees or as rings.
+"""The bar of an all-reduce that NCCL may run as trees or as rings (:func:`share_of_rings`).
 
 On two hosts trees send each byte once, and are priced so; by version and topology rings run there,
-and either is healthy: 89 and 57 GB/s of busbw over 4 and 2 x 200G on A100 (nccl-tests 152, nccl
-837), 158 over 4 x 200G on GH200 (Alps).
+which reach no more than the line rate. Either is healthy: 89 and 57 GB/s of busbw over 4 and 2 x
+200G (lines of 100 and 50 GB/s) on A100 (nccl-tests 152, nccl 837), 158 over 4 x 200G on GH200 (Alps).
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ TOO_SLOW_FOR_THE_BAR = 1.3
 
 
 def share_of_rings(fabric: Fabric, judged: ValidatedSeries) -> float:
-    """What rings reach of the price, where they are so much slower than it that the usual bar would
-    fail them: the bar is lowered by that. 1 for any other series."""
+    """The factor by which the bar of a series is lowered: the price over the time of rings, at the
+    largest size, where rings are so much slower that the usual bar would fail them; else 1."""
     series = judged.series
     if len(fabric.tiers) < 2:
+        # no network
         return 1.0
     if not may_run_trees(fabric, series):
         return 1.0
     if not _network_was_set(fabric):
         return 1.0
     rings_s = Scenario(fabric, only=RINGS).times(series)
-    if rings_s is None:
+    if rings_s is None:  # they cannot run
         return 1.0
+    # sizes ascend
     priced_s = judged.points[-1].predicted_s
     share = priced_s / rings_s[-1]
     if share < 1 / TOO_SLOW_FOR_THE_BAR:
@@ -37,8 +39,8 @@ def share_of_rings(fabric: Fabric, judged: ValidatedSeries) -> float:
 
 
 def _network_was_set(fabric: Fabric) -> bool:
-    """Whether the bandwidth between hosts is not the fabric file's: with the NICs of the file it is
-    known whether trees or rings run."""
+    """Whether the user or the times set the bandwidth between hosts: only then is it open what
+    runs, as with the NICs of the fabric file it is known."""
     outer = fabric.tiers[-1].name
     for key, _ in fabric.overrides:
         tier, _, name = key.partition(".")

@@ -35,7 +35,16 @@ def validate(
     readings: ModelOptions | None = None,
     algorithms: Sequence[str] = (),
 ) -> Validation:
-    """Hold every measured size against the fastest price among what the library may have chosen."""
+    """Hold every measured size against the fastest price among what the library may have chosen.
+
+    Args:
+        max_mape: the mean absolute relative error up to which the prices hold; None for no limit.
+        algorithms: those that may run; empty for any.
+
+    Raises:
+        ColltoolError: nothing was measured, or it does not fit the fabric; ``max_mape`` is no
+            share.
+    """
     if max_mape is not None and not (isfinite(max_mape) and max_mape > 0):
         raise ColltoolError(
             f"must be a positive share, got {max_mape}",
@@ -84,9 +93,9 @@ def _judged(
     points = tuple(_judged_points(series, priced))
     # neighbouring sizes of one bound are one regime
     regimes = []
-    for bound, run in groupby(points, key=attrgetter("bound")):
-        same = list(run)
-        regimes.append(Regime(bound, same[0].shown_bytes, same[-1].shown_bytes, mape(same)))
+    for bound, neighbours in groupby(points, key=attrgetter("bound")):
+        sizes = list(neighbours)
+        regimes.append(Regime(bound, sizes[0].shown_bytes, sizes[-1].shown_bytes, mape(sizes)))
     context = SeriesContext(
         fabric, placed, series, readings, algorithms, priced=priced, points=points
     )

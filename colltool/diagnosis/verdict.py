@@ -21,13 +21,14 @@ OUTLIER = 0.25  # error of single sizes that are named although the rest can be 
 
 
 class Trust(NamedTuple):
-    """The sizes whose prices can be trusted: from ``least`` bytes on, ``below`` others."""
+    """The sizes whose prices can be trusted."""
 
     statement: Statement
-    least: float = 0.0
-    below: float = inf
+    least: float = 0.0  # bytes, from which on
+    below: float = inf  # bytes, below which
 
     def among(self, points: Sequence[ValidatedPoint]) -> list[ValidatedPoint]:
+        """Those of these points that can be trusted."""
         return [point for point in points if self.least <= point.bytes < self.below]
 
 
@@ -41,10 +42,10 @@ def verdict(judged: Sequence[ValidatedSeries]) -> Statement:
     if len({point.bytes for point in points}) < FEWEST:
         return statement("too-few-sizes", error=error, sizes=count)
     trust = _trust(points)
-    good = [series for series in judged if _good(series.points)]
-    if trust is None and 2 * len(good) >= len(judged) > 1:
+    good_series = [series for series in judged if _is_good(series.points)]
+    if trust is None and 2 * len(good_series) >= len(judged) > 1:
         # most series are good: those that are not become exceptions
-        trust = _trust(pooled(good))
+        trust = _trust(pooled(good_series))
     if trust is None:
         trust = Trust(statement("trust-nowhere", share=TRUSTED), least=inf)
     exceptions = []
@@ -64,41 +65,45 @@ def _off_series(judged: Sequence[ValidatedSeries], trust: Trust) -> Iterator[Sta
     """The series that are off where the others can be trusted."""
     for series in judged:
         trusted = trust.among(series.points)
-        if trusted and not _good(trusted):
+        if trusted and not _is_good(trusted):
             yield statement("exception", what=_named(series.series, judged), error=mape(trusted))
 
 
 def _trust(points: list[ValidatedPoint]) -> Trust | None:
-    """Where the mean error is small: everywhere, or on one side of the size where it changes most.
+    """Where the mean error is small: everywhere, or on one side of the size where it changes most;
     None for nowhere. A side counts as bad only if most of its sizes are off."""
     smaller, larger = _split_by_error(points)
-    if smaller and _good(smaller) != _good(larger):
+    if smaller and _is_good(smaller) != _is_good(larger):
         change = larger[0].bytes
         sides = {
             "size": larger[0].shown_bytes,
             "below": mape(smaller),
             "above": mape(larger),
         }
-        if _good(larger) and _mostly_off(smaller):
+        if _is_good(larger) and _is_mostly_off(smaller):
             return Trust(statement("trust-above", **sides), least=change)
-        if _good(smaller) and _mostly_off(larger):
+        if _is_good(smaller) and _is_mostly_off(larger):
             return Trust(statement("trust-below", **sides), below=change)
+    if _is_good(points):
+        return Trust(statement("trust"))
+    if _is_mostly_off(points):
+        return None
+    # all but a few sizes, which the verdict names
     others = [point for point in points if _error(point) <= OUTLIER]
-    few_outliers = not _mostly_off(points) and _good(others) and bool(_outliers(points))
-    if _good(points) or few_outliers:
+    if _is_good(others) and _outliers(points):
         return Trust(statement("trust"))
     return None
 
 
 def _outliers(points: Sequence[ValidatedPoint]) -> list[Statement]:
-    """Ranges of sizes that are far off. None where they are too many to be named."""
-    named = []
-    for far, run in groupby(points, key=lambda point: _error(point) > OUTLIER):
-        if far:
-            sizes = list(run)
+    """Ranges of sizes that are far off; empty where they are too many to be named."""
+    ranges = []
+    for is_outlier, neighbours in groupby(points, key=lambda point: _error(point) > OUTLIER):
+        if is_outlier:
+            sizes = list(neighbours)
             ends = (sizes[0].shown_bytes, sizes[-1].shown_bytes)
-            named.append(statement("exception-of-sizes", sizes=ends, error=mape(sizes)))
-    return named if len(named) < FEWEST else []
+            ranges.append(statement("exception-of-sizes", sizes=ends, error=mape(sizes)))
+    return ranges if len(ranges) < FEWEST else []
 
 
 def _named(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
@@ -124,8 +129,8 @@ def _named(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
 def _split_by_error(
     points: list[ValidatedPoint],
 ) -> tuple[list[ValidatedPoint], list[ValidatedPoint]]:
-    """Points split at the size that minimises the scatter of errors within the two parts. Empty if
-    too few."""
+    """Points split at the size that minimises the scatter of errors within the two parts; both
+    empty if there are too few."""
     # errors of 0.02 0.03 0.02 0.20 0.25 0.22: the parts before and from the fourth one scatter
     # least
     middle = range(FEWEST, len(points) - FEWEST + 1)
@@ -145,19 +150,21 @@ def _running_scatter(values: Sequence[float]) -> list[float]:
     """Sums of squared deviations from the mean of the first 0, 1, 2 ... values (Welford 1962): 0, 0,
     2 and 8 for 1, 3, 5."""
     mean = 0.0
-    found = [0.0]
+    sums = [0.0]
     for count, value in enumerate(values, start=1):
-        apart = value - mean
-        mean += apart / count
-        found.append(found[-1] + apart * (value - mean))
-    return found
+        deviation = value - mean
+        mean += deviation / count
+        sums.append(sums[-1] + deviation * (value - mean))
+    return sums
 
 
-def _mostly_off(points: Sequence[ValidatedPoint]) -> bool:
+def _is_mostly_off(points: Sequence[ValidatedPoint]) -> bool:
+    """Whether half of the sizes or more are off."""
     return median(map(_error, points)) > TRUSTED
 
 
-def _good(points: Sequence[ValidatedPoint]) -> bool:
+def _is_good(points: Sequence[ValidatedPoint]) -> bool:
+    """Whether prices are worth planning with, in the mean."""
     return mape(points) <= TRUSTED
 
 
@@ -170,6 +177,7 @@ def pooled(judged: Sequence[ValidatedSeries]) -> list[ValidatedPoint]:
 
 
 def _error(point: ValidatedPoint) -> float:
+    """Relative error of a price, of either sign."""
     return abs(point.relative_error)
 
 

@@ -1,5 +1,5 @@
 """Which rank arrives last: the shortest kernel of a call is its time on the wire, and whatever the
-other ranks' kernels take longer is waiting."""
+other ranks' kernels take longer is waiting (:func:`waits_of`)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,27 @@ def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits
     """Waiting by rank and by collective, of calls that several traced ranks made."""
     # the two ends of a message wait for each other, so that neither is the time on the wire
     shared = [call for call in merged if len(call.seen) > 1 and call.call.primitive is not P2P]
-    waits: dict[int, list[float]] = defaultdict(list)  # seconds of each call, by trace
-    last = [0] * len(traces)
+    waits: dict[int, list[float]] = defaultdict(list)  # seconds of each call, by index of the trace
+    times_last = [0] * len(traces)  # how often each came last
     for call in shared:
         wire_s = call.shortest.seconds
-        times = [seen.seconds for seen in call.seen]
-        last[call.traces[times.index(wire_s)]] += 1
-        for place, seconds in zip(call.traces, times, strict=True):
-            waits[place].append(seconds - wire_s)
+        # in the order of call.traces, the indices of the traces
+        kernels_s = [seen.seconds for seen in call.seen]
+        times_last[call.traces[kernels_s.index(wire_s)]] += 1
+        for index, kernel_s in zip(call.traces, kernels_s, strict=True):
+            waits[index].append(kernel_s - wire_s)
     ranks = []
     for index, trace in enumerate(traces):
         if index in waits:
-            calls = waits[index]
-            ranks.append(RankWait(trace.rank, trace.file, len(calls), last[index], sum(calls)))
+            waited_s = waits[index]
+            rank_wait = RankWait(
+                trace.rank,
+                trace.file,
+                calls=len(waited_s),
+                last=times_last[index],
+                wait_s=sum(waited_s),
+            )
+            ranks.append(rank_wait)
     return Waits(tuple(ranks), tuple(_by_collective(shared)))
 
 
@@ -43,4 +51,4 @@ def _by_collective(shared: Sequence[MergedCall]) -> Iterator[CallWait]:
         for call in calls:
             wire_s += call.shortest.seconds
             kernels_s += sum(seen.seconds for seen in call.seen) / len(call.seen)
-        yield CallWait(primitive, size, len(calls), wire_s, kernels_s - wire_s)
+        yield CallWait(primitive, size, calls=len(calls), wire_s=wire_s, wait_s=kernels_s - wire_s)

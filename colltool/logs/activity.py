@@ -2,7 +2,8 @@
 once.
 
 Overlap is the share of communication time that compute covers, of all kernels of a trace, as
-Holistic Trace Analysis counts it.
+Holistic Trace Analysis counts it. :func:`believed_steps` finds the steps of a trace,
+:func:`activity_of` the times, both by :class:`BusyIntervals`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.statements import NOTHING, Statement
-from colltool.logs.pytorch_trace import LaunchedKernel, TraceEvents, Window
 from colltool.logs.sentences import statement
+from colltool.logs.trace_events import LaunchedKernel, TraceEvents, Window
 
 # share of the kernels' time that step annotations must cover to be the steps of the devices
 BELIEVED = 0.8
@@ -30,20 +31,21 @@ class BusyIntervals:
     # 10: 6.
 
     def __init__(self, starts: Sequence[float], ends: Sequence[float]) -> None:
-        begin = np.asarray(starts, dtype=np.float64)
-        # intervals by start, of which later ones may lie within earlier ones
-        order = np.argsort(begin, kind="stable")
-        begin = begin[order]
+        # arrays of an entry an interval, by start; later ones may lie within earlier ones
+        all_starts = np.asarray(starts, dtype=np.float64)
+        order = np.argsort(all_starts, kind="stable")
+        all_starts = all_starts[order]
         reached = np.maximum.accumulate(np.asarray(ends, dtype=np.float64)[order])
-        # an interval begins where all before it have ended
-        opens = np.append(True, begin[1:] > reached[:-1])[: len(begin)]
-        closes = np.append(opens[1:], True)[: len(begin)]
-        self._starts = begin[opens]
+        # the union has a start where all intervals before have ended, and an end before the next
+        opens = np.append(True, all_starts[1:] > reached[:-1])[: len(all_starts)]
+        closes = np.append(opens[1:], True)[: len(all_starts)]
+        self._starts = all_starts[opens]
         self._ends = reached[closes]
         self._before = np.concatenate(([0.0], np.cumsum(self._ends - self._starts)))
 
     @property
     def total(self) -> float:
+        """How much they cover in all."""
         return float(self._before[-1])
 
     def covered(self, start: float, end: float) -> float:
@@ -55,6 +57,7 @@ class BusyIntervals:
         return sum(self.covered(start, end) for start, end in windows)
 
     def _until(self, time: float) -> float:
+        """How much is covered before a time."""
         index = int(np.searchsorted(self._starts, time, side="right"))
         if index == 0:
             return 0.0
@@ -84,47 +87,51 @@ class RankActivity(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Windows of a trace that count as steps; ``steps`` is 0 for the whole trace."""
+    """Windows of a trace that count as steps, in order of start; the whole trace where there are
+    none."""
 
     windows: list[Window]
-    steps: int
-    doubt: Statement = NOTHING
+    annotated: int  # how many of them are annotated; 0 for the whole trace
+    doubt: Statement = NOTHING  # why annotated steps are not believed
 
     @property
     def window_us(self) -> float:
+        """All windows together."""
         return sum(end - start for start, end in self.windows)
 
 
-def believed_steps(found: TraceEvents) -> Steps:
-    """The annotated steps that cover the kernels; the whole trace, with a doubt, where none do."""
-    kernels = _busy(found.launched, found.busy)
-    annotated = found.step_windows()
-    most = 0.0
+def believed_steps(events: TraceEvents) -> Steps:
+    """The annotated steps that cover the kernels; the whole trace where none do, with a doubt if
+    there are any."""
+    kernels = _busy(events.launched, events.busy)
+    kernels_us = sum(busy.total for busy in kernels.values())
+    annotated = events.step_windows()
+    largest_share = 0.0
     for windows in annotated:
         covered_us = sum(busy.covered_in(windows) for busy in kernels.values())
-        share = covered_us / (sum(busy.total for busy in kernels.values()) or 1.0)
+        share = covered_us / (kernels_us or 1.0)
         if share >= BELIEVED or not kernels:
             return Steps(windows, len(windows))
-        most = max(most, share)
-    doubt = statement("steps-not-believed", share=most) if annotated else NOTHING
-    whole = []
+        largest_share = max(largest_share, share)
+    doubt = statement("steps-not-believed", share=largest_share) if annotated else NOTHING
+    whole_trace = []
     # kernels without a time have neither first nor last
-    if found.first_us < found.last_us:
-        whole.append((found.first_us, found.last_us))
-    return Steps(whole, 0, doubt)
+    if events.first_us < events.last_us:
+        whole_trace.append((events.first_us, events.last_us))
+    return Steps(whole_trace, 0, doubt)
 
 
-def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActivity:
+def activity_of(events: TraceEvents, steps: Steps, rank: int | None) -> RankActivity:
     """How long the devices of a rank communicated and computed."""
-    compute = _busy((), found.busy)
-    communication = _busy(found.launched, {})
-    everything = _busy(found.launched, found.busy)
+    compute = _busy((), events.busy)
+    communication = _busy(events.launched, {})
+    everything = _busy(events.launched, events.busy)
     comm_s = _total_s(communication)
     compute_s = _total_s(compute)
     comm_in_steps_s = _within_s(communication, steps)
     exposed_s = max(0.0, _within_s(everything, steps) - _within_s(compute, steps))
     return RankActivity(
-        file=found.name,
+        file=events.name,
         rank=rank,
         comm_s=comm_s,
         compute_s=compute_s,
@@ -137,22 +144,25 @@ def activity_of(found: TraceEvents, steps: Steps, rank: int | None) -> RankActiv
 
 
 def _total_s(devices: Busy) -> float:
+    """Time in which devices were busy, each by itself."""
     return sum(busy.total for busy in devices.values()) * 1e-6
 
 
 def _within_s(devices: Busy, steps: Steps) -> float:
+    """The part of that time which lies in steps."""
     return sum(busy.covered_in(steps.windows) for busy in devices.values()) * 1e-6
 
 
 def _busy(
     launched: Iterable[LaunchedKernel], compute: dict[int, tuple[array[float], array[float]]]
 ) -> Busy:
-    """When each device ran one of these kernels."""
+    """When each device ran one of these kernels: of communication, and the starts and ends of
+    compute by device."""
     starts: dict[int, array[float]] = defaultdict(lambda: array("d"))
     ends: dict[int, array[float]] = defaultdict(lambda: array("d"))
-    for device, (begun, ended) in compute.items():
-        starts[device].extend(begun)
-        ends[device].extend(ended)
+    for device, (compute_starts, compute_ends) in compute.items():
+        starts[device].extend(compute_starts)
+        ends[device].extend(compute_ends)
     for kernel in launched:
         starts[kernel.device].append(kernel.start_us)
         ends[kernel.device].append(kernel.end_us)

@@ -6,11 +6,11 @@ import re
 
 from colltool.base.formatting import parse_size
 from colltool.base.primitives import AR
-from colltool.logs.busbw_ratio import ranks_of, ratio
+from colltool.logs.busbw_ratio import busbw_over_algbw, ranks_of
 from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format, ParsedLog, UserHints
-from colltool.logs.tables import LogTable, has, records_of
+from colltool.logs.tables import LogTable, recognised_by, records_of
 
 # "| payload |    busbw   |    algbw   |"
 _SIGN = re.compile(rb"\| *payload *\| *busbw *\| *algbw *\|")
@@ -19,7 +19,7 @@ _RATE = re.compile(r"(?P<GBps>[\d.]{1,20}) *GBps")
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The one table of a log; ranks follow from busbw/algbw."""
+    """The one table of a log; without the caller's, ranks follow from busbw/algbw."""
     table = LogTable(AR, hints.ranks, "NCCL", "all_reduce_bench", line=1)
     ratios = []
     for number, text in log.clean_lines():
@@ -34,9 +34,11 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             continue
         table.add_rate(number, parse_size(payload), float(algbw["GBps"]) * 1e9)
         where = f"{log.file}:{number}"
-        shown = ratio(rounding_interval(algbw["GBps"]), rounding_interval(busbw["GBps"]), where)
-        if shown:
-            ratios.append(shown)
+        ratio = busbw_over_algbw(
+            rounding_interval(algbw["GBps"]), rounding_interval(busbw["GBps"]), where
+        )
+        if ratio:
+            ratios.append(ratio)
     if not table.ranks:
         table.ranks, _ = ranks_of(
             AR, ratios, agreed=None, source="", where=f"{log.file}:{table.line}", named=True
@@ -45,5 +47,8 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 FORMAT = Format(
-    "all_reduce_bench", "all_reduce_bench ('| payload | busbw | algbw |')", has(_SIGN), read
+    "all_reduce_bench",
+    "all_reduce_bench ('| payload | busbw | algbw |')",
+    recognised_by(_SIGN),
+    read,
 )

@@ -2,7 +2,8 @@
 allow.
 
 All-reduce on 8 ranks has 2 x 7/8 = 1.75; a row of 100.0 and 175.0 GB/s may be 7.96 to 8.04 ranks.
-:func:`ranks_of` compares that ratio in all rows with the agreed rank count, or finds the count.
+:func:`busbw_over_algbw` gives that ratio of a row, :func:`ranks_of` compares it in all rows with
+the agreed rank count, or finds the count.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from colltool.logs.printed_numbers import RoundingInterval
 
 _SLACK = 0.02  # share of the rank count, beyond the rounding of the printed digits
 _MOST_RANKS = 10**7  # from there on busbw/algbw has reached its limit
-FEW_RANKS = 128  # above them the digits allow too many counts
-# ranks: of several counts that digits allow, the only one of whole hosts is taken, else the only
-# power of two
-WHOLE_HOST = 8
+# Of several rank counts that the digits allow, the only one of whole hosts is taken, else the only
+# power of two; but for more ranks than these the digits allow too many.
+WHOLE_HOST = 8  # ranks
+FEW_RANKS = 128
 RANKS_N = either(shell="--ranks N", python="ranks=N")
 SAY_RANKS = f"say how many: {RANKS_N}"
 
@@ -30,13 +31,13 @@ class RanksNotStated(ColltoolError):
     """A log that does not say on how many ranks it ran; the caller may state it."""
 
 
-class Ratio(NamedTuple):
-    """The range of a row's busbw/algbw that its printed digits allow, or of the rank counts that
-    this allows."""
+class RowRange(NamedTuple):
+    """A range that the printed digits of a row allow: of its busbw/algbw, or of the rank counts
+    that follow from it."""
 
     low: float
     high: float
-    where: str
+    where: str  # the row stands
 
     @property
     def width(self) -> float:
@@ -44,7 +45,7 @@ class Ratio(NamedTuple):
 
     @property
     def ranks(self) -> str:
-        """``8``, ``120 to 140`` or ``more than 5000``."""
+        """A range of rank counts in words: ``8``, ``120 to 140`` or ``more than 5000``."""
         low = round(self.low)
         high = round(self.high)
         if high >= _MOST_RANKS:
@@ -56,18 +57,18 @@ class Ratio(NamedTuple):
         return self.low * (1 - slack) <= high and self.high * (1 + slack) >= low
 
 
-def ratio(
+def busbw_over_algbw(
     algbw: RoundingInterval | None, busbw: RoundingInterval | None, where: str
-) -> Ratio | None:
+) -> RowRange | None:
     """busbw/algbw of a row; None where one is missing or prints as 0."""
     if algbw is None or busbw is None or algbw.low <= 0:
         return None
-    return Ratio(busbw.low / algbw.high, busbw.high / algbw.low, where)
+    return RowRange(busbw.low / algbw.high, busbw.high / algbw.low, where)
 
 
 def ranks_of(
     primitive: Primitive,
-    ratios: Sequence[Ratio],
+    ratios: Sequence[RowRange],
     agreed: int | None,
     source: str,
     where: str,
@@ -75,23 +76,33 @@ def ranks_of(
     named: bool,
 ) -> tuple[int, set[str]]:
     """The rank count, as agreed or as all rows allow, and the place of at most one garbled row that
-    does not fit it."""
+    does not fit it.
+
+    Args:
+        agreed: the rank count by log and caller; None where neither says it.
+        source: who says it, for errors.
+        where: the table stands.
+        named: the log names the collective; otherwise it is checked, too.
+
+    Raises:
+        ColltoolError: rows contradict the count, each other or the collective, or do not tell.
+    """
     if not named and agreed != 1:
         _check_collective(primitive, ratios, agreed)
     ranges = list(_rank_ranges(primitive, ratios))
     if agreed is None:
         source = "the other rows say"
         agreed = _ranks_in_all(ranges, where)
-    fits: list[Ratio] = []
-    misfits: list[Ratio] = []
+    fits: list[RowRange] = []
+    misfits: list[RowRange] = []
     for row in ranges:
         if row.within(agreed, agreed, _SLACK):
             fits.append(row)
         else:
             misfits.append(row)
     # one row may be garbled, if another one confirms the count
-    confirmed = any(row.high < _MOST_RANKS for row in fits)
-    if not misfits or (len(misfits) == 1 and confirmed):
+    is_confirmed = any(row.high < _MOST_RANKS for row in fits)
+    if not misfits or (len(misfits) == 1 and is_confirmed):
         return agreed, {row.where for row in misfits}
     sharpest = min(misfits, key=attrgetter("width"))
     raise ColltoolError(
@@ -101,14 +112,14 @@ def ranks_of(
     )
 
 
-def _rank_ranges(primitive: Primitive, ratios: Iterable[Ratio]) -> Iterator[Ratio]:
+def _rank_ranges(primitive: Primitive, ratios: Iterable[RowRange]) -> Iterator[RowRange]:
     """The rank counts that each row allows; nothing for collectives whose busbw is algbw."""
     if busbw_factor(primitive, 2) == busbw_factor(primitive, 3):
         return
     # what the factor tends to: 2 for all-reduce, 1 for the others
     limit = 2 * busbw_factor(primitive, 2)
     for row in ratios:
-        yield Ratio(_ranks_at(row.low / limit), _ranks_at(row.high / limit), row.where)
+        yield RowRange(_ranks_at(row.low / limit), _ranks_at(row.high / limit), row.where)
 
 
 def _ranks_at(share: float) -> float:
@@ -118,7 +129,7 @@ def _ranks_at(share: float) -> float:
     return float(_MOST_RANKS)
 
 
-def _ranks_in_all(ranges: Sequence[Ratio], where: str) -> int:
+def _ranks_in_all(ranges: Sequence[RowRange], where: str) -> int:
     """The rank count that the rows allow together, the most precise first; ColltoolError where it
     is not clear."""
     low, high = 1.0, float(_MOST_RANKS)
@@ -146,18 +157,20 @@ def _ranks_in_all(ranges: Sequence[Ratio], where: str) -> int:
 
 
 def _likely(counts: range) -> int | None:
-    """The only count of whole hosts, else the only power of two."""
+    """The only count of whole hosts, else the only power of two; None where there are several, or
+    counts that are too large to tell."""
     if counts[0] < WHOLE_HOST or counts[-1] > FEW_RANKS:
         return None
-    whole = [count for count in counts if count % WHOLE_HOST == 0]
-    if len(whole) == 1:
-        return whole[0]
-    doubled = [count for count in counts if count.bit_count() == 1]
-    return doubled[0] if len(doubled) == 1 else None
+    whole_hosts = [count for count in counts if count % WHOLE_HOST == 0]
+    if len(whole_hosts) == 1:
+        return whole_hosts[0]
+    powers_of_two = [count for count in counts if count.bit_count() == 1]
+    return powers_of_two[0] if len(powers_of_two) == 1 else None
 
 
 def _integers(low: float, high: float) -> range:
     """The rank counts of a range, from 2 on; its ends count."""
+    # 1e-9: what floats lose in the division
     return range(max(2, math.ceil(low - 1e-9)), math.floor(high + 1e-9) + 1)
 
 
@@ -166,7 +179,7 @@ _SHARP = 0.02
 _RATIO_SLACK = 0.005  # of busbw/algbw, beyond the rounding of the printed digits
 
 
-def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | None) -> None:
+def _check_collective(stated: Primitive, ratios: Sequence[RowRange], ranks: int | None) -> None:
     """Refuse a collective whose busbw/algbw cannot be the table's where another one's is."""
     sharp = [row for row in ratios if row.width <= _SHARP * row.high]
     # --ranks may be as wrong as --collective
@@ -180,27 +193,28 @@ def _check_collective(stated: Primitive, ratios: Sequence[Ratio], ranks: int | N
                 raise _other_collective(stated, row, count)
 
 
-def _other_collective(stated: Primitive, row: Ratio, ranks: int | None) -> ColltoolError:
+def _other_collective(stated: Primitive, row: RowRange, ranks: int | None) -> ColltoolError:
     """The error that names the collectives whose busbw/algbw a row has."""
     others = [other for other in Primitive if _fitting(other, [row], ranks)]
-    counts = {f"{ranks}"}
+    rank_texts = {f"{ranks}"}
     if not ranks:
-        counts = set()
+        rank_texts = set()
         for other in others:
-            counts.update(found.ranks for found in _rank_ranges(other, [row]))
-    on = ""
-    if len(counts) == 1:
-        on = f" on {counts.pop()} ranks"
-    spoken = " or ".join(other.label for other in others)
+            rank_texts.update(counts.ranks for counts in _rank_ranges(other, [row]))
+    on_ranks = ""
+    if len(rank_texts) == 1:
+        on_ranks = f" on {rank_texts.pop()} ranks"
+    labels = " or ".join(other.label for other in others)
     names = " or ".join(f'"{other}"' for other in others)
+    middle = (row.low + row.high) / 2
     return ColltoolError(
-        f"busbw/algbw is {(row.low + row.high) / 2:.3g}: that is {spoken}{on}, not {stated.label}",
+        f"busbw/algbw is {middle:.3g}: that is {labels}{on_ranks}, not {stated.label}",
         where=row.where,
         fix=either(shell=f"--collective {' or '.join(others)}", python=f"primitive={names}"),
     )
 
 
-def _fitting(primitive: Primitive, rows: Iterable[Ratio], ranks: int | None) -> list[Ratio]:
+def _fitting(primitive: Primitive, rows: Iterable[RowRange], ranks: int | None) -> list[RowRange]:
     """Rows whose busbw/algbw a primitive may have, on so many ranks or on any number."""
     least = busbw_factor(primitive, ranks or 2)
     most = busbw_factor(primitive, ranks or _MOST_RANKS)

@@ -1,5 +1,7 @@
-"""Records of calls as NCCL's recorders write them: :class:`CallPlace` makes a record or a note, and
-:func:`parsed` puts these apart.
+"""Records of single calls, for the readers of NCCL's recorders: Inspector, the profiler plugin and
+the Flight Recorder.
+
+:class:`CallPlace` makes a record or a note of a call, and :func:`parsed_log` a log of all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ NO_OBJECT = statement("no-object")
 
 
 def primitive_of(name: object) -> Primitive | None:
-    """``AllReduce``, ``nccl:_allgather_base`` and the like."""
+    """The collective by a recorder's name: ``AllReduce``, ``nccl:_allgather_base`` and the like;
+    None for any other."""
     if not isinstance(name, str):
         return None
     word = name.lower().removeprefix("nccl:")
@@ -32,13 +35,12 @@ def primitive_of(name: object) -> Primitive | None:
 
 
 class CallPlace(NamedTuple):
-    """Where a call of NCCL stands, and by which program: its ``item`` of a file that has more than
-    lines."""
+    """Where a call of NCCL stands, and by which program."""
 
-    version: str
+    version: str  # the program, and its version where that is known
     file: str
     line: int = 1
-    item: str = ""
+    item: str = ""  # of a file that has more than lines: ``record 3``
 
     @property
     def where(self) -> str:
@@ -57,7 +59,7 @@ class CallPlace(NamedTuple):
         seconds: float,
         call: RankCall | None,
     ) -> Record:
-        """The call as it was measured."""
+        """The call as it was measured: ``size`` bytes, as nccl-tests counts them."""
         return Record(
             primitive,
             ranks,
@@ -77,17 +79,25 @@ class CallPlace(NamedTuple):
 def rank_call(
     communicator: object, operation: object, number: int | None, rank: int | None
 ) -> RankCall | None:
-    """The call as other ranks see it, too; None where it has no number or no rank."""
+    """What tells the call apart on every rank; None where it has no number or no rank."""
     if number is None or rank is None:
         return None
     return RankCall(f"{communicator}"[:80], f"{operation}", number, rank)
 
 
-def parsed(log: Log, found: Iterable[Record | Note], what: str, fix: str) -> ParsedLog:
-    """Records and notes apart; ColltoolError where there is no record."""
+def parsed_log(log: Log, calls: Iterable[Record | Note], what: str, fix: str) -> ParsedLog:
+    """Records and notes apart.
+
+    Args:
+        what: the file, for errors.
+        fix: what to do where there is no record.
+
+    Raises:
+        ColltoolError: there is no record; it says the commonest note.
+    """
     records: list[Record] = []
     notes: list[Note] = []
-    for entry in found:
+    for entry in calls:
         if isinstance(entry, Record):
             records.append(entry)
         else:
@@ -96,9 +106,7 @@ def parsed(log: Log, found: Iterable[Record | Note], what: str, fix: str) -> Par
         return ParsedLog(records, notes)
     if not notes:
         raise ColltoolError(f"{what} without a call", where=f"{log.file}:1", fix=fix)
-    # the commonest reason
-    reasons = Counter(note.reason for note in notes)
-    reason = max(reasons, key=reasons.__getitem__)
+    [(reason, _)] = Counter(note.reason for note in notes).most_common(1)
     first = next(note for note in notes if note.reason == reason)
     raise ColltoolError(
         f"{what} without a call that has a size and a time: {reason}", where=first.where, fix=fix

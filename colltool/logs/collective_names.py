@@ -15,8 +15,8 @@ _FILE = Path(__file__).with_name("collective_names.toml")
 
 @cache
 def collectives_of(source: str) -> Mapping[str, Primitive]:
-    """Primitives by the names of a source, such as ``osu``."""
-    found: dict[str, Primitive] = {}
+    """Primitives by the names of a source, a section of the file such as ``osu``."""
+    by_name: dict[str, Primitive] = {}
     for primitive, names in packaged_toml(_FILE)[source].items():
-        found |= dict.fromkeys(names, Primitive(primitive))
-    return found
+        by_name |= dict.fromkeys(names, Primitive(primitive))
+    return by_name

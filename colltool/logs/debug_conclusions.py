@@ -14,15 +14,17 @@ from typing import Any
 
 from colltool.base.formatting import and_text, counted, size_text
 from colltool.base.statements import word_table
-from colltool.logs.nccl_debug import DebugLines, SaidAt
-from colltool.logs.nccl_settings import ALGORITHMS, listed
-from colltool.logs.stated import StatedLine, worst_first
+from colltool.logs.debug_record import DebugLines, SaidAt
+from colltool.logs.nccl_settings import ALGORITHMS, allowed_by_list
+from colltool.logs.stated import StatedLine, worded_line, worst_first
 
 # "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 7 > 4)"
 _TOO_FAR = re.compile(r"distance (\d+) > (\d+)")
 # libfabric's providers that run over the kernel's TCP or UDP
 _OVER_TCP = re.compile(r"(?:sockets|tcp|udp|net)\b", re.IGNORECASE)
+# words in the name of a network that is RDMA
 _RDMA_PLUGINS = ("IB", "Libfabric", "RDMA", "OFI", "UCX", "FasTrak", "Fastrak", "gIB", "cxi", "CXI")
+# what NCCL calls a NIC's link, in lower case, and its name for people
 _LINKS = {"ib": "InfiniBand", "roce": "RoCE"}
 # channels that cannot load several NICs
 _FEW_CHANNELS = 2
@@ -34,6 +36,7 @@ _WITH_NVLS = ("H100", "H200", "H800", "H20", "B200", "B300", "GH200", "GB200", "
 
 @cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
+    """The words of each conclusion by its code."""
     return word_table("colltool.logs", "stated_conclusions.toml")
 
 
@@ -48,24 +51,16 @@ def stated_together(debug: DebugLines) -> tuple[StatedLine, ...]:
         *_nvls(debug),
         *_channels(debug),
         *_initialization(debug),
+        *_picks(debug),
     ]
-    single = [_in_context(found, debug) for found in debug.stated]
-    return worst_first([*concluded, *single])
+    single_lines = [_in_context(stated, debug) for stated in debug.stated]
+    return worst_first([*concluded, *single_lines])
 
 
 def _conclude(code: str, place: SaidAt, quoted: str = "", **fields: object) -> StatedLine:
     """A conclusion by its code; ``quoted``: in place of the first line's words."""
-    row = _table()[code]
-    return StatedLine(
-        row["kind"],
-        code,
-        quoted or place.quoted,
-        place.file,
-        place.line,
-        means=row["means"].format_map(fields),
-        do=row["do"].format_map(fields),
-        cause=row.get("cause", ""),
-    )
+    where = (quoted or place.quoted, place.file, place.line)
+    return worded_line(_table()[code], code, where, fields)
 
 
 def over_tcp(debug: DebugLines) -> bool:
@@ -78,9 +73,9 @@ def over_tcp(debug: DebugLines) -> bool:
 
 
 def _over_rdma(debug: DebugLines) -> bool:
-    """Whether NCCL names a network of RDMA."""
-    named = any(word in debug.network for word in _RDMA_PLUGINS)
-    return (named or bool(debug.provider)) and not over_tcp(debug)
+    """Whether NCCL names a network of RDMA, or a provider of libfabric that is none of TCP."""
+    is_named = any(word in debug.network for word in _RDMA_PLUGINS)
+    return (is_named or bool(debug.provider)) and not over_tcp(debug)
 
 
 def _network(debug: DebugLines) -> Iterator[StatedLine]:
@@ -134,12 +129,13 @@ def _nics(debug: DebugLines) -> Iterator[StatedLine]:
         code = "nic-alone"
         if debug.gpus > 1:
             code = "nic-single"
-        through = next(transport for transport, _ in debug.via if transport.startswith("NET/"))
-        yield _conclude(code, carrying, network=through.removesuffix("/GDRDMA"))
+        # where a NIC carries, there is a connection over a network
+        first = next(transport for transport, _ in debug.via if transport.startswith("NET/"))
+        yield _conclude(code, carrying, network=first.removesuffix("/GDRDMA"))
 
 
 def _carrying_place(debug: DebugLines) -> SaidAt | None:
-    """The first connection over a network that is not TCP."""
+    """The line of the first connection over a network; None without, and where that is TCP."""
     if over_tcp(debug):
         return None
     for key, place in debug.places.items():
@@ -190,10 +186,10 @@ def _nvls(debug: DebugLines) -> Iterator[StatedLine]:
     if debug.nvls_channels != 0:
         return
     algorithms = dict(debug.env).get("NCCL_ALGO", "")
-    named = "nvls" in algorithms.lower()
-    wanted = named and "NVLS" in listed(algorithms, ALGORITHMS).on("allreduce", ())
+    is_named = "nvls" in algorithms.lower()
+    allowed = allowed_by_list(algorithms, ALGORITHMS)
     code = "no-nvls"
-    if wanted:
+    if is_named and "NVLS" in allowed.get("allreduce", allowed.get("", ())):
         code = "no-nvls-wanted"
     elif debug.multicast or debug.mentioned in _WITH_NVLS:
         code = "no-nvls-possible"
@@ -213,26 +209,31 @@ def _channels(debug: DebugLines) -> Iterator[StatedLine]:
 
 
 def _initialization(debug: DebugLines) -> Iterator[StatedLine]:
-    """Ranks that began to initialize and never finished; and which algorithms NCCL picked."""
-    failed = any(found.kind == "failed" for found in debug.stated)
+    """Ranks that began to initialize, where none finished and no error says why."""
+    failed = any(stated.kind == "failed" for stated in debug.stated)
     if debug.begun and not debug.complete and not failed:
         yield _conclude(
             "init-unfinished", debug.places["init START"], count=counted(debug.begun, "rank")
         )
+
+
+def _picks(debug: DebugLines) -> Iterator[StatedLine]:
+    """The algorithms and protocols that NCCL picked, by the size from which on."""
     changes: list[str] = []
-    last = ""
+    pick_before = ""
     for size, pick in debug.picks:
-        if pick != last:
+        if pick != pick_before:
             changes.append(f"{pick} from {size_text(float(size))}")
-        last = pick
+        pick_before = pick
     if changes:
         yield _conclude("picks", debug.places["picks"], picks=and_text(changes[:_MOST_PICKS]))
 
 
-def _in_context(found: StatedLine, debug: DebugLines) -> StatedLine:
-    """A setting by what the lines say beside it: without a word where it changes nothing."""
-    name = found.quoted.partition("=")[0]
+def _in_context(stated: StatedLine, debug: DebugLines) -> StatedLine:
+    """A statement by what the lines say beside it: a setting that changes nothing there is a mere
+    fact."""
+    name = stated.quoted.partition("=")[0]
     # a plugin such as EFA's needs no InfiniBand of NCCL's own
-    if name == "NCCL_IB_DISABLE" and found.cause and _over_rdma(debug):
-        return found._replace(kind="fact", cause="", do="")
-    return found
+    if name == "NCCL_IB_DISABLE" and stated.cause and _over_rdma(debug):
+        return stated._replace(kind="fact", cause="", do="")
+    return stated

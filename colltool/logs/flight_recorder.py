@@ -7,9 +7,9 @@ Versions 2.0 to 2.10, as JSON (``_dump_nccl_trace_json``) or as the pickle that 
 ``duration_ms``, ``input_sizes`` and ``input_dtypes``.
 
 Durations are between CUDA events: they include the wait for the last rank. The first call of an
-operation on a group connects it; a dump shows that where it goes back to the group's first call,
-for the recorder keeps the last calls only. A barrier is an all-reduce of one element that nobody
-waits to be fast.
+operation on a group also connects its ranks, and is left out. The recorder keeps the last calls
+only, so the first entry of an operation is its first call only if the dump goes back to the first
+call of the group.
 """
 
 from __future__ import annotations
@@ -21,9 +21,16 @@ from typing import Any
 
 from colltool.base.errors import argument_text
 from colltool.base.primitives import AG
-from colltool.logs.call_records import MESSAGE, NO_OBJECT, START_UP, CallPlace, parsed, primitive_of
+from colltool.logs.call_records import (
+    MESSAGE,
+    NO_OBJECT,
+    START_UP,
+    CallPlace,
+    parsed_log,
+    primitive_of,
+)
 from colltool.logs.dtypes import element_bytes
-from colltool.logs.json_values import json_document, listed, mapping, positive, whole
+from colltool.logs.json_values import as_list, as_mapping, as_positive, as_whole, json_document
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, RankCall, Record, UserHints, agreed_ranks
 from colltool.logs.sentences import statement
@@ -32,7 +39,10 @@ _WHAT = "a Flight Recorder dump"
 _FIRST = 1  # collective_seq_id of the first call of a group
 _UNDER_WAY = ("scheduled", "started")  # states of a call that has not completed
 _MOST_RANKS = 2**20  # of a group; a larger number is no list of ranks
-_NO_DIMENSIONS = 32  # of a tensor
+_MOST_DIMENSIONS = 32  # of a tensor
+_MOST_BYTES = 1e18  # of a call
+_LONGEST_NAME = 80  # characters of a group's or an operation's name that count
+_LONGEST_GROUP = 1000  # characters of a group's name and its ranks that count
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
@@ -41,36 +51,37 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
         "set TORCH_NCCL_ENABLE_TIMING=1 and dump after some steps; of a job that hangs, read the"
         " dumps with PyTorch's torchfrtrace"
     )
-    return parsed(log, _calls(log, hints), _WHAT, fix)
+    return parsed_log(log, _calls(log, hints), _WHAT, fix)
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     """The calls of a dump, and notes on entries that are none."""
-    dump = mapping(json_document(log, _WHAT))
+    dump = as_mapping(json_document(log, _WHAT))
     place = CallPlace("Flight Recorder", log.file)
     if not isinstance(dump.get("entries"), list):
         yield place.note(statement("no-entries"))
-    groups = mapping(dump.get("pg_config"))
-    begun: set[tuple[str, object]] = set()
+    groups = as_mapping(dump.get("pg_config"))
+    seen_operations: set[tuple[str, object]] = set()  # by group
     # groups whose first call is in the dump: then the first of each operation is, too
     whole_groups: set[str] = set()
-    for index, value in enumerate(listed(dump.get("entries"))):
+    for index, value in enumerate(as_list(dump.get("entries"))):
         place = place._replace(item=f"entry {index}")
-        entry = mapping(value)
+        entry = as_mapping(value)
         if not entry:
             yield place.note(NO_OBJECT)
             continue
         key, group = _group(entry, groups)
-        number = whole(entry.get("collective_seq_id"))
+        number = as_whole(entry.get("collective_seq_id"))
         if number == _FIRST:
             whole_groups.add(key)
-        operation = (key, str(entry.get("profiling_name"))[:80])
-        connects = key in whole_groups and operation not in begun and number is not None
-        begun.add(operation)
-        found = _record_of(entry, key, group, hints, place)
-        if connects and isinstance(found, Record):
-            found = place.note(START_UP)
-        yield found
+        operation = (key, str(entry.get("profiling_name"))[:_LONGEST_NAME])
+        # of a call without a number nothing tells which it is
+        is_first = operation not in seen_operations and number is not None
+        seen_operations.add(operation)
+        call = _record_of(entry, key, group, hints, place)
+        if key in whole_groups and is_first and isinstance(call, Record):
+            call = place.note(START_UP)
+        yield call
 
 
 def _record_of(
@@ -80,35 +91,38 @@ def _record_of(
     hints: UserHints,
     place: CallPlace,
 ) -> Record | Note:
-    """A call that completed and was timed, or a note on why it cannot be used."""
+    """A call that completed and was timed, or a note on why it cannot be used; ``key``: what tells
+    its group apart on every rank."""
     if entry.get("is_p2p") is True:
         return place.note(MESSAGE)
     primitive = primitive_of(entry.get("profiling_name"))
-    seconds = positive(entry.get("duration_ms")) / 1e3
+    seconds = as_positive(entry.get("duration_ms")) / 1e3
     if entry.get("state") in _UNDER_WAY:
         return place.note(statement("not-completed"))
-    shapes = listed(entry.get("input_sizes"))
-    dtypes = listed(entry.get("input_dtypes"))
+    shapes = as_list(entry.get("input_sizes"))
+    dtypes = as_list(entry.get("input_dtypes"))
     if primitive is None or not seconds or len(shapes) != len(dtypes) or not shapes:
         return place.note(statement("not-timed"))
     ranks = agreed_ranks(_ranks_of(group) or None, hints, place.where)
     size = 0.0
     for shape, dtype in zip(shapes, dtypes, strict=True):
-        size += prod(map(positive, listed(shape)[:_NO_DIMENSIONS])) * element_bytes(dtype)
-    if ranks is None or ranks < 2 or not 0 < size < 1e18:
+        size += prod(map(as_positive, as_list(shape)[:_MOST_DIMENSIONS])) * element_bytes(dtype)
+    if ranks is None or ranks < 2 or not 0 < size < _MOST_BYTES:
         return place.note(statement("no-group", argument=argument_text("ranks")))
     if primitive is AG:
+        # the input is one rank's share
         size *= ranks
-    number = whole(entry.get("collective_seq_id"))
+    number = as_whole(entry.get("collective_seq_id"))
     call = None
     if number is not None:
-        # the dump does not say whose it is
-        call = RankCall(key, "", number, place.file, waits=True)
+        # numbers count all operations of a group; the file stands for the rank, which is not said
+        call = RankCall(key, operation="", number=number, rank=place.file, waits=True)
     return place.record(primitive, ranks, hints.nodes, size, seconds, call)
 
 
 def _ranks_of(group: Mapping[str, Any]) -> int:
-    """How many ranks a group has: text in the recorder's own dumps, a list in others'."""
+    """How many ranks a group has, 0 if it is not said: a text in the recorder's own dumps, a list in
+    others'."""
     ranks = group.get("ranks")
     if isinstance(ranks, list):
         return len(ranks)
@@ -118,15 +132,16 @@ def _ranks_of(group: Mapping[str, Any]) -> int:
 
 
 def _group(entry: Mapping[str, Any], groups: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The process group of a call, by name or by number, and what tells it apart on every rank. An
-    empty one where the dump does not list it."""
-    named = listed(entry.get("process_group"))
-    name = f"{named[0]}" if named else ""
+    """The process group of a call: what tells it apart on every rank, and its entry of ``groups``,
+    by name or by number; an empty one where the dump does not list it."""
+    # ["0", "default_pg"]
+    names = as_list(entry.get("process_group"))
+    name = f"{names[0]}" if names else ""
     for key in (name, f"{entry.get('pg_id')}"):
-        group = mapping(groups.get(key))
+        group = as_mapping(groups.get(key))
         if group:
-            return f"{key[:80]} {group.get('ranks')}"[:1000], group
-    return name[:80], {}
+            return f"{key[:_LONGEST_NAME]} {group.get('ranks')}"[:_LONGEST_GROUP], group
+    return name[:_LONGEST_NAME], {}
 
 
 FORMAT = Format(

@@ -1,5 +1,5 @@
-"""Devices and hosts that logs name: nccl-tests and rccl-tests as text or JSON report, and what
-``nvidia-smi -L``, ``rocm-smi --showproductname`` and ``lspci -nn`` print."""
+"""Devices and hosts that logs name (:func:`logged_hardware`): nccl-tests and rccl-tests as text or
+JSON report, and what ``nvidia-smi -L``, ``rocm-smi --showproductname`` and ``lspci -nn`` print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LISTED = (
     ("UUID: ", re.compile(r"\bGPU +\d{1,3}: +(\S[^(]{0,80}?) +\(UUID: ")),
     # "GPU[0]          : Card Series:          AMD Instinct MI300X"
     ("Card ", re.compile(r"\bCard [Ss]eries: *\t* *(AMD \S.{0,80})")),
-    # "07:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)"
+    # "07:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)"; 1002 is AMD's
     ("[10de:", re.compile(r"\[(10de:[0-9a-f]{4})\]")),
     ("[1002:", re.compile(r"\[(1002:[0-9a-f]{4})\]")),
 )
@@ -42,14 +42,15 @@ def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
     devices: dict[str, None] = {}
     hosts: dict[str, None] = {}
     for path in paths:
-        for host, device in _named(open_log(os.fspath(path))):
-            hosts[_short(host)] = None
-            devices[_short(device)] = None
+        for host, device in _hosts_and_devices(open_log(os.fspath(path))):
+            hosts[_shortened(host)] = None
+            devices[_shortened(device)] = None
     return LoggedHardware(tuple(filter(None, devices)), tuple(filter(None, hosts)))
 
 
-def _named(log: Log) -> Iterator[tuple[object, object]]:
-    """Host and device of each rank."""
+def _hosts_and_devices(log: Log) -> Iterator[tuple[object, object]]:
+    """Host and device of each rank, as they stand in the log; an empty host where other tools list
+    a device."""
     if not is_report(log):
         for line in log.lines():
             if "device" in line and "Rank" in line:
@@ -69,5 +70,6 @@ def _named(log: Log) -> Iterator[tuple[object, object]]:
         yield device.get("hostname", ""), device.get("device_info", "")
 
 
-def _short(value: object) -> str:
+def _shortened(value: object) -> str:
+    """A name as it may be quoted."""
     return printable(str(value)).strip()[:_LONGEST]

@@ -25,7 +25,7 @@ from colltool.logs.call_records import (
     NOT_MODELLED,
     START_UP,
     CallPlace,
-    parsed,
+    parsed_log,
     primitive_of,
     rank_call,
 )
@@ -40,22 +40,25 @@ _LABEL = re.compile(r'([A-Za-z_]\w{0,60})="((?:[^"\\]|\\.){0,1000})"')
 TIME_METRIC = "nccl_collective_exec_time_microseconds"
 BUSBW_METRIC = "nccl_bus_bandwidth_gbs"
 _MESSAGES = "nccl_p2p_"
-# "4.00MB" of NCCL 2.28, "4-5MB" later
+# "4.00MB" of NCCL 2.28, "4-5MB" later: MB are of 2**20 bytes
 _BUCKET = re.compile(r"(\d{1,9}(?:\.\d{1,4})?)(?:-(\d{1,9}))?([KMGT]?)B")
 _UNITS = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
-_MEANS = 0.02  # by which the product of a mean time and a mean rate misses the size
-_WITHIN = 1.05  # by which a mean may leave its bucket: time and busbw are means of two kinds
+# share by which the product of a mean time and a mean rate may miss the size
+_MISSES = 0.02
+# factor by which it may leave its bucket: time and busbw are means of two kinds
+_LEAVES = 1.05
 
 
 class _LabelledMetrics(NamedTuple):
-    """The metrics of one set of labels."""
+    """The metrics of one set of labels: a call, or a bucket of sizes."""
 
-    line: int
+    line: int  # of the first
     labels: Mapping[str, str]
-    metrics: dict[str, float]
+    metrics: dict[str, float]  # by name
 
 
 def _recognises(log: Log) -> bool:
+    """Whether a log has a sample of either metric."""
     return log.contains(b"nccl_", b"_exec_time_microseconds{") or log.contains(
         BUSBW_METRIC.encode() + b"{"
     )
@@ -64,23 +67,24 @@ def _recognises(log: Log) -> bool:
 def read(log: Log, hints: UserHints) -> ParsedLog:
     """The collectives of a snapshot."""
     fix = f"keep both {TIME_METRIC} and {BUSBW_METRIC} of collectives; or give Inspector's JSON"
-    return parsed(log, _calls(log, hints), "NCCL Inspector's Prometheus text", fix)
+    return parsed_log(log, _calls(log, hints), "NCCL Inspector's Prometheus text", fix)
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
-    """The calls that the gauges of a file state."""
+    """The calls that the samples of a file state, and notes on messages and what cannot be used."""
     samples: dict[str, _LabelledMetrics] = {}
     for number, text in log.clean_lines():
         match = _SAMPLE.match(text) if text.startswith("nccl_") else None
         if match is None:
             continue
-        name, labels, value = match[1], match[2], rounding_interval(match[3])
+        name, labels, printed = match.groups()
         if name.startswith(_MESSAGES):
             yield Note(MESSAGE, log.file, number)
         elif name in (TIME_METRIC, BUSBW_METRIC):
             sample = samples.setdefault(
                 labels, _LabelledMetrics(number, dict(_LABEL.findall(labels)), {})
             )
+            value = rounding_interval(printed)
             sample.metrics[name] = value.value if value else 0.0
     for sample in samples.values():
         yield _record_of(sample, log.file, hints)
@@ -94,13 +98,15 @@ def _record_of(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record 
     primitive = primitive_of(name)
     ranks = _count(labels, "nranks", "n_ranks")
     seconds = sample.metrics.get(TIME_METRIC, 0.0) / 1e6
-    busbw = sample.metrics.get(BUSBW_METRIC, 0.0) * 1e9
-    if primitive is None or ranks is None or ranks < 2 or seconds <= 0 or busbw <= 0:
+    busbw_Bps = sample.metrics.get(BUSBW_METRIC, 0.0) * 1e9
+    if primitive is None or ranks is None or ranks < 2:
         return place.note(NOT_MODELLED)
-    size = _power_of_two(busbw * seconds / busbw_factor(primitive, ranks))
-    stated_size = labels.get("message_size", "")
-    if size < 1 or not _within(stated_size, size, ranks):
-        return place.note(statement("not-in-bucket", label=stated_size))
+    if seconds <= 0 or busbw_Bps <= 0:
+        return place.note(NOT_MODELLED)
+    size = _power_of_two(busbw_Bps * seconds / busbw_factor(primitive, ranks))
+    bucket = labels.get("message_size", "")
+    if size < 1 or not _is_in_bucket(bucket, size, ranks):
+        return place.note(statement("not-in-bucket", label=bucket))
     number = _count(labels, "coll_sn")
     if number == 0:
         return place.note(START_UP)
@@ -123,11 +129,11 @@ def _power_of_two(size: float) -> float:
     """The power of two that a size stands for, within the spread of its means; else the size in
     whole bytes. So the files of several GPUs agree on it."""
     nearest = 2.0 ** round(log2(max(size, 1.0)))
-    return nearest if abs(size / nearest - 1) < _MEANS else float(round(size))
+    return nearest if abs(size / nearest - 1) < _MISSES else float(round(size))
 
 
 def _count(labels: Mapping[str, str], *names: str) -> int | None:
-    """A whole number by any of its labels."""
+    """A whole number by the first of its labels that has one; None if none has."""
     for label in names:
         text = labels.get(label, "")
         if text.isascii() and text.isdigit() and len(text) <= 18:
@@ -135,18 +141,15 @@ def _count(labels: Mapping[str, str], *names: str) -> int | None:
     return None
 
 
-def _within(label: str, size: float, ranks: int) -> bool:
-    """Whether a size is within the range that its label states, which counts what one rank passes.
-    A label in another form says nothing."""
-    match = _BUCKET.fullmatch(label)
+def _is_in_bucket(bucket: str, size: float, ranks: int) -> bool:
+    """Whether a size, or one rank's share of it, is about in the range that the label states; True
+    where that has another form."""
+    match = _BUCKET.fullmatch(bucket)
     if match is None:
         return True
-    unit = _UNITS[match[3]]
-    low = float(match[1]) * unit
-    high = float(match[2]) * unit if match[2] else low
-    # two decimals of a number from 1 to 1024
-    low = low / _WITHIN
-    high = high * _WITHIN
+    first, last, unit = match.groups()
+    low = float(first) * _UNITS[unit] / _LEAVES
+    high = float(last or first) * _UNITS[unit] * _LEAVES
     return any(low <= passed <= high for passed in (size, size / ranks))
 
 

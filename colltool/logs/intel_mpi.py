@@ -28,14 +28,14 @@ from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
-from colltool.logs.tables import STREAM, LogTable, MeasuredRow, has, numbers, reader_of
+from colltool.logs.tables import STREAM, LogTable, MeasuredRow, reader_of, recognised_by, row_words
 
 _KNOWN = (
     *("Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Bcast", "Reduce"),
     *("Reduce_scatter", "PingPong", "PingPing", "Sendrecv", "Uniband", "Biband"),
 )
 _BETWEEN_TWO = frozenset(("pingpong", "pingping", "uniband", "biband"))
-_WAYS = {"uniband": 1, "biband": 2}
+_WAYS = {"uniband": 1, "biband": 2}  # directions in which their messages go
 _WINDOW = 64  # messages in flight of Uniband and Biband
 _SIGN = re.compile(rb"#[ \t]{0,20}Benchmarking[ \t]{1,20}[A-Za-z_]")
 # "# Benchmarking Allreduce", "# Benchmarking Multi-Allreduce"
@@ -44,11 +44,12 @@ _TITLE = re.compile(r"# *Benchmarking +(Multi-)?([\w-]{1,60})")
 _RANKS = re.compile(r"# *#processes *= *(\d{1,7})")
 # "# ( 4 groups of 2 processes each running simultaneous"
 _GROUPS = re.compile(r"# *\( *(\d{1,7}) groups? of (\d{1,7}) processes")
-# "PingPongSpecificSource" in lower case
+# how "PingPongSpecificSource" ends, in lower case
 _SOURCE = re.compile(r"(?:specific|any)source$")
+# names of the column of times; the first that is there counts
 _TIMES = ("t_avg[usec]", "t[usec]", "t_pure[usec]")
 _RATE = "Mbytes/sec"
-# of a table whose header was lost, by the number of its columns
+# where times stand in a table whose header was lost, by the number of its columns
 _USUAL_TIME = {4: 2, 5: 4, 6: 4, 7: 4}
 _LEAST_COLUMNS = 3  # size, repetitions and one time
 
@@ -95,6 +96,7 @@ def _table(title: str, line: int) -> LogTable:
     name = title.lower().removesuffix("_pure")
     name = _SOURCE.sub("", name)
     known = collectives_of("imb")
+    # "Iallreduce" is the non-blocking form of "Allreduce"
     blocking = name if name in known else name.removeprefix("i")
     table = LogTable(
         known.get(blocking),
@@ -113,17 +115,17 @@ def _table(title: str, line: int) -> LogTable:
         table.note = STREAM
     elif blocking != name:
         table.note = statement("non-blocking")
-    table.called = blocking
+    table.benchmark = blocking
     return table
 
 
 def _run_on(table: LogTable, ranks: int, launch: Launch) -> None:
     """Say on how many processes a table ran, and on how many hosts."""
-    if table.called not in _BETWEEN_TWO:
+    if table.benchmark not in _BETWEEN_TWO:
         table.ranks = ranks
         table.nodes = launch.nodes_of(ranks)
-    elif table.called in _WAYS:
-        # pairs are of one rank of either half
+    elif table.benchmark in _WAYS:
+        # pairs are of one rank of either half: on two nodes they cross, on more they may not
         table.nodes = 2 if launch.nodes_of(ranks) == 2 else None
         table.pairs = max(ranks // 2, 1)
     else:
@@ -131,18 +133,17 @@ def _run_on(table: LogTable, ranks: int, launch: Launch) -> None:
 
 
 def _columns_of(names: list[str]) -> _ImbColumns:
-    """The columns of a header line."""
-    size = names.index("#bytes") if "#bytes" in names else None
-    if size is None:
+    """The columns of a header line; none but the size where that is not named."""
+    if "#bytes" not in names:
         return _ImbColumns()
     time = next((names.index(title) for title in _TIMES if title in names), None)
     rate = names.index(_RATE) if _RATE in names else None
-    return _ImbColumns(size, time, rate)
+    return _ImbColumns(names.index("#bytes"), time, rate)
 
 
 def _add_row(table: LogTable, text: str, number: int, columns: _ImbColumns | None) -> None:
-    """Add a row of numbers; all other lines are none."""
-    words = numbers(text, _LEAST_COLUMNS)
+    """Add a line if it is a row of numbers with a size above 0."""
+    words = row_words(text, _LEAST_COLUMNS)
     if not words:
         return
     if columns is None:
@@ -155,11 +156,12 @@ def _add_row(table: LogTable, text: str, number: int, columns: _ImbColumns | Non
     size = words[columns.size]
     if size == "0":
         return
-    if table.called in _WAYS:
+    if table.benchmark in _WAYS:
         rate = rounding_interval(words[columns.rate]) if columns.rate is not None else None
         if rate is not None:
-            each_Bps = rate.value * 1e6 / (table.pairs * _WAYS[table.called])
-            table.add_stream(number, size, _WINDOW, each_Bps)
+            # of a pair, one way
+            rate_Bps = rate.value * 1e6 / (table.pairs * _WAYS[table.benchmark])
+            table.add_stream(number, size, _WINDOW, rate_Bps)
     elif columns.time is not None:
         table.rows.append(MeasuredRow(number, size, words[columns.time]))
 
@@ -167,7 +169,7 @@ def _add_row(table: LogTable, text: str, number: int, columns: _ImbColumns | Non
 FORMAT = Format(
     "Intel MPI Benchmarks",
     "Intel MPI Benchmarks ('# Benchmarking Allreduce')",
-    has(_SIGN),
+    recognised_by(_SIGN),
     reader_of(_tables, _KNOWN),
     versions="2.3 to 2021",
 )

@@ -1,4 +1,4 @@
-"""JSON of gigabytes cut into members, a few MB in memory, plain or gzipped.
+"""JSON of gigabytes read member by member, a few MB in memory, plain or gzipped.
 
 :class:`Reader` yields the keys and values of the outer object, and of one list in it each item by
 itself. Each value is decoded by the standard library's C scanner out of a buffer that is refilled
@@ -20,6 +20,7 @@ from json import JSONDecoder
 from typing import Any
 
 EVENTS = "traceEvents"
+"""The key of the list in a profile."""
 CHUNK = 2**20  # bytes read at once
 # characters of one value: a header lists devices and groups, an event is far smaller
 MOST_VALUE = 2**23
@@ -46,9 +47,10 @@ class _Broken(Exception):
 class Reader:
     """Members of a trace in file order, the items of a list under one of ``lists`` one at a time.
 
-    Afterwards ``broken`` says whether the file was truncated or malformed; what came before holds.
-    ``keys`` are those of the outer object, in order, the last with or without its value; ``listed``
-    whether there was such a list.
+    Attributes:
+        broken: the file is truncated or malformed; what was read before holds.
+        keys: of the outer object so far, in order; the last one's value may be missing.
+        listed: there was a list under one of ``lists``.
     """
 
     def __init__(
@@ -64,17 +66,17 @@ class Reader:
         self._decoder = getincrementaldecoder("utf-8-sig")(errors="replace")
         self._chunk = chunk
         self._text = ""
-        self._at = 0
+        self._position = 0
         self._ended = False
         self.broken = False
 
     def members(self) -> Iterator[tuple[str, Any]]:
-        """Keys and values of the outer object; a file that is a list has the items of the first of
-        ``lists``."""
-        first = self._mark()
+        """Keys and values of the outer object, and under the key of one of ``lists`` each item; a
+        file that is a list has its items under the first of ``lists``. NotJson where it is none."""
+        first = self._next_character()
         if first not in ("{", "["):
             raise NotJson
-        self._at += 1
+        self._position += 1
         try:
             if first == "{":
                 yield from self._object()
@@ -85,17 +87,17 @@ class Reader:
 
     def _object(self) -> Iterator[tuple[str, Any]]:
         """The members of the outer object, those of a list one by one."""
-        while (mark := self._mark()) != "}":
-            if mark == ",":
-                self._at += 1
+        while (character := self._next_character()) != "}":
+            if character == ",":
+                self._position += 1
                 continue
             key = self._value()
-            if not isinstance(key, str) or self._mark() != ":":
+            if not isinstance(key, str) or self._next_character() != ":":
                 raise _Broken
-            self._at += 1
+            self._position += 1
             self.keys.append(key)
-            if self._mark() == "[" and key in self._lists:
-                self._at += 1
+            if self._next_character() == "[" and key in self._lists:
+                self._position += 1
                 yield from self._items(key)
             else:
                 yield key, self._value()
@@ -103,56 +105,62 @@ class Reader:
     def _items(self, key: str) -> Iterator[tuple[str, Any]]:
         """The items of a list under a key."""
         self.listed = True
-        while (mark := self._mark()) != "]":
-            if mark == ",":
-                self._at += 1
+        while (character := self._next_character()) != "]":
+            if character == ",":
+                self._position += 1
             else:
                 yield key, self._value()
-        self._at += 1
+        self._position += 1
 
-    def _mark(self) -> str:
+    def _next_character(self) -> str:
         """The next character that is not blank, without passing it; empty at the end."""
         while True:
-            match = _BLANK.match(self._text, self._at)
-            self._at = match.end() if match else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
+            match = _BLANK.match(self._text, self._position)
+            self._position = match.end() if match else self._position
+            if self._position < len(self._text):
+                return self._text[self._position]
             if not self._more():
                 return ""
 
     def _value(self) -> Any:
-        """The next value; one that ends at the buffer's end may go on, as a number does."""
+        """The next value; _Broken where it does not end.
+
+        One that ends at the buffer's end may go on, as a number does, and is read again with more.
+        """
         while True:
             try:
-                value, end = _SCAN(self._text, self._at)
+                value, end = _SCAN(self._text, self._position)  # end: behind the value
                 if end < len(self._text) or self._ended:
-                    self._at = end
+                    self._position = end
                     return value
             except (StopIteration, ValueError):
                 pass
-            if len(self._text) - self._at > MOST_VALUE or not self._more():
+            if len(self._text) - self._position > MOST_VALUE or not self._more():
                 raise _Broken
 
     def _more(self) -> bool:
-        """Refill the buffer behind what is left, by as much again if a value does not fit; False at
-        the end."""
-        left = self._text[self._at :]
+        """Refill the buffer behind what was not read yet, by as much again if a value does not fit.
+
+        Returns:
+            False if the file had ended before; True where it ends now, as a value may have waited
+            for the end.
+        """
+        unread = self._text[self._position :]
         chunk = b""
         if not self._ended:
             try:
-                chunk = self._stream.read(max(self._chunk, len(left)))
+                chunk = self._stream.read(max(self._chunk, len(unread)))
             # the file ends in the middle of what was packed
             except (EOFError, zlib.error, gzip.BadGzipFile):
                 self.broken = True
-        self._text = left + self._decoder.decode(chunk, final=not chunk)
-        self._at = 0
-        # once more after the end: a value may have waited for it
+        self._text = unread + self._decoder.decode(chunk, final=not chunk)
+        self._position = 0
         had_ended = self._ended
         self._ended = not chunk
         return not had_ended
 
 
-class _Counted:
+class _CountedStream:
     """A stream that counts the bytes read from it."""
 
     def __init__(self, stream: BufferedReader) -> None:
@@ -173,30 +181,33 @@ class PackedStream(gzip.GzipFile):
     proportion."""
 
     def __init__(self, stream: BufferedReader) -> None:
-        self._counted = _Counted(stream)
+        self._packed = _CountedStream(stream)
         self._unpacked = 0
-        super().__init__(fileobj=self._counted, mode="rb")
+        super().__init__(fileobj=self._packed, mode="rb")
 
     def read(self, size: int | None = -1) -> bytes:
+        """Read so many unpacked bytes, all of them by default."""
         content = super().read(size)
         self._unpacked += len(content)
-        if self._unpacked > FREE_UNPACKED + MOST_TIMES_PACKED * self._counted.count:
+        if self._unpacked > FREE_UNPACKED + MOST_TIMES_PACKED * self._packed.count:
             raise TooPacked
         return content
 
 
 def unpacked_head(head: bytes, most: int) -> bytes:
-    """The first bytes of a file, unpacked as far as they go. zlib.error where they are damaged."""
+    """The first bytes of a file, unpacked as far as they go, to at most ``most`` bytes; zlib.error
+    where they are damaged."""
     if not head.startswith(GZIP):
         return head
     return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most)
 
 
 def first_keys(head: bytes) -> list[str]:
-    """The keys of the outer object as far as a file's first bytes go, plain or gzipped. None where
+    """The keys of the outer object as far as a file's first bytes go, plain or gzipped; empty where
     it is no object."""
     try:
         reader = Reader(BufferedReader(BytesIO(unpacked_head(head, _HEAD))))
+        # what it reads of these bytes is in its keys
         for _ in reader.members():
             pass
     except (NotJson, zlib.error):

@@ -1,7 +1,7 @@
 """JSON of logs: values that follow each other in a file, and what is believed of a value.
 
-Nothing is believed of a value but what its type allows: :func:`mapping`, :func:`listed`,
-:func:`whole` and :func:`positive` give nothing for a value of another type, so that a reader leaves
+Nothing is believed of a value but what its type allows: :func:`as_mapping`, :func:`as_list`,
+:func:`as_whole` and :func:`as_positive` give nothing for a value of another type, so that a reader leaves
 such a record out with a note.
 """
 
@@ -15,34 +15,33 @@ from colltool.base.errors import ColltoolError
 from colltool.logs.log_file import Log
 
 _MOST_VALUES = 1_000_000  # read of a file: a hostile one ends
-_MOST_BROKEN = 1000  # lines of a file that are no JSON
+_MOST_BROKEN = 1000  # lines of a file that are no JSON: after so many the rest is left
 _MOST = 1e18  # of a number that is believed
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def as_mapping(value: object) -> Mapping[str, Any]:
     """An object of JSON; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
-def listed(value: object) -> Sequence[Any]:
+def as_list(value: object) -> Sequence[Any]:
     """A list of JSON; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
-def whole(value: object) -> int | None:
+def as_whole(value: object) -> int | None:
     """A whole number from 0 on; None for anything else."""
     if type(value) is not int or not 0 <= value < _MOST:
         return None
     return value
 
 
-def positive(value: object) -> float:
+def as_positive(value: object) -> float:
     """A number above 0; 0 for anything else."""
-    # True is an int, too
-    if type(value) not in (int, float):
-        return 0.0
-    number: Any = value
-    return float(number) if 0 < number < _MOST else 0.0
+    # not True, which is an int, too
+    if type(value) is int or type(value) is float:
+        return float(value) if 0 < value < _MOST else 0.0
+    return 0.0
 
 
 def json_values(log: Log) -> Iterator[tuple[int, Any]]:
@@ -81,7 +80,8 @@ def _blank_end(text: str, start: int) -> int:
 
 
 def json_document(log: Log, what: str) -> Any:
-    """The one JSON value of a file; ColltoolError where it is cut or broken."""
+    """The one JSON value of a file, which ``what`` names in errors: ColltoolError where it is cut
+    or broken."""
     try:
         return json.loads(log.json_text())
     except RecursionError as error:

@@ -1,5 +1,5 @@
-"""What the names of kernels say: whether they communicate, and NCCL's algorithm, protocol and
-primitives."""
+"""What the names of kernels say: whether they communicate (:func:`is_collective`), and NCCL's
+algorithm, protocol and primitives (:func:`kernel_name`)."""
 
 import re
 from functools import lru_cache
@@ -40,7 +40,7 @@ _PRIMITIVE = re.compile(
 class KernelName(NamedTuple):
     """What a kernel's name says."""
 
-    says: str  # algorithm and protocol as written (``RING_LL``)
+    says: str  # algorithm and protocol as written (``RING_LL``), empty where the name has none
     algorithm: str  # where it holds for every call under that name, else empty
     protocol: str  # where it holds for every call under that name, else empty
     primitives: tuple[Primitive, ...]  # what the kernel may run, empty for anything
@@ -65,15 +65,18 @@ def short_name(name: str) -> str:
 def kernel_name(name: str) -> KernelName:
     """Algorithm, protocol and primitives by a kernel's name."""
     function = name.partition("(")[0]
-    kind = _PRIMITIVE.search(function)
-    primitives = _RUN_BY[kind[1]] if kind else ()
-    found = _ALGORITHM.search(function)
-    if found is None or primitives == (A2A, P2P):
+    collective = _PRIMITIVE.search(function)
+    primitives = _RUN_BY[collective[1]] if collective else ()
+    algorithm_match = _ALGORITHM.search(function)
+    if algorithm_match is None or primitives == (A2A, P2P):
         return KernelName("", "", "", primitives)
-    algorithm = found[1].lower()
-    protocol = (found[2] or "").lower()
-    says = "_".join(filter(None, found.groups()))
-    # such a kernel carries the calls of every algorithm
-    if "DevKernel" in function and algorithm == "ring" and protocol == "ll":
-        algorithm = ""
-    return KernelName(says, algorithm, "" if protocol == "ll" else protocol, primitives)
+    algorithm = algorithm_match[1].lower()
+    protocol = (algorithm_match[2] or "").lower()
+    says = "_".join(filter(None, algorithm_match.groups()))
+    # a kernel under LL runs the calls of every protocol, one of ncclDevKernel those of every
+    # algorithm as well
+    if protocol == "ll":
+        protocol = ""
+        if "DevKernel" in function and algorithm == "ring":
+            algorithm = ""
+    return KernelName(says, algorithm, protocol, primitives)

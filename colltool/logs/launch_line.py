@@ -5,6 +5,8 @@ ppr:8:node``, ``--map-by node``), of MPICH and Intel MPI (``-hosts``, ``-ppn``, 
 mpirun_rsh of MVAPICH with its bare hosts, srun (``-N``, ``-n``, ``--ntasks-per-node``, ``-w``),
 flux run, aprun, jsrun and lrun, and ``#SBATCH`` and ``#PBS -l select`` above them. A host file is
 named there and not read: only its processes per node count.
+
+:class:`Launches` reads a log line by line; :func:`_launch_of` makes a :class:`Launch` of a command.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ _PROGRAM = re.compile(r"(?:^|/)(?:osu_\w+|IMB-\w+|ucc_perftest|ib_\w+|\w+_perf(?
 _DIRECTIVE = re.compile(r"#\s?(?P<system>SBATCH|PBS)\s+(?P<options>-.*)")
 _LONGEST = 4000  # characters of a command that are read
 _MOST_RANKS = 10**7  # a larger number is no launch
+_MOST_HOSTS = 100_000  # of one range of numbers
+_LONGEST_NUMBERS = 20  # characters of a range of hosts' numbers
 _SLURM = frozenset(("srun", "SBATCH", "flux"))
+# names of an option: of the number of ranks, of nodes, of ranks on a node, of the list of hosts
 _RANKS = ("-n", "-np", "--np", "--n", "--ntasks")
 _NODES = ("-N", "--nodes", "--nnodes")
 _PER_NODE = (
@@ -40,12 +45,11 @@ _BRACKETS = re.compile(r"\[([\d,-]{1,400})\]")
 
 
 class Launch(NamedTuple):
-    """``ranks`` on ``nodes``, None where the line does not say; ``cyclic``: neighbouring ranks are
-    on different nodes."""
+    """Ranks and nodes of a run, each None where the line does not say it."""
 
     ranks: int | None = None
     nodes: int | None = None
-    cyclic: bool = False
+    cyclic: bool = False  # neighbouring ranks are on different nodes
 
     def nodes_of(self, ranks: int | None) -> int | None:
         """The nodes of the first ``ranks`` ranks; None where it is not known."""
@@ -59,20 +63,25 @@ class Launch(NamedTuple):
 
 
 class Launches:
-    """The launch in force, line by line: the last command, on what the job script asks for."""
+    """The launch in force, line by line: the last command, on what the job script asks for.
+
+    Attributes:
+        script: options of the job script, under srun's names.
+        launch: in force after the lines so far.
+    """
 
     def __init__(self) -> None:
-        self.script: dict[str, str] = {}  # options of #SBATCH
+        self.script: dict[str, str] = {}
         self.launch = Launch()
-        self.held = ""  # the beginning of a command that goes on
+        self._unfinished = ""  # the beginning of a command that goes on
 
     def take(self, text: str) -> None:
         """Read a line, if it is part of a launch."""
-        if self.held or text.endswith("\\"):
-            joined = f"{self.held} {text.rstrip(chr(92))}"[:_LONGEST]
-            self.held = joined if text.endswith("\\") else ""
+        if self._unfinished or text.endswith("\\"):
+            joined = f"{self._unfinished} {text.rstrip(chr(92))}"[:_LONGEST]  # 92: a backslash
+            self._unfinished = joined if text.endswith("\\") else ""
             text = joined
-        if "-" not in text or self.held:
+        if "-" not in text or self._unfinished:
             return
         directive = _DIRECTIVE.match(text)
         if directive:
@@ -87,12 +96,11 @@ class Launches:
         if system == "SBATCH":
             self.script |= dict(_options(_words(options)))
         else:
-            nodes = re.search(r"select=(\d{1,7})", options)
-            each = re.search(r"mpiprocs=(\d{1,7})", options)
-            if nodes:
-                self.script["--nodes"] = nodes[1]
-            if each:
-                self.script["--ntasks-per-node"] = each[1]
+            for name, option in (("select", "--nodes"), ("mpiprocs", "--ntasks-per-node")):
+                number = re.search(name + r"=(\d{1,7})", options)
+                if number:
+                    self.script[option] = number[1]
+        # without a command the tasks are those that srun would start
         self.launch = _launch_of("srun", "", self.script)
 
 
@@ -102,12 +110,10 @@ def _words(line: str) -> list[str]:
         words = shlex.split(line[:_LONGEST], comments=False)
     except ValueError:  # a quote that is not closed
         words = line[:_LONGEST].split()
-    found = []
-    for word in words:
+    for place, word in enumerate(words):
         if _PROGRAM.search(word) or word in ("|", "&&", ";", ">", "2>&1"):
-            break
-        found.append(word)
-    return found
+            return words[:place]
+    return words
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -120,10 +126,11 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         if word.startswith("--") and equals:
             yield name, value
         elif word.startswith("-"):
-            glued = re.fullmatch(r"(-[NnwH])(\d\S*)", word)
-            if glued:
-                yield glued[1], glued[2]
+            without_blank = re.fullmatch(r"(-[NnwH])(\d\S*)", word)
+            if without_blank:
+                yield without_blank[1], without_blank[2]
                 continue
+            # the next word, unless it is an option
             value = words[index] if index < len(words) else ""
             if value.startswith("-"):
                 value = ""
@@ -135,12 +142,19 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
-    """Ranks and nodes of a command line, such as ``-np 16 -npernode 8 ./all_reduce_perf`` of
-    mpirun: 16 on 2."""
-    words = list(_options(_words(line)))
-    options = dict(words)
+    """Ranks and nodes of a command line.
+
+    Args:
+        line: behind the launcher, such as ``-np 16 -npernode 8 ./all_reduce_perf`` of mpirun, which
+            is 16 ranks on 2 nodes.
+        script: options of the job script, which hold for srun where it has none of its own.
+    """
+    named_words = list(_options(_words(line)))
+    options = dict(named_words)
     if launcher in _SLURM:
         options = {**script, **options}
+    if launcher == "jsrun":
+        return _resource_sets(options)
     ranks = _number(options, _RANKS)
     per_node = _number(options, _PER_NODE)
     nodes = None
@@ -151,19 +165,18 @@ def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
         per_node = int(ppr[1])
     elif map_by.startswith("node") or "--bynode" in options or "-rr" in options:
         cyclic = True
-    # -N counts nodes for Slurm and lrun, processes of a node for Open MPI and ALPS
-    minus_n = _number(options, _NODES)
+    # -N counts nodes for Slurm and lrun, processes of a node for Open MPI and ALPS; no
+    # number of an option is 0
+    capital_n = _number(options, _NODES)
     if launcher in (*_SLURM, "lrun"):
-        nodes = minus_n
+        nodes = capital_n
         per_node = per_node or _number(options, ("-T",))
     elif launcher in ("aprun", "mpirun", "mpiexec", "orterun", "prterun", "prun"):
-        per_node = per_node or minus_n
-    elif launcher == "jsrun":
-        return _resource_sets(options)
+        per_node = per_node or capital_n
     hosts = _hosts(options)
     if launcher == "mpirun_rsh":
         # mpirun_rsh -np 2 node01 node02 MV2_USE_CUDA=1 ./osu_allreduce
-        hosts = [(word, 1) for name, word in words if not name and "=" not in word]
+        hosts = [(word, 1) for option, word in named_words if not option and "=" not in word]
         cyclic = False
     if nodes is None and hosts:
         return _on_hosts(hosts, ranks, per_node, cyclic, hydra="-hosts" in options)
@@ -177,16 +190,18 @@ def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
 
 
 def _resource_sets(options: Mapping[str, str]) -> Launch:
-    """jsrun: -n resource sets of -a tasks, -r of them a host."""
+    """The launch of jsrun: -n resource sets of -a tasks, -r of them a host."""
     sets = _number(options, ("-n", "--nrs"))
     tasks = _number(options, ("-a", "--tasks_per_rs")) or 1
-    each = _number(options, ("-r", "--rs_per_host"))
-    ranks = sets * tasks if sets else None
-    return _checked(ranks, ceil_div(sets, each) if sets and each else None, cyclic=False)
+    sets_per_host = _number(options, ("-r", "--rs_per_host"))
+    if sets is None:
+        return Launch()
+    nodes = ceil_div(sets, sets_per_host) if sets_per_host else None
+    return _checked(sets * tasks, nodes, cyclic=False)
 
 
 def _number(options: Mapping[str, str], names: Sequence[str]) -> int | None:
-    """The whole number of any of several options."""
+    """The whole number above 0 that the first of several options has; None if none has one."""
     for option in names:
         match = re.match(r"(\d{1,15})(?=$|[-,:])", options.get(option, ""))
         if match and int(match[1]) > 0:
@@ -206,21 +221,23 @@ def _hosts(options: Mapping[str, str]) -> list[tuple[str, int]]:
     return list(slots.items())
 
 
-def _expanded(listed: str) -> list[str]:
-    """``node[01-04],x`` as ``node01`` to ``node04`` and ``x``."""
-    found: list[str] = []
-    for entry in re.split(r",(?![^\[]*\])", listed[:_LONGEST]):
+def _expanded(host_list: str) -> list[str]:
+    """``node[01-04],x`` as ``node1`` to ``node4`` and ``x``: only how many there are matters."""
+    hosts: list[str] = []
+    # at commas outside of brackets
+    for entry in re.split(r",(?![^\[]*\])", host_list[:_LONGEST]):
         match = _BRACKETS.search(entry)
         if match is None:
-            found.append(entry)
+            hosts.append(entry)
             continue
-        for part in match[1].split(","):
-            first, _, last = part.partition("-")
-            if not first or not (last or first).isdecimal() or len(part) > 20:
+        for numbers in match[1].split(","):
+            first, _, last = numbers.partition("-")
+            last = last or first
+            if not first or not last.isdecimal() or len(numbers) > _LONGEST_NUMBERS:
                 continue
-            count = min(int(last or first) - int(first) + 1, 100_000)
-            found += [f"{entry[: match.start()]}{int(first) + step}" for step in range(count)]
-    return found
+            count = min(int(last) - int(first) + 1, _MOST_HOSTS)
+            hosts += [f"{entry[: match.start()]}{int(first) + step}" for step in range(count)]
+    return hosts
 
 
 def _on_hosts(
@@ -228,10 +245,16 @@ def _on_hosts(
     ranks: int | None,
     per_node: int | None,
     cyclic: bool,
+    *,
     hydra: bool,
 ) -> Launch:
     """Ranks on listed hosts: host after host up to its slots (12 ranks on a:8,b:8,c:8 are on two
-    hosts), or one each in turn."""
+    hosts), or one each in turn.
+
+    Args:
+        hosts: names and numbers of slots.
+        hydra: the launcher is that of MPICH or Intel MPI.
+    """
     slots = sum(count for _, count in hosts)
     has_slots = slots > len(hosts)
     if ranks is None:
@@ -242,18 +265,18 @@ def _on_hosts(
         # without slots hosts are used in turn by MPICH, and one each by others
         cyclic = cyclic or (hydra and ranks > len(hosts))
         return _checked(ranks, min(len(hosts), ranks), cyclic)
-    used = 0
-    left = ranks
+    nodes = 0
+    ranks_left = ranks
     for _, count in hosts:
-        if left <= 0:
+        if ranks_left <= 0:
             break
-        used += 1
-        left -= count
-    return _checked(ranks, used, cyclic=False)
+        nodes += 1
+        ranks_left -= count
+    return _checked(ranks, nodes, cyclic=False)
 
 
 def _checked(ranks: int | None, nodes: int | None, cyclic: bool) -> Launch:
-    """A launch that can be; an empty one else."""
+    """A launch that can be; an empty one for too many ranks, or more nodes than ranks."""
     if ranks is not None and (ranks > _MOST_RANKS or (nodes or 1) > ranks):
         return Launch()
     return Launch(ranks, nodes, cyclic)

@@ -41,12 +41,15 @@ class Log(NamedTuple):
             yield number, unstamped(clean(line)).strip()
 
     def text(self) -> str:
+        """The whole file, with line ends of Unix."""
         return self.content.decode("utf-8", "replace").replace("\r\n", "\n")
 
     def json_text(self) -> str:
+        """The whole file without a byte order mark, which JSON does not allow."""
         return self.text().lstrip("\ufeff")
 
     def contains(self, *words: bytes) -> bool:
+        """Whether all of these words stand in the file."""
         return all(word in self.content for word in words)
 
 
@@ -69,13 +72,13 @@ def each_line(
     """Hand logs to a reader, one after the other, since they may be large: ``begin`` gets the name
     of each, ``take`` its lines, of all logs at most ``most``, each cut to ``longest``
     characters."""
-    left = most
+    lines_left = most
     for path in paths:
         name = os.fspath(path)
         log = open_log(name)
         begin(printable(name))
-        for line in islice(log.lines(), left):
-            left -= 1
+        for line in islice(log.lines(), lines_left):
+            lines_left -= 1
             take(line[:longest])
 
 
@@ -182,7 +185,8 @@ def unstamped(line: str) -> str:
 
 
 def _start_of_message(line: str) -> int:
-    """Where a message of NCCL begins, which reaches to the end of the line."""
+    """Where a message of NCCL begins, which reaches to the end of the line: at the host's name
+    before its place (``node1:4711:4790 [3] NCCL``), or at a version; the end where there is none."""
     version = line.find("NCCL version ")
     start = version if version >= 0 else len(line)
     place = _NCCL_PLACE.search(line)

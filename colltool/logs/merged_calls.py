@@ -1,4 +1,5 @@
-"""The kernels of one call put together: what several ranks of a job saw is one call.
+"""The kernels of one call put together: what several ranks of a job saw is one call
+(:func:`merged_calls`).
 
 The last rank to arrive does not wait, so its kernel is the shortest.
 """
@@ -16,14 +17,15 @@ from colltool.logs.traced_calls import ObservedCall, RankTrace
 
 
 class MergedCall(NamedTuple):
-    """A call with its kernels, one per traced rank; ``traces`` are the indices of their files."""
+    """A call with its kernels, one per traced rank."""
 
     call: CallMetadata
     seen: tuple[ObservedCall, ...]
-    traces: tuple[int, ...]
+    traces: tuple[int, ...]  # the indices of their files, in the order of ``seen``
 
     @property
     def shortest(self) -> ObservedCall:
+        """The kernel that waited least."""
         return min(self.seen, key=attrgetter("seconds"))
 
     @property
@@ -42,25 +44,25 @@ def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
     process) and messages, whose two ends count apart.
     """
     agreeing = _groups_that_agree(traces)
-    found: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
+    kernels: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
     for index, trace in enumerate(traces):
-        times: Counter[Any] = Counter()  # how often the trace had a call
+        times: Counter[Any] = Counter()  # how often the trace has had such a call
         for observed in trace.calls:
             call = observed.call
-            same = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
-            times[same] += 1
+            such = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
+            times[such] += 1
             may_pair = bool(call.ranks) and call.primitive is not P2P
-            alone = not may_pair or (call.seq is None and call.ranks not in agreeing)
-            key = (same, times[same], index if alone else None)
-            found[key].append((index, observed))
-    for several in found.values():
-        files, seen = zip(*several, strict=True)
+            is_alone = not may_pair or (call.seq is None and call.ranks not in agreeing)
+            key = (such, times[such], index if is_alone else None)
+            kernels[key].append((index, observed))
+    for of_call in kernels.values():
+        files, seen = zip(*of_call, strict=True)
         yield MergedCall(seen[0].call, seen, files)
 
 
 def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
-    """Groups whose ranks all made the same calls without numbers in the same order."""
-    first: dict[tuple[int, ...], list[Any]] = {}
+    """Groups whose traced ranks all made the same calls without numbers in the same order."""
+    first_order: dict[tuple[int, ...], list[Any]] = {}
     differing: set[tuple[int, ...]] = set()
     for trace in traces:
         orders: dict[tuple[int, ...], list[Any]] = defaultdict(list)
@@ -69,6 +71,6 @@ def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
             if call.seq is None:
                 orders[call.ranks].append((call.primitive, call.bytes, call.dtype))
         for group, order in orders.items():
-            if first.setdefault(group, order) != order:
+            if first_order.setdefault(group, order) != order:
                 differing.add(group)
-    return first.keys() - differing
+    return first_order.keys() - differing

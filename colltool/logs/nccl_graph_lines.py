@@ -3,6 +3,10 @@
 Forms of NCCL 2.6 to 2.30: ``bw`` or ``speed``; GPUs by rank (``GPU/3``) or by bus id
 (``GPU/0-1b000``, ``GPU/0-0-1b000``). The lines of ranks are mixed: what stands before a message
 says whose it is.
+
+:func:`graph_lines` is the entry. A rank prints, for each communicator, the tree of its node
+("=== System"), then its graphs, the ring first, each with its channels, then how many ranks there
+are: a :class:`LoggedNode`.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from colltool.logs.log_file import each_line
-from colltool.logs.nccl_debug import NICS
+from colltool.logs.nccl_messages import NICS
 
 # "node1:4711:4790 [3]"
 _PREFIX = re.compile(r"(?P<host>[\w.-]{1,80}):\d+:\d+ \[-?\d+\]")
@@ -44,8 +49,9 @@ _LINK = re.compile(
     r"INFO (?P<indent> *)\+ (?P<kind>[A-Z0-9]{3})\[(?P<GBps>[\d.]{1,10})\] - (?P<type>[A-Z]{3})/"
     r"(?P<id>[0-9A-Fa-f-]{1,40})"
 )
-_LINES = 1_000_000
+_LINES = 1_000_000  # that are read, of all files
 _LONGEST = 4000  # characters of a line that are read
+# names of graphs by NCCL's number of the pattern; all other patterns are trees
 _RING = 4
 _NAMES = {_RING: "ring", 5: "nvls", 6: "collnet_direct"}
 
@@ -60,29 +66,26 @@ class LoggedChannel(NamedTuple):
 class GraphFigures(NamedTuple):
     """What NCCL's line says of a graph."""
 
-    pattern: int
-    cross_nic: bool
+    pattern: int  # NCCL's number: 4 is a ring
+    cross_nic: bool  # a channel may come by one NIC and leave by another
     channels: int
-    inside_Bps: float
-    across_Bps: float
+    inside_Bps: float  # of a channel, between GPUs
+    across_Bps: float  # of a channel, to NICs
     between_gpus: str  # the farthest type of path: NVL
     to_nics: str  # the farthest type of path: PIX
 
 
 class LoggedGraph(NamedTuple):
-    """A graph of a host; ``by_busid``: channels name GPUs by bus id."""
+    """A graph of a host."""
 
     figures: GraphFigures
-    orders: tuple[LoggedChannel, ...] = ()
-    by_busid: bool = False
+    orders: tuple[LoggedChannel, ...] = ()  # its channels; empty where their lines are cut
+    by_busid: bool = False  # channels name GPUs by bus id, else by rank
 
     @property
     def gpus(self) -> set[int]:
-        """All that channels name."""
-        found: set[int] = set()
-        for channel in self.orders:
-            found.update(channel.gpus)
-        return found
+        """All GPUs that channels name."""
+        return set(chain.from_iterable(channel.gpus for channel in self.orders))
 
 
 class LoggedLink(NamedTuple):
@@ -100,7 +103,8 @@ class LoggedNode(NamedTuple):
 
     Args:
         graphs: by name: ring, tree, nvls, collnet_chain, collnet_direct.
-        ranks, nodes, local: of the communicator; 0 if it is not said.
+        ranks, nodes, local: ranks and nodes of the communicator, and ranks of this node, as NCCL
+            counts them; 0 if it is not said.
         tree: the links of the node; empty without.
         where: file and line of the first graph.
     """
@@ -116,14 +120,12 @@ class LoggedNode(NamedTuple):
     @property
     def nets(self) -> set[int]:
         """NCCL's numbers of the NICs that channels use."""
-        found: set[int] = set()
-        for graph in self.graphs.values():
-            for channel in graph.orders:
-                found.update(channel.nets)
-        return found
+        channels = chain.from_iterable(graph.orders for graph in self.graphs.values())
+        return set(chain.from_iterable(channel.nets for channel in channels))
 
     @property
     def has_collnet(self) -> bool:
+        """Whether there are graphs of CollNet."""
         return any(name.startswith("collnet") for name in self.graphs)
 
 
@@ -158,42 +160,47 @@ class _RankLines:
     """The lines of one rank so far."""
 
     host: str
-    tree: list[LoggedLink] = field(default_factory=list)
-    open: LoggedNode | None = None
-    graph: str = ""
+    tree: list[LoggedLink] = field(default_factory=list)  # of the node that is printed next
+    node: LoggedNode | None = None  # whose graphs are being printed
+    graph: str = ""  # the name of the last one
     # of the tree: the parts above the next line, each with its indent
     above: list[tuple[int, tuple[str, int]]] = field(default_factory=list)
 
 
 @dataclass
 class _GraphReader:
+    """What the lines so far say; the fields are those of :class:`GraphLines`."""
+
     file: str = ""
     line: int = 0
-    streams: dict[str, _RankLines] = field(default_factory=dict)
-    found: list[LoggedNode] = field(default_factory=list)
+    rank_lines: dict[str, _RankLines] = field(default_factory=dict)  # by what begins a rank's lines
+    nodes: list[LoggedNode] = field(default_factory=list)  # that are complete
     nics: tuple[str, ...] = ()
-    busids: dict[str, dict[int, None]] = field(default_factory=dict)
+    busids: dict[str, dict[int, None]] = field(default_factory=dict)  # dicts keep the order
     ranks: int = 0
     release: str = ""
     rccl: bool = False
 
     def begin(self, file: str) -> None:
-        self.finish()
+        """Begin a file."""
+        self._finish_file()
         self.file = file
         self.line = 0
-        self.streams = {}
+        self.rank_lines = {}
 
-    def finish(self) -> None:
-        """Keep what the ranks of a file have begun."""
-        for stream in self.streams.values():
-            self.close(stream)
+    def _finish_file(self) -> None:
+        """Keep the nodes that the ranks of a file have begun."""
+        for lines in self.rank_lines.values():
+            self._finish_node(lines)
 
-    def close(self, stream: _RankLines) -> None:
-        if stream.open is not None:
-            self.found.append(stream.open)
-        stream.open = None
+    def _finish_node(self, lines: _RankLines) -> None:
+        """Keep the node whose graphs a rank has printed, if there is one."""
+        if lines.node is not None:
+            self.nodes.append(lines.node)
+        lines.node = None
 
     def take(self, text: str) -> None:
+        """Add what the next line of the file says."""
         self.line += 1
         self.rccl = self.rccl or "RCCL" in text
         version = _VERSION.search(text) if not self.release and "NCCL version" in text else None
@@ -205,41 +212,49 @@ class _GraphReader:
                 self.nics = max(self.nics, tuple(_NIC.findall(nics["nics"])), key=len)
         if "NCCL" not in text:
             return
-        prefix = _PREFIX.search(text)
-        key = prefix[0] if prefix else ""
-        if key not in self.streams:
-            self.streams[key] = _RankLines(prefix["host"] if prefix else "")
-        stream = self.streams[key]
+        # words are far cheaper to look for than the patterns
+        lines = self._lines_of_rank(text)
         if "nChannels" in text:
-            self.graph(stream, text)
+            self._take_graph(lines, text)
         elif "GPU/" in text and " : " in text:
-            self.channel(stream, text)
+            _take_channel(lines, text)
         elif "=== System" in text:
-            self.close(stream)
-            stream.tree = []
+            self._finish_node(lines)
+            lines.tree = []
         elif "] - " in text:
-            self.link(stream, text)
+            _take_link(lines, text)
         elif "CPU/" in text and " :" not in text:
             cpu = _CPU.search(text)
             if cpu:
-                stream.above = [(-1, ("CPU", int(cpu["id"].rpartition("-")[2], 16)))]
+                lines.above = [(-1, ("CPU", _hexadecimal(cpu["id"])))]
         elif "anks " in text:
-            self.communicator(stream, text)
+            self._take_communicator(lines, text)
 
-    def graph(self, stream: _RankLines, text: str) -> None:
+    def _lines_of_rank(self, text: str) -> _RankLines:
+        """The lines so far of the rank that a message is of, by what stands before it; lines
+        without that are taken for one rank's."""
+        prefix = _PREFIX.search(text)
+        key = prefix[0] if prefix else ""
+        if key not in self.rank_lines:
+            self.rank_lines[key] = _RankLines(prefix["host"] if prefix else "")
+        return self.rank_lines[key]
+
+    def _take_graph(self, lines: _RankLines, text: str) -> None:
+        """Begin a graph, and with a ring the node that it is of."""
         match = _PATTERN.search(text)
         if match is None:
             return
         pattern = int(match["pattern"])
-        if pattern == _RING or stream.open is None:
-            self.close(stream)
-            stream.open = LoggedNode(
-                stream.host, {}, tree=tuple(stream.tree), where=f"{self.file}:{self.line}"
+        if pattern == _RING or lines.node is None:
+            self._finish_node(lines)
+            lines.node = LoggedNode(
+                lines.host, {}, tree=tuple(lines.tree), where=f"{self.file}:{self.line}"
             )
         name = _NAMES.get(pattern, "tree")
-        if name == "tree" and "tree" in stream.open.graphs:
+        # the second tree is that of CollNet
+        if name == "tree" and "tree" in lines.node.graphs:
             name = "collnet_chain"
-        stream.graph = name
+        lines.graph = name
         figures = GraphFigures(
             pattern=pattern,
             cross_nic=match["cross"] != "0",
@@ -249,60 +264,72 @@ class _GraphReader:
             between_gpus=match["near"],
             to_nics=match["far"],
         )
-        stream.open.graphs[name] = LoggedGraph(figures)
+        lines.node.graphs[name] = LoggedGraph(figures)
 
-    def channel(self, stream: _RankLines, text: str) -> None:
-        match = _CHANNEL.search(text)
-        if match is None or stream.open is None or not stream.graph:
-            return
-        known = stream.open.graphs[stream.graph]
-        parts = match["path"].split()
-        try:
-            gpus = [_number(part) for part in parts if part.startswith("GPU")]
-            nets = [_number(part) for part in parts if part.startswith("NET")]
-        except ValueError:  # the line is cut
-            return
-        stream.open.graphs[stream.graph] = known._replace(
-            orders=(*known.orders, LoggedChannel(tuple(gpus), tuple(nets))),
-            by_busid=any("-" in part for part in parts if part.startswith("GPU")),
-        )
-
-    def link(self, stream: _RankLines, text: str) -> None:
-        match = _LINK.search(text)
-        if match is None:
-            return
-        indent = len(match["indent"])
-        while stream.above and stream.above[-1][0] >= indent:
-            stream.above.pop()
-        below = (match["type"], int(match["id"].rpartition("-")[2], 16))
-        if stream.above:
-            stream.tree.append(
-                LoggedLink(match["kind"], _MBps(match["GBps"]), stream.above[-1][1], below)
-            )
-        stream.above.append((indent, below))
-
-    def communicator(self, stream: _RankLines, text: str) -> None:
+    def _take_communicator(self, lines: _RankLines, text: str) -> None:
+        """Note a communicator's ranks, and the bus id of the rank's GPU."""
         match = _COMM.search(text)
         if match is None:
             return
         ranks = int(match["ranks"])
         self.ranks = max(self.ranks, ranks)
         if match["busid"]:
-            self.busids.setdefault(stream.host, {})[int(match["busid"], 16)] = None
-        if stream.open is not None:
-            stream.open = stream.open._replace(
+            self.busids.setdefault(lines.host, {})[int(match["busid"], 16)] = None
+        if lines.node is not None:
+            lines.node = lines.node._replace(
                 ranks=ranks,
-                nodes=int(match["nodes"] or stream.open.nodes),
-                local=int(match["local"] or stream.open.local),
+                nodes=int(match["nodes"] or lines.node.nodes),
+                local=int(match["local"] or lines.node.local),
             )
 
     def lines(self) -> GraphLines:
-        self.finish()
-        busids = {host: tuple(found) for host, found in self.busids.items()}
-        return GraphLines(tuple(self.found), self.nics, busids, self.ranks, self.release, self.rccl)
+        """What all lines say."""
+        self._finish_file()
+        busids = {host: tuple(of_host) for host, of_host in self.busids.items()}
+        return GraphLines(tuple(self.nodes), self.nics, busids, self.ranks, self.release, self.rccl)
+
+
+def _take_channel(lines: _RankLines, text: str) -> None:
+    """Add a channel to the graph that a rank is printing."""
+    match = _CHANNEL.search(text)
+    if match is None or lines.node is None or not lines.graph:
+        return
+    graph = lines.node.graphs[lines.graph]
+    parts = match["path"].split()
+    try:
+        gpus = [_number(part) for part in parts if part.startswith("GPU")]
+        nets = [_number(part) for part in parts if part.startswith("NET")]
+    except ValueError:  # the line is cut
+        return
+    lines.node.graphs[lines.graph] = graph._replace(
+        orders=(*graph.orders, LoggedChannel(tuple(gpus), tuple(nets))),
+        by_busid=any("-" in part for part in parts if part.startswith("GPU")),
+    )
+
+
+def _take_link(lines: _RankLines, text: str) -> None:
+    """Add a link to the tree that a rank is printing: to the part above it, which is indented
+    less."""
+    match = _LINK.search(text)
+    if match is None:
+        return
+    indent = len(match["indent"])
+    while lines.above and lines.above[-1][0] >= indent:
+        lines.above.pop()
+    below = (match["type"], _hexadecimal(match["id"]))
+    if lines.above:
+        _, above = lines.above[-1]
+        lines.tree.append(LoggedLink(match["kind"], _MBps(match["GBps"]), above, below))
+    lines.above.append((indent, below))
+
+
+def _hexadecimal(part_id: str) -> int:
+    """The bus id or number behind the last dash of ``0-1b000``."""
+    return int(part_id.rpartition("-")[2], 16)
 
 
 def _MBps(GBps: str) -> int:
+    """A printed rate in whole MB/s; 0 for what is no number."""
     try:
         return round(float(GBps) * 1000)
     except ValueError:

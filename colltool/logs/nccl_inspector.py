@@ -26,11 +26,11 @@ from colltool.logs.call_records import (
     NOT_MODELLED,
     START_UP,
     CallPlace,
-    parsed,
+    parsed_log,
     primitive_of,
     rank_call,
 )
-from colltool.logs.json_values import json_values, mapping, positive, whole
+from colltool.logs.json_values import as_mapping, as_positive, as_whole, json_values
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, agreed_nodes
 from colltool.logs.sentences import statement
@@ -39,9 +39,9 @@ _GPU_CLOCK = "kernel_gpu"
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The calls of all ranks in the file."""
+    """The calls of all ranks in the file; ColltoolError where none can be used."""
     fix = "give a file with coll_perf records, of a run that goes on after its first calls"
-    return parsed(log, _calls(log, hints), "NCCL Inspector's output", fix)
+    return parsed_log(log, _calls(log, hints), "NCCL Inspector's output", fix)
 
 
 def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
@@ -49,14 +49,14 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
     context: Mapping[str, Any] = {}  # the record whose header holds for those that have none
     for index, (line, value) in enumerate(json_values(log)):
         place = CallPlace(_version(context), log.file, line, f"record {index}")
-        record = mapping(value)
+        record = as_mapping(value)
         if not record:
             yield place.note(NO_OBJECT)
         elif "dump_stats" in record:
             context = record
         elif "coll_perf" in record:
-            own = record if "header" in record else context
-            yield from _record_of(record, own, place._replace(version=_version(own)), hints)
+            about = record if "header" in record else context
+            yield from _record_of(record, about, place._replace(version=_version(about)), hints)
         elif "p2p_perf" in record:
             yield place.note(MESSAGE)
         elif "proxy_trace" not in record:
@@ -65,27 +65,27 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
 
 def _version(context: Mapping[str, Any]) -> str:
     """Inspector, with the version of its output where the metadata state it."""
-    version = mapping(context.get("metadata")).get("inspector_output_format_version")
+    version = as_mapping(context.get("metadata")).get("inspector_output_format_version")
     return f"Inspector {version}" if isinstance(version, str) else "Inspector"
 
 
 def _record_of(
     record: Mapping[str, Any], context: Mapping[str, Any], place: CallPlace, hints: UserHints
 ) -> Iterator[Record | Note]:
-    """One call, and a note on why it is left out or doubted; ``context``: the record whose header
-    holds for it."""
-    header = mapping(context.get("header"))
-    perf = mapping(record.get("coll_perf"))
+    """One call, and a note on why it is left out or doubted; nothing of another collective than the
+    caller's. ``context``: the record whose header holds for it."""
+    header = as_mapping(context.get("header"))
+    perf = as_mapping(record.get("coll_perf"))
     primitive = primitive_of(perf.get("coll"))
-    ranks = whole(header.get("n_ranks")) or 0
-    size = positive(perf.get("coll_msg_size_bytes"))
-    seconds = positive(perf.get("coll_exec_time_us")) / 1e6
+    ranks = as_whole(header.get("n_ranks")) or 0
+    size = as_positive(perf.get("coll_msg_size_bytes"))
+    seconds = as_positive(perf.get("coll_exec_time_us")) / 1e6
     if primitive is None or ranks < 2 or not size or not seconds:
         yield place.note(NOT_MODELLED)
         return
     if hints.primitive not in (None, primitive):
         return
-    number = whole(perf.get("coll_sn"))
+    number = as_whole(perf.get("coll_sn"))
     if number == 0:
         yield place.note(START_UP)
         return
@@ -94,12 +94,14 @@ def _record_of(
         yield place.note(statement("cpu-clock"), used=True)
     if primitive in (AG, RS) and not _counts_all_ranks(perf, size, seconds):
         size *= ranks
-    nodes = agreed_nodes(whole(header.get("nnodes")) or None, hints, f"{place.file}:{place.line}")
+    nodes = agreed_nodes(
+        as_whole(header.get("nnodes")) or None, hints, f"{place.file}:{place.line}"
+    )
     call = rank_call(
         header.get("id"),
         perf.get("coll"),
         number,
-        rank=whole(header.get("rank")),
+        rank=as_whole(header.get("rank")),
     )
     yield place.record(
         primitive,
@@ -113,7 +115,7 @@ def _record_of(
 
 def _counts_all_ranks(perf: Mapping[str, Any], size: float, seconds: float) -> bool:
     """Whether the size is that of all ranks together, by the rate beside it."""
-    passed = positive(perf.get("coll_algobw_gbs")) * 1e9 * seconds
+    passed = as_positive(perf.get("coll_algobw_gbs")) * 1e9 * seconds
     return round(passed / size) == 1
 
 

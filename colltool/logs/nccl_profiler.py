@@ -25,19 +25,19 @@ from colltool.logs.call_records import (
     NOT_MODELLED,
     START_UP,
     CallPlace,
-    parsed,
+    parsed_log,
     primitive_of,
     rank_call,
 )
 from colltool.logs.dtypes import element_bytes
-from colltool.logs.json_values import json_values, listed, mapping, positive, whole
+from colltool.logs.json_values import as_list, as_mapping, as_positive, as_whole, json_values
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 
-_BEGIN, _END = "b", "e"
+_BEGIN, _END = "b", "e"  # phases of an event
 # {"name": "AllReduce", "cat": "COLL", "ph": "b", ...},
 _SIGN = re.compile(rb'"cat": ?"(?:COLL|P2P|COLL_API|GROUP)"')
-_A_LINE = b"},\n{"  # an event a line, as the plugin writes them
+_EVENT_A_LINE = b"},\n{"  # as the plugin writes them
 # what stands behind a colon and is neither a string, a number, nor the beginning of a value
 _BARE = re.compile(
     r'(?<=[:,\[])(\s*)(\([^()",]{0,40}\)|-?[A-Za-z_][\w.+-]{0,80}|0x[0-9a-fA-F]{1,40})(?=\s*[,}\]])'
@@ -46,7 +46,8 @@ _JSON_WORDS = ("true", "false", "null")
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The collectives of a trace, whose rank count the caller states."""
+    """The collectives of a trace, whose rank count the caller states; ColltoolError without that,
+    and where none can be used."""
     if hints.ranks is None:
         raise RanksNotStated(
             "NCCL's profiler does not say how many ranks there are",
@@ -54,12 +55,12 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
             fix=SAY_RANKS,
         )
     fix = "give the dump of a run with COLL events (NCCL_PROFILE_EVENT_MASK), past its first calls"
-    return parsed(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace", fix)
+    return parsed_log(log, _calls(log, hints.ranks, hints.nodes), "NCCL's profiler trace", fix)
 
 
 def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
     """A record per collective whose begin and end are there, or a note."""
-    begun: dict[str, tuple[int, Mapping[str, Any]]] = {}
+    begins: dict[str, tuple[int, Mapping[str, Any]]] = {}  # line and event, by process and number
     for index, (line, event) in enumerate(_events(log)):
         place = CallPlace("profiler", log.file, line, f"event {index}")
         category = event.get("cat")
@@ -70,21 +71,21 @@ def _calls(log: Log, ranks: int, nodes: int | None) -> Iterator[Record | Note]:
             continue
         call = f"{event.get('pid')}/{event.get('id')}/{event.get('name')}"[:200]
         if phase == _BEGIN:
-            begun[call] = line, event
-        elif phase == _END and call in begun:
-            line, begin = begun.pop(call)
+            begins[call] = line, event
+        elif phase == _END and call in begins:
+            line, begin = begins.pop(call)
             yield _record_of(begin, event, ranks, nodes, place._replace(line=line))
 
 
 def _events(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Every event with its line."""
-    if _A_LINE in log.content or log.content.count(b"\n") < 2:
+    if _EVENT_A_LINE in log.content or log.content.count(b"\n") < 2:
         yield from _events_a_line(log)
         return
     for line, value in json_values(log):
         # of a file that another program wrote again
-        for event in listed(value) or listed(mapping(value).get("traceEvents")) or [value]:
-            yield line, mapping(event)
+        for event in as_list(value) or as_list(as_mapping(value).get("traceEvents")) or [value]:
+            yield line, as_mapping(event)
 
 
 def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -93,13 +94,13 @@ def _events_a_line(log: Log) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if '"COLL"' not in line and '"P2P"' not in line:
             continue
         text = line.strip().rstrip(",")
-        for spelled in (text, _BARE.sub(_quoted, text)):
+        for attempt in (text, _BARE.sub(_quoted, text)):
             try:
-                value = json.loads(spelled)
+                value = json.loads(attempt)
             except (ValueError, RecursionError):
                 continue
-            for event in listed(value) or [value]:
-                yield number, mapping(event)
+            for event in as_list(value) or [value]:
+                yield number, as_mapping(event)
             break
 
 
@@ -118,18 +119,18 @@ def _record_of(
     place: CallPlace,
 ) -> Record | Note:
     """A collective from its begin to its end, or a note on why it cannot be used."""
-    args = mapping(begin.get("args"))
+    args = as_mapping(begin.get("args"))
     name = begin.get("name")
     primitive = primitive_of(name)
     width = element_bytes(args.get("Datatype"))
-    count = positive(args.get("Count"))
-    seconds = (positive(end.get("ts")) - positive(begin.get("ts"))) / 1e6
+    count = as_positive(args.get("Count"))
+    seconds = (as_positive(end.get("ts")) - as_positive(begin.get("ts"))) / 1e6
     if primitive is None or not width or not count or seconds <= 0:
         return place.note(NOT_MODELLED)
-    number = whole(args.get("SeqNum"))
+    number = as_whole(args.get("SeqNum"))
     if number == 0:
         return place.note(START_UP)
-    rank = whole(args.get("Rank"))
+    rank = as_whole(args.get("Rank"))
     if rank is not None and rank >= ranks:
         raise ColltoolError(
             f"the trace is of rank {rank}, {argument_text('ranks')} says {ranks} ranks",

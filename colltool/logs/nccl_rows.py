@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from colltool.base.statements import Statement
-from colltool.logs.busbw_ratio import Ratio, ratio
+from colltool.logs.busbw_ratio import RowRange, busbw_over_algbw
 from colltool.logs.nccl_table import EITHER, IN, OUT, Cells, Half, TableRow
 from colltool.logs.printed_numbers import (
     RoundingInterval,
@@ -25,11 +25,14 @@ from colltool.logs.records import (
 )
 from colltool.logs.sentences import statement
 
-# What the `error` column of old versions may reach: rounding, by the element type (nccl-tests' own
-# limits).
+# What the `error` column of old versions may reach: rounding, by the element type, and of all other
+# types (nccl-tests' own limits).
 _ROUNDING = {"double": 1e-12, "float64": 1e-12, "float": 1e-5, "float32": 1e-5}
 _ROUGH_ROUNDING = 1e-2
 _AGREES = 0.05  # share by which size/algbw and the time may differ beyond rounding
+# share of algbw that half its last digit may be, to check a time by it, and to take its place
+_CHECKS = 0.1
+_REPLACES = 0.01
 
 
 class UsedRow(NamedTuple):
@@ -42,33 +45,37 @@ class UsedRow(NamedTuple):
     algbw_seconds: float | None  # size/algbw; None where algbw has too few digits
     # whether these agree within rounding; None where algbw has too few digits
     consistent: bool | None
-    ratio: Ratio | None  # busbw/algbw; None where one is missing
+    ratio: RowRange | None  # busbw/algbw; None where one is missing
 
 
 def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
-    """The wanted half of every row, or the other one where that was not printed."""
+    """The wanted half of every row, or the other one where that was not printed; and notes on rows
+    that are left out or doubted.
+
+    Raises:
+        ColltoolError: no row can be used.
+    """
     wanted, other = (IN, OUT) if in_place else (OUT, IN)
     # One half in every row and no blank: rccl-tests -O 0. In one row alone it is where the log was
     # cut.
     only_half = len(run.rows) > 1 and all(EITHER in row.cells().halves for row in run.rows)
     used: list[UsedRow] = []
     notes = list(run.bad)
-    for call in run.rows:
-        cells = call.cells()
+    for row in run.rows:
+        cells = row.cells()
         halves = {IN: cells.halves[EITHER]} if only_half else cells.halves
         label = wanted if wanted in halves else other
         if label not in halves:
-            notes.append(run.note(statement("truncated"), call))
+            notes.append(run.note(statement("truncated"), row))
             continue
         try:
-            used.append(_used_half(run, call, cells, halves[label]))
+            used.append(_used_half(run, row, cells, halves[label]))
         except UnusableRow as error:
-            notes.append(run.note(error.reason, call))
+            notes.append(run.note(error.reason, row))
             continue
         if label != wanted:
-            notes.append(
-                run.note(statement("other-half", used=label, wanted=wanted), call, used=True)
-            )
+            reason = statement("other-half", used=label, wanted=wanted)
+            notes.append(run.note(reason, row, used=True))
     used = _timed(run, used, notes)
     if not used:
         raise no_usable_row(notes, run.table)
@@ -79,34 +86,51 @@ def _used_half(run: TestRun, row: TableRow, cells: Cells, half: Half) -> UsedRow
     """One half of a row, with size, time, result and rate checked; UnusableRow for wrong ones."""
     size = message_size(cells.size)
     time = positive_time(half.get("time") or half.get("cputime") or "")
-    # `#wrong` counts wrong elements; `error`, before 2.12, is the largest deviation, where rounding
-    # is allowed
-    limits = {"wrong": 0.0, "error": _ROUNDING.get(cells.dtype, _ROUGH_ROUNDING)}
-    for name, limit in limits.items():
-        wrong = rounding_interval(half.get(name, "0").replace("N/A", "0"))
-        if wrong is None:
-            raise UnusableRow("unreadable-result", column=name)
-        if wrong.value > limit:
-            raise UnusableRow("wrong-result", column=name)
+    _check_result(half, cells.dtype)
     algbw = printed_cell(half, "algbw")
-    consistent = by_rate = None
+    consistent = None
+    algbw_seconds = None
     if algbw and algbw.value > 0:
         # GB/s times us is 1,000 bytes
-        if algbw.half_digit <= 0.1 * algbw.value:
+        if algbw.half_digit <= _CHECKS * algbw.value:
             least_bytes = algbw.low * time.low * 1e3 * (1 - _AGREES)
             most_bytes = algbw.high * time.high * 1e3 * (1 + _AGREES)
             consistent = least_bytes <= size <= most_bytes
-        if algbw.half_digit <= 0.01 * algbw.value:
-            by_rate = size / algbw.value / 1e3 / 1e6
+        if algbw.half_digit <= _REPLACES * algbw.value:
+            algbw_seconds = size / algbw.value / 1e3 / 1e6
     if row.joined and "time" in half and consistent is False:
         raise UnusableRow("garbled-time")
-    shown = ratio(algbw, printed_cell(half, "busbw"), run.place(row))
-    return UsedRow(row, cells.dtype, size, time.value / 1e6, by_rate, consistent, ratio=shown)
+    return UsedRow(
+        row,
+        cells.dtype,
+        size,
+        time.value / 1e6,
+        algbw_seconds,
+        consistent,
+        ratio=busbw_over_algbw(algbw, printed_cell(half, "busbw"), run.place(row)),
+    )
+
+
+def _check_result(half: Half, dtype: str) -> None:
+    """Refuse a half with a wrong result, or one that cannot be read."""
+    # `#wrong` counts wrong elements; `error`, before 2.12, is the largest deviation, where rounding
+    # is allowed
+    limits = {"wrong": 0.0, "error": _ROUNDING.get(dtype, _ROUGH_ROUNDING)}
+    for column, limit in limits.items():
+        # a check that was not made is no error
+        result = rounding_interval(half.get(column, "0").replace("N/A", "0"))
+        if result is None:
+            raise UnusableRow("unreadable-result", column=column)
+        if result.value > limit:
+            raise UnusableRow("wrong-result", column=column)
 
 
 def _timed(run: TestRun, rows: list[UsedRow], notes: list[Note]) -> list[UsedRow]:
-    """Rows with the collective's own time. ``cputime`` (-C 1) is only the launch; algbw still gives
-    the real time."""
+    """Rows with the collective's own time; what is doubted or left out is added to ``notes``.
+
+    ``cputime`` (-C 1) is only the launch; algbw still gives the real time. Where it is consistent
+    with algbw in all rows, it is the real time, too.
+    """
     verdicts = {row.consistent for row in rows}
     if run.time == "time" or (True in verdicts and False not in verdicts):
         for used in rows:
@@ -128,7 +152,7 @@ class TestRun:
     """What the report of one run says."""
 
     file: str
-    started: str = ""  # the program as it announces itself
+    started: str = ""  # the program as it announces itself, such as all_reduce_perf
     mentions: set[str] = field(default_factory=set)  # programs named above the table
     per_process: int = 0  # nThread x nGpus, 0 if unknown
     devices: list[Device] = field(default_factory=list)
@@ -144,14 +168,17 @@ class TestRun:
 
     @property
     def where(self) -> str:
+        """Its table stands."""
         return f"{self.file}:{self.table}"
 
     @property
     def where_devices(self) -> str:
+        """Its Rank lines begin; only of a run that has some."""
         return f"{self.file}:{self.devices[0].line}"
 
     @property
     def groups(self) -> set[str]:
+        """Names of the groups that ran at once."""
         return {device.group for device in self.devices}
 
     def place(self, row: TableRow) -> str:
@@ -172,4 +199,5 @@ class Device(NamedTuple):
 
 
 def printed_cell(cells: Mapping[str, str], name: str) -> RoundingInterval | None:
+    """The number of a column; None where it is missing or is none."""
     return rounding_interval(cells.get(name, ""))

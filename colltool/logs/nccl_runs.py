@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.primitives import Primitive, parse_primitive
-from colltool.logs.busbw_ratio import ranks_of, ratio
+from colltool.logs.busbw_ratio import busbw_over_algbw, ranks_of
 from colltool.logs.nccl_rows import Device, TestRun, printed_cell, used_rows
 from colltool.logs.nccl_table import IN, Half
 from colltool.logs.printed_numbers import (
@@ -27,7 +27,7 @@ from colltool.logs.records import (
     agreed_ranks,
 )
 from colltool.logs.sentences import statement
-from colltool.logs.which_collective import SeenRow, collective_of
+from colltool.logs.which_collective import TellingRow, collective_of
 
 
 class NotModelled(ColltoolError):
@@ -36,7 +36,13 @@ class NotModelled(ColltoolError):
 
 
 def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]]:
-    """The usable rows of a run, with everything checked that can be, and notes on the others."""
+    """The usable rows of a run, with everything checked that can be, and notes on the others.
+
+    Raises:
+        NotModelled: it is of a collective that has no price.
+        ColltoolError: no row can be used, or the log contradicts itself or the caller, or neither
+            says the collective or the ranks.
+    """
     name = _program(run, hints)
     primitive = _primitive(name, run, hints)
     rows, notes = used_rows(run, hints.in_place)
@@ -50,7 +56,7 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
         where = run.where_devices
         group = run.devices[0].group
         nodes = len({device.host for device in run.devices if device.group == group})
-    ranks, garbled = ranks_of(
+    ranks, garbled_places = ranks_of(
         primitive, ratios, agreed_ranks(listed, hints, where), source, run.where, named=bool(name)
     )
     _check_ranks(run, ranks, where)
@@ -59,7 +65,7 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
     records = []
     for used in rows:
         row = used.row
-        if garbled and run.place(row) in garbled:
+        if garbled_places and run.place(row) in garbled_places:
             notes.append(run.note(statement("garbled-busbw"), row))
             continue
         record = Record(
@@ -91,42 +97,43 @@ def _program(run: TestRun, hints: UserHints) -> str:
         return mentioned
     if hints.primitive is not None:
         return ""
-    return str(collective_of(_seen(run)) or "")
+    return str(collective_of(_telling_rows(run)) or "")
 
 
-def _seen(run: TestRun) -> Iterator[SeenRow]:
-    """The columns of each row that show which collective ran."""
-    for call in run.rows:
-        cells = call.cells()
+def _telling_rows(run: TestRun) -> Iterator[TellingRow]:
+    """The columns of each row that tell which collective ran."""
+    for row in run.rows:
+        cells = row.cells()
         before = cells.before
-        first: Half = next(iter(cells.halves.values()), {})
-        shown = ratio(printed_cell(first, "algbw"), printed_cell(first, "busbw"), run.place(call))
+        half: Half = next(iter(cells.halves.values()), {})
+        algbw = printed_cell(half, "algbw")
+        ratio = busbw_over_algbw(algbw, printed_cell(half, "busbw"), run.place(row))
         size = rounding_interval(cells.size)
         count = printed_cell(before, "count")
-        yield SeenRow(
+        yield TellingRow(
             size=size.value if size else 0.0,
             elements=count.value if count else 0.0,
             dtype=cells.dtype,
             redop=before.get("redop", ""),
             root=before.get("root", ""),
-            ratio=(shown.low + shown.high) / 2 if shown else None,
+            ratio=(ratio.low + ratio.high) / 2 if ratio else None,
             in_place_wrong=cells.halves.get(IN, {}).get("wrong", ""),
         )
 
 
 def _primitive(name: str, run: TestRun, hints: UserHints) -> Primitive:
     """The collective of a run by its program's name or the caller; ColltoolError without either."""
-    found = None
+    by_name = None
     if name:
         try:
-            found = parse_primitive(name.rpartition("/")[2])
+            by_name = parse_primitive(name.rpartition("/")[2])
         except ColltoolError as error:
             raise NotModelled(
                 f"'{name}' is not one of the seven modelled primitives",
                 where=run.where,
                 fix=error.fix,
             ) from error
-    agreed = agreed_primitive(found, hints, run.where)
+    agreed = agreed_primitive(by_name, hints, run.where)
     if agreed is None:
         raise ColltoolError(
             "the log does not say which collective this table measures",
@@ -137,8 +144,12 @@ def _primitive(name: str, run: TestRun, hints: UserHints) -> Primitive:
 
 
 def _listed_ranks(run: TestRun) -> int | None:
-    """Ranks of the first group by the Rank lines. None where they are not all there."""
-    owners: dict[int, Device] = {}
+    """How many ranks the first group has by the Rank lines; None where they are not all there.
+
+    Raises:
+        ColltoolError: a rank is listed twice, or groups of different sizes ran at once.
+    """
+    owners: dict[int, Device] = {}  # by rank
     for device in run.devices:
         first = owners.setdefault(device.rank, device)
         if (first.pid, first.host) != (device.pid, device.host):
@@ -150,8 +161,10 @@ def _listed_ranks(run: TestRun) -> int | None:
                     " and measured no communication"
                 ),
             )
-    complete = bool(owners) and not run.devices_cut and max(owners) == len(owners) - 1
-    if not complete or len(owners) % (run.per_process or 1):
+    if not owners or run.devices_cut or max(owners) != len(owners) - 1:
+        return None
+    # 0: unknown
+    if run.per_process and len(owners) % run.per_process:
         return None
     sizes = Counter(device.group for device in owners.values())
     if len(set(sizes.values())) > 1:

@@ -5,6 +5,9 @@ NCCL_ALGO and NCCL_PROTO hold a list, ``Tree,Ring,NVLS``; with ``^`` before it a
 2.24 on a list per collective, with ``;`` between: ``allreduce:tree,ring;allgather:^ring``.
 NCCL_IB_HCA holds beginnings of NIC names with an optional ``:port``; ``=`` before the list asks for
 the whole name, ``^`` for all others, ``^=`` for both. Case does not matter but in names of NICs.
+
+:class:`SettingsReader` finds settings line by line, :func:`stated_by` says what one states, by
+``stated_settings.toml``, and :func:`allowed_by_list` reads an NCCL_ALGO or NCCL_PROTO.
 """
 
 from __future__ import annotations
@@ -16,13 +19,14 @@ from typing import Any, NamedTuple
 
 from colltool.base.formatting import and_text
 from colltool.base.statements import word_table
-from colltool.logs.stated import StatedLine, has_any
+from colltool.logs.stated import StatedLine, has_any, worded_line
 
 _VARIABLE = (
     r"(?:NCCL|RCCL)_[A-Z0-9_]{2,40}|FI_PROVIDER|FI_EFA_USE_DEVICE_RDMA|CUDA_LAUNCH_BLOCKING"
     r"|HSA_FORCE_FINE_GRAIN_PCIE"
 )
 _NAME = f"(?P<name>{_VARIABLE})"
+# of which every variable has one
 _WORDS = ("CCL_", "FI_", "CUDA_LAUNCH", "HSA_")
 # what NCCL and its plugins say; a number ends with a full stop:
 # "NCCL INFO NCCL_IB_DISABLE set by environment to 1."
@@ -57,7 +61,6 @@ _ADVICE = re.compile(
 
 ALGORITHMS = ("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT")
 PROTOCOLS = ("LL", "LL128", "Simple")
-COLLECTIVES = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
 # the number of a NIC: "mlx5_1", "mlx5_1:1"; the 5 of "mlx5" is none
 _NUMBERED = re.compile(r"(?<!^mlx)\d(?::\d+)?$")
 _FEW_NICS = 2  # of a list that leaves most hosts of eight GPUs without
@@ -79,29 +82,32 @@ class SettingsReader:
     """Finds settings line by line: a value of YAML stands on the line below its name."""
 
     def __init__(self) -> None:
-        self._named = ""
+        self._name_above = ""  # a variable whose value stands on the next line
 
     def take(self, text: str) -> Iterator[Setting]:
         """The settings of one line."""
-        if self._named:
+        if self._name_above:
             below = _VALUE_OF_YAML.match(text)
             if below:
-                yield Setting(self._named, below["value"])
-            self._named = ""
+                yield Setting(self._name_above, below["value"])
+            self._name_above = ""
         # every name has an underscore and one of few beginnings; most lines have neither
         if "_" not in text or not has_any(text, _WORDS):
             return
-        said = _SAID.search(text)
-        if said:
-            value = (said["value"] or said["plugins_value"]).strip().rstrip(".").strip("\"'")
-            name = said["name"] or said["by_plugin"]
-            yield Setting(name, value, by_plugin=bool(said["by_plugin"]))
+        message = _SAID.search(text)
+        if message:
+            value = message["value"] or message["plugins_value"]
+            yield Setting(
+                message["name"] or message["by_plugin"],
+                value.strip().rstrip(".").strip("\"'"),
+                by_plugin=bool(message["by_plugin"]),
+            )
             return
         if _ADVICE.search(text):
             return
         named = _NAME_OF_YAML.search(text)
         if named:
-            self._named = named["name"]
+            self._name_above = named["name"]
             return
         for typed in _TYPED.finditer(text):
             value = typed["double"] or typed["single"] or typed["bare"] or ""
@@ -111,99 +117,75 @@ class SettingsReader:
                 yield Setting(mapped["name"], mapped["value"].replace("\\", ""))
 
 
-class Listed(NamedTuple):
-    """What a list of NCCL_ALGO or NCCL_PROTO allows: the known words for each collective, by its
-    name, and for all others, by the empty name. ``unknown``: words that are not NCCL's."""
-
-    allowed: Mapping[str, tuple[str, ...]]
-    unknown: tuple[str, ...]
-
-    def on(self, collective: str, known: Sequence[str]) -> tuple[str, ...]:
-        """What a collective may run."""
-        fallback = self.allowed.get("", tuple(known))
-        return self.allowed.get(collective, fallback)
-
-
-def listed(value: str, known: Sequence[str]) -> Listed:
-    """Read a list of NCCL_ALGO or NCCL_PROTO; empty places are skipped, as NCCL does."""
+def allowed_by_list(value: str, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What a list of NCCL_ALGO or NCCL_PROTO allows: the ``known`` words for each collective, by its
+    name in lower case (``allreduce``), and for all others, by the empty name. Empty places and
+    unknown words are skipped, as NCCL does."""
     spelled = {word.lower(): word for word in known}
     allowed: dict[str, tuple[str, ...]] = {}
-    unknown: dict[str, None] = {}
     for part in value.split(";"):
         collective, _, words_text = part.rpartition(":")
         words_text = words_text.strip()
         excludes = words_text.startswith("^")
         words = [word.strip() for word in words_text.removeprefix("^").split(",")]
-        chosen = {spelled[word.lower()] for word in words if word.lower() in spelled}
-        strange = [word for word in words if word and word.lower() not in spelled]
-        unknown |= dict.fromkeys(strange)
-        if not chosen and not excludes:
+        named = {spelled[word.lower()] for word in words if word.lower() in spelled}
+        if not named and not excludes:
             continue
-        whose = collective.strip().lower().replace("_", "")
-        allowed[whose] = tuple(word for word in known if (word in chosen) != excludes)
-    return Listed(allowed, tuple(unknown))
+        collective = collective.strip().lower().replace("_", "")
+        allowed[collective] = tuple(word for word in known if (word in named) != excludes)
+    return allowed
 
 
 @cache
 def _table() -> Mapping[str, Any]:
+    """The rows of each variable, in the order in which its value is compared with them."""
     return word_table("colltool.logs", "stated_settings.toml")
-
-
-def _stated(
-    setting: Setting, row: Mapping[str, str], file: str, line: int, fields: Mapping[str, str]
-) -> StatedLine:
-    """A setting with the words of a row."""
-    kind: Any = row["kind"]
-    return StatedLine(
-        kind,
-        "setting",
-        setting.text,
-        file,
-        line,
-        means=row["means"].format_map(fields),
-        do=row["do"].format_map(fields),
-        cause=row.get("cause", ""),
-    )
 
 
 def stated_by(setting: Setting, file: str, line: int) -> StatedLine:
     """What a setting states by its value."""
+    row, fields = _row_of(setting)
+    return worded_line(row, "setting", (setting.text, file, line), fields)
+
+
+def _row_of(setting: Setting) -> tuple[Mapping[str, str], dict[str, str]]:
+    """The row of the table for a setting, and the fields of its words."""
     code = "plain"
     fields: dict[str, str] = {}
-    if setting.by_plugin:
-        return _stated(setting, _table()[code][0], file, line, fields)
-    if setting.name == "NCCL_ALGO":
+    # what a plugin sets itself is not to be mended, and merely named
+    name = "" if setting.by_plugin else setting.name
+    if name == "NCCL_ALGO":
         code, fields = _algorithms(setting.value)
-    elif setting.name == "NCCL_PROTO":
+    elif name == "NCCL_PROTO":
         code, fields = _protocols(setting.value)
-    elif setting.name == "NCCL_IB_HCA":
+    elif name == "NCCL_IB_HCA":
         code, fields = _nics(setting.value)
     else:
-        for choice in _table().get(setting.name, ()):
-            if re.fullmatch(choice["when"], setting.value, re.IGNORECASE):
-                return _stated(setting, choice, file, line, fields)
-    return _stated(setting, _table()[code][0], file, line, fields)
+        for row in _table().get(name, ()):
+            if re.fullmatch(row["when"], setting.value, re.IGNORECASE):
+                return row, fields
+    return _table()[code][0], fields
 
 
-def _whom(found: Listed) -> tuple[str, str]:
+def _judged_by(allowed: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
     """The collective to judge a list by, and the words for whom it holds: an all-reduce, unless the
     list is of others alone."""
-    if "allreduce" in found.allowed:
+    if "allreduce" in allowed:
         return "allreduce", "all-reduce"
-    if "" in found.allowed:
-        return "", "all collectives" if len(found.allowed) == 1 else "most collectives"
-    names = list(found.allowed)
+    if "" in allowed:
+        return "", "all collectives" if len(allowed) == 1 else "most collectives"
+    names = list(allowed)
     return names[0], and_text(names)
 
 
 def _allowed(value: str, known: Sequence[str]) -> tuple[tuple[str, ...] | None, dict[str, str]]:
     """The words that a list leaves to the collective it is judged by (None where it has no known
     one), and the fields that say so."""
-    found = listed(value, known)
-    if not found.allowed:
+    by_collective = allowed_by_list(value, known)
+    if not by_collective:
         return None, {"unknown": value, "known": ", ".join(known)}
-    collective, whom = _whom(found)
-    allowed = found.on(collective, known)
+    collective, whom = _judged_by(by_collective)
+    allowed = by_collective[collective]
     return allowed, {"allowed": and_text(allowed) if allowed else "nothing", "whom": whom}
 
 
@@ -241,17 +223,17 @@ def _nics(value: str) -> tuple[str, dict[str, str]]:
     """The row for a value of NCCL_IB_HCA, and the fields of its words."""
     excludes = value.startswith("^")
     names = value.removeprefix("^")
-    exact = names.startswith("=")
-    words = list(filter(None, names.removeprefix("=").split(",")))
-    if not words:
+    is_exact = names.startswith("=")
+    nics = list(filter(None, names.removeprefix("=").split(",")))
+    if not nics:
         return "plain", {}
-    fields = {"nics": and_text(words), "prefix": ""}
-    ambiguous = any(word.partition(":")[0].endswith("_1") for word in words)
-    if ambiguous and not exact:
+    fields = {"nics": and_text(nics), "prefix": ""}
+    is_ambiguous = any(nic.partition(":")[0].endswith("_1") for nic in nics)
+    if is_ambiguous and not is_exact:
         fields["prefix"] = " (beginnings of names: mlx5_1 takes mlx5_10 too, =mlx5_1 does not)"
     if excludes:
         return "nics-excluded", fields
     # a name without a number takes all NICs of its kind
-    numbered = all(_NUMBERED.search(word) for word in words)
-    few = len(words) <= _FEW_NICS and numbered
-    return ("nics-few" if few else "nics"), fields
+    if len(nics) <= _FEW_NICS and all(map(_NUMBERED.search, nics)):
+        return "nics-few", fields
+    return "nics", fields

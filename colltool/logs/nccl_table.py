@@ -15,6 +15,7 @@ from colltool.logs.printed_numbers import (
 )
 
 OUT, IN, EITHER = "out-of-place", "in-place", "one half"
+"""Labels of halves; EITHER of one that the row does not tell."""
 Half = Mapping[str, str]
 """Columns of half a row, in-place or out-of-place, and their text."""
 
@@ -32,7 +33,8 @@ class TableRow(Protocol):
     """A row, cut into cells only when used, so that a log of a million rows takes no more memory
     than its text.
 
-    ``joined``: pieced together from several lines. ``item``: its path in a JSON report.
+    ``number``: of its line. ``joined``: pieced together from several lines. ``item``: its path in a
+    JSON report.
     """
 
     @property
@@ -41,7 +43,9 @@ class TableRow(Protocol):
     def joined(self) -> bool: ...
     @property
     def item(self) -> str: ...
-    def cells(self) -> Cells: ...
+    def cells(self) -> Cells:
+        """Its cells by column."""
+        ...
 
 
 # spaces from which on a half was left blank: printed columns are at most 8 spaces apart
@@ -62,7 +66,10 @@ class Columns(NamedTuple):
     without_redop: bool  # rows may leave the redop cell blank, as old tests without a reduction do
 
     def words(self, text: str) -> list[str]:
+        """The words of a row, with an empty one for a blank redop cell; no more than one too
+        many."""
         words = text.split(None, self.values + 1)
+        # where a redop was left blank, the root stands in its place
         if self.without_redop and len(words) > 3 and rounding_interval(words[3]) is not None:
             words.insert(3, "")
         return words
@@ -81,12 +88,13 @@ class Columns(NamedTuple):
         return Cells(words[0], words[2], halves, dict(zip(self.names[:first], words, strict=False)))
 
     def _half(self, words: list[str]) -> Half:
+        """The columns of a half that begins with these words."""
         first = self.starts[0]
         return dict(zip(self.names[first : first + self.width], words, strict=False))
 
 
 class TextRow(NamedTuple):
-    """A row of a printed table."""
+    """A row of a printed table, a :class:`TableRow`."""
 
     number: int
     text: str

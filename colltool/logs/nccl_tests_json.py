@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
-from colltool.logs.json_values import mapping
+from colltool.logs.json_values import as_list, as_mapping
 from colltool.logs.log_file import Log
 from colltool.logs.nccl_rows import Device, TestRun
 from colltool.logs.nccl_runs import records_of
@@ -17,7 +17,9 @@ from colltool.logs.nccl_tests_text import version_text
 from colltool.logs.records import Format, Note, ParsedLog, UserHints
 from colltool.logs.sentences import statement
 
+# labels of halves by their keys
 _HALVES = {"out_of_place": OUT, "in_place": IN}
+# names of columns in the text output by their keys
 _CELLS = {
     "time": "time",
     "cpu_time": "cputime",
@@ -25,19 +27,20 @@ _CELLS = {
     "bus_bw": "busbw",
     "nwrong": "wrong",
 }
+_SHORTER_THAN_CODES = 1000
 _SIZE_KEY = re.compile(r'"size"\s*:')
-_FIRST = 10_000  # bytes among which the first brace stands
-_OURS = "colltool."  # how schemas of our own output begin
+_FIRST_BYTES = 10_000  # among which the first brace stands
+_OUR_SCHEMA = "colltool."  # how schemas of our own output begin
 Json = Mapping[str, object]
 
 
 def is_report(log: Log) -> bool:
     """Whether a log is a JSON object."""
-    return log.content[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    return log.content[:_FIRST_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
 def read_report(log: Log, hints: UserHints) -> ParsedLog:
-    """The one run of a report."""
+    """The one run of a report; ColltoolError where it is none, or no row can be used."""
     text = log.json_text()
     results, report = _results_of(text, log.file)
     run = _run_of(report, log.file)
@@ -56,7 +59,7 @@ def read_report(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _results_of(text: str, file: str) -> tuple[list[Json], Json]:
-    """The measured sizes of a report, and the whole of it."""
+    """The measured sizes of a report, and the whole of it; its numbers are text."""
     try:
         # the digits say how exact numbers are
         report = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
@@ -66,32 +69,30 @@ def _results_of(text: str, file: str) -> tuple[list[Json], Json]:
             where=f"{file}:{getattr(error, 'lineno', 1)}",
             fix="nccl-tests completes the file when it exits: run it again with -J",
         ) from error
-    about = mapping(report)
-    schema = str(about.get("schema", ""))
-    if schema.startswith(_OURS):
-        command = schema.removeprefix(_OURS).partition("/")[0]
+    whole = as_mapping(report)
+    schema = str(whole.get("schema", ""))
+    if schema.startswith(_OUR_SCHEMA):
+        command = schema.removeprefix(_OUR_SCHEMA).partition("/")[0]
         compare = either(shell="; colltool diff OLD NEW compares two outputs", python="")
         raise ColltoolError(
             f"is what colltool {command} prints: computed, not measured",
             where=f"{file}:1",
             fix=f"give the benchmark's log{compare}",
         )
-    results = about.get("results")
+    results = whole.get("results")
     if not isinstance(results, list) or not results:
         raise ColltoolError(
             "JSON without 'results': not an nccl-tests report",
             where=f"{file}:1",
             fix="give what nccl-tests -J wrote, its text output, or a CSV",
         )
-    return results, about
+    return results, whole
 
 
 def listed_devices(report: Json) -> list[Json]:
     """Devices of a report, whose place moved between versions."""
-    listed = report.get("devices") or mapping(report.get("config")).get("devices")
-    if not isinstance(listed, list):
-        return []
-    return [device for device in listed if isinstance(device, dict)]
+    devices = report.get("devices") or as_mapping(report.get("config")).get("devices")
+    return [device for device in as_list(devices) if isinstance(device, dict)]
 
 
 def _run_of(report: Json, file: str) -> TestRun:
@@ -101,30 +102,30 @@ def _run_of(report: Json, file: str) -> TestRun:
     args = report.get("args")
     if isinstance(args, list) and args and isinstance(args[0], str):
         run.started = _ascii(args[0])
-    config = mapping(report.get("config"))
+    config = as_mapping(report.get("config"))
     run.per_process = _count(config.get("nthreads")) * _count(config.get("ngpus"))
     # NCCL's codes have four or five digits (2.8.4 is 2804); old reports have none, or a short one
     code = _count(report.get("nccl_version"))
-    if code > 1000:
+    if code > _SHORTER_THAN_CODES:
         run.library_version = version_text(code)
     devices = listed_devices(report)
-    # a device per rank: nccl-tests writes only the first of each process, whatever nthreads and
-    # ngpus are
-    driven = run.per_process or 1
-    if any(_count(device.get("rank")) % driven for device in devices):
-        driven = 1
+    # nccl-tests lists only the first rank of each process, whatever nthreads and ngpus are; where
+    # it lists others, all of them
+    ranks_each = run.per_process or 1
+    if any(_count(device.get("rank")) % ranks_each for device in devices):
+        ranks_each = 1
     for device in devices:
         group = _ascii(device.get("group", "0"))
         pid = _ascii(device.get("pid"))
         host = _ascii(device.get("hostname"))
-        first = _count(device.get("rank"))
-        for rank in range(first, first + driven):
+        first_rank = _count(device.get("rank"))
+        for rank in range(first_rank, first_rank + ranks_each):
             run.devices.append(Device(rank, group, pid, host, line=1))
     return run
 
 
 class JsonRow(NamedTuple):
-    """A result of a report."""
+    """A result of a report, a :class:`~colltool.logs.nccl_table.TableRow`."""
 
     number: int
     result: Json
@@ -132,6 +133,7 @@ class JsonRow(NamedTuple):
     joined: bool = False
 
     def cells(self) -> Cells:
+        """Its cells, by the columns of the text output."""
         result = self.result
         before = {key: _ascii(result.get(key, "")) for key in ("count", "redop", "root")}
         return Cells(
@@ -145,7 +147,7 @@ def _ascii(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    """A whole number of the report, which :func:`_results_of` reads as text. 0 for anything
+    """A whole number of the report, which :func:`_results_of` reads as text; 0 for anything
     else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 7:
         return int(value)
@@ -154,18 +156,16 @@ def _count(value: object) -> int:
 
 def _halves(result: object) -> dict[str, Half]:
     """The printed cells of a result by half, under the names of the text output."""
-    found: dict[str, Half] = {}
-    for key, label in _HALVES.items():
-        half = mapping(result).get(key)
-        if not isinstance(half, dict):
-            continue
-        cells = {
-            name: str(half[theirs])
-            for theirs, name in _CELLS.items()
-            if half.get(theirs) is not None
-        }
-        found[label] = cells
-    return found
+    halves: dict[str, Half] = {}
+    for half_key, label in _HALVES.items():
+        half = as_mapping(result).get(half_key)
+        if isinstance(half, dict):
+            halves[label] = {
+                column: str(half[key])
+                for key, column in _CELLS.items()
+                if half.get(key) is not None
+            }
+    return halves
 
 
 def _lines_of(text: str, results: int) -> list[int]:
@@ -176,10 +176,10 @@ def _lines_of(text: str, results: int) -> list[int]:
         return [1] * results
     lines = []
     line = 1
-    seen = 0
+    counted_to = 0
     for key in keys:
-        line += text.count("\n", seen, key)
-        seen = key
+        line += text.count("\n", counted_to, key)
+        counted_to = key
         lines.append(line)
     return lines
 

@@ -1,8 +1,10 @@
 """Logs of nccl-tests and rccl-tests: text of any generation, cut into runs with header and
 table.
 
-:func:`recognises` and :func:`read` are the entries; :class:`_Runs` walks the lines, and reads the
-header and the table of each run by the functions below it.
+:func:`recognises` and :func:`read` are the entries. :class:`_Runs` walks the lines: those of tables
+it reads by :mod:`colltool.logs.nccl_table_lines`, those above and below them by :data:`_HEADERS`,
+whose functions ``on_`` stand below it. What becomes of a run is said in
+:mod:`colltool.logs.nccl_runs`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from colltool.base.errors import ColltoolError
 from colltool.logs.log_file import Log, clean
 from colltool.logs.nccl_rows import Device, TestRun
 from colltool.logs.nccl_runs import NotModelled, records_of
-from colltool.logs.nccl_table import IN, OUT, Columns, TextRow
-from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row, rounding_interval
+from colltool.logs.nccl_table import Columns
+from colltool.logs.nccl_table_lines import PartialRow, check_unit, columns_of, row_head, untagged
+from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints
 from colltool.logs.sentences import statement
 
@@ -30,6 +33,7 @@ _LIBRARY_CODE = re.compile(r"nccl-library=(?P<code>\d{4,6})\b")
 _PROGRAM = re.compile(
     r"\b((?:all_?reduce|all_?gather|reduce_?scatter|alltoallv?|broadcast|reduce|sendrecv|gather|scatter|hypercube)_perf)(?:_mpi)?\b"
 )
+# a header of a table, today's or an old one, or of a run; a setting; a row
 _SIGNS = (
     re.compile(
         rb"\bsize\s{1,99}count\s{1,99}type\b|\bbytes\s{1,99}N\s{1,99}type\b|Collective test"
@@ -41,22 +45,6 @@ _SIGNS = (
         re.MULTILINE,
     ),
 )
-_TIMES = ("time", "cputime")
-_AFTER_THE_HALVES = ("timestamp", "algo", "proto", "nchannels")
-# "     1048576        262144     float     sum      -1    45.12   23.24   43.58      0"
-_ROW = re.compile(r"(?:^|\s)(\d+)\s+\d+\s+[a-z]\w*(?=\s|$)")
-# "[0]" between the cells of a row
-_TAG = re.compile(r"\[\d{1,5}\](?=\s|$)")
-# printed into the line of a row that was not finished: who says it, then what
-_ERROR = re.compile(
-    r"(?:[\w.-]+: )?(?:\.\. )?(?:Test (?:NCCL |CUDA |HIP )?[Ff]ailure|NCCL failure|Cuda failure|CUDA error|HIP error"
-    r"|terminate called|Segmentation fault|Bus error|Killed|\*\*\* |slurmstepd|srun: |mpirun|Traceback"
-    r"|\[[\w.-]+:\d+\] )"
-)
-_MOST_QUOTED = 160  # characters of an error that are quoted
-# "#       (B)    (elements)                               (ms)  (GB/s)  (GB/s)"
-_OTHER_UNIT = re.compile(r"\((ms|s|ns)\)")
-_AGAIN = "measure again with a current nccl-tests"
 
 
 def recognises(log: Log) -> bool:
@@ -65,31 +53,36 @@ def recognises(log: Log) -> bool:
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """All runs of a log; runs of other collectives are notes where any run is usable."""
+    """All runs of a log; runs of collectives that are not modelled become notes where any run is
+    usable.
+
+    Raises:
+        ColltoolError: no run is usable.
+    """
     runs = _Runs(log.file)
     for number, line in enumerate(log.lines(), 1):
         runs.take(line, number)
     runs.finish_row()
     records: list[Record] = []
     notes: list[Note] = list(runs.stray)
-    other: list[NotModelled] = []
+    not_modelled: list[NotModelled] = []
     for run in runs.all:
         if not run.rows and not run.bad:
             if run.table:
                 notes.append(Note(statement("empty-table"), log.file, run.table))
             continue
         try:
-            found, doubts = records_of(run, hints)
+            run_records, run_notes = records_of(run, hints)
         except NotModelled as error:
-            other.append(error)
-            notes += [run.note(statement("refused", error=error.what), call) for call in run.rows]
+            not_modelled.append(error)
+            notes += [run.note(statement("refused", error=error.what), row) for row in run.rows]
         else:
-            records += found
-            notes += doubts
+            records += run_records
+            notes += run_notes
     if records:
         return ParsedLog(records, notes)
-    if other:
-        raise other[0]
+    if not_modelled:
+        raise not_modelled[0]
     raise _without_rows(runs)
 
 
@@ -115,24 +108,26 @@ class _Runs:
     def __init__(self, file: str) -> None:
         self.file = file
         self.all = [TestRun(file)]
-        self.columns: Columns | None = None
-        self.pieces: Pieces | None = None
+        self.columns: Columns | None = None  # of the table that is being read
+        self.row: PartialRow | None = None  # that is being read
         self.number = 0  # of the line
-        self.above = ""
+        self.above = ""  # the line before, if not blank
         self.stray: list[Note] = []  # rows without a name line above them
         self.mentions: set[str] = set()  # programs named since the last table ended
 
     @property
     def run(self) -> TestRun:
+        """The run that is being read."""
         return self.all[-1]
 
     def take(self, line: str, number: int) -> None:
+        """Read the next line."""
         self.number = number
         # a message of NCCL, which is cut off with all others
         if "NCCL version" in line:
             version = _LIBRARY.search(line)
             if version:
-                library_version(self, version)
+                on_library_version(self, version)
         text = untagged(clean(line))
         if not text.strip():
             return
@@ -151,22 +146,23 @@ class _Runs:
             self._start_table(columns)
         elif not self._is_rest_of_row(text, number):
             check_unit(text, number, self.file)
-            for header in HEADERS:
+            for header in _HEADERS:
                 match = header.pattern.search(text) if header.word in text else None
                 if match:
-                    header.take(self, match)
+                    header.on_header(self, match)
                     return
             if "_perf" in text and "#" not in text:
                 self.mentions.update(_PROGRAM.findall(text))
 
-    def begin_run_after(self, *, devices: bool = False) -> None:
-        """Begin a run if this one has a table, has ended, or has Rank lines: those come after what
-        announces a run."""
+    def begin_run_if_past_header(self, *, after_devices: bool = False) -> None:
+        """Begin a run if this one has a table or has ended; with ``after_devices`` also if it has
+        Rank lines, which come after what announces a run."""
         run = self.run
-        if run.table or run.closed or (devices and run.devices):
+        if run.table or run.closed or (after_devices and run.devices):
             self.begin_run()
 
     def begin_run(self) -> None:
+        """Begin a run, whose table is yet to come."""
         self.finish_row()
         self.all.append(TestRun(self.file))
         self.columns = None
@@ -189,14 +185,14 @@ class _Runs:
         if self.columns is None:
             self.stray.append(Note(statement("no-header"), self.file, number))
             return
-        self.pieces = Pieces(self.columns, number, head)
-        if self.pieces.missing <= 0 or self.pieces.error:
+        self.row = PartialRow(self.columns, number, head)
+        if self.row.missing <= 0 or self.row.error:
             self.finish_row()
 
     def _is_rest_of_row(self, text: str, number: int) -> bool:
         """Whether a line continues the row that is being read, or is a garbled row."""
-        if self.pieces is not None and self.pieces.add(text):
-            if self.pieces.missing <= 0:
+        if self.row is not None and self.row.add(text):
+            if self.row.missing <= 0:
                 self.finish_row()
             return True
         if self.columns is not None and looks_like_a_row(text):
@@ -207,51 +203,42 @@ class _Runs:
 
     def finish_row(self) -> None:
         """Keep the row that is being read, or note why it cannot be used."""
-        if self.pieces is None:
+        if self.row is None:
             return
         try:
-            self.run.rows.append(self.pieces.row())
+            self.run.rows.append(self.row.row())
         except UnusableRow as error:
-            self.run.bad.append(Note(error.reason, self.file, self.pieces.number))
-        self.pieces = None
+            self.run.bad.append(Note(error.reason, self.file, self.row.line))
+        self.row = None
 
 
-class Header(NamedTuple):
-    """A header line of a run; ``word`` must be in it, which is far cheaper to look for than the
-    pattern."""
-
-    word: str
-    pattern: re.Pattern[str]
-    take: Callable[[_Runs, re.Match[str]], None]
-
-
-def started(runs: _Runs, match: re.Match[str]) -> None:
+def on_start(runs: _Runs, match: re.Match[str]) -> None:
     """The line that begins a run."""
-    runs.begin_run_after(devices=True)
+    runs.begin_run_if_past_header(after_devices=True)
     runs.run.started = match["time"]
 
 
-def processes(runs: _Runs, match: re.Match[str]) -> None:
+def on_processes(runs: _Runs, match: re.Match[str]) -> None:
     """The line that says how many ranks each process drives."""
-    runs.begin_run_after(devices=True)
+    runs.begin_run_if_past_header(after_devices=True)
     runs.run.per_process = int(match["threads"]) * int(match["gpus"])
 
 
-def rank_line(runs: _Runs, match: re.Match[str]) -> None:
+def on_rank(runs: _Runs, match: re.Match[str]) -> None:
     """A line that lists a rank, its process and its host."""
-    runs.begin_run_after()
+    runs.begin_run_if_past_header()
     rank, group, process, host = match.groups()
     device = Device(int(rank), group or "0", process, host, runs.number)
     runs.run.devices.append(device)
 
 
-def broken_rank_line(runs: _Runs, _: re.Match[str]) -> None:
+def on_broken_rank(runs: _Runs, _: re.Match[str]) -> None:
     """A line of a rank that was cut: their number is unknown."""
-    runs.begin_run_after()
+    runs.begin_run_if_past_header()
     runs.run.devices_cut = True
 
 
-def library_version(runs: _Runs, match: re.Match[str]) -> None:
+def on_library_version(runs: _Runs, match: re.Match[str]) -> None:
     """A line in which NCCL or RCCL names its version."""
     # NCCL says its version in the middle of a run, too
     if runs.run.closed:
@@ -260,12 +247,12 @@ def library_version(runs: _Runs, match: re.Match[str]) -> None:
     runs.run.library_version = match["version"]
 
 
-def tests_version(runs: _Runs, match: re.Match[str]) -> None:
+def on_tests_version(runs: _Runs, match: re.Match[str]) -> None:
     """A line in which nccl-tests or rccl-tests names its version."""
     library = match["above"]
     version = match["version"]
     if library:
-        runs.begin_run_after(devices=True)
+        runs.begin_run_if_past_header(after_devices=True)
     else:
         # rccl-tests says its version after the Rank lines
         library = match["below"]
@@ -278,153 +265,58 @@ def tests_version(runs: _Runs, match: re.Match[str]) -> None:
         run.library_version = version_text(int(stated["code"]))
 
 
-def concluded(runs: _Runs, match: re.Match[str]) -> None:
+def on_end(runs: _Runs, match: re.Match[str]) -> None:
     """The line that ends a run."""
     runs.finish_row()
     runs.run.started = runs.run.started or match["time"]
     runs.run.closed = True
 
 
-def average_line(runs: _Runs, _: re.Match[str]) -> None:
+def on_average(runs: _Runs, _: re.Match[str]) -> None:
     """The line below a table."""
     runs.finish_row()
     runs.run.closed = bool(runs.run.table)
 
 
+class _Header(NamedTuple):
+    """A line of a run outside of its table; ``word`` must be in it, which is far cheaper to look
+    for than the pattern."""
+
+    word: str
+    pattern: re.Pattern[str]
+    on_header: Callable[[_Runs, re.Match[str]], None]
+
+
 # the first that matches a line takes it
-HEADERS = (
+_HEADERS = (
     # "# Collective test starting: all_reduce_perf"
-    Header("starting", re.compile(r"Collective test starting: *(?P<time>\S+)"), started),
-    Header("nThread", _PROCESS, processes),
+    _Header("starting", re.compile(r"Collective test starting: *(?P<time>\S+)"), on_start),
+    _Header("nThread", _PROCESS, on_processes),
     # "#  Rank  0 Group  0 Pid   4711 on     node1 device  0 [0000:07:00] NVIDIA H100 80GB HBM3"
-    Header(
+    _Header(
         "Rank",
         re.compile(r"Rank +(\d{1,9}) +(?:Group +(-?\d+) +)?Pid +(\d+) +on +(\S+) +device"),
-        rank_line,
+        on_rank,
     ),
-    Header("Rank", re.compile(r"# *Rank +\d"), broken_rank_line),
-    Header(
+    _Header("Rank", re.compile(r"# *Rank +\d"), on_broken_rank),
+    _Header(
         "ccl-tests",
         re.compile(
             r"# *(?P<above>nccl|rccl)-tests version (?P<version>\S+)"
             r"|\b(?P<below>rccl)-tests: Version *(?P<rccl_version>\S*)"
         ),
-        tests_version,
+        on_tests_version,
     ),
-    Header("version", _LIBRARY, library_version),
+    _Header("version", _LIBRARY, on_library_version),
     # "# Collective test concluded: all_reduce_perf"
-    Header("concluded", re.compile(r"Collective test concluded: *(?P<time>\S+)"), concluded),
+    _Header("concluded", re.compile(r"Collective test concluded: *(?P<time>\S+)"), on_end),
     # "# Avg bus bandwidth    : 380.2"
-    Header("Avg bus", re.compile(r"# *Avg bus bandwidth"), average_line),
+    _Header("Avg bus", re.compile(r"# *Avg bus bandwidth"), on_average),
 )
 
 
-def untagged(text: str) -> str:
-    """Remove the [0] that a launcher puts before each piece that a rank printed, also between the
-    cells of a row."""
-    return _TAG.sub(" ", text) if "]" in text and "Rank" not in text else text
-
-
-def columns_of(text: str, above: str, line: int, file: str) -> Columns | None:
-    """The columns of a header line, None for any other line; ``above`` is the line before, which
-    labels the halves."""
-    if "algbw" not in text:
-        return None
-    words = [word.lstrip("#") for word in text.split()]
-    if "bytes" in words and "time" in words and "size" not in words:
-        raise ColltoolError(
-            "a table of nccl-tests 2.0 or older, whose times are in ms, rounded to 1 us",
-            where=f"{file}:{line}",
-            fix=_AGAIN,
-        )
-    if "size" not in words or "type" not in words:
-        return None
-    names = tuple(filter(None, words[words.index("size") :]))
-    starts = tuple(place for place, name in enumerate(names) if name in _TIMES)
-    if len(starts) not in (1, 2) or names[:3] != ("size", "count", "type") or starts[0] < 3:
-        return None
-    end = len(names)
-    for place, name in enumerate(names):
-        if name in _AFTER_THE_HALVES:
-            end = place
-            break
-    labels: tuple[str, ...] = (OUT, IN)
-    if len(starts) == 2:
-        end = starts[1]
-    else:
-        labels = (IN,) if IN in above and OUT not in above else (OUT,)
-    return Columns(
-        line,
-        names,
-        labels,
-        starts,
-        width=end - starts[0],
-        values=len(names) + names.count("timestamp"),
-        without_redop="redop" in names,
-    )
-
-
-def check_unit(text: str, line: int, file: str) -> None:
-    """Raise ColltoolError if the line below the names gives times in another unit than us."""
-    unit = _OTHER_UNIT.search(text.partition("(B)")[2])
-    if unit:
-        raise ColltoolError(f"times in {unit[1]}, not us", where=f"{file}:{line}", fix=_AGAIN)
-
-
-def row_head(text: str) -> str | None:
-    """A row from its size on; None for other lines."""
-    head = _ROW.search(text)
-    if head is None or "#" in text[: head.start(1)]:
-        return None
-    return text[head.start(1) :]
-
-
-def cells_and_error(text: str, columns: Columns) -> tuple[str, str]:
-    """The cells of a row, and the error that a process printed into its line. Empty without one."""
-    error = _ERROR.search(text)
-    # behind the size, the count and the type, whose words are no error's
-    if error is None or len(text[: error.start()].split()) < columns.starts[0] - 2:
-        return text, ""
-    return text[: error.start()], text[error.start() :].strip()[:_MOST_QUOTED]
-
-
-class Pieces:
-    """The row being read: NCCL messages may break it in the middle, and the rest follows on a later
-    line."""
-
-    def __init__(self, columns: Columns, number: int, head: str) -> None:
-        self.columns = columns
-        self.number = number
-        self.text, self.error = cells_and_error(head, columns)
-        self.joined = False
-        self.missing = columns.values - len(columns.words(self.text))  # negative: too many
-
-    def add(self, text: str) -> bool:
-        """Whether a line is the next piece of the row."""
-        words = text.split(None, max(self.missing, 0))
-        if not words or len(words) > self.missing:
-            return False
-        if words[0] != "N/A" and not rounding_interval(words[0]):
-            return False
-        self.text += f" {' '.join(words)}"
-        self.missing -= len(words)
-        self.joined = True
-        return True
-
-    def row(self) -> TextRow:
-        if self.error and self.missing:
-            raise UnusableRow("run-failed", error=self.error)
-        if self.missing < 0:
-            raise UnusableRow("too-many-values")
-        # a whole half may be missing: one of the two was not measured
-        one_half = len(self.columns.starts) == 2 and self.missing == self.columns.width
-        if self.missing and not one_half:
-            raise UnusableRow("truncated")
-        return TextRow(self.number, self.text, self.columns, self.joined)
-
-
 def version_text(code: int) -> str:
-    """NCCL's version code as text: 22902 is 2.29.2, and before 2.9 2804 was 2.8.4."""
+    """NCCL's version code as text: 22902 is 2.29.2, and 2804, of four digits before 2.9, 2.8.4."""
     major = 10000 if code >= 10000 else 1000
     return f"{code // major}.{code % major // 100}.{code % 100}"
 

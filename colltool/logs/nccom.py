@@ -9,10 +9,11 @@ from colltool.logs import nccl_tests_text
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.log_file import Log
 from colltool.logs.records import Format, ParsedLog, UserHints
-from colltool.logs.tables import has
+from colltool.logs.tables import recognised_by
 
 # "size(B)  count(elems)  type  time:avg(us)  algbw(GB/s)  busbw(GB/s)"
 _SIGN = re.compile(rb"size\(B\) +count\(elems\) +type")
+# nccl-tests' names of the same columns
 _NAMES = "#  size  count  type  time  algbw  busbw"
 # "nccom-test -r 64 -b 1K -e 1G allg"
 _COMMAND = re.compile(r"nccom-test +(?:-\S+ +(?:\d\S* +)?)*([a-z_]{4,20})")
@@ -37,4 +38,6 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
     return nccl_tests_text.read(Log(log.file, content), hints)
 
 
-FORMAT = Format("nccom-test", "nccom-test ('size(B) count(elems) type')", has(_SIGN), read)
+FORMAT = Format(
+    "nccom-test", "nccom-test ('size(B) count(elems) type')", recognised_by(_SIGN), read
+)

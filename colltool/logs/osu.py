@@ -9,7 +9,8 @@ followed by its column names: the size, the average, and by options ``Min``, ``M
 give the time without overlap as ``Pure Comm.(us)``. Bandwidths are of a window of messages, 64
 where the test does not say.
 
-Hosts and ranks stand in the launch line alone, see :mod:`colltool.logs.launch_line`.
+Hosts and ranks stand in the launch line alone, see :mod:`colltool.logs.launch_line`. :func:`read`
+cuts a log into tests, and reads latencies and bandwidths by a function each.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import UnusableRow, looks_like_a_row, rounding_interval
 from colltool.logs.records import Format, Note, ParsedLog, Record, UserHints, no_usable_row
 from colltool.logs.sentences import statement
-from colltool.logs.tables import STREAM, LogTable, MeasuredRow, add_records, has, numbers
+from colltool.logs.tables import (
+    STREAM,
+    LogTable,
+    MeasuredRow,
+    add_records,
+    recognised_by,
+    row_words,
+)
 
 _MOST_VALUES = 20  # of a row
 _PER_PEER = (AG, A2A)  # their size is per rank, ours the total
@@ -46,12 +54,14 @@ _NAMES = re.compile(r"# *(Size\b.*(?:\(us\)|B/s).*)")
 _DTYPE = re.compile(r"# *Datatype: *([\w-]+)")
 # what separates column names: two blanks, or one behind "(us)" or "Size"
 _BETWEEN = re.compile(r"\s{2,}|(?<=\))\s+|(?<=^Size)\s+")
+# names of the column of times, in lower case without blanks; the first that is there counts
 _TIMES = ("purecomm.(us)", "avglatency(us)", "latency(us)")
 # "# [ pairs: 4 ] [ window size: 64 ]"
 _PAIRS = re.compile(r"\[ *pairs: *(\d{1,6}) *\]")
 _WINDOW = re.compile(r"window size: *(\d{1,6})", re.IGNORECASE)
 _USUAL_WINDOW = 64  # messages in flight of a bandwidth test
-_MESSAGES = frozenset(
+# titles of bandwidth tests, as _Test.plain_title has them
+_BANDWIDTHS = frozenset(
     (
         "bandwidth",
         "bidirectionalbandwidth",
@@ -74,60 +84,58 @@ class _Test:
     dtype: str = ""
     pairs: int = 1
     window: int = _USUAL_WINDOW
-    names: list[str] = field(default_factory=list)
-    rows: list[tuple[int, str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # of columns, in lower case without blanks
+    rows: list[tuple[int, str]] = field(default_factory=list)  # line number and text
 
     @property
-    def _plain(self) -> str:
-        """The title without the manner, spaces and hyphens."""
+    def plain_title(self) -> str:
+        """The title in lower case without the manner, spaces and hyphens."""
         return re.sub(r"[\s_-]", "", _MANNER.sub("", self.title)).lower()
 
     @property
     def is_rate(self) -> bool:
         """Whether it measures the rate of a stream of messages."""
-        return self._plain in _MESSAGES
+        return self.plain_title in _BANDWIDTHS
 
     @property
     def primitive(self) -> Primitive | None:
-        """None for a test of anything but the latency of a modelled primitive."""
-        title, latency, rest = self._plain.partition("latency")
-        if not latency or rest:
+        """The collective of a latency test; None of any other test, and where it is not
+        modelled."""
+        if not self.plain_title.endswith("latency"):
             return None
-        return collectives_of("osu").get(title)
+        return collectives_of("osu").get(self.plain_title.removesuffix("latency"))
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """Read all tests of a log. Tests that have no price become notes where any test is usable."""
+    """Read all tests of a log. Tests that have no price become notes where any test is usable.
+
+    Raises:
+        ColltoolError: no test is usable, or a latency test has no usable row.
+    """
     records: list[Record] = []
     notes: list[Note] = []
     unusable: list[ColltoolError] = []
     tests = _tests(log, notes)
-    collectives = [test for test in tests if test.primitive not in (None, P2P)]
     # the caller's ranks are those of collectives, if there are any
-    pairs = hints._replace(ranks=None, nodes=None) if collectives else hints
+    pair_hints = hints
+    if any(test.primitive not in (None, P2P) for test in tests):
+        pair_hints = hints._replace(ranks=None, nodes=None)
     for test in tests:
         primitive = test.primitive
         if test.is_rate:
-            error = _add_rates(test, log, pairs, records, notes)
+            error = _add_rates(test, log, pair_hints, records, notes)
             if error:
                 unusable.append(error)
-            continue
-        if primitive is not None and test.names:
-            if test.rows:
-                said = pairs if primitive is P2P else hints
-                _add_test(test, primitive, log, said, records, notes)
-            else:
-                notes.append(Note(statement("empty-table"), log.file, test.line))
-            continue
-        if primitive is None:
-            what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
-            fix = f"known: {', '.join(filter(None, collectives_of('osu')))}, and bandwidths"
+        elif primitive is None or not test.names:
+            error = _not_read(test, log)
+            unusable.append(error)
+            reason = statement("refused", error=error.what)
+            notes += [Note(reason, log.file, number) for number, _ in test.rows]
+        elif test.rows:
+            test_hints = pair_hints if primitive is P2P else hints
+            _add_test(test, primitive, log, test_hints, records, notes)
         else:
-            what = "an OSU test without its column names"
-            fix = "keep the line '# Size  Avg Latency(us)'"
-        reason = statement("refused", error=what)
-        unusable.append(ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix))
-        notes += [Note(reason, log.file, number) for number, _ in test.rows]
+            notes.append(Note(statement("empty-table"), log.file, test.line))
     if records:
         return ParsedLog(records, notes)
     if unusable:
@@ -137,6 +145,17 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
         where=f"{log.file}:{notes[0].line if notes else 1}",
         fix="the run was cut short or failed; run it again",
     )
+
+
+def _not_read(test: _Test, log: Log) -> ColltoolError:
+    """The error for a test that is neither bandwidth nor a latency with its column names."""
+    if test.primitive is None:
+        what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
+        fix = f"known: {', '.join(filter(None, collectives_of('osu')))}, and bandwidths"
+    else:
+        what = "an OSU test without its column names"
+        fix = "keep the line '# Size  Avg Latency(us)'"
+    return ColltoolError(what, where=f"{log.file}:{test.line}", fix=fix)
 
 
 def _tests(log: Log, notes: list[Note]) -> list[_Test]:
@@ -198,7 +217,7 @@ def _add_test(
     ranks = 2 if primitive is P2P else test.launch.ranks
     table = LogTable(primitive, ranks, test.library, test.version, test.line)
     table.nodes = test.launch.nodes_of(ranks or hints.ranks)
-    table.called = "an OSU log"
+    table.benchmark = "an OSU log"
     table.dtype = test.dtype
     table.per_peer = primitive in _PER_PEER
     if _NON_BLOCKING.search(test.title):
@@ -220,7 +239,8 @@ def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
     """The size and the average time of a row; UnusableRow where cells are missing."""
     if len(words) < len(names):
         raise UnusableRow("truncated")
-    if len(words) > len(names) and "iterations" not in names[-1] and not _full(names, words):
+    is_longer = len(words) > len(names) and "iterations" not in names[-1]
+    if is_longer and not _has_unnamed_columns(names, words):
         raise UnusableRow("too-many-values")
     cells = dict(zip(names, words, strict=False))
     if "fail" in cells.get("validation", "").lower() or "Fail" in words:
@@ -229,8 +249,9 @@ def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
     return MeasuredRow(line, words[0], time)
 
 
-def _full(names: list[str], words: list[str]) -> bool:
-    """Whether a row goes on with minimum, maximum and iterations that its header does not name."""
+def _has_unnamed_columns(names: list[str], words: list[str]) -> bool:
+    """Whether a row goes on with minimum, maximum and iterations that its header does not name, as
+    those of version 7.3."""
     if len(names) != 2 or len(words) < 5:
         return False
     _, *times, iterations = words[:5]
@@ -253,7 +274,7 @@ def _add_rates(
             table.nodes = None
     ways = 2 if "Bi-Directional" in test.title else 1
     for number, text in test.rows:
-        words = numbers(text, 2)
+        words = row_words(text, 2)
         if "Fail" in words:
             notes.append(Note(statement("validation-failed"), log.file, number))
         elif words:
@@ -278,7 +299,7 @@ def _add_rates(
 FORMAT = Format(
     "OSU",
     "OSU ('# OSU MPI Allreduce Latency Test', '# OSU MPI Bandwidth Test')",
-    has(_SIGN),
+    recognised_by(_SIGN),
     read,
     shares=True,
     versions="3 to 7.5",

@@ -19,7 +19,7 @@ from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
-from colltool.logs.tables import STREAM, LogTable, MeasuredRow, numbers, reader_of
+from colltool.logs.tables import STREAM, LogTable, MeasuredRow, reader_of, row_words
 
 # a title without its table counts, too: a test that failed
 _SIGN = re.compile(
@@ -42,18 +42,22 @@ _RATES_Bps = {
     "GiB/sec": 2.0**30,
 }
 _RATE = "BW average"
+# names of the column of times; the first that is there counts
 _TIMES = ("t_avg[usec]", "t_typical[usec]")
 _BYTES, _ITERATIONS = "#bytes", "#iterations"
+# columns of rows without a header
 _USUAL = ("#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]")
 # "MsgSize": 65536, or without quotes MsgSize: 65536
 _JSON = re.compile(r'"?(\w{1,30})"?\s{0,9}:\s{0,9}"?([\d.eE+]{1,30})')
 # { "MsgSize": 65536, "n_iterations": 5000, "BW_average": 391.9, ... }
 _RESULT = re.compile(r"\{[^{}]{0,2000}?MsgSize[^{}]{0,2000}\}")
-_HALF = 0.5  # how far a rate may be from what MsgRate says
+# share by which a rate in MiB/s may miss what MsgRate says; one in Gb/s, taken for such, misses 0.99
+_CONFIRMS = 0.5
 
 
 class _PerftestColumns(NamedTuple):
-    """The places of the columns that count, and the unit of a rate."""
+    """The places of the columns that count, None for one that a table lacks; and the unit of a
+    rate, 0 if it is unknown."""
 
     size: int
     iterations: int
@@ -116,8 +120,8 @@ def _columns_of(names: list[str] | tuple[str, ...]) -> _PerftestColumns:
 
 
 def _add_row(table: LogTable, text: str, number: int, columns: _PerftestColumns) -> None:
-    """Add a row of numbers; all other lines are none."""
-    words = numbers(text, 3)
+    """Add a line if it is a row of numbers."""
+    words = row_words(text, 3)
     place = columns.time if columns.rate is None else columns.rate
     if not words or place is None or len(words) <= place:
         return
@@ -158,7 +162,7 @@ def _rate_of(values: Mapping[str, float], size: float) -> float:
     """The rate in bytes/s, in the unit that the rate of messages confirms."""
     rate = values["BW_average"]
     passed_Bps = values.get("MsgRate", 0.0) * 1e6 * size
-    if passed_Bps > 0 and abs(rate * 2.0**20 / passed_Bps - 1) < _HALF:
+    if passed_Bps > 0 and abs(rate * 2.0**20 / passed_Bps - 1) < _CONFIRMS:
         return rate * 2.0**20
     return rate * _RATES_Bps["Gb/sec"]
 

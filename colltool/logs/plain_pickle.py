@@ -22,18 +22,19 @@ from typing import Any
 from colltool.base.errors import ColltoolError
 
 _MOST_OPCODES = 10_000_000  # a hostile file ends here
-# values of the whole, each as often as it is seen, by opcode; and a few for a small pickle
+# values of the whole, each counted as often as it is seen: so many for each opcode of the pickle,
+# beyond those that any pickle may have
 _VALUES_AN_OPCODE = 20
-_FEW_VALUES = 100_000  # allowed in any file, however short
+_VALUES_OF_ANY = 100_000
 _MOST_TEXT = 256 * 2**20  # characters of the whole
 _MOST_DEPTH = 100  # of containers in containers: no dump is so deep
-_MOST_DIGITS = 4000  # of a whole number
+_MOST_BITS = 12_000  # of a whole number
 _FIX = (
     "write the dump as JSON:"
     " json.dump(json.loads(torch._C._distributed_c10d._dump_nccl_trace_json()), file)"
 )
-# what a pickle asks for beyond plain data, by its opcodes
-_CODE = {
+# what opcodes beyond plain data do: they are refused
+_REFUSED = {
     "GLOBAL": "names code",
     "STACK_GLOBAL": "names code",
     "INST": "makes an object of a class",
@@ -50,7 +51,30 @@ _CODE = {
     "NEXT_BUFFER": "asks for a buffer from elsewhere",
     "READONLY_BUFFER": "asks for a buffer from elsewhere",
 }
+# what opcode MARK puts on the stack: the values above it are taken together
 _MARK = object()
+# opcodes that put their argument on the stack
+_PUSH = frozenset(
+    (
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
+        *("BYTEARRAY8", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+    )
+)
+# those that put a constant there
+_CONSTANTS: Mapping[str, Any] = {
+    "NONE": None,
+    "NEWTRUE": True,
+    "NEWFALSE": False,
+    "EMPTY_TUPLE": (),
+    "MARK": _MARK,
+}
+# those that put an empty container there
+_EMPTY: Mapping[str, Callable[[], Any]] = {
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+    "EMPTY_SET": list,
+}
 
 
 def is_pickle(content: bytes) -> bool:
@@ -59,35 +83,43 @@ def is_pickle(content: bytes) -> bool:
 
 
 def pickle_as_json(content: bytes, file: str) -> bytes:
-    """A pickle of plain data as JSON in UTF-8; ColltoolError for any other, and for one that is cut
-    or too large."""
+    """A pickle of plain data as JSON in UTF-8. What JSON has not is changed: tuples and sets to
+    lists, bytes to text, numbers that are not finite or huge to null.
+
+    Raises:
+        ColltoolError: any other pickle, and one that is cut or too large.
+    """
     try:
         value, opcodes = _run(content, file)
-    except ColltoolError:
-        raise
     except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:
         raise ColltoolError(
             "is a pickle that is cut off or broken", where=file, fix=_FIX
         ) from error
-    most = _FEW_VALUES + _VALUES_AN_OPCODE * opcodes
-    return json.dumps(_JsonCopy(file, most).of(value, 0)).encode()
+    most_values = _VALUES_OF_ANY + _VALUES_AN_OPCODE * opcodes
+    return json.dumps(_JsonCopy(file, most_values).copy(value, 0)).encode()
 
 
 def _run(content: bytes, file: str) -> tuple[Any, int]:
-    """The value that a pickle builds, and the number of its opcodes."""
+    """The value that a pickle builds, and the number of its opcodes.
+
+    Raises:
+        ColltoolError: an opcode that is refused or unknown, or too many of them.
+        ValueError, IndexError, TypeError, KeyError, OverflowError: a broken pickle.
+    """
     stack: list[Any] = []
     memo: dict[int, Any] = {}
-    for count, (opcode, found, position) in enumerate(pickletools.genops(content)):
-        argument: Any = found
+    for count, (opcode, opcode_argument, position) in enumerate(pickletools.genops(content)):
+        argument: Any = opcode_argument
         if count > _MOST_OPCODES:
             raise ColltoolError("is a pickle of too many values", where=file, fix=_FIX)
         name = opcode.name
         if name == "STOP":
             return stack.pop(), count
-        if name in _CODE:
-            what = f" ({str(argument)[:80]!r})" if isinstance(argument, str) else ""
+        if name in _REFUSED:
+            # the class or function, for instance "os system"
+            quoted = f" ({argument[:80]!r})" if isinstance(argument, str) else ""
             raise ColltoolError(
-                f"is a pickle that {_CODE[name]}{what} at byte {position}: only plain data is read",
+                f"is a pickle that {_REFUSED[name]}{quoted} at byte {position}: only plain data is read",
                 where=file,
                 fix=_FIX,
             )
@@ -103,73 +135,14 @@ def _run(content: bytes, file: str) -> tuple[Any, int]:
             memo[argument] = stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
             stack.append(memo[argument])
-        elif not _combined(name, stack) and name not in ("PROTO", "FRAME"):
+        elif not _combine(name, stack) and name not in ("PROTO", "FRAME"):
             raise ColltoolError(f"is a pickle with {name}, which is not read", where=file, fix=_FIX)
     raise ValueError("no STOP")
 
 
-_PUSH = frozenset(
-    (
-        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-        *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
-        *("BYTEARRAY8", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    )
-)
-_CONSTANTS: Mapping[str, Any] = {
-    "NONE": None,
-    "NEWTRUE": True,
-    "NEWFALSE": False,
-    "EMPTY_TUPLE": (),
-    "MARK": _MARK,
-}
-_EMPTY: Mapping[str, Callable[[], Any]] = {
-    "EMPTY_LIST": list,
-    "EMPTY_DICT": dict,
-    "EMPTY_SET": list,
-}
-
-
-def _since_mark(stack: list[Any]) -> list[Any]:
-    """The values above the topmost mark, taken off with it."""
-    values = []
-    while True:
-        value = stack.pop()
-        if value is _MARK:
-            break
-        values.append(value)
-    values.reverse()
-    return values
-
-
-def _pairs(values: list[Any]) -> dict[str, Any]:
-    """Keys and values in turn, as an object of JSON."""
-    found = {}
-    for key, value in zip(values[::2], values[1::2], strict=True):
-        if type(key) not in (str, int, float, bool, bytes):
-            raise ValueError("a key that is no text or number")
-        found[key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)] = value
-    return found
-
-
-def _topmost(stack: list[Any], count: int) -> list[Any]:
-    """The topmost values, which are taken off."""
-    if len(stack) < count:
-        raise ValueError("too few values")
-    values = stack[-count:]
-    del stack[-count:]
-    return values
-
-
-def _container(stack: list[Any], kind: type) -> Any:
-    """The value on top, which has to be of a kind."""
-    if type(stack[-1]) is not kind:
-        raise ValueError("adds to what is no list or dict")
-    return stack[-1]
-
-
-def _combined(name: str, stack: list[Any]) -> bool:
-    """Whether an opcode makes one of the topmost values of the stack; it then has. JSON has lists
-    for tuples and sets."""
+def _combine(name: str, stack: list[Any]) -> bool:
+    """Run an opcode that makes one of the topmost values of the stack, with lists for tuples and
+    sets; False for any other opcode, which changes nothing."""
     match name:
         case "LIST" | "TUPLE" | "FROZENSET":
             stack.append(_since_mark(stack))
@@ -200,40 +173,81 @@ def _combined(name: str, stack: list[Any]) -> bool:
     return True
 
 
+def _since_mark(stack: list[Any]) -> list[Any]:
+    """Take off the values above the topmost mark, and the mark; IndexError without one."""
+    values = []
+    while True:
+        value = stack.pop()
+        if value is _MARK:
+            break
+        values.append(value)
+    values.reverse()
+    return values
+
+
+def _pairs(values: list[Any]) -> dict[str, Any]:
+    """A dict of keys and values in turn, as JSON has it: keys are text."""
+    pairs = {}
+    for key, value in zip(values[::2], values[1::2], strict=True):
+        if type(key) is bytes:
+            key = key.decode("utf-8", "replace")
+        elif type(key) not in (str, int, float, bool):
+            raise ValueError("a key that is no text or number")
+        pairs[str(key)] = value
+    return pairs
+
+
+def _topmost(stack: list[Any], count: int) -> list[Any]:
+    """Take off the topmost values, in the order in which they were put there."""
+    if len(stack) < count:
+        raise ValueError("too few values")
+    values = stack[-count:]
+    del stack[-count:]
+    return values
+
+
+def _container(stack: list[Any], kind: type) -> Any:
+    """The value on top, which has to be of a kind."""
+    if type(stack[-1]) is not kind:
+        raise ValueError("adds to what is no list or dict")
+    return stack[-1]
+
+
 class _JsonCopy:
-    """A copy of a value that JSON can write, with everything in it as often as it is seen, up to
-    the bounds."""
+    """Copies a value to one that JSON can write, with everything in it as often as it is seen, up
+    to the bounds."""
 
-    def __init__(self, file: str, most: int) -> None:
+    def __init__(self, file: str, most_values: int) -> None:
         self.file = file
-        self.most = most
-        self.values = 0
-        self.text = 0
+        self.most_values = most_values
+        self.values = 0  # copied so far
+        self.characters = 0  # of text, copied so far
 
-    def of(self, value: Any, depth: int) -> Any:
-        """A copy of a value with plain types only, within the limits."""
+    def copy(self, value: Any, depth: int) -> Any:
+        """A copy of a value that stands in so many containers; ColltoolError beyond the bounds."""
         self.values += 1
         if isinstance(value, (str, bytes, bytearray)):
-            self.text += len(value)
-        if self.values > self.most or self.text > _MOST_TEXT or depth > _MOST_DEPTH:
+            self.characters += len(value)
+        is_too_large = self.values > self.most_values or self.characters > _MOST_TEXT
+        if is_too_large or depth > _MOST_DEPTH:
             raise ColltoolError(
                 "is a pickle that stands for more than can be read: lists in lists in lists",
                 where=self.file,
                 fix=_FIX,
             )
         if isinstance(value, dict):
-            copy = {}
+            members = {}
             for key, inner in value.items():
-                self.text += len(key)
-                copy[key] = self.of(inner, depth + 1)
-            return copy
+                self.characters += len(key)
+                members[key] = self.copy(inner, depth + 1)
+            return members
         if isinstance(value, (list, tuple)):
-            return [self.of(inner, depth + 1) for inner in value]
+            return [self.copy(inner, depth + 1) for inner in value]
         if isinstance(value, (bytes, bytearray)):
             return value.decode("utf-8", "replace")
         if isinstance(value, float) and not math.isfinite(value):
             return None
-        if isinstance(value, int) and value.bit_length() > _MOST_DIGITS * 3:
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
             return None
         if value is None or isinstance(value, (str, int, float)):
             return value

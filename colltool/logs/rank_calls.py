@@ -1,10 +1,11 @@
-"""Calls that several ranks recorded, each in a file of its own: one record a call.
+"""Calls that several ranks recorded, each in a file of its own: one record a call
+(:func:`join_calls`).
 
 Inspector, the profiler plugin and the Flight Recorder number the calls of a communicator, the same
 on every rank. A rank at the edge of a tree is done long before the call is, so the longest time is
-the call's; where times include the wait for the last rank (between CUDA events), that rank's, the
-shortest, is, and of a broadcast the shortest but the root's. A call that few of the ranks recorded,
-such as 4 of 8, tells neither and is left out.
+the call's. Where times include the wait for the last rank (between CUDA events), it is the shortest,
+which is that rank's; of a broadcast the second shortest, as its root waits for nobody. A call that
+no more than half of the ranks recorded, such as 4 of 8, tells neither and is left out.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from colltool.logs.sentences import statement
 
 
 class JoinedCalls(NamedTuple):
-    """A record a call, those of no call as they were, and notes on calls left out or doubted.
+    """Records of which each call has one.
 
-    ``files``: those whose records were put together with another's."""
+    Args:
+        records: of calls, and as they were those that are of no single call.
+        notes: on calls left out or doubted.
+        files: those whose records were put together with another file's.
+    """
 
     records: list[Record]
     notes: list[Note]
@@ -48,29 +53,29 @@ def join_calls(records: Iterable[Record]) -> JoinedCalls:
     notes: list[Note] = []
     files: set[str] = set()
     for call, by_rank in calls.items():
-        seen = list(by_rank.values())
-        ranks = seen[0].ranks
+        of_call = list(by_rank.values())
+        first = of_call[0]
         recording = most[call.communicator, call.operation]  # ranks with a file
-        if recording > ranks:
+        if recording > first.ranks:
             # files of several jobs, whose groups have the same name
-            joined += seen
+            joined += of_call
             continue
-        if 2 * len(seen) <= recording:
-            notes.append(
-                _note(seen[0], used=False, code="seen-by-few", seen=len(seen), ranks=recording)
-            )
+        if 2 * len(of_call) <= recording:
+            reason = statement("seen-by-few", seen=len(of_call), ranks=recording)
+            notes.append(Note(reason, first.file, first.line, first.item))
             continue
         if recording > 1:
-            files.update(record.file for record in seen)
+            files.update(record.file for record in of_call)
         else:
-            notes.append(_note(seen[0], used=True, code="one-rank", ranks=ranks))
-        joined.append(_of_all_ranks(call, seen))
+            reason = statement("one-rank", ranks=first.ranks)
+            notes.append(Note(reason, first.file, first.line, first.item, used=True))
+        joined.append(_of_all_ranks(call, of_call))
     return JoinedCalls(joined, notes, frozenset(files))
 
 
-def _of_all_ranks(call: RankCall, seen: Sequence[Record]) -> Record:
-    """The record whose time is the call's."""
-    by_time = sorted(seen, key=attrgetter("seconds"))
+def _of_all_ranks(call: RankCall, of_call: Sequence[Record]) -> Record:
+    """The record of a call whose time is the call's."""
+    by_time = sorted(of_call, key=attrgetter("seconds"))
     primitive = by_time[0].primitive
     if not call.waits or primitive is REDUCE:
         return by_time[-1]
@@ -78,8 +83,3 @@ def _of_all_ranks(call: RankCall, seen: Sequence[Record]) -> Record:
         # the root is done early and waits for nobody
         return by_time[min(1, len(by_time) - 1)]
     return by_time[0]
-
-
-def _note(record: Record, used: bool, code: str, **fields: object) -> Note:
-    reason = statement(code, **fields)
-    return Note(reason, record.file, record.line, record.item, used)

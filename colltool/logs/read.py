@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from colltool.base.errors import ColltoolError, ManyErrors
+from colltool.base.errors import ColltoolError, problems_of
 from colltool.base.primitives import P2P, Primitive
 from colltool.logs import (
     all_reduce_bench,
@@ -26,7 +26,16 @@ from colltool.logs import (
 from colltool.logs.log_file import Log, open_log
 from colltool.logs.pytorch_trace import is_chakra_file
 from colltool.logs.rank_calls import join_calls
-from colltool.logs.records import Format, NoTable, Note, ParsedLog, Record, UserHints, agree
+from colltool.logs.records import (
+    Format,
+    NoTable,
+    Note,
+    ParsedLog,
+    Record,
+    UserHints,
+    agree,
+    one_error,
+)
 from colltool.logs.series import Measurements, check_timing, series_of, skipped_of
 
 # The first that recognises a log reads it, along with any others that share logs with it.
@@ -59,10 +68,14 @@ def read_logs(
 ) -> Measurements:
     """All measurements of all files, as series of points.
 
-    ``ranks``, ``primitive`` and ``nodes`` supply what logs do not say. ``in_place`` takes
-    nccl-tests' in-place times instead of out-of-place ones. Raises ColltoolError, naming
-    ``file:line``, for a file that cannot be read or holds no usable table, for times that no
-    hardware takes, and where a log contradicts the arguments.
+    Args:
+        ranks, primitive, nodes: supply what logs do not say.
+        in_place: take nccl-tests' in-place times instead of out-of-place ones.
+
+    Raises:
+        ColltoolError: naming ``file:line``: a file cannot be read or holds no usable table, times
+            are none that hardware takes, or a log contradicts the arguments; all files that fail
+            at once.
     """
     if ranks is not None and ranks < 2:
         raise ColltoolError(
@@ -81,24 +94,23 @@ def read_logs(
     for path in paths:
         try:
             log = _read(os.fspath(path), hints)
-        except ManyErrors as error:
-            problems += error.problems
         except ColltoolError as error:
-            problems.append(error)
+            problems += problems_of(error)
         else:
             records += log.timings
             notes += log.notes
     if problems:
-        raise problems[0] if len(problems) == 1 else ManyErrors(problems)
+        raise one_error(problems)
     joined = join_calls(records)
     series = [
-        found._replace(joined=not joined.files.isdisjoint(found.files))
-        for found in series_of(joined.records)
+        one_series._replace(joined=not joined.files.isdisjoint(one_series.files))
+        for one_series in series_of(joined.records)
     ]
     return Measurements(tuple(series), tuple(skipped_of([*notes, *joined.notes])))
 
 
 def _known() -> str:
+    """The formats that are read, in words."""
     return ", ".join(format_.known_by for format_ in FORMATS)
 
 
@@ -114,23 +126,26 @@ def _read(path: str, hints: UserHints) -> ParsedLog:
     records: list[Record] = []
     notes: list[Note] = []
     for format_ in _formats_of(log):
-        found = format_.read(log, hints)
-        records += found.timings
-        notes += found.notes
-    of_others = any(record.ranks == hints.ranks for record in records)
+        parsed = format_.read(log, hints)
+        records += parsed.timings
+        notes += parsed.notes
+    has_stated_ranks = any(record.ranks == hints.ranks for record in records)
     for record in records:
         check_timing(record.bytes, record.seconds, record.where)
-        # whatever the reader already checked; ranks that other tests of the log ran on do not count
-        # for a ping-pong beside them
-        pair = record.primitive is P2P and record.ranks == 2 and of_others
-        for argument in ("primitive", "nodes") if pair else ("ranks", "primitive", "nodes"):
-            found_value = getattr(record, argument)
-            agree(found_value, getattr(hints, argument), f"{argument}:", argument, record.where)
+        # again what a reader may have checked already; the caller's ranks need not be those of a
+        # ping-pong, if they are those of other tests of the log
+        arguments = ["ranks", "primitive", "nodes"]
+        if has_stated_ranks and record.primitive is P2P and record.ranks == 2:
+            arguments.remove("ranks")
+        for argument in arguments:
+            in_log = getattr(record, argument)
+            agree(in_log, getattr(hints, argument), f"{argument}:", argument, record.where)
     return ParsedLog(records, notes)
 
 
 def _formats_of(log: Log) -> list[Format]:
-    """The format of a log; several where tables of formats that share a log follow each other."""
+    """The format of a log; several where tables of formats that share a log follow each other.
+    NoTable for a log of no known format."""
     first = next((format_ for format_ in FORMATS if format_.recognises(log)), None)
     if first is None:
         raise NoTable(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
-from colltool.base.errors import ColltoolError, argument_text
+from colltool.base.errors import ColltoolError, ManyErrors, argument_text
 from colltool.base.primitives import Primitive
 from colltool.base.statements import Statement
 from colltool.logs.log_file import Log
@@ -25,9 +25,9 @@ class UserHints(NamedTuple):
 
 
 class RankCall(NamedTuple):
-    """Which call a record is of, and which rank saw it: several ranks may record one call."""
+    """Which call a record is of, and which rank recorded it: several ranks may record one call."""
 
-    communicator: str
+    communicator: str  # what tells it apart on every rank
     operation: str
     number: int  # counts the calls of an operation on a communicator
     rank: int | str  # its number, or the file where that does not say it
@@ -54,11 +54,12 @@ class Record(NamedTuple):
 
     @property
     def where(self) -> str:
+        """``file:line``, and the item if there is one."""
         return place(self.file, self.line, self.item)
 
 
 class Note(NamedTuple):
-    """A row that was left out, or with ``used`` one that is a record, of which something is
+    """A row that was left out; with ``used`` a row that became a record, about which something is
     doubtful."""
 
     reason: Statement
@@ -69,6 +70,7 @@ class Note(NamedTuple):
 
     @property
     def where(self) -> str:
+        """``file:line``, and the item if there is one."""
         return place(self.file, self.line, self.item)
 
 
@@ -111,9 +113,14 @@ class WrongValues(ColltoolError):
 WRONG_NOTES = frozenset({"wrong-result", "validation-failed"})
 
 
+def one_error(problems: Sequence[ColltoolError]) -> ColltoolError:
+    """The only problem, or all of them as one error."""
+    return problems[0] if len(problems) == 1 else ManyErrors(list(problems))
+
+
 def nothing_usable(what: str, notes: Sequence[Note], where: str, fix: str) -> ColltoolError:
-    """The error for a table without a usable row, by the notes on its rows: a benchmark whose
-    results are all wrong was not cut short."""
+    """The error ``what`` for a table without a usable row. By the notes on its rows it is WrongValues
+    where all results are wrong, as such a run was not cut short; ``fix`` is what to do else."""
     codes = {note.reason.code for note in notes}
     if codes and codes <= WRONG_NOTES:
         return WrongValues(what, len(notes), where)
@@ -136,7 +143,10 @@ def no_usable_row(notes: Sequence[Note], table_line: int) -> ColltoolError:
 def agree(
     found: _T | None, stated: _T | None, subject: str, argument: str, where: str
 ) -> _T | None:
-    """Whichever of log and caller says something.
+    """Whichever of log (``found``) and caller (``stated``) says something; None if neither does.
+
+    Args:
+        argument: the caller's, by name.
 
     Raises:
         ColltoolError: they differ: ``the log says ranks: 16, --ranks says 8``, of which ``ranks:``

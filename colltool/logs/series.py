@@ -1,4 +1,8 @@
-"""Measured series in SI units, with sizes as nccl-tests counts them."""
+"""Measured series in SI units, with sizes as nccl-tests counts them.
+
+:func:`series_of` makes :class:`Series` of the records of all logs, each a :class:`Point` a size;
+:func:`log_library` reads the library's name.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,17 @@ class LogLibrary(Enum):
 
     @property
     def may_be_nccl(self) -> bool:
+        """Whether it is NCCL, or the log does not say."""
         return self in (LogLibrary.NCCL, LogLibrary.UNKNOWN)
 
     @property
     def launches_kernels(self) -> bool:
-        """MPI calls are host messages; all others run on devices."""
+        """Whether calls are kernels of a device: those of MPI are messages of the host."""
         return self is not LogLibrary.MPI
 
     @property
     def in_fabrics(self) -> Literal["nccl", "rccl", "mpi"] | None:
+        """Its name in fabric files; None of one that they do not have."""
         return _IN_FABRICS.get(self)
 
 
@@ -112,6 +118,7 @@ class Series(NamedTuple):
 
     @property
     def who(self) -> str:
+        """``16 ranks on 2 nodes``, and the run if there are several."""
         who = f"{self.ranks} ranks"
         if self.nodes:
             who += f" on {counted(self.nodes, 'node')}"
@@ -151,12 +158,12 @@ MOST_BPS = 1e14  # a hundred times the ports of 2026
 
 
 def check_timing(size: float, seconds: float, where: str) -> None:
-    """Raise ColltoolError for a time that no hardware takes."""
-    possible = LEAST_S <= seconds <= MOST_S
-    if possible and size <= MOST_BPS * seconds:
+    """Refuse a time that no hardware takes for so many bytes."""
+    is_possible = LEAST_S <= seconds <= MOST_S
+    if is_possible and size <= MOST_BPS * seconds:
         return
     what = f"implausible times: {format_bytes(size)} in {format_time(seconds, 3)}"
-    if possible:
+    if is_possible:
         what += f", {format_rate(size / seconds, 3)}"
     raise ColltoolError(what, where=where, fix="check the unit of the times in the logs")
 
@@ -181,6 +188,7 @@ def _series(records: Sequence[Record]) -> Series:
         by_size[record.bytes].append(record)
     points = []
     for size, repeats in sorted(by_size.items()):
+        # of equal lines, as of a JSON report, the fastest: the same whatever the order of records
         first = min(repeats, key=lambda record: (record.file, record.line, record.seconds))
         times = [record.seconds for record in repeats]
         points.append(point_of(size, times, first.where, first.message))
@@ -199,7 +207,7 @@ def _series(records: Sequence[Record]) -> Series:
 
 
 def skipped_of(notes: Iterable[Note]) -> Iterator[Skipped]:
-    """Rows by reason, in the order of the first row of each."""
+    """What was left out or doubted, by reason, in the order of the first row of each."""
     by_reason: dict[Statement, list[Note]] = defaultdict(list)
     for note in sorted(notes, key=lambda note: (note.file, note.line, str(note.reason))):
         by_reason[note.reason].append(note)

@@ -1,7 +1,8 @@
 """What single lines of logs state: failures, warnings, settings and facts, with what they mean and
 what to type.
 
-The lines are a table, ``stated_lines.toml``; :func:`stated_in` finds the row of a line.
+The lines are a table, ``stated_lines.toml``, whose head explains its keys; :func:`stated_in` finds
+the row of a line, and :meth:`MatchedLine.stated` puts it in words.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ Kind = Literal["failed", "wrong", "cause", "setting", "warning", "fact"]
 """The worst first: a run that ended, wrong values, a cause of slowness, a setting to look at, what
 is to be mended though nothing ended, what is merely so."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-
+# "node1.log:17", "report.json:1: results[3]"
 _PLACE = re.compile(r"(.+?):(\d{1,12})(?::.*)?\Z", re.DOTALL)
 
 
@@ -28,7 +28,7 @@ class StatedLine(NamedTuple):
     """One thing that a log states."""
 
     kind: Kind
-    code: str  # a section of a table
+    code: str  # a section of stated_lines.toml or stated_conclusions.toml; "setting" of settings
     quoted: str  # the words of the log, first in ``file`` at ``line``
     file: str
     line: int
@@ -51,8 +51,9 @@ class StatedLine(NamedTuple):
 
 
 class LineWords(NamedTuple):
-    """What a row of the table says: its meaning, what to do, and whether it follows another
-    error."""
+    """What a row of the table says: its meaning, what to do, and whether it follows another error,
+    as ``follows`` of :class:`StatedLine`. ``{name}`` in the words is a group of the row's
+    pattern."""
 
     means: str
     do: str
@@ -63,25 +64,26 @@ class LineRule(NamedTuple):
     """A row of the table that lines are compared with."""
 
     code: str
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # of which such a line has one
     pattern: re.Pattern[str]
     kind: Kind
     cause: str
     soft: bool
 
 
-class Found(NamedTuple):
+class MatchedLine(NamedTuple):
     """The row that a line matches, with the match."""
 
     rule: LineRule
     match: re.Match[str]
 
     def stated(self, quoted: str, file: str, line: int, host: str = "") -> StatedLine:
-        """What the line states."""
-        fields = {group: said.strip() for group, said in self.match.groupdict("").items()}
+        """What the line states; ``quoted``, ``file``, ``line`` and ``host`` are as in a
+        :class:`StatedLine`."""
+        fields = {group: text.strip() for group, text in self.match.groupdict("").items()}
         code = self.rule.code
-        numbered = f"{code}-{fields.get('by', '')}"
-        words = _words().get(numbered) or _words()[code]
+        # an error by its number, such as Xid 79, may have words of its own
+        words = _words().get(f"{code}-{fields.get('by', '')}") or _words()[code]
         return StatedLine(
             self.rule.kind,
             code,
@@ -99,21 +101,23 @@ class Found(NamedTuple):
 
 @cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
+    """The sections of the table by code."""
     return word_table("colltool.logs", "stated_lines.toml")
 
 
 @cache
 def _words() -> dict[str, LineWords]:
-    """The words of every section, also by its further numbers."""
-    found: dict[str, LineWords] = {}
+    """The words of every section by its code, ``xid-79`` also by ``xid-N`` of its further
+    numbers."""
+    by_code: dict[str, LineWords] = {}
     for code, section in _table().items():
-        said = _table()[section["like"]] if "like" in section else section
-        words = LineWords(said["means"], said["do"], section.get("follows", 0))
-        found[code] = words
+        worded = _table()[section["like"]] if "like" in section else section
+        words = LineWords(worded["means"], worded["do"], section.get("follows", 0))
+        by_code[code] = words
         start = code.rpartition("-")[0]
         for number in section.get("also", ()):
-            found[f"{start}-{number}"] = words
-    return found
+            by_code[f"{start}-{number}"] = words
+    return by_code
 
 
 @cache
@@ -136,13 +140,13 @@ def line_rules() -> tuple[LineRule, ...]:
 
 @cache
 def _any_words() -> tuple[str, ...]:
-    """Words of which every line that the table knows has one. A line without any of them needs no
-    pattern."""
-    found: list[str] = []
+    """Words of which every line that the table knows has one, without those that hold another of
+    them. A line without any of them needs no pattern."""
+    all_words: list[str] = []
     for rule in line_rules():
-        found += rule.words
+        all_words += rule.words
     shortest: list[str] = []
-    for word in sorted(found, key=len):
+    for word in sorted(all_words, key=len):
         if not has_any(word, shortest):
             shortest.append(word)
     return tuple(shortest)
@@ -157,7 +161,7 @@ def has_any(text: str, words: Sequence[str]) -> bool:
     return False
 
 
-def stated_in(text: str) -> Found | None:
+def stated_in(text: str) -> MatchedLine | None:
     """The first row of the table that a line matches; None for other lines."""
     if not has_any(text, _any_words()):
         return None
@@ -165,31 +169,62 @@ def stated_in(text: str) -> Found | None:
         if has_any(text, rule.words):
             match = rule.pattern.search(text)
             if match:
-                return Found(rule, match)
+                return MatchedLine(rule, match)
     return None
 
 
+def worded_line(
+    row: Mapping[str, Any],
+    code: str,
+    place: tuple[str, str, int],
+    fields: Mapping[str, object],
+) -> StatedLine:
+    """A statement in the words of a table's row.
+
+    Args:
+        row: kind, means, do, and cause if it states one.
+        place: the words that are quoted, their file and line.
+        fields: for the ``{name}`` in the words.
+    """
+    return StatedLine(
+        row["kind"],
+        code,
+        *place,
+        means=row["means"].format_map(fields),
+        do=row["do"].format_map(fields),
+        cause=row.get("cause", ""),
+    )
+
+
 def wrong_row(size: float, count: int, file: str, line: int) -> StatedLine:
-    """A row of nccl-tests for ``size`` bytes whose result is wrong."""
+    """A row of nccl-tests for ``size`` bytes, of whose result ``count`` values are wrong."""
     words = _words()["wrong-row"]
-    fields = {"size": size_text(size), "count": count}
+    size_in_words = size_text(size)
     return StatedLine(
         "wrong",
         "wrong-row",
-        quoted=f"#wrong {count} at {size_text(size)}",
+        quoted=f"#wrong {count} at {size_in_words}",
         file=file,
         line=line,
-        means=words.means.format_map(fields),
+        means=words.means.format(size=size_in_words, count=count),
         do=words.do,
     )
 
 
 def wrong_rows(reason: str, count: int, where: str) -> StatedLine:
-    """Rows that a reader left out because their results are wrong. ``where`` is ``file:line`` and
-    what follows it."""
+    """Rows that a reader left out because their results are wrong.
+
+    Args:
+        reason: the reader's error, whose last part is quoted.
+        where: ``file:line`` and what follows it.
+    """
     words = _words()["wrong-rows"]
     place = _PLACE.match(where)
-    file, line = (place[1], int(place[2])) if place else (where, 0)
+    file = where
+    line = 0
+    if place:
+        file = place[1]
+        line = int(place[2])
     return StatedLine(
         "wrong",
         "wrong-rows",

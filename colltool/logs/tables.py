@@ -53,8 +53,8 @@ class MeasuredRow(NamedTuple):
 class LogTable:
     """What a program measured in one table, as its reader fills it in."""
 
-    primitive: Primitive | None
-    ranks: int | None
+    primitive: Primitive | None  # None where the table does not say
+    ranks: int | None  # None where the table does not say
     library: str  # as :func:`colltool.logs.series.log_library` reads it
     version: str
     line: int  # of the header
@@ -62,7 +62,7 @@ class LogTable:
     per_peer: bool = False  # sizes are what a rank has for one other
     note: Statement = NOTHING  # a reservation about every row
     dtype: str = ""
-    called: str = ""  # in errors, if not by its version
+    benchmark: str = ""  # its name; in errors the version is named without one
     unpriced: str = ""  # the name of a benchmark that no price is of
     short: int = 0  # its first row of messages too short to fill a link
     pairs: int = 1  # of ranks that share a rate
@@ -70,11 +70,13 @@ class LogTable:
     rows: list[MeasuredRow] = field(default_factory=list)
 
     def add_rate(self, line: int, size: float, rate_Bps: float, message: float = 0.0) -> None:
-        """A transfer of ``size`` bytes at a rate, of a stream of messages of ``message`` bytes."""
+        """Add a transfer of ``size`` bytes at a rate, of a stream of messages of ``message``
+        bytes."""
         self.rows.append(MeasuredRow(line, f"{size:.0f}", size / rate_Bps, message))
 
     def add_stream(self, line: int, size: str, count: float, rate_Bps: float) -> None:
-        """A stream of ``count`` messages. None where they are too short to fill a link."""
+        """Add a stream of ``count`` messages of ``size`` bytes, unless they are too short to fill a
+        link."""
         message = float(size)
         if message >= FILLS and rate_Bps > 0:
             self.add_rate(line, message * count, rate_Bps, message)
@@ -85,12 +87,18 @@ class LogTable:
 def records_of(
     log: Log, tables: Iterable[LogTable], hints: UserHints, known: Sequence[str] = ()
 ) -> ParsedLog:
-    """Records of all tables; ColltoolError where no row is usable. ``known``: the benchmarks that
-    are read, for that error."""
+    """Records of all tables.
+
+    Args:
+        known: the benchmarks that are read, for errors.
+
+    Raises:
+        ColltoolError: no row is usable.
+    """
     records: list[Record] = []
     notes: list[Note] = []
-    unpriced: dict[str, LogTable] = {}
-    short = 0
+    unpriced: dict[str, LogTable] = {}  # the first table of each benchmark without a price
+    short = 0  # the line of a message too short to fill a link
     for table in tables:
         short = short or table.short
         if table.unpriced:
@@ -132,7 +140,8 @@ def records_of(
 def add_records(
     table: LogTable, file: str, hints: UserHints, records: list[Record], notes: list[Note]
 ) -> None:
-    """Add a table's records, and notes on rows that cannot be used."""
+    """Add a table's records, and notes on rows that cannot be used or are doubted; ColltoolError
+    where neither table nor caller says the collective or the ranks, or they differ."""
     where = f"{file}:{table.line}"
     primitive = agreed_primitive(table.primitive, hints, where)
     if primitive is None:
@@ -144,7 +153,7 @@ def add_records(
     ranks = agreed_ranks(table.ranks, hints, where)
     if ranks is None:
         raise RanksNotStated(
-            f"{table.called or table.version} does not say on how many ranks it ran",
+            f"{table.benchmark or table.version} does not say on how many ranks it ran",
             where=where,
             fix=SAY_RANKS,
         )
@@ -156,6 +165,7 @@ def add_records(
             size = message_size(measured.size) * parts
             seconds = measured.time
             if isinstance(seconds, str):
+                # us
                 seconds = positive_time(seconds).value / 1e6
         except UnusableRow as error:
             notes.append(Note(error.reason, file, measured.line))
@@ -181,17 +191,18 @@ def add_records(
 def reader_of(
     tables: Callable[[Log], Iterator[LogTable]], known: Sequence[str] = ()
 ) -> Callable[[Log, UserHints], ParsedLog]:
-    """The reader of a format whose tables need no hints."""
+    """The reader of a format, by a generator of its tables that needs no hints; ``known`` as in
+    :func:`records_of`."""
     return lambda log, hints: records_of(log, list(tables(log)), hints, known)
 
 
-def has(sign: re.Pattern[bytes]) -> Callable[[Log], bool]:
-    """Recognise a format by a pattern."""
+def recognised_by(sign: re.Pattern[bytes]) -> Callable[[Log], bool]:
+    """The test of a format by a pattern that stands anywhere in its logs."""
     return lambda log: sign.search(log.content) is not None
 
 
-def numbers(text: str, least: int) -> list[str]:
-    """The words of a row that begins with ``least`` numbers. Empty for other lines."""
+def row_words(text: str, least: int) -> list[str]:
+    """The words of a row that begins with ``least`` numbers; empty for other lines."""
     words = text.split(None, _MOST_WORDS)
     if len(words) < least or not all(map(rounding_interval, words[:least])):
         return []

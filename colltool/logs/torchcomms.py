@@ -10,7 +10,7 @@ from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import rounding_interval
 from colltool.logs.records import Format
 from colltool.logs.sentences import statement
-from colltool.logs.tables import LogTable, has, reader_of
+from colltool.logs.tables import LogTable, reader_of, recognised_by
 
 # "Size   NCCL(auto)   NCCLX(auto)"
 _SIGN = re.compile(rb"Size +NCCL\(?\w*\)? +\S+")
@@ -19,7 +19,7 @@ _SIZE = re.compile(r"\d+[KMG]?B")
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
-    """The table of a log, whose size column names a unit."""
+    """Each table of a log; sizes name their unit."""
     table = None
     for number, text in log.clean_lines():
         words = text.split()
@@ -37,4 +37,6 @@ def _tables(log: Log) -> Iterator[LogTable]:
             table.add_rate(number, parse_size(size), rate.value * 1e9)
 
 
-FORMAT = Format("torchcomms", "torchcomms ('Size NCCL(auto) ...')", has(_SIGN), reader_of(_tables))
+FORMAT = Format(
+    "torchcomms", "torchcomms ('Size NCCL(auto) ...')", recognised_by(_SIGN), reader_of(_tables)
+)

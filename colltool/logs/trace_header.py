@@ -1,4 +1,5 @@
-"""The header of a PyTorch profiler trace: what it says of the job and of the devices.
+"""The header of a PyTorch profiler trace: what it says of the job and of the devices, checked
+(:func:`checked_header`).
 
 torch.profiler writes ``distributedInfo`` as JSON (``backend``, ``rank``, ``world_size``,
 ``pg_count``, ``nccl_version`` and, from 2.1 on, ``pg_config``: a list of process groups); tools that
@@ -12,7 +13,7 @@ import json
 from typing import Any
 
 from colltool.base.errors import ColltoolError, quote
-from colltool.logs.call_metadata import Labels, count
+from colltool.logs.call_metadata import Labels, as_count
 
 _JOB = "distributedInfo"
 _DEVICES = "deviceProperties"
@@ -34,7 +35,7 @@ def checked_header(header: Labels, where: str) -> Labels:
 
 
 def _checked_job(job: Any, where: str) -> Labels:
-    """What is said of the job."""
+    """What ``distributedInfo`` says of the job, without what is not told."""
     if not isinstance(job, dict):
         raise _wrong(job, _JOB, "a mapping", where)
     checked: Labels = dict(job)
@@ -43,7 +44,7 @@ def _checked_job(job: Any, where: str) -> Labels:
         # torch gives -1 to a process outside the group
         if value in (None, "", -1):
             checked.pop(key, None)
-        elif count(value) is None:
+        elif as_count(value) is None:
             raise _wrong(value, f"{_JOB}.{key}", "a whole number", where)
     version = job.get("nccl_version")
     if isinstance(version, list | dict | bool):
@@ -61,13 +62,14 @@ def _checked_groups(groups: Any, where: str) -> list[Labels]:
     checked = []
     for number, group in enumerate(_mappings(groups, place, where)):
         ranks = _parsed(group.get("ranks"))
-        if isinstance(ranks, dict):  # rank in the job -> rank in the group
+        if isinstance(ranks, dict):
+            # its keys are ranks of the job, its values those in the group
             ranks = list(ranks)
         if ranks is not None and not isinstance(ranks, list):
             raise _wrong(ranks, f"{place}.{number}.ranks", "a list of ranks", where)
         members = []
         for rank in ranks or []:
-            member = count(rank)
+            member = as_count(rank)
             if member is None:
                 raise _wrong(rank, f"{place}.{number}.ranks", "a list of ranks", where)
             members.append(member)
@@ -76,7 +78,8 @@ def _checked_groups(groups: Any, where: str) -> list[Labels]:
 
 
 def _mappings(value: Any, place: str, where: str) -> list[Labels]:
-    """A list of mappings; the values of a mapping of them."""
+    """A list of mappings, or the values of a mapping of them, which stands at a ``place`` of the
+    header."""
     items = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(items, list):
         raise _wrong(value, place, "a list", where)
@@ -87,7 +90,8 @@ def _mappings(value: Any, place: str, where: str) -> list[Labels]:
 
 
 def _parsed(value: Any) -> Any:
-    """A value, or what its text holds as JSON; None for an empty text."""
+    """A value, or what its text holds as JSON; None for an empty text, and a text that is no JSON
+    as it is."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -101,6 +105,7 @@ def _parsed(value: Any) -> Any:
 
 
 def _wrong(value: Any, place: str, wanted: str, where: str) -> ColltoolError:
+    """The error for a value of another type than is ``wanted``."""
     return ColltoolError(
         f"{place} is {quote(value)}, expected {wanted}",
         where=where,

@@ -45,8 +45,8 @@ class TracedSeries(NamedTuple):
     """What traces measure."""
 
     measurements: Measurements  # of calls with every rank traced
-    devices: tuple[str, ...]
-    world: int | None
+    devices: tuple[str, ...]  # names, each once
+    world: int | None  # ranks of the job, None where no trace says it
     bounds: tuple[UpperBound, ...]  # of calls with upper bounds only, most calls first
     left_out: tuple[LeftOutKernels, ...]  # the rest
 
@@ -61,23 +61,25 @@ class MeasuredCall(NamedTuple):
 
 
 def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
-    """What a benchmark would have measured, out of the traces of a job."""
+    """What a benchmark would have measured, out of the traces of a job; ColltoolError as
+    :func:`~colltool.logs.traced_calls.read_traces`."""
     traces = read_traces(files)
     calls: list[MeasuredCall] = []
-    bounds: Counter[UpperBound] = Counter()
-    unseen = cache(lambda ranks: missing(ranks, traces))
-    apart: dict[Statement, list[str]] = defaultdict(list)
+    bounds: Counter[UpperBound] = Counter()  # each with one call
+    untraced = cache(lambda ranks: missing(ranks, traces))  # most calls are of few groups
+    unmeasured: dict[Statement, list[str]] = defaultdict(list)  # files by reason
     for merged in merged_calls(traces):
         call = merged.call
         reason = _not_measured(call)
         if reason:
-            apart[reason].append(traces[merged.traces[0]].file)
+            unmeasured[reason].append(traces[merged.traces[0]].file)
         elif merged.bound:
-            bounds[UpperBound(call.primitive, call.size, calls=1, missing=unseen(call.ranks))] += 1
+            bound = UpperBound(call.primitive, call.size, 1, untraced(call.ranks))
+            bounds[bound] += 1
         else:
             shortest_s = merged.shortest.seconds
             calls.append(MeasuredCall(call.primitive, call.size, call.bytes, shortest_s))
-    others = [LeftOutKernels(reason, len(where), where[0]) for reason, where in apart.items()]
+    others = [LeftOutKernels(reason, len(files), files[0]) for reason, files in unmeasured.items()]
     devices = dict.fromkeys(trace.device for trace in traces if trace.device)
     return TracedSeries(
         Measurements(series_of(calls, traces), ()),
@@ -89,7 +91,8 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
 
 
 def _not_measured(call: CallMetadata) -> Statement:
-    """Why no benchmark measures a call; nothing where one does."""
+    """Why no benchmark measures a call: a message, or a group that is not of consecutive ranks from
+    a multiple of their number on; NOTHING where one does."""
     if call.primitive is P2P:
         return MESSAGE
     if call.ranks:
@@ -106,13 +109,13 @@ def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tup
         times[primitive, ranks].setdefault(size, []).append(seconds)
     files = tuple(trace.file for trace in traces)
     # PyTorch calls RCCL nccl, its kernels too
-    amd = any(trace.device.startswith("AMD") for trace in traces)
-    library = "RCCL" if amd else "NCCL"
+    is_amd = any(trace.device.startswith("AMD") for trace in traces)
+    library = "RCCL" if is_amd else "NCCL"
     version = next((trace.nccl for trace in traces if trace.nccl), "")
-    found = []
+    series = []
     for (primitive, ranks), by_size in sorted(times.items()):
         sizes = sorted(by_size.items())
-        found.append(
+        series.append(
             Series(
                 primitive,
                 ranks,
@@ -123,4 +126,4 @@ def series_of(calls: Iterable[MeasuredCall], traces: Sequence[RankTrace]) -> tup
                 files=files,
             )
         )
-    return tuple(found)
+    return tuple(series)

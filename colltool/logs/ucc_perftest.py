@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterator
 
 from colltool.base.primitives import A2A, AG, AR, RS
-from colltool.logs.busbw_ratio import Ratio, ranks_of, ratio
+from colltool.logs.busbw_ratio import RowRange, busbw_over_algbw, ranks_of
 from colltool.logs.collective_names import collectives_of
 from colltool.logs.launch_line import Launches
 from colltool.logs.log_file import Log
 from colltool.logs.printed_numbers import RoundingInterval, rounding_interval
 from colltool.logs.records import Format, ParsedLog, UserHints
-from colltool.logs.tables import LogTable, MeasuredRow, numbers, records_of
+from colltool.logs.tables import LogTable, MeasuredRow, records_of, row_words
 
 # "       Count        Size                Time, us"
 _SIGN = re.compile(rb"Count[ \t]{1,40}Size[ \t]{1,40}Time, us")
@@ -29,8 +29,8 @@ _SETTINGS = (b"Collective:", b"Memory type:")
 _SETTING = re.compile(r"(?P<name>Collective|Memory type|Datatype): *(?P<value>\S.{0,60})")
 _KNOWN = ("allreduce", "allgather", "alltoall", "bcast", "reduce", "reduce_scatter")
 _SENDS_ALL = (b"Total time:", b"Bus Bandwidth")  # of versions that print the whole of an all-to-all
-_TIME, _BANDWIDTH = 2, 5  # columns of the averages
-_SIZE = 1  # column of the bytes
+# places of columns: count, size, then average, least and most of the time, then of the bandwidth
+_SIZE, _TIME, _BANDWIDTH = 1, 2, 5
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
@@ -39,11 +39,11 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
 
 
 def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
-    """A table per collective."""
+    """A table per collective; one without a collective's name for rows above the first name."""
     launches = Launches()
     sends_all = any(words in log.content for words in _SENDS_ALL)
     table = LogTable(hints.primitive, ranks=None, library="UCC", version="ucc_perftest", line=1)
-    ratios: list[Ratio] = []
+    ratios: list[RowRange] = []
     for number, text in log.clean_lines():
         setting = _SETTING.match(text)
         if setting is None:
@@ -72,13 +72,14 @@ def _table(name: str, line: int, sends_all: bool) -> LogTable:
     return table
 
 
-def _add_row(table: LogTable, ratios: list[Ratio], text: str, number: int, file: str) -> None:
-    """Add a row of numbers; all other lines are none."""
+def _add_row(table: LogTable, ratios: list[RowRange], text: str, number: int, file: str) -> None:
+    """Add a line if it is a row of numbers, and what its bandwidth says of the ranks."""
     words = text.split()
+    # such as a barrier, which has no size
     if table.unpriced and len(words) > _TIME and words[0] == "N/A":
         table.rows.append(MeasuredRow(number, "1", words[_TIME]))
         return
-    words = numbers(text, _BANDWIDTH)
+    words = row_words(text, _BANDWIDTH)
     if not words:
         return
     table.rows.append(MeasuredRow(number, words[_SIZE], words[_TIME]))
@@ -89,30 +90,31 @@ def _add_row(table: LogTable, ratios: list[Ratio], text: str, number: int, file:
     busbw = rounding_interval(words[_BANDWIDTH])
     if size is None or time is None or time.low <= 0:
         return
-    # bytes over us are MB/s
+    # bytes over us are MB/s; the rate is open by the same share as the time
     algbw = RoundingInterval(
         size.value / time.value / 1e3,
         size.value * time.half_digit / time.value**2 / 1e3,
     )
-    shown = ratio(algbw, busbw, f"{file}:{number}")
-    if shown:
-        ratios.append(shown)
+    ratio = busbw_over_algbw(algbw, busbw, f"{file}:{number}")
+    if ratio:
+        ratios.append(ratio)
 
 
 def _finished(
-    table: LogTable, ratios: list[Ratio], launches: Launches, hints: UserHints, file: str
+    table: LogTable, ratios: list[RowRange], launches: Launches, hints: UserHints, file: str
 ) -> LogTable:
-    """A table with its ranks: by the launch line, the caller, or its bandwidths."""
+    """A table with its ranks by the launch line; where neither that nor the caller says them, by
+    its bandwidths."""
     launch = launches.launch
     table.ranks = launch.ranks
     table.nodes = launch.nodes_of(launch.ranks)
-    stated = table.ranks or hints.ranks
-    if stated is None and ratios and table.primitive in (AR, A2A, AG, RS):
+    is_open = not table.ranks and hints.ranks is None
+    if is_open and ratios and table.primitive in (AR, A2A, AG, RS):
         if table.per_peer:
-            # bandwidth over what a rank has for one other is ranks - 1
+            # bandwidth over what a rank has for one other is n - 1: x / (x + 1) is (n - 1) / n
             ratios = [
-                Ratio(found.low / (found.low + 1), found.high / (found.high + 1), found.where)
-                for found in ratios
+                RowRange(row.low / (row.low + 1), row.high / (row.high + 1), row.where)
+                for row in ratios
             ]
         table.ranks, _ = ranks_of(
             table.primitive,

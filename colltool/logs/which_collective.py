@@ -14,14 +14,15 @@ from typing import NamedTuple
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive
 from colltool.logs.dtypes import element_bytes
 
-CLOSE = 0.02  # how near busbw/algbw must be to 1
+CLOSE = 0.02  # how near busbw/algbw must be to 1 where a message goes from one to another
+_SEVERAL_PARTS = 1.5  # size over count, between those of one part and of two
 
 
-class SeenRow(NamedTuple):
+class TellingRow(NamedTuple):
     """The cells of a row by which collectives differ."""
 
-    size: float
-    elements: float
+    size: float  # bytes
+    elements: float  # the cell ``count``
     dtype: str
     redop: str
     root: str
@@ -29,7 +30,7 @@ class SeenRow(NamedTuple):
     in_place_wrong: str  # the cell ``wrong`` of the in-place half
 
 
-def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
+def collective_of(rows: Iterable[TellingRow]) -> Primitive | None:
     """The collective of most rows; None where they do not say."""
     votes = Counter(map(_collective_of_row, rows))
     del votes[None]
@@ -39,8 +40,8 @@ def collective_of(rows: Iterable[SeenRow]) -> Primitive | None:
     return None
 
 
-def _collective_of_row(row: SeenRow) -> Primitive | None:
-    """The collective that a row's columns show. None where several are possible."""
+def _collective_of_row(row: TellingRow) -> Primitive | None:
+    """The collective that a row's columns show; None where several are possible."""
     width = element_bytes(row.dtype)
     if not width or not row.elements:
         return None
@@ -48,10 +49,10 @@ def _collective_of_row(row: SeenRow) -> Primitive | None:
     rooted = row.root not in ("", "-1")
     # the number of ranks, where ``count`` is of one rank's part
     parts = row.size / (row.elements * width)
-    if parts < 1.5:
+    if parts < _SEVERAL_PARTS:
+        if reduces and rooted:
+            return REDUCE
         if reduces:
-            if rooted:
-                return REDUCE
             return AR
         if rooted:
             return BC

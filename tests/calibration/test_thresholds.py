@@ -120,7 +120,7 @@ def test_the_three_largest_sizes_speak_for_what_bandwidth_bounds() -> None:
 @pytest.mark.parametrize(("factor", "slower"), [(1.14, False), (1.16, True)])
 def test_a_price_explains_what_is_within_a_seventh(factor: float, slower: bool) -> None:
     one = case(series(lambda size: factor * ring(size), SIZES))
-    assert all(one.slower(i) == slower for i in range(len(SIZES)))
+    assert all(one.is_slower(i) == slower for i in range(len(SIZES)))
 
 
 @pytest.mark.parametrize(

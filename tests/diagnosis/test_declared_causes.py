@@ -9,7 +9,8 @@ from swept import swept
 
 import colltool
 from colltool.diagnosis.declared_causes import declared_causes, denied
-from colltool.logs.nccl_debug import DebugLines, debug_lines
+from colltool.logs.debug_record import DebugLines
+from colltool.logs.nccl_debug import debug_lines
 
 HOST = "node0:70:70 [0] NCCL INFO "
 INFINIBAND = (

@@ -15,24 +15,28 @@ import colltool
 from colltool.base.statements import NOTHING, UNITS, sentences
 from colltool.diagnosis.hypotheses import STATED, CauseName, check_of
 from colltool.diagnosis.sentences import statement
-from colltool.diagnosis.stated_findings import STATED_NAMES
-from colltool.diagnosis.topology import KINDS, LEADS, PARTS
+from colltool.diagnosis.topology import KINDS_BY_PART, LEAD_CODES
 
 PACKAGES = ("colltool.diagnosis", "colltool.logs")
 # causes that are found without a price, and have a statement of their own
 UNPRICED = {"collapse", "failed"}
+# what else than a cause of slowness a finding of a log may be called
+STATED_NAMES = {"failed", "wrong-values", "cause", "setting", "warning", "topology"}
+PARTS = set(KINDS_BY_PART)
+KINDS = {"gdr", "slots-unknown", "flat", "one-cpu", "setting"}.union(*KINDS_BY_PART.values())
+LEADS = {*LEAD_CODES.values(), "both", "way", "none"}
 # codes that are made of a word of the model
 MADE = {
     "cause-": set(get_args(CauseName)),
     "name-": {*get_args(CauseName), *STATED_NAMES},
     "stated-": STATED,
     "floor-": {"overhead", "latency", "software"},
-    "damage-": set(KINDS),
-    "do-": set(KINDS),
-    "lead-": set(LEADS),
-    "some-": set(PARTS),
-    "several-": set(PARTS),
-    "all-": set(PARTS),
+    "damage-": KINDS,
+    "do-": KINDS,
+    "lead-": LEADS,
+    "some-": PARTS,
+    "several-": PARTS,
+    "all-": PARTS,
 }
 
 

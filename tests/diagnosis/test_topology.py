@@ -16,7 +16,7 @@ from swept import swept
 import colltool
 from colltool.base.errors import ColltoolError
 from colltool.base.xml_tree import read_xml
-from colltool.diagnosis import channel_damages
+from colltool.diagnosis import damage_trials
 from colltool.diagnosis.results import Diagnosis
 from colltool.libraries.nccl.topology.graphs import graphs_of, graphs_of_xml
 from colltool.libraries.nccl.topology.system_reader import FORMAT
@@ -232,13 +232,13 @@ def test_a_run_on_some_gpus(tmp_path: Path) -> None:
     log = log_of(tmp_path, part, *busids, nodes=1)
     result = colltool.doctor(log, topology_file=broken(tmp_path, "whole", *h100(4, 0)))
     assert result.topology is not None
-    assert result.topology.compared[0].kept == 2
+    assert result.topology.compared[0].gpus_used == 2
     assert "the run used 2 of the file's GPUs: compared with these alone" in result.topology.notes
 
 
 @pytest.mark.ci
 def test_a_run_on_gpus_that_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel_damages, "_VISITS", 50_000)
+    monkeypatch.setattr(damage_trials, "_VISITS", 50_000)
     log = log_of(tmp_path, graphs_of(broken(tmp_path, "part", *NODE), 1), nodes=1)
     result = colltool.doctor(log, topology_file=broken(tmp_path, "whole", *h100(4, 0)))
     assert result.ok

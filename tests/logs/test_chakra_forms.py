@@ -20,7 +20,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.commands.plan import trace_files
 from colltool.logs.chakra import is_chakra
-from colltool.logs.chakra_format import COLLECTIVES, ChakraNode, encoded
+from colltool.logs.chakra_encode import encode_trace
+from colltool.logs.chakra_format import COLLECTIVES, ChakraNode
 from tests.chakra_proto import read_all
 
 COLLECTIVES_2023 = ("ALL_REDUCE", "ALL_TO_ALL", "ALL_GATHER", "REDUCE_SCATTER", "BROADCAST")
@@ -173,7 +174,7 @@ def jsonized() -> str:
             attributes |= {"comm_type": COLLECTIVES.index(collective), "comm_size": size}
         of: Any = kind
         nodes.append(ChakraNode(number, name, of, (), before, 0, lasts, attributes))
-    head, messages = read_all(encoded(nodes, {"world_size": 8}))
+    head, messages = read_all(encode_trace(nodes, {"world_size": 8}))
     return "".join(map(MessageToJson, (head, *messages)))
 
 
@@ -339,7 +340,7 @@ ALL = {**GPU, "comm_type": 0, "comm_size": 2**20}
 
 
 def et(path: Path, *nodes: ChakraNode, **metadata: Any) -> Path:
-    path.write_bytes(encoded(nodes, metadata))
+    path.write_bytes(encode_trace(nodes, metadata))
     return path
 
 

@@ -19,7 +19,8 @@ from colltool.extras.interop.chakra import chakra
 from colltool.logs import chakra as chakra_traces
 from colltool.logs import chakra_json
 from colltool.logs.chakra import is_chakra
-from colltool.logs.chakra_format import ChakraNode, encoded
+from colltool.logs.chakra_encode import encode_trace
+from colltool.logs.chakra_format import ChakraNode
 from tests.chakra_proto import read_all
 
 GROUPS = [{"pg_name": "0", "ranks": list(range(8))}, {"pg_name": "1", "ranks": [0, 1]}]
@@ -61,7 +62,7 @@ def gemm(number: int, lasts: int, *deps: int, start: int = 0, **of: Any) -> Chak
 
 def write(path: Path, *nodes: ChakraNode, **metadata: Any) -> Path:
     head = {"rank": 0, "world_size": 8, "process_groups": json.dumps(GROUPS)} | metadata
-    path.write_bytes(encoded(nodes, head))
+    path.write_bytes(encode_trace(nodes, head))
     return path
 
 
@@ -147,7 +148,7 @@ def test_groups_stand_in_pytorchs_node_too(tmp_path: Path) -> None:
     listed = json.dumps(GROUPS).replace('"', '\\"')
     init = ChakraNode(9, "## process_group:init ##", "METADATA_NODE", inputs=f"['{listed}']")
     path = tmp_path / "a.3.et"
-    path.write_bytes(encoded([init, *STEP]))
+    path.write_bytes(encode_trace([init, *STEP]))
     found = colltool.trace("dgx-h100", [path])
     assert [one.group_size for one in found.calls] == [8, 8, 8, 2]
     assert found.files[0].rank == 3  # by the file's name
@@ -219,8 +220,8 @@ JSON = '{"version": "0.0.4"}{"id": "1", "type": "COMM_COLL_NODE"}'
         (JSON + "[", "node 2 is not one of Chakra's"),
         (JSON + "[1]", "an object is due"),
         ('{"version": ' + "[" * 100_000, "is not JSON of Chakra"),
-        (gzip.compress(encoded(STEP) * 3)[:-20], "ends within what was packed"),
-        (encoded(STEP)[:-3], "ends within node 5"),
+        (gzip.compress(encode_trace(STEP) * 3)[:-20], "ends within what was packed"),
+        (encode_trace(STEP)[:-3], "ends within node 5"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, content: str | bytes, message: str) -> None:

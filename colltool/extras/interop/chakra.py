@@ -19,13 +19,13 @@ from typing import NamedTuple
 from colltool.base.errors import ColltoolError, argument_text
 from colltool.base.formatting import format_time
 from colltool.base.primitives import A2A, AG, AR, BC, P2P, REDUCE, RS, Primitive, ceil_div
+from colltool.logs.chakra_encode import encode_trace
 from colltool.logs.chakra_format import (
     COLLECTIVES,
     PROCESS_GROUPS,
     ChakraNode,
     NodeType,
     Value,
-    encoded,
 )
 from colltool.training.calls import Call, Hiding
 from colltool.training.overlap import PricedCall
@@ -105,7 +105,7 @@ def chakra(plan: Plan) -> dict[str, bytes]:
             "world_size": ranks,
             PROCESS_GROUPS: groups.listed(rank),
         }
-        files[f"{WORKLOAD}.{rank}.et"] = encoded(nodes, metadata)
+        files[f"{WORKLOAD}.{rank}.et"] = encode_trace(nodes, metadata)
     # Keys of JSON are texts, and its lists are Python's tuples.
     numbered = {number: members for members, number in groups.numbers.items()}
     files[GROUPS] = (json.dumps(numbered) + "\n").encode()

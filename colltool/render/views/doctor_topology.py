@@ -83,7 +83,7 @@ class ComparedNodeDocument(Document, of=ComparedNode):
 
     hosts: list[str]
     where: str
-    gpus: int | None = or_null("kept")
+    gpus: int | None = or_null("gpus_used")
     differs: bool
     graphs: list[GraphDifference]
     damages: list[DamageDocument] = derived(

@@ -15,7 +15,8 @@ import colltool
 from colltool.base.errors import ColltoolError
 from colltool.extras.interop import chakra as export
 from colltool.extras.interop.chakra import chakra, usage_notes
-from colltool.logs.chakra_format import COLLECTIVES, ChakraNode, decoded
+from colltool.logs.chakra_decode import decode_trace
+from colltool.logs.chakra_format import COLLECTIVES, ChakraNode
 from colltool.training.plan import Plan
 from tests.chakra_proto import read_all
 from tests.commands.conftest import run as command
@@ -43,7 +44,7 @@ def read(tp: int, pp: int) -> tuple[dict[str, list[int]], list[list[ChakraNode]]
     files = chakra(planned(tp, pp))
     groups = json.loads(files.pop("comm_groups.json"))
     return groups, [
-        list(decoded(BytesIO(files[f"workload.{rank}.et"]), "x").nodes)
+        list(decode_trace(BytesIO(files[f"workload.{rank}.et"]), "x").nodes)
         for rank in range(len(files))
     ]
 

@@ -9,8 +9,10 @@ import pytest
 from swept import swept
 
 from colltool.base.errors import ColltoolError
-from colltool.logs import chakra_format
-from colltool.logs.chakra_format import ChakraNode, decoded, encoded
+from colltool.logs import chakra_decode, chakra_format
+from colltool.logs.chakra_decode import decode_trace
+from colltool.logs.chakra_encode import encode_trace
+from colltool.logs.chakra_format import ChakraNode
 from tests.chakra_proto import AttributeProto, Node, read_all, value_of, write_all
 
 NODES = [
@@ -41,7 +43,7 @@ NODES = [
 
 
 def test_the_library_reads_what_we_write() -> None:
-    head, nodes = read_all(encoded(NODES, {"world": 8}))
+    head, nodes = read_all(encode_trace(NODES, {"world": 8}))
     assert (head.version, head.attr[0].int64_val) == ("0.0.4", 8)
     for theirs, ours in zip(nodes, NODES, strict=True):
         assert (theirs.id, theirs.name, chakra_format.NODE_TYPES[theirs.type]) == (
@@ -82,7 +84,7 @@ def test_we_read_what_the_library_writes() -> None:
         for kind, value in kinds.items()
     ]
     node = Node(id=3, name="all", type=4, ctrl_deps=[1, 2**60], duration_micros=8, attr=attributes)
-    (found,) = decoded(BytesIO(write_all([node])), "x.et").nodes
+    (found,) = decode_trace(BytesIO(write_all([node])), "x.et").nodes
     assert found.attributes == kinds
     assert (found.id, found.type, found.ctrl_deps, found.duration_us) == (
         3,
@@ -93,7 +95,7 @@ def test_we_read_what_the_library_writes() -> None:
 
 
 def test_what_we_write_we_read() -> None:
-    assert list(decoded(BytesIO(encoded(NODES)), "x.et").nodes) == NODES
+    assert list(decode_trace(BytesIO(encode_trace(NODES)), "x.et").nodes) == NODES
 
 
 @swept(
@@ -114,15 +116,15 @@ def test_what_we_write_we_read() -> None:
 )
 def test_bad_bytes_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(ColltoolError, match=message) as caught:
-        list(decoded(BytesIO(data), "x.et").nodes)
+        list(decode_trace(BytesIO(data), "x.et").nodes)
     assert caught.value.where == "x.et"
 
 
 def test_every_cut_is_refused_or_read() -> None:
-    whole = encoded(NODES)
+    whole = encode_trace(NODES)
     for end in range(1, len(whole)):
         try:
-            assert len(list(decoded(BytesIO(whole[:end]), "x.et").nodes)) < len(NODES)
+            assert len(list(decode_trace(BytesIO(whole[:end]), "x.et").nodes)) < len(NODES)
         except ColltoolError:
             continue
 
@@ -136,6 +138,6 @@ def test_every_cut_is_refused_or_read() -> None:
     ],
 )
 def test_limits_hold(monkeypatch: pytest.MonkeyPatch, limit: str, message: str) -> None:
-    monkeypatch.setattr(chakra_format, limit, 1)
+    monkeypatch.setattr(chakra_decode, limit, 1)
     with pytest.raises(ColltoolError, match=message):
-        list(decoded(BytesIO(encoded(NODES)), "x.et").nodes)
+        list(decode_trace(BytesIO(encode_trace(NODES)), "x.et").nodes)
