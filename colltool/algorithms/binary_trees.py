@@ -33,7 +33,7 @@ def _in_order(ranks: int) -> Parents:
 
 
 def _relabelled(parents: Parents, new: Sequence[int]) -> Parents:
-    """A tree with rank r replaced by rank ``new[r]``."""
+    """A tree with rank r replaced by rank ``new[r]``; :func:`relabelled_array` is the same of arrays."""
     relabelled = [-1] * len(parents)
     for rank, parent in enumerate(parents):
         if parent >= 0:

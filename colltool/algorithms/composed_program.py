@@ -18,6 +18,7 @@ from colltool.base.primitives import A2A, AG, BC, P2P, REDUCE, RS, Primitive
 from colltool.network.arrays import Indices, np
 from colltool.network.group import Group
 
+# Primitives whose chunks are at one rank at first, their home; of the others every rank has all.
 _STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
 
@@ -64,6 +65,7 @@ def compose(
             )
         first = firsts.setdefault(tier, program)
         phases.append(_Phase(tier, program, _aligned(first, program)))
+    # Chunk and rank numbers of the whole have a digit for each tier, the innermost fastest.
     dimensions = []
     chunk_bytes = np.ones(1)
     home = target = np.zeros(1, dtype=np.int64)

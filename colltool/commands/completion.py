@@ -276,7 +276,7 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
 
 def _library_names(primitive: Primitive | None) -> list[str]:
     """NCCL's own names of the algorithms of a collective."""
-    from colltool.libraries.nccl.rules import algorithms_named
+    from colltool.libraries.nccl.names import algorithms_named
 
     return algorithms_named(primitive)
 

@@ -25,7 +25,7 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import Gain, LibraryChoice, Price, PriceList
 from colltool.libraries.nccl.hardware import version_label
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES, algorithms_of
+from colltool.libraries.nccl.names import ALGORITHM_NAMES, algorithms_of
 from colltool.render import estimates as r
 from colltool.render.blocks import (
     Block,
