@@ -86,16 +86,14 @@ def most_edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
     return max(*sent, *received)
 
 
-def double_tree_arrays(ranks: int) -> tuple[Indices, Indices]:
+def double_tree_arrays(ranks: int) -> list[Indices]:
     """:func:`double_tree` as arrays of shape (N,)."""
-    first, second = double_tree(ranks)
-    return np.array(first), np.array(second)
+    return list(map(np.array, double_tree(ranks)))
 
 
-def one_root_tree_arrays(ranks: int) -> tuple[Indices, Indices]:
+def one_root_tree_arrays(ranks: int) -> list[Indices]:
     """:func:`one_root_trees` as arrays of shape (N,)."""
-    first, second = one_root_trees(ranks)
-    return np.array(first), np.array(second)
+    return list(map(np.array, one_root_trees(ranks)))
 
 
 def relabelled_array(parents: Indices, new: Indices) -> Indices:

@@ -87,22 +87,19 @@ def from_reduce_scatter(primitive: Primitive, ranks: int, parts: int, script: Sc
     reverse for an all-gather, or both for an all-reduce. ``parts`` is how many chunks each rank's
     block has."""
 
-    def scatter() -> Batches:
-        for batch in script:
-            yield tuple(lines.on_all_lines(line_step) for lines, line_step in batch)
+    def batches(*, reverse: bool) -> Batches:
+        """Those of the reduce-scatter, or reversed those of the all-gather."""
+        for batch in reversed(script) if reverse else script:
+            steps = []
+            for line, line_step in batch:
+                steps.append(line.on_all_lines(line_step, reverse=reverse))
+            yield tuple(steps)
 
-    def gather() -> Batches:
-        for batch in reversed(script):
-            yield tuple(lines.on_all_lines(line_step, reverse=True) for lines, line_step in batch)
-
-    batches: Batches
-    if primitive is RS:
-        batches = scatter()
-    elif primitive is AG:
-        batches = gather()
+    if primitive in (RS, AG):
+        of_primitive = batches(reverse=primitive is AG)
     else:
-        batches = chain(scatter(), gather())
-    return equal_chunks(primitive, ranks, ranks * parts, batches)
+        of_primitive = chain(batches(reverse=False), batches(reverse=True))
+    return equal_chunks(primitive, ranks, ranks * parts, of_primitive)
 
 
 def one_way(d: int) -> list[Step]:
@@ -142,7 +139,9 @@ def ring_both_ways(d: int) -> list[Step]:
     steps = []
     for distance in range(longest, 0, -1):
         # The halves that have this distance left to go upwards.
-        halves = (0, 1) if distance <= d - 1 - longest else (0,)
+        halves = [0]
+        if distance <= d - 1 - longest:
+            halves.append(1)
         up = []
         down = []
         for half in halves:
@@ -218,7 +217,9 @@ def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
     closing = (even_axes or rings)[0]
     line = snake(axes, [closing])
     others = snake(axes, [number for number in long_axes if number != closing])
-    return _woven_cycle(line, others) if even_axes else _woven_cycle(others, line)
+    if even_axes:
+        return _woven_cycle(line, others)
+    return _woven_cycle(others, line)
 
 
 def _woven_cycle(layers: Indices, across: Indices) -> Indices:

@@ -216,8 +216,8 @@ def reached_rows(
     data = library_data(library)
     if data is None or medium is None:
         return ()
-    rows = []
-    for row in data.reached:
-        if medium in row["media"] and not set(gpus).isdisjoint(row["gpus"]):
-            rows.append(row)
-    return tuple(rows)
+    return tuple(
+        row
+        for row in data.reached
+        if medium in row["media"] and not set(gpus).isdisjoint(row["gpus"])
+    )

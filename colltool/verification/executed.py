@@ -287,7 +287,7 @@ def composed_trace(
     cost_model: CostModel,
     segments: int,
     options: ModelOptions,
-    vectors: Vectors = (),
+    vectors: Vectors,
 ) -> Trace:
     """Every step of a composition."""
     return traced(*composed_program(placed, cost_model, segments, options), vectors)

@@ -90,13 +90,16 @@ def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
         channels = max(machine.gpus // 2, 1)
     # a ring by each NIC: the GPU that it leaves by sends nothing over its links
     most_GBps = search.link_GBps * _FULL / max(machine.gpus - 1, 1)
-    by_nic_GBps = rate_GBps
+    # the rates that NICs reach, falling
     reached_GBps = [rate_GBps]
     for listed_GBps in search.across:
         if listed_GBps <= rate_GBps:
             reached_GBps.append(listed_GBps)
-            if by_nic_GBps > most_GBps:
-                by_nic_GBps = listed_GBps
+    by_nic_GBps = reached_GBps[-1]
+    for reached in reached_GBps:
+        if reached <= most_GBps:
+            by_nic_GBps = reached
+            break
     by_link = _filling_links(search, reached_GBps)
     by_link_GBps = by_link.channels * by_link.inside_GBps
     # better fewer channels that fill the links than one for each NIC

@@ -21,6 +21,7 @@ from itertools import chain, product
 from math import isfinite
 from typing import NamedTuple
 
+from colltool.base.arrays import is_array
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
 from colltool.libraries.nccl.hardware import ALGORITHMS, CACHE_CLEARS, PROTOCOLS, Hardware
@@ -229,27 +230,18 @@ def _estimate(way: Combination, size: Number) -> NcclEstimate:
             bandwidth_Bps=None,
             reason=way.reason,
         )
-    if not hasattr(size, "shape"):  # one number
-        piece = _piece(way, float(size))
-        return NcclEstimate(
-            way.algorithm,
-            way.protocol,
-            _seconds(piece, float(size)),
-            piece.a_s,
-            1 / piece.b_s_per_byte,
-        )
-    import numpy as np
+    if is_array(size):
+        import numpy as np
 
-    # columns of the pieces: from_bytes, a_s, b_s_per_byte
-    starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
-    index = np.searchsorted(starts, size, side="right") - 1
-    return NcclEstimate(
-        way.algorithm,
-        way.protocol,
-        latencies[index] + slopes[index] * size,
-        latencies[index],
-        1 / slopes[index],
-    )
+        # columns of the pieces: from_bytes, a_s, b_s_per_byte
+        starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
+        index = np.searchsorted(starts, size, side="right") - 1
+        latency_s = latencies[index]
+        s_per_byte = slopes[index]
+    else:
+        _, latency_s, s_per_byte = _piece(way, float(size))
+    seconds = latency_s + s_per_byte * size
+    return NcclEstimate(way.algorithm, way.protocol, seconds, latency_s, 1 / s_per_byte)
 
 
 def _check(size: Number) -> None:

@@ -19,7 +19,8 @@ from colltool.libraries.nccl.topology.system import NicPort, RankedGpu
 
 # Searches of more visits than this are not run again.
 MAX_VISITS = 1_000_000
-# tclass of an nvlink element that leads to an NVSwitch, 0x068000, or to the CPU of a Power host, 0x068001
+# tclass of an nvlink element begins so if it leads to an NVSwitch (0x068000), or to the CPU of a Power host
+# (0x068001)
 _NVLINK_TO_BRIDGE = "0x068"
 # link_speed of a GPU's slot, by the least compute capability that has it
 _SPEEDS = ((100, "64.0 GT/s PCIe"), (90, "32.0 GT/s PCIe"), (80, "16.0 GT/s PCIe"))
@@ -89,11 +90,7 @@ def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
 
 def slots_with(root: Element, inner: str) -> list[Element]:
     """The PCI slots that hold elements of a tag: ``gpu``, ``nic``, or ``pci`` of switches."""
-    slots = []
-    for slot in root.each("pci"):
-        if any(child.tag == inner for child in slot.children):
-            slots.append(slot)
-    return slots
+    return [slot for slot in root.each("pci") if any(child.tag == inner for child in slot.children)]
 
 
 def busid_of(element: Element | None) -> str:

@@ -7,7 +7,7 @@ node; the functions that make a single damage are there for callers who know wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from types import MappingProxyType
@@ -17,12 +17,11 @@ from colltool.base.xml_tree import Element
 from colltool.libraries.nccl.topology.changes import slots_with
 from colltool.libraries.nccl.topology.graphs import NodeGraphs
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
+from colltool.libraries.nccl.topology.system_reader import NVLINK_TO_GPU
 
 Edit = Callable[[Element], None]
 # a slot's or a port's rate is divided by one of these, the likeliest first
 _DIVISORS = (2, 4, 8)
-# tclass of an nvlink element that leads to another GPU begins so
-_NVLINK_TO_GPU = "0x03"
 # ways to choose the NICs that NCCL sees
 _MOST_SUBSETS = 60
 
@@ -133,7 +132,7 @@ class Parts:
         for link in slot.each("nvlink"):
             count = number(link.get("count"))
             self.links[busid] += count
-            if link.get("tclass").startswith(_NVLINK_TO_GPU):
+            if link.get("tclass").startswith(NVLINK_TO_GPU):
                 one_end, other_end = sorted((busid, link.get("target")))
                 self.joined[one_end, other_end] = count
 
@@ -217,18 +216,17 @@ def _missing_nics(parts: Parts, nics_in_use: int | None) -> Iterator[Damage]:
     # of all but one in use the single NICs above are all there is
     if nics_in_use is None or not 0 < nics_in_use < len(names) - 1:
         return
-    subsets: Iterator[tuple[str, ...]] = combinations(names, nics_in_use)
+    subsets: Iterable[Sequence[str]] = combinations(names, nics_in_use)
     if comb(len(names), nics_in_use) > _MOST_SUBSETS:
         # the first, the last, or every second, third ...
         step = len(names) // nics_in_use
-        likely = (names[:nics_in_use], names[-nics_in_use:], names[::step][:nics_in_use])
-        subsets = map(tuple, likely)
+        subsets = (names[:nics_in_use], names[-nics_in_use:], names[::step][:nics_in_use])
     for in_use in subsets:
         missing = [name for name in names if name not in in_use]
         damage = without_nics(missing)
         # fewer names to read: those that are left
         if len(missing) > len(in_use):
-            damage = damage._replace(kind="nics-few", names=in_use)
+            damage = damage._replace(kind="nics-few", names=tuple(in_use))
         yield damage
 
 

@@ -30,11 +30,11 @@ def trim(system: System, ranks: set[int]) -> None:
     """Drop the GPUs of ranks other than these; their devices, and all NICs, stay."""
     system.gpus = [gpu for gpu in system.gpus if gpu.rank in ranks]
     for device in system.devices:
-        links = []
-        for link in device.links:
-            if not isinstance(link.to, RankedGpu) or link.to.rank in ranks:
-                links.append(link)
-        device.links = links
+        device.links = [
+            link
+            for link in device.links
+            if not isinstance(link.to, RankedGpu) or link.to.rank in ranks
+        ]
     number_parts(system)
 
 

@@ -109,15 +109,9 @@ class Paths:
         cpus = self.system.cpus
         if self.system.version.nearest_kind_first:
             cpus = self.nearest(node, cpus)
-        best = cpus[0]
-        fewest = len(self.system.nodes)
-        for cpu in cpus:
-            links = len(self.get(node, cpu).links)
-            # none: it is on another host
-            if 0 < links < fewest:
-                best = cpu
-                fewest = links
-        return best
+        # a path without links is none: the CPU is on another host
+        reached = [cpu for cpu in cpus if self.get(node, cpu).links]
+        return min(reached, key=lambda cpu: len(self.get(node, cpu).links), default=cpus[0])
 
     def preferred_net(self, gpu: RankedGpu, channel: int) -> NicPort | None:
         """The NIC that a GPU takes on a channel; None without NICs."""

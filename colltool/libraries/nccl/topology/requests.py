@@ -142,17 +142,17 @@ def first_request(
 
 def may_cross_nics(paths: Paths, pattern: int) -> bool:
     """Whether channels that leave by other NICs are tried."""
-    system = paths.system
-    decides = system.version.cross_nic == CROSS_NIC
-    return decides and len(system.nets) > 1 and pattern in _CROSSING
+    return paths.system.version.cross_nic == CROSS_NIC and _can_cross(paths, pattern)
 
 
 def first_cross_nic(paths: Paths, pattern: int) -> int:
     """What the search starts with: 1 where NCCL_CROSS_NIC=1 has channels leave by other NICs."""
-    system = paths.system
-    if system.version.cross_nic == 1 and len(system.nets) > 1 and pattern in _CROSSING:
-        return 1
-    return 0
+    return int(paths.system.version.cross_nic == 1 and _can_cross(paths, pattern))
+
+
+def _can_cross(paths: Paths, pattern: int) -> bool:
+    """Whether there is another NIC to leave by, and the pattern leaves."""
+    return len(paths.system.nets) > 1 and pattern in _CROSSING
 
 
 def most_channels(pattern: int, gpus: int) -> int:

@@ -55,11 +55,7 @@ class SystemNode:
 
     def total_MBps(self, kind: str) -> int:
         """The rate of all its links of a kind."""
-        total = 0
-        for link in self.links:
-            if link.kind == kind:
-                total += link.MBps
-        return total
+        return sum(link.MBps for link in self.links if link.kind == kind)
 
 
 @dataclass(eq=False)
@@ -185,10 +181,7 @@ def add_link(owner: SystemNode, to: SystemNode, kind: str, MBps: int) -> None:
 
 def _link_to(owner: SystemNode, to: SystemNode, kind: str) -> NodeLink | None:
     """The link of a kind from one node to another; None without."""
-    for link in owner.links:
-        if link.to is to and link.kind == kind:
-            return link
-    return None
+    return next((link for link in owner.links if link.to is to and link.kind == kind), None)
 
 
 def join(node: SystemNode, other: SystemNode, kind: str, MBps: int) -> None:

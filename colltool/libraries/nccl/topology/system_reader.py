@@ -50,7 +50,8 @@ MAX_UNSWITCHED_GPUS = 32
 
 # PCI classes that are switches, and those that are not
 _SWITCH_CLASSES = ("0x060400", "0x080100")
-_NVLINK_TO_GPU = "0x03"
+# tclass of an nvlink element, or how it begins, by where the link leads
+NVLINK_TO_GPU = "0x03"
 _NVLINK_TO_CPU = "0x068001"
 _NVLINK_TO_NVSWITCH = "0x068000"
 _NIC_CLASS = "0x02"
@@ -257,7 +258,7 @@ class _SystemReader:
                 count = max(number(child.get("count")), 0)
                 MBps = count * nvlink_MBps(device.sm, self.system.version)
                 leads_to = child.get("tclass")
-                if leads_to.startswith(_NVLINK_TO_GPU):
+                if leads_to.startswith(NVLINK_TO_GPU):
                     target = self.by_busid.get((gpu.host, bus_number(child.get("target"))))
                     if isinstance(target, GpuDevice):
                         add_link(device, target, "NVL", MBps)
@@ -293,7 +294,7 @@ def is_switch(pci_class: str) -> bool:
     """Whether a PCI class without a GPU or NIC below it is a switch to NCCL: also any unknown one."""
     if pci_class.startswith(_SWITCH_CLASSES):
         return True
-    other_parts = (_NVLINK_TO_NVSWITCH, _NVLINK_TO_CPU, _NVLINK_TO_GPU, _NIC_CLASS)
+    other_parts = (_NVLINK_TO_NVSWITCH, _NVLINK_TO_CPU, NVLINK_TO_GPU, _NIC_CLASS)
     return not pci_class.startswith(other_parts)
 
 
