@@ -424,8 +424,9 @@ def _by_axes(
     axes: Sequence[Axis],
     order: Sequence[int],
     pattern: Pattern,
+    *,
     first_part: int = 0,
-    parts: int = 1,
+    parts: int,
 ) -> list[Script]:
     """The scripts of a reduce-scatter over the axes in that order, one per axis.
 

@@ -154,7 +154,7 @@ Limit = Callable[[Running, Group], NotRun | None]  # why a library does not run 
 Caveats = Callable[[Group], Caveat | None]
 
 
-def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
+def rank_class(status: Status, not_selected: NotRun | None) -> int:
     """The rank of a schedule in tables: 0 if the user can run it, 1 if only other libraries can
     (``not_selected``), then by status."""
     by_status = 0 if status == "own" else STATUSES.index(status)
@@ -163,9 +163,9 @@ def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
     return 0
 
 
-def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
-    """Whether a schedule may be reported as the fastest: only if the user can run it."""
-    return rank_class(status, not_selected) == 0
+def selectable(status: Status) -> bool:
+    """Whether a schedule of this status may be reported as the fastest: only if some user can run it."""
+    return rank_class(status, None) == 0
 
 
 class _Details(TypedDict, total=False):

@@ -136,7 +136,7 @@ def _version_of(path: Path) -> tuple[int, ...]:
 
 
 def tier_library(
-    library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool = False
+    library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool
 ) -> TierLibrary | None:
     """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation)
     that has any. None if none has, or no medium is known.

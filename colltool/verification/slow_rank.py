@@ -80,9 +80,11 @@ def _with_slow(estimate: AlgorithmEstimate, share: float, candidates: Candidates
     size = float(estimate.bytes)
     if estimate.status == "own":
         return SlowRank(share, reason="a schedule of your own")
-    named = candidates.named([estimate.spec], [size])
-    key = (estimate.title, estimate.protocol)
-    cost_model = next((model for model in named if (model.title, model.protocol) == key), None)
+    cost_model = None
+    for candidate in candidates.named([estimate.spec], [size]):
+        if (candidate.title, candidate.protocol) == (estimate.title, estimate.protocol):
+            cost_model = candidate
+            break
     if cost_model is None:
         return SlowRank(share, reason="not priced on its own")
     # the group under the protocol of the price, which is one of them

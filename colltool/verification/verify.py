@@ -109,10 +109,6 @@ def verify(
     """Execute every algorithm that runs on a group, or those ``names``, and the textbook choice of
     each composition.
 
-    Raises:
-        ColltoolError: a name that no primitive has, a trace or vectors that do not fit the ranks, or
-            nothing that can be executed.
-
     Args:
         custom: further schedules, whose results are checked already; without ``names`` only these.
         size: M in bytes, for the times.
@@ -120,6 +116,10 @@ def verify(
         trace: record every step.
         vectors: for a trace, the numbers that each rank starts with, or ``example``; its messages
             then carry values.
+
+    Raises:
+        ColltoolError: a name that no primitive has, a trace or vectors that do not fit the ranks, or
+            nothing that can be executed.
     """
     segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
     placed = place(fabric, group)

@@ -305,9 +305,9 @@ def _merged(base: Any, value: Any) -> Any:
     return base | {key: _merged(base.get(key), inner) for key, inner in value.items()}
 
 
-def tuned(version: str = "") -> tuple[Primitive, ...]:
-    """The collectives that a version chooses an algorithm for; of a version without data, those of
-    :data:`UNVERSIONED`."""
+def tuned(version: str) -> tuple[Primitive, ...]:
+    """The collectives that a version chooses an algorithm for; of a version without data, and of an empty
+    one, those of :data:`UNVERSIONED`."""
     return tuple(constants(known_version(version)).algorithms)
 
 

@@ -147,8 +147,9 @@ def algorithms_named(primitive: Primitive | None) -> list[str]:
 
 def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
     """NCCL's algorithms, as its tuner files spell them, that a spec prices on groups of any shape."""
-    rows = [row for row in _ROWS if row.spec == spec and primitive in row.primitives]
-    return frozenset(row.algorithm for row in rows)
+    return frozenset(
+        row.algorithm for row in _ROWS if row.spec == spec and primitive in row.primitives
+    )
 
 
 PROTOCOL_NAMES = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}

@@ -54,9 +54,9 @@ def why_not(hardware: Hardware, primitive: Primitive, algorithm: str, protocol: 
 def _why_no_ll128(hardware: Hardware, algorithm: str) -> str:
     """Why LL128 cannot run for an algorithm: what the search says of its graph, else by links and
     NICs."""
-    runs = hardware.graph_of(algorithm).runs_ll128
-    if runs is not None:
-        return "" if runs else "LL128 needs NVLink, and NICs on the GPUs' switches"
+    runs_ll128 = hardware.graph_of(algorithm).runs_ll128
+    if runs_ll128 is not None:
+        return "" if runs_ll128 else "LL128 needs NVLink, and NICs on the GPUs' switches"
     if hardware.link == "pci" and hardware.ranks_per_node > 1:
         return "LL128 needs NVLink between the GPUs of a node"
     if hardware.nodes > 1 and not hardware.gpudirect:
@@ -216,7 +216,7 @@ def _nvls_GBps(hardware: Hardware, primitive: Primitive, algorithm: str) -> floa
     graph = hardware.nvls_graph
     # why_not refuses NVLS without
     assert graph is not None
-    # An all-reduce uses both directions of a link, other collectives one, and that for the others' share.
+    # NCCL counts a channel's rate twice for an all-reduce, and for the share of a rank's peers elsewhere.
     by_pattern = 2.0 if primitive is AR else (hardware.ranks_per_node - 1) / hardware.ranks_per_node
     efficiency: float = numbers.nvls["efficiency"][hardware.gpu]
     rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * by_pattern
@@ -265,8 +265,8 @@ def latency_terms(
     peers = hardware.ranks_per_node - 1
     base = LatencyTerm("base", 1, numbers.base_us(algorithm, protocol))
     # between nodes, with one rank on each: up to 2.30 a tree's, which hides nothing
-    lone = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
-    net_us = numbers.hop_us("net", "tree" if lone else algorithm, protocol)
+    is_tree_hop = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
+    net_us = numbers.hop_us("net", "tree" if is_tree_hop else algorithm, protocol)
     # Simple waits for a NIC twice: for the data, and for the flush behind it
     waits = 2 if protocol == "simple" else 1
     net_us += waits * hardware.graph_of(algorithm).latency_us

@@ -205,9 +205,7 @@ def _to_switches(
     system = domain.paths.system
     assert system.nvswitch is not None, "NVLS is not searched for without"
     for gpu in system.gpus:
-        taken_MBps = MBps
-        if gpu is head:
-            taken_MBps = 2 * MBps
+        taken_MBps = 2 * MBps if gpu is head else MBps
         yield domain.paths.get(system.nvswitch, gpu), taken_MBps
         yield domain.paths.get(gpu, system.nvswitch), taken_MBps
 

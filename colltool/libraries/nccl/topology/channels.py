@@ -141,13 +141,13 @@ class _ChannelTrial:
     def run(self, first: Visit, steps: int) -> int:
         """Walk from a visit on; the steps left, 0 if all were taken, -1 if the most channels were found."""
         # after its end the walk of CollNet direct goes on to count links
-        counts_on = self.request.pattern == DIRECT
+        goes_on = self.request.pattern == DIRECT
         stack = [first]
         top = first
         while True:
             following = next(top, None)
             if following is None:
-                if self.is_perfect and not counts_on:
+                if self.is_perfect and not goes_on:
                     return -1
                 stack.pop()
                 if not stack:
@@ -155,7 +155,7 @@ class _ChannelTrial:
                 top = stack[-1]
             elif self.is_perfect or steps <= 0:
                 # what follows is refused; only the count of links still changes
-                if not counts_on:
+                if not goes_on:
                     return -1 if self.is_perfect else 0
             else:
                 steps -= 1
@@ -169,6 +169,7 @@ class _ChannelTrial:
         if self.builder.across:
             yield from self._from_nics()
         elif self.request.pattern == NVLS:
+            # the head of channel c is GPU c
             yield self._visit(channel, 0, _FREE, NOWHERE, 1 << channel)
         else:
             if channel == 0:

@@ -92,13 +92,7 @@ def communicator_of(
     ranks = hosts * node.system.ranks
     total_nodes = hosts * len(domains)
     sm = node.system.least_sm
-    channels = min(2 * graph_channels, _MAX_CHANNELS)
-    chain = graphs.get("collnet_chain")
-    if chain is not None and chain.inside_MBps > chain.across_MBps and ranks > total_nodes:
-        channels = min(channels + channels // 2, _MAX_CHANNELS)
-    fast = graphs["ring"].inside_MBps > _FAST_RING_MBps
-    if sm >= 90 and total_nodes > 1 and fast and channels < _FEW_CHANNELS:
-        channels *= 2
+    channels = _kernel_channels(graphs, sm, total_nodes, ranks)
     nic_MBps = least_nic_MBps(domains)
     of_nvls = 0
     if "nvls" in graphs:
@@ -107,6 +101,21 @@ def communicator_of(
     if node.system.version.nvls_channels_grow:
         channels = max(channels, of_nvls)
     return Communicator(total_nodes, ranks, channels, of_nvls, nic_MBps, graphs)
+
+
+def _kernel_channels(graphs: dict[str, Joined], sm: int, nodes: int, ranks: int) -> int:
+    """Channels of a communicator's kernels: twice the ring's; half as many again for CollNet's chain if
+    it is faster inside nodes of several ranks; doubled again across nodes from Hopper on if few and
+    fast."""
+    ring = graphs["ring"]
+    channels = min(2 * ring.channels, _MAX_CHANNELS)
+    chain = graphs.get("collnet_chain")
+    if chain is not None and chain.inside_MBps > chain.across_MBps and ranks > nodes:
+        channels = min(channels + channels // 2, _MAX_CHANNELS)
+    fast = ring.inside_MBps > _FAST_RING_MBps
+    if sm >= 90 and nodes > 1 and fast and channels < _FEW_CHANNELS:
+        channels *= 2
+    return channels
 
 
 def _joined(results: Sequence[Searched]) -> Joined:

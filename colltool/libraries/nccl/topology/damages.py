@@ -161,7 +161,7 @@ def _slot(element: Element, tag: str, key: str) -> PartSlot:
     return PartSlot(names, element.get("busid"), MBps, above)
 
 
-def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
+def damages_of(parts: Parts, nics: int | None) -> Iterator[Damage]:
     """The damages that a node may have, the likeliest first.
 
     ``nics``: how many NCCL's channels use; None if that is not known. Where they use all, none is

@@ -161,8 +161,8 @@ def domain_graphs(
     paths: Paths,
     *,
     across: bool,
-    collnet: bool = False,
-    wanted: WantedRing | None = None,
+    collnet: bool,
+    wanted: WantedRing | None,
 ) -> DomainGraphs:
     """The graphs of the GPUs of a system, of which all patterns but the ring have as many channels as
     the ring or what the pattern allows. None at all if the ring is not the ``wanted`` one."""

@@ -36,7 +36,5 @@ UNLIMITED_MBps = 5_000_000
 def keeps_order(between_gpus: int, to_nics: int, *, from_hopper: bool) -> bool:
     """Whether the farthest types of path, between GPUs and to NICs, keep the order of bytes that LL128
     needs."""
-    farthest = PXB
-    if from_hopper:
-        farthest = PXN
+    farthest = PXN if from_hopper else PXB
     return between_gpus <= NVB and to_nics <= farthest

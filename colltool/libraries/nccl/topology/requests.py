@@ -120,11 +120,11 @@ def first_request(
     total_MBps: float = totals.total_MBps
     if pattern != RING and devices > 1:
         total_MBps = total_MBps * devices / (devices - 1)
-    first_MBps = bounds.speeds[-1]
-    for MBps in bounds.speeds:
-        if MBps <= totals.most_MBps and MBps * least <= total_MBps:
-            first_MBps = MBps
-            break
+    # the highest rate at which the fewest channels fit, else the lowest
+    fitting = (
+        MBps for MBps in bounds.speeds if MBps <= totals.most_MBps and MBps * least <= total_MBps
+    )
+    first_MBps = next(fitting, bounds.speeds[-1])
     request = GraphRequest(
         pattern=pattern,
         cross_nic=first_cross_nic(paths, pattern),

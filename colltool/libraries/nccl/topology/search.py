@@ -204,11 +204,9 @@ class _Search:
     def second_pass(self, best: FoundChannels) -> FoundChannels:
         """Higher rates for as many channels, each the next of the list, until a trial takes all its steps."""
         speeds = self.bounds.speeds
-        index = len(speeds) - 1
-        for place, MBps in enumerate(speeds):
-            if MBps <= best.request.across_MBps:
-                index = place
-                break
+        # of the highest rate up to the one found, else of the lowest
+        reached = (place for place, MBps in enumerate(speeds) if MBps <= best.request.across_MBps)
+        index = next(reached, len(speeds) - 1)
         request = best.request._replace(
             inside_MBps=speeds[index], across_MBps=speeds[index], least=best.channel_count
         )
