@@ -216,7 +216,7 @@ class TierNetworks(Network):
     """The tiers of a composition, innermost first, with the loads of each counted apart.
 
     ``hops`` and ``peak`` are sums over the tiers, as phases on different tiers follow each other;
-    ``networks`` has those of each tier.
+    ``networks`` has those of each tier. ``busiest`` is that of the busiest tier.
     """
 
     def __init__(self, groups: Sequence[Group]) -> None:

@@ -403,6 +403,7 @@ def _axis_after_axis(
 
 
 def _one_way_or_open(axis: Axis) -> list[Step]:
+    """The reduce-scatter of whole blocks: one way round a ring, from both ends of an open line."""
     return one_way(axis.size) if axis.is_ring else open_line(axis.size)
 
 

@@ -134,6 +134,7 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
         return
 
     def what_runs(group: GroupLayout) -> tuple[object, ...]:
+        """What groups of a stretch have in common."""
         return group.primitive, group.algorithm, group.size, len(group.endpoints)
 
     start = 0

@@ -259,6 +259,7 @@ def machine_of(
 
 
 def _custom_protocol(row: ProtocolRow) -> CustomProtocol:
+    """A row of ``protocols`` as a machine keeps it."""
     return CustomProtocol(
         primitive=str(row.primitive),
         scope=row.scope,

@@ -125,6 +125,7 @@ def _covariance(
     import numpy as np
 
     def differences(value: Callable[[Observation], float]) -> Floats:
+        """How far apart each two are, shape (first, second)."""
         columns = np.array([value(row) for row in second])
         rows = np.array([value(row) for row in first])
         distance: Floats = rows[:, None] - columns[None, :]
@@ -134,11 +135,13 @@ def _covariance(
     ranks = differences(lambda row: log2(row.ranks))
 
     def smooth(part: Smooth) -> Floats:
+        """The covariance of a part by distance alone."""
         squared_distance = (sizes / part.size_doublings) ** 2 + (ranks / part.rank_doublings) ** 2
         covariance: Floats = part.sd**2 * np.exp(-squared_distance / 2)
         return covariance
 
     def correlated(field: str, correlation: Callable[[str, str], float]) -> Floats:
+        """The correlation of each two by the names in a field."""
         names = [getattr(row, field) for row in first]
         other_names = [getattr(row, field) for row in second]
         return _correlations(names, other_names, correlation)

@@ -428,7 +428,8 @@ class DragonflyRouter(Router):
         # Switches are gateways themselves: from switch to gateway, from gateway to switch, and between two.
         local = load.out + load.into.transpose(0, 2, 1) + load.transit
         if detours:
-            # A link passes what its start sends to others than its end, and its end gets from others.
+            # A link passes what its start sends to others than its end, and what its end gets from others
+            # than its start.
             local[groups] += (sent + received - 2 * traffic.local) / (wires.switches - 2)
         else:
             local[groups] += traffic.local

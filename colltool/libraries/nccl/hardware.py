@@ -395,6 +395,7 @@ class Hardware:
 
     @property
     def ranks(self) -> int:
+        """All ranks of the communicator."""
         return self.all_ranks or self.nodes * self.ranks_per_node
 
     def graph_of(self, algorithm: str) -> Graph:

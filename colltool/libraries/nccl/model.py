@@ -216,6 +216,7 @@ def _start(piece: Piece) -> float:
 
 
 def _seconds(piece: Piece, size: float) -> float:
+    """The time of a call of this size, which the piece must cover."""
     return piece.a_s + piece.b_s_per_byte * size
 
 

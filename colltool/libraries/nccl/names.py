@@ -112,6 +112,7 @@ def name_on(library: str, primitive: Primitive, group: GroupPlacement, spec: str
 
 
 def _shape(ranks: int, nodes: int) -> NodeShape:
+    """How ranks lie on nodes."""
     if nodes == 1:
         return "node"
     return "alone" if nodes == ranks else "across"

@@ -133,6 +133,7 @@ def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
 
 
 def _leads_to_bridge(link: Element) -> bool:
+    """Whether an ``nvlink`` element leads to NVSwitches, or to the CPU."""
     return link.get("tclass").startswith(_NVLINK_TO_BRIDGE)
 
 

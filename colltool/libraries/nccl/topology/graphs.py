@@ -164,8 +164,8 @@ def domain_graphs(
     collnet: bool,
     wanted: WantedRing | None,
 ) -> DomainGraphs:
-    """The graphs of the GPUs of a system, of which all patterns but the ring have as many channels as
-    the ring or what the pattern allows. None at all if the ring is not the ``wanted`` one."""
+    """The graphs of the GPUs of a system, in NCCL's order; none at all if the ring is not the ``wanted``
+    one, which None stands for where any will do."""
     system = paths.system
     totals = totals_of(paths, across)
     builder = ChannelBuilder(paths, across=across)

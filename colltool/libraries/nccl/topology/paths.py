@@ -35,9 +35,9 @@ from colltool.libraries.nccl.topology.system import (
 )
 
 # The type of a path over one link, by the link's kind; PCI's is farther through several switches or a CPU.
-_OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
+_TYPE_OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
 # Channels that NCCL looks through for the GPU that a NIC belongs to.
-_CHANNELS = 64
+_MOST_CHANNELS = 64
 # So few GPUs of an AMD host reach each other through the CPUs.
 _FEW_DEVICES = 2
 # Links of a path from GPU to GPU through a third one's NVLinks.
@@ -66,7 +66,7 @@ class Path(NamedTuple):
 
 
 NO_PATH = Path(DIS, 0, ())
-_HERE = Path(LOC, UNLIMITED_MBps, ())
+_TO_ITSELF = Path(LOC, UNLIMITED_MBps, ())
 
 
 class Paths:
@@ -123,7 +123,7 @@ class Paths:
         first = gpu.dev % sharing_gpus
         is_power_of_two = len(nets) & (len(nets) - 1) == 0
         if is_power_of_two:
-            # far apart in the list: neighbours there may share a switch
+            # puts GPUs that follow each other far apart in the list
             first = mirrored(first, len(nets))
         return nets[(first + channel % nets_per_gpu) % len(nets)]
 
@@ -140,7 +140,7 @@ class Paths:
     def home_gpu(self, net: NicPort) -> RankedGpu | None:
         """The GPU that has a NIC as its own; None if each prefers another."""
         gpus = self.nearest(net, self.system.gpus)
-        for channel in range(_CHANNELS):
+        for channel in range(_MOST_CHANNELS):
             for gpu in gpus:
                 if self.preferred_net(gpu, channel) is net:
                     return gpu
@@ -168,7 +168,7 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
     may get better.
     """
     paths = [NO_PATH] * len(system.nodes)
-    paths[target.number] = _HERE
+    paths[target.number] = _TO_ITSELF
     own_device: SystemNode = target
     most_links = 1
     if isinstance(target, RankedGpu):
@@ -177,7 +177,7 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
     by_kind = system.version.nearest_kind_first
     wave = [target]
     while wave:
-        following: dict[int, SystemNode] = {}
+        next_wave: dict[int, SystemNode] = {}
         for node in wave:
             for link in node.links:
                 longer = _one_further(paths[node.number], link, own_device, most_links)
@@ -186,8 +186,8 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
                     continue
                 if _is_better(longer, paths[far.number], by_kind):
                     paths[far.number] = longer
-                    following[far.number] = far
-        wave = list(following.values())
+                    next_wave[far.number] = far
+        wave = list(next_wave.values())
     return paths
 
 
@@ -204,20 +204,20 @@ def _one_further(
         most_links: of a path that another GPU may relay; one more to a rank than to its GPU.
     """
     node = link.owner
-    kind = _OF_LINK[link.kind]
-    far = link.to.type
+    kind = _TYPE_OF_LINK[link.kind]
+    far_type = link.to.type
     if node.type == "DEV":
         links = len(path.links)
-        may_relay = kind == NVL and far == "DEV" and links <= most_links
-        if node is not own_device and far != "GPU" and not may_relay:
+        may_relay = kind == NVL and far_type == "DEV" and links <= most_links
+        if node is not own_device and far_type != "GPU" and not may_relay:
             return None
         if kind == NVL and path.kind == NVL and links == most_links:
             kind = NVB
     if link.kind == "PCI":
-        ends = {node.type, far}
-        if "CPU" in ends:
+        types = {node.type, far_type}
+        if "CPU" in types:
             kind = PHB
-        elif ends == {"PCI"}:
+        elif types == {"PCI"}:
             kind = PXB
     if link.back is None:
         return None

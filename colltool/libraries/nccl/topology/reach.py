@@ -109,6 +109,7 @@ class NodeReach:
         return self._listed_nets[key]
 
     def _nets_for(self, gpus: list[int], farthest: int) -> list[int]:
+        """:meth:`listed_nets` of several GPUs, computed."""
         several_hosts = len({gpu.host for gpu in self.gpus}) > 1
         nets: list[int] = []
         if several_hosts:
@@ -175,6 +176,7 @@ class NodeReach:
         return self._head_bills[key]
 
     def _new_head_bill(self, head: int, pattern: int, MBps: int, farthest: int) -> Bill | None:
+        """:meth:`head_bill`, computed."""
         # CollNet direct shares the head's rate among the other GPUs
         each_MBps = round(MBps / (self.count - 1)) if pattern == DIRECT else MBps
         charges: list[tuple[int, int]] = []

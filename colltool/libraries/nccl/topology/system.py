@@ -156,6 +156,7 @@ class System:
 
     @property
     def least_sm(self) -> int:
+        """The least compute capability of its GPUs."""
         return min(device.sm for device in self.devices)
 
     @property
