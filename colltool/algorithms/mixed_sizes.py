@@ -207,12 +207,12 @@ def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Pr
         np.tile(sizes / group.ranks, group.ranks),
         home=home,
         target=home,
-        batches=gather_or_reverse(primitive, lambda: _exchanged(group.domains, middles)),
+        batches=gather_or_reverse(primitive, lambda: _exchange_shards(group.domains, middles)),
         streamed=True,
     )
 
 
-def _exchanged(domains: Sequence[int], middles: Floats) -> Batches:
+def _exchange_shards(domains: Sequence[int], middles: Floats) -> Batches:
     """Exchange in two steps: every rank sends its pieces to other domains and inside its own; then
     each sends on, inside, what came from outside.
 

@@ -48,7 +48,7 @@ def _kept(ranks: int) -> int:
     return 1 << (ranks.bit_length() - 1)
 
 
-def _folded(before: float, after: float, *rounds: Terms) -> Schedule:
+def _with_fold(before: float, after: float, *rounds: Terms) -> Schedule:
     """The schedule of folded ranks: the rounds, with a message of ``before``·M to the neighbour before
     them and one of ``after``·M back after them."""
     # a fanout of stride 1: of each pair of neighbours the first sends, all pairs at the same time
@@ -114,7 +114,7 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     kept = _kept(group.ranks)
     steps = tuple((stride, 1.0) for stride in strides(kept))
     route = Rounds("xor", steps, folded=group.ranks - kept)
-    return _folded(1.0, 1.0, Terms(len(steps), float(len(steps)), route, label="doubling"))
+    return _with_fold(1.0, 1.0, Terms(len(steps), float(len(steps)), route, label="doubling"))
 
 
 @schedule("recursive-doubling-fold", AR)
@@ -142,7 +142,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
     (6, 3.5)
     """
     kept = _kept(group.ranks)
-    return _folded(1.0, 1.0, *halving_doubling(kept, group.ranks - kept))
+    return _with_fold(1.0, 1.0, *halving_doubling(kept, group.ranks - kept))
 
 
 @schedule("rabenseifner-fold", AR)
@@ -234,7 +234,7 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     (4, 2.0)
     """
     n = group.ranks
-    return _folded(1 / n, (n - 1) / n, _round_terms(n, _doubling_rounds(n), "doubling"))
+    return _with_fold(1 / n, (n - 1) / n, _round_terms(n, _doubling_rounds(n), "doubling"))
 
 
 @_folding(
@@ -257,7 +257,7 @@ def recursive_halving_scatter(group: Group) -> Schedule:
     (4, 2.0)
     """
     n = group.ranks
-    return _folded((n - 1) / n, 1 / n, _round_terms(n, _doubling_rounds(n)[::-1], "halving"))
+    return _with_fold((n - 1) / n, 1 / n, _round_terms(n, _doubling_rounds(n)[::-1], "halving"))
 
 
 @moves("recursive-doubling-fold", AG)

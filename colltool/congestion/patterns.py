@@ -142,26 +142,26 @@ def _on_line(pattern: Pattern, total: int) -> Indices:
         raise PatternError("group", what, f"at most {room}")
     ranks = np.arange(pattern.start, total)
     if pattern.kind == "cyclic":
-        return ranks[_interleaved(room, group, pattern.stride or room // group)]
+        return ranks[_interleave(room, group, pattern.stride or room // group)]
     stride = pattern.stride or group
     if stride < group:
         what = f"blocks of {group} ranks overlap at a stride of {stride}"
         raise PatternError("stride", what, f"at least {group}")
     if pattern.kind == "random":
-        ranks = np.array(_shuffled(ranks, pattern.seed))
+        ranks = np.array(_shuffle(ranks, pattern.seed))
     # A stride longer than all ranks leaves one group.
     starts = np.arange(0, room - group + 1, min(stride, room))
     return ranks[np.add.outer(starts, np.arange(group))]
 
 
-def _shuffled(ranks: Indices, seed: int) -> list[int]:
+def _shuffle(ranks: Indices, seed: int) -> list[int]:
     """The ranks in an order that follows from the seed, on any machine."""
     shuffled: list[int] = ranks.tolist()
     Random(seed).shuffle(shuffled)
     return shuffled
 
 
-def _interleaved(room: int, group: int, stride: int) -> Indices:
+def _interleave(room: int, group: int, stride: int) -> Indices:
     """Groups of places ``stride`` apart, shape (groups, N): ``stride`` of them share a stretch of group *
     stride; none where a stretch is longer than the room.
 
@@ -205,7 +205,7 @@ def _lines(pattern: Pattern, shape: Ranks) -> Indices:
         raise PatternError("group", what, "kind: box spreads a group")
     places = np.arange(prod(shape))
     line_starts = places[places // step % size == 0]
-    in_line = step * _interleaved(size, group, pattern.stride or 1)
+    in_line = step * _interleave(size, group, pattern.stride or 1)
     groups: Indices = np.add.outer(line_starts, in_line).reshape(-1, group)
     return groups
 
@@ -261,7 +261,7 @@ def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
             number, position = np.divmod(ranks, domain)
             endpoints = number * domain + (position + number) % domain
         case "random":
-            return tuple(_shuffled(ranks, pattern.seed))
+            return tuple(_shuffle(ranks, pattern.seed))
         case _:
             assert_never(pattern.kind)
     return tuple(endpoints.tolist())

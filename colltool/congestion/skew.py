@@ -129,17 +129,17 @@ def _by_hot_members(skew: Skew, ranks: int) -> Floats:
 def _hot_members(listed: Any, ranks: int) -> list[int]:
     """The numbers of hot members, ascending; ColltoolError for what is none of the group, or twice."""
 
-    def refused(what: str, fix: str = f"0 .. {ranks - 1}") -> ColltoolError:
+    def refusal(what: str, fix: str = f"0 .. {ranks - 1}") -> ColltoolError:
         return ColltoolError(what, argument="hot_members", fix=fix)
 
     if not isinstance(listed, Sequence | np.ndarray) or not all(map(_is_whole, listed)):
-        raise refused(f"hot members are numbers of members, got {quote(listed)}")
+        raise refusal(f"hot members are numbers of members, got {quote(listed)}")
     members = sorted(map(int, listed))
     if not members or members[0] < 0 or members[-1] >= ranks:
-        raise refused(f"a hot member is outside the group of {ranks}")
+        raise refusal(f"a hot member is outside the group of {ranks}")
     for member, following in pairwise(members):
         if member == following:
-            raise refused(f"hot member {member} is named twice", "each once")
+            raise refusal(f"hot member {member} is named twice", "each once")
     return members
 
 

@@ -234,7 +234,7 @@ def machine_of(
         in_scope = [row for row in file.rows if row.scope == scope]
         smoother = machine_smoother(scope, file.smoother)
         prior[scope] = smoother.prior
-        observed = [_observed(row, base) for row in in_scope]
+        observed = [_observation(row, base) for row in in_scope]
         ranks = grid_ranks([row.ranks for row in in_scope])
         for primitive in map(str, Primitive):
             # posterior() looks at its primitive and scope alone
@@ -291,7 +291,7 @@ def grid_ranks(measured: Sequence[int]) -> list[int]:
     return sorted({*measured, *(2**doubling for doubling in doublings)})
 
 
-def _observed(row: MachineRow, base: MeasuredMachine | None) -> Observation:
+def _observation(row: MachineRow, base: MeasuredMachine | None) -> Observation:
     """A row as an observation of its difference from the base."""
     base_d = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
     r = row.r - float(base_d)

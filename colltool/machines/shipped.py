@@ -63,11 +63,11 @@ def machine_for(
     # the first of the index is used inside a domain
     inside = same_inside[0]
     across = next((entry for entry in same_inside if outside_medium in entry.outside), inside)
-    return _joined(across.name, inside.name)
+    return _with_board(across.name, inside.name)
 
 
 @cache
-def _joined(across: str, inside: str) -> MeasuredMachine:
+def _with_board(across: str, inside: str) -> MeasuredMachine:
     """The machine ``across`` with the numbers of ``inside`` within a domain: a cloud's instance has
     the vendor's board."""
     instance = machine(across)

@@ -278,7 +278,7 @@ class DragonflyRouter(Router):
         if step not in self.cached_loads:
             if len(self.cached_loads) == MOST_CACHED_STEPS:
                 self.cached_loads.clear()
-            self.cached_loads[step] = self._routed(self._traffic(src, dst, size))
+            self.cached_loads[step] = self._route(self._traffic(src, dst, size))
         return self.cached_loads[step]
 
     def to_all(self, ranks: Floats) -> list[Floats]:
@@ -294,9 +294,9 @@ class DragonflyRouter(Router):
         switch = np.arange(switches)
         sent[group, :, group] = 0.0
         local[:, switch, switch] = 0.0
-        return self._routed(_GroupTraffic(group, sent, sent, local))
+        return self._route(_GroupTraffic(group, sent, sent, local))
 
-    def _routed(self, traffic: _GroupTraffic) -> list[Floats]:
+    def _route(self, traffic: _GroupTraffic) -> list[Floats]:
         """Bytes on every link, an array for each of :attr:`wires`, by the network's routing."""
         match self.wired.routing:
             case "minimal":

@@ -6,7 +6,7 @@ digit; what is said here is only where less is there. What is not here is not ap
 it raises AttributeError and is noted in :data:`NOTED`, so that the page can load numpy and ask again.
 
 An :class:`ndarray` is a list of values and a shape. Functions that go element by element end in
-:func:`_by_element`, those along an axis in :meth:`ndarray._reduced`; the operators of arrays are made
+:func:`_by_element`, those along an axis in :meth:`ndarray._reduce`; the operators of arrays are made
 in a loop below their tables.
 """
 
@@ -130,12 +130,14 @@ class ndarray:
             if not isinstance(part, int):
                 shape.append(len(places_by_axis[-1]))
         values = [self.flat[_flat(index, self.shape)] for index in product(*places_by_axis)]
-        return _shaped(values, tuple(shape))
+        return _array_or_value(values, tuple(shape))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         # The same key on an array of its own places says which of them are meant.
         places = asarray(ndarray(range(self.size), self.shape)[key])
-        for place, new in zip(places.flat, _spread(asarray(value), places.shape), strict=True):
+        for place, new in zip(
+            places.flat, _values_in_shape(asarray(value), places.shape), strict=True
+        ):
             self.flat[place] = new
 
     def _along(self, axis: int | None) -> tuple[list[list[Any]], Shape]:
@@ -155,22 +157,22 @@ class ndarray:
                 lines.append(self.flat[first : start + block : step])
         return lines, self.shape[:axis] + self.shape[axis + 1 :]
 
-    def _reduced(self, function: Callable[[list[Any]], Any], axis: int | None) -> Any:
+    def _reduce(self, function: Callable[[list[Any]], Any], axis: int | None) -> Any:
         """A number for each line of values along an axis."""
         lines, shape = self._along(axis)
-        return _shaped(list(map(function, lines)), shape)
+        return _array_or_value(list(map(function, lines)), shape)
 
     def min(self, axis: int | None = None) -> Any:
-        return self._reduced(_least, axis)
+        return self._reduce(_least, axis)
 
     def max(self, axis: int | None = None) -> Any:
-        return self._reduced(_most, axis)
+        return self._reduce(_most, axis)
 
     def argmax(self, axis: int | None = None) -> Any:
-        return self._reduced(lambda line: line.index(max(line)), axis)
+        return self._reduce(lambda line: line.index(max(line)), axis)
 
     def any(self, axis: int | None = None) -> Any:
-        return self._reduced(any, axis)
+        return self._reduce(any, axis)
 
     def __neg__(self) -> Any:
         return _by_element(operator.neg, self)
@@ -185,7 +187,7 @@ class ndarray:
 _values = operator.attrgetter("flat")
 
 
-def _shaped(values: list[Any], shape: Shape) -> Any:
+def _array_or_value(values: list[Any], shape: Shape) -> Any:
     """An array, or the value alone where it has no shape."""
     return ndarray(values, shape) if shape else values[0]
 
@@ -227,7 +229,7 @@ def _flat(index: Sequence[int], shape: Shape) -> int:
     return place
 
 
-def _spread(values: ndarray, shape: Shape) -> list[Any]:
+def _values_in_shape(values: ndarray, shape: Shape) -> list[Any]:
     """Values in C order, repeated to a shape that they broadcast to; ValueError if they do not."""
     if values.shape == shape:
         return values.flat
@@ -364,7 +366,7 @@ def broadcast_arrays(*values: Any) -> list[ndarray]:
 
 def broadcast_to(value: Any, shape: int | Shape) -> ndarray:
     lengths = (shape,) if isinstance(shape, int) else shape
-    return ndarray(_spread(asarray(value), lengths), lengths)
+    return ndarray(_values_in_shape(asarray(value), lengths), lengths)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:

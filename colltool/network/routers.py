@@ -112,7 +112,7 @@ class GraphRouter(Router):
             weight = self.Bps[link]
             part = share[index] * weight / np.bincount(index, weight, len(message))[index]
             yield LinkUse(0, link, message[index], part)
-            message, here, share = _merged(message[index], self.dst[link], part, self.nodes)
+            message, here, share = _merge_parts(message[index], self.dst[link], part, self.nodes)
             on_the_way = here != dst[message]
             message = message[on_the_way]
             here = here[on_the_way]
@@ -168,7 +168,7 @@ class GraphRouter(Router):
         return f"{self.src[resource]} -> {self.dst[resource]}"
 
 
-def _merged(
+def _merge_parts(
     message: Indices, node: Indices, share: Floats, nodes: int
 ) -> tuple[Indices, Indices, Floats]:
     """Messages, their nodes and their shares, with the parts of a message at one node added up."""
@@ -196,7 +196,7 @@ def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
         distance[new] = hops
 
 
-def _orders(axes: int) -> list[list[int]]:
+def _axis_orders(axes: int) -> list[list[int]]:
     """A few orders of the axes, such that of any two axes each comes first in half of them: of two
     0 1 and 1 0, of four 0 1 2 3, 1 0 3 2, 2 3 0 1 and 3 2 1 0."""
     if axes & (axes - 1) == 0:  # a power of two
@@ -232,7 +232,7 @@ class HyperXRouter(Router):
         return endpoints // self.hosts
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        orders = _orders(len(self.shape))
+        orders = _axis_orders(len(self.shape))
         for order in orders:
             here = src
             for axis in order:

@@ -108,27 +108,27 @@ def scheduled(
         if composition.definition.name == choice.base:
             cost_model = composition.named(choice.tiers) if choice.tiers else composition.usual()
             if placed.ranks**2 > most:
-                raise _refused(f"{placed.ranks} ranks are too many to execute", cost_model.title)
+                raise _refusal(f"{placed.ranks} ranks are too many to execute", cost_model.title)
             try:
                 program, _ = executed.composed_program(placed, cost_model, segments, options)
             except ValueError as error:
-                raise _refused(str(error), cost_model.title) from error
+                raise _refusal(str(error), cost_model.title) from error
             return Scheduled(placed, cost_model, program)
     names = composition_names(primitive)
     if choice.base in names:
-        raise _refused(why_not_composed(placed), name)
+        raise _refusal(why_not_composed(placed), name)
     # Then one algorithm over all tiers.
     algorithm = find(primitive, choice.base, names)
     flat, paths = flat_group(placed, options)
     flat = algorithm.on(flat, choice)
     reason = algorithm.why_not(flat) or why_not_executed(algorithm, flat, segments, placed, most)
     if reason:
-        raise _refused(reason, name)
+        raise _refusal(reason, name)
     cost_model = cost_flat(algorithm, flat, paths, options)
     return Scheduled(placed, cost_model, executed.flat_program(algorithm, flat, segments))
 
 
-def _refused(reason: str, name: str) -> ColltoolError:
+def _refusal(reason: str, name: str) -> ColltoolError:
     """The error of an algorithm that is not executed, to be raised."""
     fix = "colltool verify lists what can be executed there"
     return ColltoolError(f"{name}: {reason}", argument="algorithm", fix=fix)

@@ -145,7 +145,7 @@ def verify(
         for primitive in with_progress(primitives):
             rows += _flat_rows(run, primitive, choices)
             rows += _composed_rows(run, primitive, choices)
-    rows += [_custom(run, schedule) for schedule in custom]
+    rows += [_execute_custom(run, schedule) for schedule in custom]
     verified = tuple(row for row in rows if isinstance(row, Verified))
     skipped = tuple(row for row in rows if isinstance(row, Infeasible))
     if not verified:
@@ -207,9 +207,9 @@ def _flat_rows(
                 algorithm, group, run.segments, run.placed
             )
             if reason:
-                yield _skipped(algorithm.chosen(group).spec, primitive, reason)
+                yield _skipped_row(algorithm.chosen(group).spec, primitive, reason)
             else:
-                yield _flat(algorithm, group, run)
+                yield _execute_flat(algorithm, group, run)
 
 
 def _composed_rows(
@@ -218,14 +218,16 @@ def _composed_rows(
     """Execute the textbook choice of each composition, or the compositions that the user chose."""
     for composition in hierarchical_candidates(run.placed, primitive, run.options):
         if not choices:
-            yield _composed(run, composition.usual())
+            yield _execute_composed(run, composition.usual())
         for choice in choices:
             if choice.base == composition.definition.name:
                 tiers = choice.tiers
-                yield _composed(run, composition.named(tiers) if tiers else composition.usual())
+                yield _execute_composed(
+                    run, composition.named(tiers) if tiers else composition.usual()
+                )
 
 
-def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
+def _skipped_row(name: str, primitive: Primitive, reason: str) -> Infeasible:
     """The row of an algorithm that is not executed."""
     return Infeasible(f"{name} ({primitive.label})", reason)
 
@@ -262,7 +264,7 @@ def _is_pipelined(algorithm: Algorithm, group: Group) -> bool:
     return any(terms.fill is not None for terms in algorithm.schedule(group))
 
 
-def _flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
+def _execute_flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
     """Execute a flat algorithm and judge it."""
     segments = run.segments
     cost_model = cost_flat(algorithm, group, run.paths, run.options)
@@ -282,7 +284,7 @@ def _flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
     seconds = executed.seconds(
         algorithm, group, run.placed, cost_model, execution, size=run.size, segments=segments
     )
-    return _verified(
+    return _verified_row(
         run,
         cost_model,
         (verdict, note),
@@ -294,19 +296,19 @@ def _flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
     )
 
 
-def _composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
+def _execute_composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
     """Execute a composition; its verdict is that of its worst tier, its counts are added up over the
     tiers."""
     placed = run.placed
     if placed.ranks**2 > MOST_MESSAGES:
         reason = f"{placed.ranks} ranks are too many to execute"
-        return _skipped(cost_model.title, cost_model.primitive, reason)
+        return _skipped_row(cost_model.title, cost_model.primitive, reason)
     try:
         outcome, tiers, seconds = executed.execute_composed(
             placed, cost_model, run.segments, run.options, run.size
         )
     except ValueError as error:
-        return _skipped(cost_model.title, cost_model.primitive, str(error))
+        return _skipped_row(cost_model.title, cost_model.primitive, str(error))
     verdicts = []
     for expected, counted in tiers:
         verdicts.append(executed.judge(cost_model.status, expected, counted, counted.n_beta))
@@ -314,7 +316,9 @@ def _composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
     if run.trace:
         trace = executed.composed_trace(placed, cost_model, run.segments, run.options, run.vectors)
     verdict, note = max(verdicts, key=_badness)
-    return _verified(run, cost_model, (verdict, note), tiers, outcome, seconds, cut="", trace=trace)
+    return _verified_row(
+        run, cost_model, (verdict, note), tiers, outcome, seconds, cut="", trace=trace
+    )
 
 
 def _badness(judged: tuple[Verdict, str]) -> int:
@@ -323,7 +327,7 @@ def _badness(judged: tuple[Verdict, str]) -> int:
     return VERDICTS.index(verdict)
 
 
-def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
+def _execute_custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     """Execute a custom schedule, whose result was checked when it was read."""
     check_ranks(schedule, run.placed)
     cost_model = schedule_cost(schedule, run.placed, run.options)
@@ -350,7 +354,7 @@ def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     )
 
 
-def _verified(
+def _verified_row(
     run: _GroupRun,
     cost_model: CostModel,
     judged: tuple[Verdict, str],

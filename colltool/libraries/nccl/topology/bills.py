@@ -23,10 +23,10 @@ _ANSWER_SHARE = 8
 
 def bill_of(path: Path, MBps: int) -> Bill:
     """What a path takes at a rate."""
-    return merged(_charges(path, MBps))
+    return merge_charges(_charges(path, MBps))
 
 
-def merged(charges: Iterable[tuple[int, int]]) -> Bill:
+def merge_charges(charges: Iterable[tuple[int, int]]) -> Bill:
     """One entry a link of all that is taken from it."""
     totals: dict[int, int] = defaultdict(int)
     for link, MBps in charges:

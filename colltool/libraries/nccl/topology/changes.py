@@ -99,14 +99,14 @@ def busid_of(element: Element | None) -> str:
     return "" if slot is None else slot.get("busid")
 
 
-def _edited(kind: str, names: Sequence[str], to: str) -> _Edit | None:
+def _edit_of(kind: str, names: Sequence[str], to: str) -> _Edit | None:
     """The edit of what was named; None if nothing was."""
     if not names:
         return None
     return _Edit(kind, tuple(names), to)
 
 
-def _rate(slot: Element) -> int:
+def _rate_MBps(slot: Element) -> int:
     """MB/s of a slot as NCCL counts them."""
     return slot_MBps(slot.get("link_speed"), slot.get("link_width"))
 
@@ -129,7 +129,7 @@ def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
             missing = most - counts[slot.get("busid")]
             attributes = pattern.attributes | {"count": str(missing)}
             gpu.children.append(Element("nvlink", attributes, gpu.line, gpu.column, gpu))
-    return _edited("nvlinks", [slot.get("busid") for slot in short], str(most))
+    return _edit_of("nvlinks", [slot.get("busid") for slot in short], str(most))
 
 
 def _leads_to_bridge(link: Element) -> bool:
@@ -145,7 +145,7 @@ def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
             if number(element.get("gdr")) != 1:
                 element.attributes["gdr"] = "1"
                 names.append(element.get("name") or busid_of(element))
-    return _edited("gdr", names, "1")
+    return _edit_of("gdr", names, "1")
 
 
 def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
@@ -156,25 +156,25 @@ def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
         slots = slots_with(root, inner)
         if not slots:
             continue
-        best = max(slots, key=_rate)
+        best = max(slots, key=_rate_MBps)
         speed = best.get("link_speed")
         width = best.get("link_width")
         # a card that its slot holds back, whatever the others have
         if inner == "nic" and _is_held_back(best):
             width = "16"
         for slot in slots:
-            if _rate(slot) < slot_MBps(speed, width):
+            if _rate_MBps(slot) < slot_MBps(speed, width):
                 slot.attributes["link_speed"] = speed
                 slot.attributes["link_width"] = width
                 names.append(slot.get("busid"))
                 to = f"{speed} x{width}"
-    return _edited("slots", names, to)
+    return _edit_of("slots", names, to)
 
 
 def _is_held_back(slot: Element) -> bool:
     """Whether a NIC's ports are faster than its slot."""
     ports = sum(port_MBps(net.get("speed")) for net in slot.each("net"))
-    return ports > _rate(slot)
+    return ports > _rate_MBps(slot)
 
 
 def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
@@ -195,7 +195,7 @@ def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
             slot.attributes["link_speed"] = speed
             slot.attributes["link_width"] = "16"
             names.append(slot.get("busid"))
-    return _edited("unknown-slots", names, f"{speed} x16")
+    return _edit_of("unknown-slots", names, f"{speed} x16")
 
 
 def _far_nets(before: NodeGraphs) -> list[NicPort]:
@@ -235,7 +235,7 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
         slot.parent.children.remove(slot)
         _put_beside(slot, beside)
         moved.append(slot.get("busid"))
-    return _edited("nics", moved, "")
+    return _edit_of("nics", moved, "")
 
 
 def _put_beside(slot: Element, beside: Element) -> None:
@@ -265,14 +265,14 @@ def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
         beside = targets.get(gpu.name)
         if beside is None:
             continue
-        slot = _copied(card, None)
+        slot = _copy_with_one_port(card, None)
         slot.attributes["busid"] = f"{gpu.name}-nic"
         for net in slot.each("net"):
             dev = next_dev + len(names)
             net.attributes |= {"dev": str(dev), "name": f"new{dev}", "guid": f"0xffff{dev:04x}"}
         _put_beside(slot, beside)
         names.append(str(gpu.rank))
-    return _edited("new-nics", names, "")
+    return _edit_of("new-nics", names, "")
 
 
 def _fastest_MBps(slot: Element) -> int:
@@ -280,14 +280,14 @@ def _fastest_MBps(slot: Element) -> int:
     return max(port_MBps(net.get("speed")) for net in slot.each("net"))
 
 
-def _copied(element: Element, parent: Element | None) -> Element:
+def _copy_with_one_port(element: Element, parent: Element | None) -> Element:
     """An element and what is below it, with one NIC port in all: a card of one port."""
     copy = Element(element.tag, dict(element.attributes), element.line, element.column, parent)
     ports = 0
     for child in element.children:
         ports += child.tag == "net"
         if child.tag != "net" or ports == 1:
-            copy.children.append(_copied(child, copy))
+            copy.children.append(_copy_with_one_port(child, copy))
     return copy
 
 

@@ -84,7 +84,7 @@ def communicator_of(
         if name.startswith("collnet") and not collnet:
             continue
         if all(name in domain.graphs for domain in domains):
-            graphs[name] = _joined([domain.graphs[name] for domain in domains])
+            graphs[name] = _agreed_graph([domain.graphs[name] for domain in domains])
     # Rings and trees share the kernels' channels: as many of the one as of the other.
     graph_channels = min(graphs["ring"].channels, graphs["tree"].channels)
     for name in ("ring", "tree"):
@@ -118,7 +118,7 @@ def _kernel_channels(graphs: dict[str, Joined], sm: int, nodes: int, ranks: int)
     return channels
 
 
-def _joined(results: Sequence[Searched]) -> Joined:
+def _agreed_graph(results: Sequence[Searched]) -> Joined:
     """One graph of those that the domains found for a pattern."""
     requests = [result.best.request for result in results]
     return Joined(

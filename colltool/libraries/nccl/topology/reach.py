@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from colltool.libraries.nccl.topology.bills import Bill, bill_of, merged
+from colltool.libraries.nccl.topology.bills import Bill, bill_of, merge_charges
 from colltool.libraries.nccl.topology.kinds import DIRECT, DIS
 from colltool.libraries.nccl.topology.paths import Path, Paths
 from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu
@@ -184,7 +184,7 @@ class NodeReach:
             if path.kind > farthest:
                 return None
             charges += bill_of(path, each_MBps)
-        return merged(charges)
+        return merge_charges(charges)
 
 
 def _path_table(

@@ -244,7 +244,7 @@ def _effective(kind: int, existing: set[int]) -> int:
     return max((known for known in existing if known <= kind), default=-1)
 
 
-def doubled(found: FoundChannels, sm: int) -> FoundChannels:
+def double_channels(found: FoundChannels, sm: int) -> FoundChannels:
     """Twice the channels at half the rate where NCCL rather has more of them, else the same."""
     request = found.request
     MBps = request.inside_MBps
@@ -277,7 +277,7 @@ def search(
     run = _Search(builder, totals, bounds, most_MBps)
     best = run.first_pass(request)
     if best.channels and not run.is_beyond(best):
-        best = doubled(best, builder.paths.system.least_sm)
+        best = double_channels(best, builder.paths.system.least_sm)
         best = run.second_pass(best)
     elif not best.channels and not request.collnet and request.pattern != NVLS:
         return _emergency(builder, request, run.trials)
