@@ -50,7 +50,7 @@ def row_by_formula(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     # under a switch meet every condition of theirs.
     first_phase = find(primitive, algorithm).schedule(Group(4, "star"))[0]
     dense = isinstance(first_phase.route, routes.Peers | routes.AllPeers)
-    return TrafficRow(partial(_by_route, primitive, algorithm), dense)
+    return TrafficRow(partial(_by_route, primitive, algorithm), dense=dense)
 
 
 def unmodelled(primitive: Primitive, algorithm: str) -> ColltoolError:

@@ -95,10 +95,11 @@ def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     for listed_GBps in search.across:
         if listed_GBps <= rate_GBps:
             reached_GBps.append(listed_GBps)
+    # the fastest of them that the links carry as well, else the slowest
     by_nic_GBps = reached_GBps[-1]
-    for reached in reached_GBps:
-        if reached <= most_GBps:
-            by_nic_GBps = reached
+    for GBps in reached_GBps:
+        if GBps <= most_GBps:
+            by_nic_GBps = GBps
             break
     by_link = _filling_links(search, reached_GBps)
     by_link_GBps = by_link.channels * by_link.inside_GBps

@@ -89,6 +89,7 @@ def best_wiring(
         return RailWiring((), (1,), (1,), ()) if ports <= radix else None
     if ports > most_ports(radix, hops, wanted):
         return None
+    # of each leaf the fewest switches that any wiring of it may have
     bounds = []
     for leaf in _leaf_splits(hops[0], radix, wanted):
         bounds.append((_fewest_switches(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
