@@ -3,9 +3,7 @@ that are equal but for that should print and sort as equal."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from colltool.network.arrays import Floats
+from colltool.network.arrays import Floats, np
 
 
 def ten_digits(value: float) -> float:

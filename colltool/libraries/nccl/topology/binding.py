@@ -29,6 +29,7 @@ _AS_FULL = 0.995
 _LINKS = {"NVL": "nvlink", "C2C": "c2c", "SYS": "cpus", "NET": "port"}
 _SLOTS = {"DEV": "gpu-slot", "NIC": "nic-slot", "PCI": "switch"}
 
+# What text says of one part of a kind, and of several.
 _WORDS = {
     "nvlink": ("the NVLinks of GPU {}", "the NVLinks of GPUs {}"),
     "c2c": ("the NVLink-C2C of GPU {}", "the NVLink-C2C of GPUs {}"),
@@ -70,11 +71,9 @@ class Binding(NamedTuple):
         if self.part == "path":
             ends = and_text([f"GPU {name}" for name in self.names])
             return f"the path between {ends}, whose {format_rate(self.of_Bps)} are below what NCCL tries"
-        wording, several = _WORDS[self.part]
-        if len(self.names) > 1:
-            wording = several
-        text = wording.format(few_of(self.names))
-        return f"{text}, {format_rate(self.used_Bps)} of {format_rate(self.of_Bps)}"
+        singular, plural = _WORDS[self.part]
+        wording = plural if len(self.names) > 1 else singular
+        return f"{wording.format(few_of(self.names))}, {format_rate(self.used_Bps)} of {format_rate(self.of_Bps)}"
 
 
 def few_of(names: Sequence[str]) -> str:
@@ -87,7 +86,7 @@ def few_of(names: Sequence[str]) -> str:
 class Load(NamedTuple):
     """What the channels of a graph take of a part of the node, one way."""
 
-    part: str
+    part: str  # its kind, as of a Binding
     name: str
     used_MBps: float
     of_MBps: int
@@ -104,12 +103,13 @@ def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
     loads = loads_of(domain, result)
     if not loads:
         return None
-    most = max(loads, key=lambda load: (load.share, load.name))
+    # of equally full ones the last by name, so that it does not depend on their order
+    fullest = max(loads, key=lambda load: (load.share, load.name))
     names = []
     for load in loads:
-        if load.part == most.part and load.share >= most.share * _AS_FULL:
+        if load.part == fullest.part and load.share >= fullest.share * _AS_FULL:
             names.append(load.name)
-    return Binding(most.part, tuple(dict.fromkeys(names)), most.used_MBps, most.of_MBps)
+    return Binding(fullest.part, tuple(dict.fromkeys(names)), fullest.used_MBps, fullest.of_MBps)
 
 
 def loads_of(domain: DomainGraphs, result: Searched) -> list[Load]:
