@@ -36,7 +36,7 @@ from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs, gr
 from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.paths import Path as TopologyPath
 from colltool.libraries.nccl.topology.search import Searched
-from colltool.libraries.nccl.topology.tuner import hardware_of
+from colltool.libraries.nccl.topology.to_hardware import hardware_of
 
 FOLDER = Path(__file__).parent / "data" / "nccl-graph"
 WORDS = (

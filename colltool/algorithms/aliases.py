@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-# Our name, or several where the primitive decides: the first that computes it is meant.
+# By names that are one: our spec, or several where the primitive decides: the first that computes it is
+# meant.
 _CALLED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("inc", "nvls", "sharp", "nvlink-sharp", "in-network-reduction"): (
         "in-network",
@@ -42,7 +43,7 @@ _CALLED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("hierarchical-ring",): ("hierarchical:ring/ring",),
 }
 SPECS = {theirs: ours for names, ours in _CALLED.items() for theirs in names}
-
+"""Our specs by each of those names, in its :func:`normal_form`."""
 
 LIBRARY_NAMES = ("Ring", "Tree", "NVLS", "NVLSTree", "PAT", "CollNetChain", "CollNetDirect")
 """NCCL's names, which an error offers besides ours."""
@@ -58,18 +59,19 @@ def normal_form(name: str) -> str:
 
 
 def any_spec_called(name: str) -> str:
-    """The algorithm that a name means first, of any primitive; empty where nothing is called so."""
+    """The spec that a name means first, of any primitive; empty where nothing is called so."""
     return next(iter(SPECS.get(normal_form(name), ())), "")
 
 
 def names_for(spec: str) -> tuple[str, ...]:
-    """The other names of an algorithm, as documents and libraries have them.
+    """The other names of an algorithm, as documents and libraries have them; none of one that is only
+    the second meaning of a name.
 
     >>> names_for("double-binary-tree")
     ('dbt', 'double-tree', 'double-binary')
     """
-    found: list[str] = []
+    aliases: list[str] = []
     for names, specs in _CALLED.items():
         if specs[0] == spec:
-            found += [name for name in names if name != spec]
-    return tuple(found)
+            aliases += [name for name in names if name != spec]
+    return tuple(aliases)

@@ -16,7 +16,7 @@ from colltool.network.arrays import Indices, np
 Parents = tuple[int, ...]  # the parent of each rank
 
 
-def _in_order(ranks: int) -> Parents:
+def _in_order_tree(ranks: int) -> Parents:
     """The binary tree whose in-order traversal is 1, 2, 3 ..., below rank 0 as its root.
 
     The lowest set bit b of a rank gives its height. Its parent is at distance b: on the side that
@@ -32,8 +32,8 @@ def _in_order(ranks: int) -> Parents:
     return tuple(parents)
 
 
-def _relabelled(parents: Parents, new: Sequence[int]) -> Parents:
-    """A tree with rank r replaced by rank ``new[r]``."""
+def _relabel(parents: Parents, new: Sequence[int]) -> Parents:
+    """A tree with rank r replaced by rank ``new[r]``; :func:`relabelled_array` is the same of arrays."""
     relabelled = [-1] * len(parents)
     for rank, parent in enumerate(parents):
         if parent >= 0:
@@ -45,24 +45,24 @@ def _relabelled(parents: Parents, new: Sequence[int]) -> Parents:
 def double_tree(ranks: int) -> tuple[Parents, Parents]:
     """NCCL's double binary tree: two trees with different roots, the second of which is the first
     mirrored (N even) or shifted by one rank (N odd)."""
-    first = _in_order(ranks)
+    first = _in_order_tree(ranks)
     if ranks % 2 == 0:
         new = [ranks - 1 - rank for rank in range(ranks)]
     else:
         new = [(rank + 1) % ranks for rank in range(ranks)]
-    return first, _relabelled(first, new)
+    return first, _relabel(first, new)
 
 
 @lru_cache(maxsize=64)
 def one_root_trees(ranks: int) -> tuple[Parents, Parents]:
     """Two trees that both have rank 0 as root, for a broadcast or reduction: in the second the other
     ranks are mirrored (N odd) or shifted by one (N even)."""
-    first = _in_order(ranks)
+    first = _in_order_tree(ranks)
     if ranks % 2:
         others = [ranks - rank for rank in range(1, ranks)]
     else:
         others = [rank % (ranks - 1) + 1 for rank in range(1, ranks)]
-    return first, _relabelled(first, [0, *others])
+    return first, _relabel(first, [0, *others])
 
 
 @lru_cache(maxsize=256)
@@ -86,16 +86,14 @@ def most_edges_leaving(ranks: int, domain: int, *, both_ways: bool) -> int:
     return max(*sent, *received)
 
 
-def double_tree_arrays(ranks: int) -> tuple[Indices, Indices]:
+def double_tree_arrays(ranks: int) -> list[Indices]:
     """:func:`double_tree` as arrays of shape (N,)."""
-    first, second = double_tree(ranks)
-    return np.array(first), np.array(second)
+    return list(map(np.array, double_tree(ranks)))
 
 
-def one_root_tree_arrays(ranks: int) -> tuple[Indices, Indices]:
+def one_root_tree_arrays(ranks: int) -> list[Indices]:
     """:func:`one_root_trees` as arrays of shape (N,)."""
-    first, second = one_root_trees(ranks)
-    return np.array(first), np.array(second)
+    return list(map(np.array, one_root_trees(ranks)))
 
 
 def relabelled_array(parents: Indices, new: Indices) -> Indices:

@@ -159,7 +159,7 @@ def scatter_allgather(group: Group) -> Schedule:
     return scatter, step_a_peer(n, Ring(), "all-gather")
 
 
-def _scattered(n: int) -> Batches:
+def _scatter_blocks(n: int) -> Batches:
     """Binomial scatter: every rank that has a block sends on the half that starts a stride ahead."""
     chunk = np.arange(n, dtype=np.int64)
     for stride in reversed(strides(n)):
@@ -173,7 +173,7 @@ def _scattered(n: int) -> Batches:
 def _scatter_allgather(n: int) -> Batches:
     """Binomial scatter of N blocks, then a ring all-gather, which also sends ranks blocks that they
     have from the scatter."""
-    return concatenated(_scattered(n), gather_on_ring(np.arange(n, dtype=np.int64)))
+    return concatenated(_scatter_blocks(n), gather_on_ring(np.arange(n, dtype=np.int64)))
 
 
 @algorithm(

@@ -2,8 +2,11 @@
 of M.
 
 A composition has no formula of its own: each phase is priced by an algorithm of its tier. This module
-registers the compositions, as functions that return their phases;
-:mod:`colltool.algorithms.composed_program` makes executable schedules of them.
+registers the compositions, as functions that return their phases, whose docstrings ``explain``
+prints; :mod:`colltool.algorithms.composed_program` makes executable schedules of them.
+
+A function is called with the ranks of each tier, innermost first, and the order of tiers, which only
+all-gathers and reduce-scatters have a choice of.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class TierPhase(NamedTuple):
 
     tier: int  # index among the tiers that the group spans, 0 for the innermost
     primitive: Primitive
-    payload: float  # in units of M of the whole collective
+    payload: float  # M of the phase's primitive, in units of M of the whole collective
     # Only one rank of each domain of the tier below takes part.
     leaders: bool = False
 
@@ -97,6 +100,7 @@ def compositions(primitive: Primitive) -> list[Composition]:
 
 
 def composition_names(primitive: Primitive) -> list[str]:
+    """The names of a primitive's compositions, in the order of registration."""
     return [composition.name for composition in compositions(primitive)]
 
 
@@ -118,7 +122,8 @@ def find_composition(primitive: Primitive, name: str) -> Composition:
 
 
 def _scattered_payloads(sizes: Sequence[int]) -> list[float]:
-    """The payload of each tier after those before it have scattered it: 1 / Π of their sizes.
+    """The payload of each tier after those before it have scattered it: 1 over the product of their
+    sizes.
 
     >>> _scattered_payloads([8, 4, 2])
     [1.0, 0.125, 0.03125]
@@ -313,6 +318,8 @@ def cross_rail_send(sizes: tuple[int, ...], _order: Order) -> tuple[TierPhase, .
 
 
 def name_in_phase(choice: str, first: Primitive, primitive: Primitive) -> str:
-    """The name of a tier's algorithm in a phase: in an all-gather after a reduce-scatter
-    (``first``) its mirror image."""
-    return find(first, choice).mirror if first is RS and primitive is AG else choice
+    """The name of a tier's algorithm in a phase: in an all-gather after a reduce-scatter its mirror
+    image, else that of the tier's ``first`` phase."""
+    if first is RS and primitive is AG:
+        return find(first, choice).mirror
+    return choice

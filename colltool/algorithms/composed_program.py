@@ -18,6 +18,7 @@ from colltool.base.primitives import A2A, AG, BC, P2P, REDUCE, RS, Primitive
 from colltool.network.arrays import Indices, np
 from colltool.network.group import Group
 
+# Primitives whose chunks are at one rank at first, their home; of the others every rank has all.
 _STARTS_AT_HOME = (AG, BC, A2A, P2P)
 
 
@@ -63,7 +64,8 @@ def compose(
                 f"{algorithm} needs switches: it cannot be a phase of a composed schedule"
             )
         first = firsts.setdefault(tier, program)
-        phases.append(_Phase(tier, program, _aligned(first, program)))
+        phases.append(_Phase(tier, program, _matching_chunks(first, program)))
+    # Chunk and rank numbers of the whole have a digit for each tier, the innermost fastest.
     dimensions = []
     chunk_bytes = np.ones(1)
     home = target = np.zeros(1, dtype=np.int64)
@@ -84,7 +86,7 @@ def compose(
     )
 
 
-def _aligned(first: Program, later: Program) -> Indices:
+def _matching_chunks(first: Program, later: Program) -> Indices:
     """The chunk of a tier's first phase that each chunk of a later one corresponds to: at the same
     rank, of the same size, in order."""
     if first is later:
@@ -113,13 +115,13 @@ def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
         lines = LineCopies(node_at, chunk_at * dimension.chunk_stride, nodes, chunks)
         for batch in program.batches:
             yield tuple(lines.on_all_lines(step) for step in batch)
-        places = _left_at(program)
+        places = _places_after(program)
         if places is not None:
             places = places[np.argsort(chunk_at)]
         dimensions[tier] = dimension._replace(places=places)
 
 
-def _left_at(program: Program) -> Indices | None:
+def _places_after(program: Program) -> Indices | None:
     """The rank at which a phase leaves each of its chunks; None: at all ranks."""
     if program.primitive in (RS, REDUCE):
         return program.home

@@ -24,6 +24,7 @@ from colltool.network.wires import shared
 
 _SEED = 20260401  # any fixed number: two runs of a schedule have the same result
 
+# Called with a batch and the chunk sizes, shape (chunks,), in units of M: Network.carry is one.
 Carry = Callable[[tuple[Step, ...], Floats], None]
 
 
@@ -64,7 +65,8 @@ def _leaves_the_group(batch: tuple[Step, ...], nodes: int) -> bool:
 
 
 class _Sums:
-    """The partial sum of each chunk at each node, ``values[node, chunk]``."""
+    """The partial sum of each chunk at each node, ``values[node, chunk]``, 0 for none; ``total`` is the
+    sum that each chunk must come to, shape (chunks,)."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -81,13 +83,13 @@ class _Sums:
             self.values[program.home, np.arange(chunks)] = self.total
 
     def apply(self, batch: tuple[Step, ...]) -> str:
-        """Send the messages of a batch; returns the first violation."""
+        """Send the messages of a batch; returns the first violation, empty where there is none."""
         # All are read before any is written, as they are sent at the same time.
         sent = [self.values[step.src, step.chunk] for step in batch]
         for step, values in zip(batch, sent, strict=True):
             if not values.all():
-                early = int(np.flatnonzero(values == 0)[0])
-                return f"rank {step.src[early]} sends chunk {step.chunk[early]} before it has it"
+                first = int(np.flatnonzero(values == 0)[0])
+                return f"rank {step.src[first]} sends chunk {step.chunk[first]} before it has it"
             if step.add:
                 # Not +=, which would add only one of several values for the same chunk.
                 np.add.at(self.values, (step.dst, step.chunk), values)
@@ -96,7 +98,7 @@ class _Sums:
         return ""
 
     def verdict(self) -> str:
-        """The first violation of the post-condition."""
+        """The first violation of the post-condition; empty where there is none."""
         home = self.program.home
         if self.program.primitive in (RS, REDUCE):
             wrong = np.flatnonzero(self.values[home, np.arange(len(home))] != self.total)
@@ -117,7 +119,7 @@ class _Locations:
         self.node = program.home.copy()
 
     def apply(self, batch: tuple[Step, ...]) -> str:
-        """Move the chunks of a batch; returns the first violation."""
+        """Move the chunks of a batch; returns the first violation, empty where there is none."""
         src, dst, chunk = concatenated(batch)
         elsewhere = np.flatnonzero(self.node[chunk] != src)
         if len(elsewhere):
@@ -129,7 +131,7 @@ class _Locations:
         return ""
 
     def verdict(self) -> str:
-        """The first violation of the post-condition."""
+        """The first violation of the post-condition; empty where there is none."""
         wrong = np.flatnonzero(self.node != self.target)
         if len(wrong):
             first = wrong[0]
@@ -159,7 +161,7 @@ def group_links(group: Group, ranks: int, inside: int = 1, endpoints: int = 0) -
 
 
 class Network:
-    """Adds up the loads of a schedule's steps on the link models of one or more tiers."""
+    """Adds up the loads of a schedule's steps on the link models of one or more tiers, innermost first."""
 
     def __init__(self, *tiers: LinkModel) -> None:
         self.tiers = tiers
@@ -169,8 +171,8 @@ class Network:
         self.total = np.zeros(1)  # the load of each resource over all steps
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> Floats:
-        """The load on every resource, class by class of each tier in turn; a message travels on the
-        outermost tier that separates its ends."""
+        """The load on every resource over its capacity, class by class of each tier in turn; a message
+        travels on the outermost tier that separates its ends."""
         loads = []
         travels_on = tier_of(self.tiers, src, dst)
         for number, tier in enumerate(self.tiers):
@@ -214,7 +216,7 @@ class TierNetworks(Network):
     """The tiers of a composition, innermost first, with the loads of each counted apart.
 
     ``hops`` and ``peak`` are sums over the tiers, as phases on different tiers follow each other;
-    ``networks`` has those of each tier.
+    ``networks`` has those of each tier. ``busiest`` is that of the busiest tier.
     """
 
     def __init__(self, groups: Sequence[Group]) -> None:

@@ -4,8 +4,11 @@ BW is the bandwidth of one link. Along an axis of 1 a rank has no link, of 2 one
 On a mesh an axis is an open line, which uses both directions of its links and so needs the same
 steps and bytes as a ring in one direction.
 
-Formulas come first, by family; their executable schedules follow, with :func:`_by_axes` for all
-that runs axis by axis.
+Three families follow each other, each with its formulas first and its executable schedules behind
+them: reductions axis by axis (``dim-ring``, ``multi-ring``, ``dim-rabenseifner``), pipelined chains from
+a root (``dim-chain`` ...), and the all-to-alls (``shortest-path``, ``dim-by-dim``). Formulas that are
+registered with the same arguments share a decorator, made by ``partial`` above them; schedules that
+run axis by axis are made by :func:`_by_axes`.
 """
 
 from __future__ import annotations
@@ -88,6 +91,9 @@ def power_of_two_axes(group: Group) -> str | None:
     return None
 
 
+# Formulas of the reductions: all are a reduce-scatter, and the same backwards.
+
+
 def _there_and_back(scatter: list[Terms], primitive: Primitive) -> Schedule:
     """The phases of a primitive from those of its reduce-scatter: themselves, reversed as an
     all-gather, or both as an all-reduce."""
@@ -128,6 +134,9 @@ def _axis_by_axis(
     return _there_and_back(scatter, primitive)
 
 
+# What an axis of d places takes, (n_α, n_β), for _axis_by_axis. A step of a ring moves 1/d of the payload.
+
+
 def _one_way(axis: Axis, steps: int) -> tuple[int, float]:
     return steps, steps / axis.size
 
@@ -137,7 +146,7 @@ def _both_ways(axis: Axis, steps: int) -> tuple[int, float]:
     return axis.size // 2, steps / axis.size / ways
 
 
-def _halved(axis: Axis, steps: int) -> tuple[int, float]:
+def _by_halves(axis: Axis, steps: int) -> tuple[int, float]:
     return log2_ceil(axis.size), steps / axis.size
 
 
@@ -148,19 +157,19 @@ def _multi_ring(group: Group, primitive: Primitive) -> Schedule:
     A ring is used in both directions at once, which an open line does in any pass of d - 1 steps.
     On a twisted torus every part begins with a ring of 2k.
     """
-    runs = parts_of([axis for axis in group.axes if axis.size > 1])
-    k = len(runs)
-    left = [1.0 / k] * k  # the payload that each part has left
+    axes_of_parts = parts_of([axis for axis in group.axes if axis.size > 1])
+    k = len(axes_of_parts)
+    payloads = [1.0 / k] * k  # what each part has left
     scatter = []
     for number in range(k):
         hops = 0
         busiest = 0.0
-        for part, run in enumerate(runs):
-            axis = run[number]
+        for part, axes in enumerate(axes_of_parts):
+            axis = axes[number]
             ways = 2 if axis.is_ring else 1
             hops = max(hops, axis.diameter)
-            busiest = max(busiest, left[part] * (axis.size - 1) / axis.size / ways)
-            left[part] /= axis.size
+            busiest = max(busiest, payloads[part] * (axis.size - 1) / axis.size / ways)
+            payloads[part] /= axis.size
         label = f"step {number + 1} of {k}"
         scatter.append(Terms(hops, busiest, Links(), primitive=RS, label=label))
     return _there_and_back(scatter, primitive)
@@ -330,7 +339,7 @@ def dim_rabenseifner(group: Group) -> Schedule:
     >>> totals(dim_rabenseifner(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (6, 1.75)
     """
-    return _axis_by_axis(group, AR, _halved)
+    return _axis_by_axis(group, AR, _by_halves)
 
 
 @_on_ideal_wires(RS, equation="t = Σ lg d_i α + (N-1)/N M/BW")
@@ -342,7 +351,7 @@ def dim_rabenseifner_halving(group: Group) -> Schedule:
     >>> totals(dim_rabenseifner_halving(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """
-    return _axis_by_axis(group, RS, _halved)
+    return _axis_by_axis(group, RS, _by_halves)
 
 
 @_on_ideal_wires(AG, equation="t = Σ lg d_i α + (N-1)/N M/BW")
@@ -355,10 +364,12 @@ def dim_rabenseifner_doubling(group: Group) -> Schedule:
     >>> totals(dim_rabenseifner_doubling(Group(8, "torus", (Axis(4, wrap=True), Axis(2, wrap=True)))))
     (3, 0.875)
     """
-    return _axis_by_axis(group, AG, _halved)
+    return _axis_by_axis(group, AG, _by_halves)
 
 
-# The reduce-scatter along a single line of an axis.
+# Messages of the reductions.
+
+# The steps of a reduce-scatter along a single line of an axis.
 Pattern = Callable[[Axis], list[Step]]
 
 
@@ -392,6 +403,7 @@ def _axis_after_axis(
 
 
 def _one_way_or_open(axis: Axis) -> list[Step]:
+    """The reduce-scatter of whole blocks: one way round a ring, from both ends of an open line."""
     return one_way(axis.size) if axis.is_ring else open_line(axis.size)
 
 
@@ -413,8 +425,9 @@ def _by_axes(
     axes: Sequence[Axis],
     order: Sequence[int],
     pattern: Pattern,
+    *,
     first_part: int = 0,
-    parts: int = 1,
+    parts: int,
 ) -> list[Script]:
     """The scripts of a reduce-scatter over the axes in that order, one per axis.
 
@@ -430,9 +443,11 @@ def _by_axes(
         others = []
         for number, size in enumerate(sizes):
             if number != along:
+                # on axes that are done a block is where its owner is, on the others at all places
                 places = np.arange(size) if number in order[:done] else None
                 others.append(Dimension(size, strides[number], strides[number], size, places))
         nodes, chunks = copy_offsets(others)
+        # a line's chunks: block y of each part in turn, as the steps of lines.py number them
         part, block = np.divmod(np.arange(d * parts), d)
         chunk_at = block * strides[along] + (first_part + part) * ranks
         lines = LineCopies(np.arange(d) * strides[along], chunk_at, nodes, chunks)
@@ -449,16 +464,16 @@ def _multi_ring_messages(primitive: Primitive, group: Group, _segments: int) -> 
     longest of them.
     """
     axes = _long_axes(group)
-    runs = []
+    scripts_by_part = []
     for part in range(len(axes)):
         if is_twisted(group.axes):
-            run = list(_by_twisted_axes(group.axes, part))
+            scripts = list(_by_twisted_axes(group.axes, part))
         else:
             order = axes[part:] + axes[:part]
-            run = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
-        runs.append(run)
+            scripts = _by_axes(group.axes, order, _both_ways_or_open, first_part=2 * part, parts=2)
+        scripts_by_part.append(scripts)
     script: Script = []
-    for phase in zip(*runs, strict=True):
+    for phase in zip(*scripts_by_part, strict=True):
         for batches in zip_longest(*phase, fillvalue=[]):
             script.append(list(chain.from_iterable(batches)))
     return from_reduce_scatter(primitive, group.ranks, 2 * len(axes), script)
@@ -471,6 +486,7 @@ def _by_twisted_axes(axes: Sequence[Axis], part: int) -> Iterator[Script]:
     nodes are then mapped to ranks.
     """
     part_axes = parts_of(axes)[part]
+    # the place of each of its nodes on each axis, the first axis fastest; shape (axes, N)
     places = np.indices(sizes_of(reversed(part_axes))).reshape(len(part_axes), -1)[::-1]
     # Links from rank 0 along each axis of the torus: the part's first axis is that of its number.
     walked = list(np.roll(places, part, axis=0))
@@ -495,7 +511,9 @@ def busiest_link(axis: Axis) -> float:
 def all_to_all_load(axes: tuple[Axis, ...]) -> float:
     """Bytes through the busiest link of a lattice in a uniform all-to-all on shortest paths, in
     units of M."""
-    return mean_load(axes) if is_twisted(axes) else max(map(busiest_link, axes), default=0.0)
+    if is_twisted(axes):
+        return mean_load(axes)
+    return max(map(busiest_link, axes), default=0.0)
 
 
 @algorithm(
@@ -570,8 +588,9 @@ def _dim_chain_nearest(primitive: Primitive, group: Group, segments: int) -> Pro
     """Each ring is passed from the root in both directions, up to the farthest place."""
 
     def hops(d: int) -> Indices:
-        before = (d - 1) // 2
-        return (np.arange(d) + before) % d - before
+        # of 5 places 0, 1, 2, -2, -1
+        downwards = (d - 1) // 2
+        return (np.arange(d) + downwards) % d - downwards
 
     return _chains(primitive, group, segments, hops)
 
@@ -596,12 +615,12 @@ def _chains(
     for axis in group.axes:
         place = ranks // stride % axis.size
         hops = hops_of(axis.size)[place]
-        before = (place - np.sign(hops)) % axis.size
-        parent = np.where(hops != 0, ranks + (before - place) * stride, parent)
+        parent_place = (place - np.sign(hops)) % axis.size
+        parent = np.where(hops != 0, ranks + (parent_place - place) * stride, parent)
         depth += np.abs(hops)
         stride *= axis.size
     child = np.flatnonzero(depth)
-    root = np.full(segments, depth.argmin())
+    root = np.full(segments, depth.argmin())  # of each segment: the rank of depth 0
     edges = Edges(child, parent[child], np.zeros_like(child), depth[child])
     return pipelined(primitive, group.ranks, segments, edges)._replace(home=root, target=root)
 
@@ -670,11 +689,13 @@ def _dim_by_dim(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Every chunk to its destination's place on axis 1, then on axis 2, and so on."""
 
     def along_the_axes() -> Batches:
+        # chunk src * N + dst is at src at first
         here, target = np.divmod(np.arange(group.ranks**2), group.ranks)
         stride = 1
         for axis in group.axes:
             place = here // stride % axis.size
-            there = here + (target // stride % axis.size - place) * stride
+            target_place = target // stride % axis.size
+            there = here + (target_place - place) * stride
             moving = np.flatnonzero(here != there)
             if axis.size > 1:
                 yield (step(here[moving], there[moving], moving),)

@@ -24,9 +24,8 @@ class Library(NamedTuple):
     """A row of the table of libraries."""
 
     label: str  # its usual name
-    vendors: tuple[
-        str, ...
-    ]  # the names in ``shipped_by`` (before a bracket) whose schedules it runs
+    # the names in ``shipped_by`` (before a bracket) whose schedules it runs
+    vendors: tuple[str, ...]
     hint: str = ""  # appended to the message that it runs none of the schedules
     # NCCL or a fork: rings over all NICs and links, trees between nodes with chains inside.
     like_nccl: bool = False
@@ -41,6 +40,7 @@ _ROWS: dict[KnownLibrary, Library] = {
 }
 LIBRARIES: Mapping[str, Library] = {str(name): row for name, row in _ROWS.items()}
 
+# Reasons, whose sentences rendering has.
 NotRunCode = Literal[
     "no_schedule",
     "no_composition",
@@ -56,7 +56,6 @@ NotRunCode = Literal[
     "kernels_inside",
     "ranks_inside",
 ]
-
 
 _OFF: dict[Feature, NotRunCode] = {"nvls": "nvls_off", "collnet": "collnet_off"}
 
@@ -84,10 +83,12 @@ class Running(NamedTuple):
 
     @property
     def label(self) -> str:
+        """Its usual name."""
         return LIBRARIES[self.name].label
 
     @property
     def like_nccl(self) -> bool:
+        """Whether it is NCCL or a fork."""
         return LIBRARIES[self.name].like_nccl
 
     def without(self, features: Sequence[Feature]) -> NotRun | None:
@@ -177,7 +178,7 @@ class ShippedAs(NamedTuple):
     outer: frozenset[str] = frozenset()  # algorithms of the outermost tier
     # Chunks stream through all phases, even where the composition's phases are sequential.
     streams: bool = False
-    needs: tuple[Feature, ...] = ()
+    needs: tuple[Feature, ...] = ()  # features that must not be switched off
     lattices: bool = False  # runs on lattices inside, not only on switches and full meshes
     most_inside: int = 0  # ranks per node that it supports; 0: any number
 

@@ -21,7 +21,11 @@ from colltool.network.group import Axis, Group, sizes_of
 
 
 class LineCopies(NamedTuple):
-    """How the places and chunks of one line map to all parallel lines of a group."""
+    """How the places and chunks of one line map to all parallel lines of a group.
+
+    The lines along axis 1 of a 3 x 2 lattice are ranks 0 1 2 and 3 4 5: ``node_at`` is 0 1 2.
+    :func:`copy_offsets` makes ``nodes`` and ``chunks``, a line for each chunk index that is there.
+    """
 
     node_at: Indices  # the node of each place of the first line, shape (d,)
     chunk_at: Indices  # the chunk of each chunk of the line, on the first line
@@ -42,11 +46,11 @@ class LineCopies(NamedTuple):
             dst = self.ranks[dst]
             chunk = self.ranks[owner] + part * len(self.ranks)
         if reverse:
-            return step(dst, src, chunk)
+            return step(dst, src, chunk)  # copied, not added
         return step(src, dst, chunk, add=line_step.add)
 
 
-# Batches of steps of single lines, each with the lines it runs on.
+# Batches of a reduce-scatter, in order: steps of single lines, each with the lines it runs on.
 Script = list[list[tuple[LineCopies, Step]]]
 
 
@@ -56,7 +60,7 @@ class Dimension(NamedTuple):
     size: int  # places
     node_stride: int
     chunk_stride: int
-    indices: int  # of chunks along the dimension
+    indices: int  # how many chunks there are along the dimension
     # The place at which the chunks of each index are now; None: at all places.
     places: Indices | None
 
@@ -70,6 +74,7 @@ def copy_offsets(dimensions: Sequence[Dimension]) -> tuple[Indices, Indices]:
         index = np.arange(dimension.indices)
         place = dimension.places
         if place is None:
+            # every place with every index
             place = np.repeat(np.arange(dimension.size), dimension.indices)
             index = np.tile(index, dimension.size)
         nodes = (nodes[:, None] + place * dimension.node_stride).ravel()
@@ -82,22 +87,19 @@ def from_reduce_scatter(primitive: Primitive, ranks: int, parts: int, script: Sc
     reverse for an all-gather, or both for an all-reduce. ``parts`` is how many chunks each rank's
     block has."""
 
-    def scatter() -> Batches:
-        for batch in script:
-            yield tuple(lines.on_all_lines(line_step) for lines, line_step in batch)
+    def batches(*, reverse: bool) -> Batches:
+        """Those of the reduce-scatter, or reversed those of the all-gather."""
+        for batch in reversed(script) if reverse else script:
+            steps = []
+            for line, line_step in batch:
+                steps.append(line.on_all_lines(line_step, reverse=reverse))
+            yield tuple(steps)
 
-    def gather() -> Batches:
-        for batch in reversed(script):
-            yield tuple(lines.on_all_lines(line_step, reverse=True) for lines, line_step in batch)
-
-    batches: Batches
-    if primitive is RS:
-        batches = scatter()
-    elif primitive is AG:
-        batches = gather()
+    if primitive in (RS, AG):
+        of_primitive = batches(reverse=primitive is AG)
     else:
-        batches = chain(scatter(), gather())
-    return equal_chunks(primitive, ranks, ranks * parts, batches)
+        of_primitive = chain(batches(reverse=False), batches(reverse=True))
+    return equal_chunks(primitive, ranks, ranks * parts, of_primitive)
 
 
 def one_way(d: int) -> list[Step]:
@@ -137,7 +139,9 @@ def ring_both_ways(d: int) -> list[Step]:
     steps = []
     for distance in range(longest, 0, -1):
         # The halves that have this distance left to go upwards.
-        halves = (0, 1) if distance <= d - 1 - longest else (0,)
+        halves = [0]
+        if distance <= d - 1 - longest:
+            halves.append(1)
         up = []
         down = []
         for half in halves:
@@ -157,9 +161,11 @@ def halving(d: int) -> list[Step]:
     place, block = np.divmod(np.arange(d * d), d)
     steps = []
     for k in range(d.bit_length() - 1):
-        lowest = (2 << k) - 1
-        sent = ((place ^ block) & lowest) == 1 << k
-        steps.append(step(place[sent], place[sent] ^ (1 << k), block[sent], add=True))
+        bit = 1 << k
+        # of the bits up to k they differ in bit k alone
+        up_to_bit = 2 * bit - 1
+        sent = ((place ^ block) & up_to_bit) == bit
+        steps.append(step(place[sent], place[sent] ^ bit, block[sent], add=True))
     return steps
 
 
@@ -190,26 +196,30 @@ def snake(axes: Sequence[Axis], chosen: Sequence[int] | None = None) -> Indices:
     walk: Indices = np.zeros(1, dtype=np.int64)
     for number in range(len(axes)) if chosen is None else chosen:
         stride = prod(sizes_of(axes[:number]))
-        directions = (walk, walk[::-1])
-        rows = [directions[row % 2] + row * stride for row in range(axes[number].size)]
-        walk = np.concatenate(rows)
+        to_and_fro = (walk, walk[::-1])
+        # the walk so far at each place of the axis, every other time backwards
+        layers = [to_and_fro[place % 2] + place * stride for place in range(axes[number].size)]
+        walk = np.concatenate(layers)
     return walk
 
 
 def hamiltonian_cycle(axes: Sequence[Axis]) -> Indices | None:
     """All ranks in the order of a cycle of neighbours; None on an open line, and on a lattice with
     only odd, open axes."""
-    long = [number for number, axis in enumerate(axes) if axis.size > 1]
-    rings = [number for number in long if axes[number].is_ring]
-    even = [number for number in long if axes[number].size % 2 == 0]
-    if len(long) == 1:
+    long_axes = [number for number, axis in enumerate(axes) if axis.size > 1]
+    rings = [number for number in long_axes if axes[number].is_ring]
+    even_axes = [number for number in long_axes if axes[number].size % 2 == 0]
+    if len(long_axes) == 1:
         return snake(axes) if rings else None
-    if not even and not rings:
+    if not even_axes and not rings:
         return None
-    closing = (even or rings)[0]
+    # An axis of even size gives the layers; without one a ring goes across them.
+    closing = (even_axes or rings)[0]
     line = snake(axes, [closing])
-    others = snake(axes, [number for number in long if number != closing])
-    return _woven_cycle(line, others) if even else _woven_cycle(others, line)
+    others = snake(axes, [number for number in long_axes if number != closing])
+    if even_axes:
+        return _woven_cycle(line, others)
+    return _woven_cycle(others, line)
 
 
 def _woven_cycle(layers: Indices, across: Indices) -> Indices:
@@ -219,7 +229,6 @@ def _woven_cycle(layers: Indices, across: Indices) -> Indices:
     It closes for an even number of layers, and for an odd number if ``across`` is a ring. Layers at
     0 and 3 of columns 0, 1, 2: 0, 1, 2, 5, 4, 3.
     """
-    forward = across[1:]
-    back = across[:0:-1]
-    rows = [layer + (back if row % 2 else forward) for row, layer in enumerate(layers)]
+    to_and_fro = (across[1:], across[:0:-1])
+    rows = [layer + to_and_fro[number % 2] for number, layer in enumerate(layers)]
     return np.concatenate([across[:1] + layers[:1], *rows, across[0] + layers[:0:-1]])

@@ -1,7 +1,8 @@
 """Algorithms for domains of different sizes, whose ranks cannot be paired across domains.
 
 NCCL's tree with a chain in every domain (``multi-rail-tree``), its rings over rails, and an all-gather
-that keeps every port of the outer network busy (``multi-rail-direct``).
+that keeps every port of the outer network busy (``multi-rail-direct``). Ranks are numbered domain by
+domain; ``domains`` has the ranks of each.
 """
 
 from __future__ import annotations
@@ -111,13 +112,14 @@ def walks_over_rails(domains: Sequence[int], *, spread: bool) -> list[Indices]:
         if spread:
             all_paths = paths(ranks)
             order = np.argsort(all_paths[:, 0], kind="stable")
+            # shape (first rank, paths from it, ranks): one path from each if their number is even, else two
             by_start = all_paths[order].reshape(ranks, -1, ranks)
             from_each = by_start[:rails]
             repeats = walks_from_each // from_each.shape[1]
-            walk = np.repeat(from_each, repeats, axis=1).reshape(-1, ranks)
+            in_domain = np.repeat(from_each, repeats, axis=1).reshape(-1, ranks)
         else:
-            walk = np.add.outer(np.arange(rails), np.arange(ranks)) % ranks
-        walks.append(start + walk)
+            in_domain = np.add.outer(np.arange(rails), np.arange(ranks)) % ranks
+        walks.append(start + in_domain)
         start += ranks
     return walks
 
@@ -191,11 +193,12 @@ def multi_rail_direct(group: Group) -> Terms:
 def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Program:
     """Each rank's shard is cut at the borders of the equal shares that the ranks of any domain take
     of it: piece p of rank r is chunk r * pieces + p."""
-    ends = set[float]()
-    for size in set(group.domains):
-        ends.update(share / size for share in range(1, size + 1))
-    sizes = np.diff([0.0, *sorted(ends)])
-    middles = np.array(sorted(ends)) - sizes / 2
+    borders = set[float]()
+    for ranks in set(group.domains):
+        borders.update(share / ranks for share in range(1, ranks + 1))
+    # pieces of a shard, in units of it
+    sizes = np.diff([0.0, *sorted(borders)])
+    middles = np.array(sorted(borders)) - sizes / 2
     home = np.repeat(np.arange(group.ranks), len(sizes))
     return Program(
         primitive,
@@ -204,12 +207,12 @@ def _multi_rail_direct(primitive: Primitive, group: Group, _segments: int) -> Pr
         np.tile(sizes / group.ranks, group.ranks),
         home=home,
         target=home,
-        batches=gather_or_reverse(primitive, lambda: _exchanged(group.domains, middles)),
+        batches=gather_or_reverse(primitive, lambda: _exchange_shards(group.domains, middles)),
         streamed=True,
     )
 
 
-def _exchanged(domains: Sequence[int], middles: Floats) -> Batches:
+def _exchange_shards(domains: Sequence[int], middles: Floats) -> Batches:
     """Exchange in two steps: every rank sends its pieces to other domains and inside its own; then
     each sends on, inside, what came from outside.
 

@@ -20,6 +20,7 @@ def specs_called(
     """The specs of a primitive that a name may mean, best first; empty where nothing is called so.
 
     Args:
+        name: as typed, with the algorithms of its tiers behind a colon or without.
         composition_names: those of this primitive.
 
     >>> specs_called("RHD", Primitive.ALL_GATHER)
@@ -38,8 +39,8 @@ def specs_called(
 
 
 def _called_on_a_tier(name: str) -> str:
-    """An algorithm of one phase of a composition, whose primitive is not known here. An unknown
-    name comes back as it is: what runs the composition refuses it, and lists what its tier has."""
+    """Our name of an algorithm of one tier of a composition, for any primitive. An unknown name comes
+    back as it is: what runs the composition refuses it, and lists what its tier has."""
     normal = normal_form(name)
     if any(row.name == normal for row in all_algorithms()):
         return normal

@@ -48,9 +48,9 @@ def _kept(ranks: int) -> int:
     return 1 << (ranks.bit_length() - 1)
 
 
-def _folded(before: float, after: float, *rounds: Terms) -> Schedule:
-    """The rounds, with a message of ``before``·M to the neighbour before them and one of
-    ``after``·M back after them."""
+def _with_fold(before: float, after: float, *rounds: Terms) -> Schedule:
+    """The schedule of folded ranks: the rounds, with a message of ``before``·M to the neighbour before
+    them and one of ``after``·M back after them."""
     # a fanout of stride 1: of each pair of neighbours the first sends, all pairs at the same time
     fold = Terms(1, before, Rounds("fanout", ((1, before),)), label="fold")
     unfold = Terms(1, after, Rounds("fanout", ((1, after),)), label="unfold")
@@ -58,8 +58,11 @@ def _folded(before: float, after: float, *rounds: Terms) -> Schedule:
 
 
 class _Fold:
-    """The first 2r ranks are folded in pairs, in which the odd rank acts for both; every other rank
-    acts for itself."""
+    """Which of N ranks act in the rounds: the first 2r are folded in pairs, in which the odd rank acts
+    for both; every other rank acts for itself.
+
+    Of 6 ranks 0 and 2 are surplus, and 1, 3, 4 and 5 act.
+    """
 
     def __init__(self, n: int) -> None:
         self.kept = _kept(n)
@@ -111,7 +114,7 @@ def recursive_doubling_all_reduce(group: Group) -> Schedule:
     kept = _kept(group.ranks)
     steps = tuple((stride, 1.0) for stride in strides(kept))
     route = Rounds("xor", steps, folded=group.ranks - kept)
-    return _folded(1.0, 1.0, Terms(len(steps), float(len(steps)), route, label="doubling"))
+    return _with_fold(1.0, 1.0, Terms(len(steps), float(len(steps)), route, label="doubling"))
 
 
 @schedule("recursive-doubling-fold", AR)
@@ -139,7 +142,7 @@ def rabenseifner_fold(group: Group) -> Schedule:
     (6, 3.5)
     """
     kept = _kept(group.ranks)
-    return _folded(1.0, 1.0, *halving_doubling(kept, group.ranks - kept))
+    return _with_fold(1.0, 1.0, *halving_doubling(kept, group.ranks - kept))
 
 
 @schedule("rabenseifner-fold", AR)
@@ -151,6 +154,7 @@ def _fold_and_halve(primitive: Primitive, group: Group, _segments: int) -> Progr
 
 
 def _idle_ranks(group: Group) -> Caveat:
+    """The caveat of the padded algorithm, with how many ranks are padding."""
     whole = 2 * _kept(group.ranks)
     idle = whole - group.ranks
     return Caveat(
@@ -189,10 +193,10 @@ def _pad_and_halve(primitive: Primitive, group: Group, _segments: int) -> Progra
 
     def to_the_group() -> Batches:
         """Doubling among all ranks, without the messages to the padding in the last round."""
-        *near, (last,) = doubling(whole)
-        yield from near
-        needed = last.dst < n
-        yield (step(last.src[needed], last.dst[needed], last.chunk[needed]),)
+        *all_but_last, (last_step,) = doubling(whole)
+        yield from all_but_last
+        needed = last_step.dst < n
+        yield (step(last_step.src[needed], last_step.dst[needed], last_step.chunk[needed]),)
 
     return equal_chunks(
         primitive, n, whole, gather_or_reverse(primitive, to_the_group), nodes=whole
@@ -230,7 +234,7 @@ def recursive_doubling_gather(group: Group) -> Schedule:
     (4, 2.0)
     """
     n = group.ranks
-    return _folded(1 / n, (n - 1) / n, _round_terms(n, _doubling_rounds(n), "doubling"))
+    return _with_fold(1 / n, (n - 1) / n, _round_terms(n, _doubling_rounds(n), "doubling"))
 
 
 @_folding(
@@ -253,7 +257,7 @@ def recursive_halving_scatter(group: Group) -> Schedule:
     (4, 2.0)
     """
     n = group.ranks
-    return _folded((n - 1) / n, 1 / n, _round_terms(n, _doubling_rounds(n)[::-1], "halving"))
+    return _with_fold((n - 1) / n, 1 / n, _round_terms(n, _doubling_rounds(n)[::-1], "halving"))
 
 
 @moves("recursive-doubling-fold", AG)
@@ -269,7 +273,8 @@ def _fold_and_gather(n: int) -> Batches:
         # Chunks have the number of the acting rank k that they come from. Those below r act for two:
         # their chunk goes together with that of surplus rank k.
         of_two = messages.chunk < len(surplus)
-        with_it = step(messages.src[of_two], messages.dst[of_two], surplus[messages.chunk[of_two]])
-        yield acting, with_it
-    rank, chunk = np.nonzero(np.arange(n) != surplus[:, None])
-    yield (step(surplus[rank] + 1, surplus[rank], chunk),)
+        folded = surplus[messages.chunk[of_two]]
+        yield acting, step(messages.src[of_two], messages.dst[of_two], folded)
+    # every surplus rank with every chunk but its own
+    index, chunk = np.nonzero(np.arange(n) != surplus[:, None])
+    yield (step(surplus[index] + 1, surplus[index], chunk),)

@@ -49,11 +49,11 @@ def most_partners(phases: Schedule, group: Group) -> int:
     """
     partners: set[int] = set()
     for terms in phases:
-        found = _partners(terms.route, group)
-        if len(found) == group.ranks - 1:
+        in_phase = _partners(terms.route, group)
+        if len(in_phase) == group.ranks - 1:
             # Every other rank: a group may have a million, which need not be listed.
             return group.ranks - 1
-        partners.update(found)
+        partners.update(in_phase)
     return len(partners)
 
 
@@ -68,7 +68,7 @@ def _partners(route: Route, group: Group) -> Collection[int]:
         case Peers() | AllPeers() | ShardExchange() | Ring("links") | Chain("links"):
             return range(1, n)
         case Ring() | Chain():
-            return {1, n - 1}
+            return {1, n - 1}  # the next and the one before
         case Trees(rails=True):
             # Neighbours in a chain; where the chain begins also partners in other domains.
             in_other_domains = min(_TREE_PARTNERS, len(group.domains) - 1)

@@ -74,7 +74,7 @@ class Program(NamedTuple):
         return int(self.node_places.max()) + 1
 
     def at_places(self, batch: tuple[Step, ...]) -> tuple[Step, ...]:
-        """A batch with its messages between places."""
+        """A batch of messages between nodes as one between their places."""
         if self.node_places is None:
             return batch
         moved = []
@@ -89,8 +89,8 @@ def step(src: object, dst: object, chunk: object, *, add: bool = False) -> Step:
     """A step from numbers or arrays of any shapes that broadcast against each other, such as one
     sender of several chunks."""
     arrays = [np.asarray(values, dtype=np.int64) for values in (src, dst, chunk)]
-    src_, dst_, chunk_ = (array.ravel() for array in np.broadcast_arrays(*arrays))
-    return Step(src_, dst_, chunk_, add)
+    senders, receivers, chunks = (array.ravel() for array in np.broadcast_arrays(*arrays))
+    return Step(senders, receivers, chunks, add)
 
 
 def equal_chunks(
@@ -107,6 +107,8 @@ def equal_chunks(
 
     Chunk c belongs to rank c mod N, in a broadcast or reduction to rank 0. In an all-to-all chunk
     ``src * N + dst``, of size M/N, goes from src to dst.
+
+    ``nodes``: with switches and padding; 0: the ranks alone.
     """
     number = np.arange(chunks, dtype=np.int64)
     chunk_bytes = 1 / chunks
@@ -134,7 +136,7 @@ def reversed_steps(batches: Batches) -> Batches:
     """A gather or broadcast run backwards, which is a reduction: last batch first, senders and
     receivers exchanged, chunks added instead of copied."""
     for batch in reversed(list(batches)):
-        yield tuple(Step(copy.dst, copy.src, copy.chunk, add=True) for copy in batch)
+        yield tuple(Step(sent.dst, sent.src, sent.chunk, add=True) for sent in batch)
 
 
 def gather_or_reverse(primitive: Primitive, gather: Callable[[], Batches]) -> Batches:
@@ -200,6 +202,7 @@ BatchesOfRanks = Callable[[int], Batches]
 """The batches of an algorithm that needs to know the number of ranks alone."""
 
 _MAKERS: dict[tuple[Primitive, str], ProgramMaker] = {}
+# Chunks that move per pair of ranks, or that number by N.
 _PER_PAIR: dict[tuple[Primitive, str], int | Callable[[int], int]] = {}
 # Chunks that move per pair of ranks where a schedule does not say, on the safe side: the schedules
 # here move at most 6 at 64 ranks. Only limits on the work depend on it.
@@ -232,15 +235,15 @@ def moves(
     """Register a function of N that yields the batches of a gather, broadcast or all-to-all; its
     reductions follow by reversing them.
 
-    ``chunks``: how many there are; by default one for each rank, or in an all-to-all for each pair.
+    ``chunks``: how many there are; 0: one for each rank, or in an all-to-all for each pair.
     """
 
     def register(batches_of: BatchesOfRanks) -> BatchesOfRanks:
         def make(primitive: Primitive, group: Group, _segments: int) -> Program:
             ranks = group.ranks
-            usual = ranks * ranks if primitive is A2A else ranks
+            default_chunks = ranks * ranks if primitive is A2A else ranks
             batches = gather_or_reverse(primitive, lambda: batches_of(ranks))
-            return equal_chunks(primitive, ranks, chunks or usual, batches)
+            return equal_chunks(primitive, ranks, chunks or default_chunks, batches)
 
         schedule(name, *primitives, per_pair=per_pair)(make)
         return batches_of

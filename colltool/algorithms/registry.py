@@ -1,8 +1,8 @@
 """The papers that formulas come from, and the registry of algorithms by (primitive, name).
 
-:func:`algorithm` registers a formula; :func:`find` and :func:`algorithms` look rows up;
-:func:`parse_choice` reads what a user wrote after ``--algorithm``. The docstring of a formula is
-what ``colltool explain`` prints.
+:func:`algorithm` registers a formula as a row, an :class:`Algorithm`; :func:`find` and
+:func:`algorithms` look rows up; :func:`parse_choice` reads what a user wrote after ``--algorithm``. The
+docstring of a formula is what ``colltool explain`` prints.
 """
 
 from __future__ import annotations
@@ -149,23 +149,23 @@ class Caveat(NamedTuple):
 
 
 Formula = Callable[[Group], Terms | Schedule]
-Requirement = Callable[[Group], str | None]
-Limit = Callable[[Running, Group], NotRun | None]
+Requirement = Callable[[Group], str | None]  # why a group cannot run it
+Limit = Callable[[Running, Group], NotRun | None]  # why a library does not run it there
 Caveats = Callable[[Group], Caveat | None]
 
 
-def rank_class(status: Status, not_selected: NotRun | None = None) -> int:
+def rank_class(status: Status, not_selected: NotRun | None) -> int:
     """The rank of a schedule in tables: 0 if the user can run it, 1 if only other libraries can
     (``not_selected``), then by status."""
-    index = 0 if status == "own" else STATUSES.index(status)
-    if index or not_selected:
-        return index + 1
+    by_status = 0 if status == "own" else STATUSES.index(status)
+    if by_status or not_selected:
+        return by_status + 1
     return 0
 
 
-def selectable(status: Status, not_selected: NotRun | None = None) -> bool:
-    """Whether a schedule may be reported as the fastest: only if the user can run it."""
-    return rank_class(status, not_selected) == 0
+def selectable(status: Status) -> bool:
+    """Whether a schedule of this status may be reported as the fastest: only if some user can run it."""
+    return rank_class(status, None) == 0
 
 
 class _Details(TypedDict, total=False):
@@ -236,7 +236,7 @@ class Algorithm(NamedTuple):
 
     def on(self, group: Group, choice: Choice) -> Group:
         """The group with the number that a choice gives after the name, for algorithms that take
-        one."""
+        one; ColltoolError for what is no such number."""
         if not choice.tiers:
             return group
         if not self.counts:
@@ -247,7 +247,7 @@ class Algorithm(NamedTuple):
             )
         text = choice.tiers[0]
         is_number = text.isascii() and text.isdecimal()
-        # Cut to nine digits: a longer number is too large anyway.
+        # Cut to nine digits: a longer number is too large anyway, and int() refuses very long ones.
         if len(choice.tiers) > 1 or not is_number or not 1 <= int(text[:9]) <= group.ranks:
             example = argument_text("algorithms", f"{self.name}:{min(8, group.ranks)}")
             raise ColltoolError(
@@ -264,7 +264,7 @@ class Algorithm(NamedTuple):
         return Choice(self.name)
 
     def schedule(self, group: Group) -> Schedule:
-        """The terms of its phases."""
+        """The terms of its phases; of an all-reduce that runs an all-gather's formula twice, doubled."""
         terms = self.formula(group)
         schedule = (terms,) if isinstance(terms, Terms) else terms
         if not self.twice:
@@ -278,8 +278,8 @@ class Algorithm(NamedTuple):
     def why_not(self, group: Group) -> str | None:
         """Why a group cannot run it; None where it can."""
         if group.topology not in self.topologies:
-            alike = {*self.topologies, group.topology} <= SEVERAL_TIERS
-            if alike and len(self.topologies) > 1:
+            both_over_tiers = {*self.topologies, group.topology} <= SEVERAL_TIERS
+            if both_over_tiers and len(self.topologies) > 1:
                 return f"does not run on {group.label}"
             return f"{needs(self.topologies)}; this is {group.label}"
         for requirement in self.requires:
@@ -318,19 +318,19 @@ class Algorithm(NamedTuple):
 
     def _too_long(self, group: Group) -> str | None:
         """The reason if there are too many messages, or different steps, to price link by link."""
-        ways = {_way(terms.route) for terms in self.schedule(group)}
-        if "all at once" in ways and group.pairs > MOST_AT_ONCE**2:
+        followed = {_messages_followed(terms.route) for terms in self.schedule(group)}
+        if "all at once" in followed and group.pairs > MOST_AT_ONCE**2:
             return (
                 f"{group.ranks} ranks, all to all at once, are too many to follow link by link:"
                 f" at most {MOST_AT_ONCE} ranks, or {MOST_AT_ONCE} switches of a dragonfly or HyperX"
             )
         steps = group.ranks - 1
-        if "one by one" in ways and steps * group.links > MOST_FOLLOWED:
+        if "one by one" in followed and steps * group.links > MOST_FOLLOWED:
             return f"its {steps} steps over {group.links} links are too many to follow one by one"
         return None
 
 
-def _way(route: Route) -> Literal["all at once", "one by one", "few"]:
+def _messages_followed(route: Route) -> Literal["all at once", "one by one", "few"]:
     """How many messages of a route are followed where they are put on links."""
     match route:
         case AllPeers() | ShardExchange():
@@ -343,7 +343,7 @@ def _way(route: Route) -> Literal["all at once", "one by one", "few"]:
             assert_never(route)
 
 
-_ROWS: dict[tuple[Primitive, str], Algorithm] = {}
+_ROWS: dict[tuple[Primitive, str], Algorithm] = {}  # in the order of registration
 
 
 def algorithm(
@@ -356,8 +356,16 @@ def algorithm(
     mirror: str = "",
     **more: Unpack[_Details],
 ) -> Callable[[Formula], Formula]:
-    """Register a formula for its primitives; without ``status`` it is shipped if any library ships
-    it, else reference."""
+    """Register a formula for its primitives.
+
+    Args:
+        on: topologies that it runs on.
+        status: by default shipped if any library ships it, else reference.
+        mirror: of a reduce-scatter, the all-gather that reverses it; by default the one of its name.
+
+    Raises:
+        ValueError: the name is taken.
+    """
     known_status = status or ("shipped" if more.get("shipped_by") else "reference")
 
     def register(formula: Formula) -> Formula:
@@ -400,13 +408,13 @@ def find(primitive: Primitive, name: str, also: Sequence[str] = ()) -> Algorithm
     usual = [row.name for row in algorithms(primitive)]
     on_demand = [row.name for row in on_request() if row.primitive is primitive]
     known = list(dict.fromkeys([*usual, *also, *on_demand]))
-    others = [SHORT[other] for other, key in _ROWS if key == name.lower()]
+    has_the_name = [SHORT[other] for other, key in _ROWS if key == name.lower()]
     hint = nearest(name, known) or nearest(name, list(LIBRARY_NAMES))
-    meant = any_spec_called(name)
-    if meant in known:
-        hint = f"that is '{meant}' here."
-    elif others:
-        hint = f"'{name}' is an algorithm of {', '.join(others)}."
+    alias_of = any_spec_called(name)
+    if alias_of in known:
+        hint = f"that is '{alias_of}' here."
+    elif has_the_name:
+        hint = f"'{name}' is an algorithm of {', '.join(has_the_name)}."
     raise ColltoolError(
         f"no algorithm '{clipped(name)}' for {primitive.label}",
         fix=f"{hint} known for {SHORT[primitive]}: {', '.join(known)}".strip(),
@@ -431,7 +439,7 @@ def usual_algorithms() -> list[Algorithm]:
 
 
 def on_request() -> list[Algorithm]:
-    """The algorithms that are priced only if the user names them."""
+    """The algorithms that are priced only if the user names them: those that take a number."""
     return [row for row in _ROWS.values() if row.counts]
 
 
@@ -460,12 +468,12 @@ class Choice(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parse_choice(text: str) -> Choice:
-    """The choice in a text, as typed or as tables print it; whether the names exist is not
-    checked."""
+    """The choice in a text, as typed or as tables print it; ColltoolError where a name is missing.
+    Whether the names exist is not checked."""
     printed = _PRINTED.fullmatch(text)
     spec = f"{printed[1]}:{printed[2]}" if printed else text
-    base, colon, rest = spec.partition(":")
-    tiers = tuple(name.strip() for name in rest.split("/")) if colon else ()
+    base, colon, names = spec.partition(":")
+    tiers = tuple(name.strip() for name in names.split("/")) if colon else ()
     if not base or not all(tiers):
         raise ColltoolError(
             f"'{text}' ends where a name is due",

@@ -43,9 +43,10 @@ def on_rings(primitive: Primitive, rings: Indices) -> Program:
     ranks = rings.shape[1]
 
     def gather() -> Batches:
-        first = np.arange(len(rings))[:, None] * ranks
+        following = np.roll(rings, -1, axis=1)
+        first_chunk = np.arange(len(rings))[:, None] * ranks
         for k in range(ranks - 1):
-            yield (step(rings, np.roll(rings, -1, axis=1), first + np.roll(rings, k, axis=1)),)
+            yield (step(rings, following, first_chunk + np.roll(rings, k, axis=1)),)
 
     return equal_chunks(primitive, ranks, rings.size, gather_or_reverse(primitive, gather))
 
@@ -65,6 +66,7 @@ def rings(n: int) -> Indices:
     on a circle and visit them in a zigzag; rank 0 closes the zigzag to a ring. All rotations of it
     use each link once for odd N; for even N the rotations and their reverses use each link twice.
     """
+    # the zigzag of the n - 1 others, from each of them on; shape (n - 1, n - 1)
     rotations = 1 + (zigzag(n - 1) + np.arange(n - 1)[:, None]) % (n - 1)
     if n % 2 == 0:
         rotations = np.concatenate([rotations, rotations[:, ::-1]])

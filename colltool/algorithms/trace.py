@@ -104,6 +104,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
     # The numbers of the second halves of chunks that are cut in two.
     second = {chunk: number for number, chunk in enumerate(sorted(tied), start=len(sizes))}
     sizes[list(second)] /= 2
+    # of each chunk and second half, the chunk that it is or is part of
     parts = [*range(len(sizes)), *second]
     halved = program._replace(
         chunk_bytes=sizes[parts], home=program.home[parts], target=program.target[parts]
@@ -124,7 +125,11 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
 
 def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]) -> Iterator[Step]:
     """Split the messages of a batch into hops: step k has the k-th hop of every message and half.
-    Where both directions are equally short, second halves go downwards."""
+
+    Where both directions are equally short, second halves go downwards; ``second`` has the numbers of
+    second halves by chunk. A lattice's links have the number of the rank that sends on them, and its
+    classes are axis 1 up, axis 1 down, axis 2 up ...
+    """
     src, dst, chunk = concatenated(batch)
     first_halves: list[list[Hop]] = [[] for _ in src]
     second_halves: list[list[Hop]] = [[] for _ in src]
@@ -144,8 +149,8 @@ def _hops(batch: tuple[Step, ...], lattice: LatticeLinks, second: dict[int, int]
             if sent in second and (share == 1 or down):
                 second_halves[message].append((here, end, second[sent]))
     paths = chain.from_iterable(zip(first_halves, second_halves, strict=True))
-    for same_time in zip_longest(*paths):
-        yield step(*np.array([hop for hop in same_time if hop]).T)
+    for hops_at_once in zip_longest(*paths):  # None after the end of a shorter path
+        yield step(*np.array([hop for hop in hops_at_once if hop]).T)
 
 
 class _State:
@@ -174,6 +179,7 @@ class _State:
         """A vector for each rank, as short as possible with whole numbers of values per chunk."""
         program = self.program
         sizes = program.chunk_bytes
+        # what a rank starts with: all chunks, or its own, which are as many at every rank
         if not self.summed:
             sizes = sizes[program.home == program.home[0]]
         length = lcm(program.ranks, *(round(float(sizes.sum() / size)) for size in sizes))

@@ -14,7 +14,7 @@ from colltool.calibration.machine_rows import SeriesRows
 from colltool.estimate.groups import PlacedGroup, place
 from colltool.estimate.machine_protocols import priced_under
 from colltool.fabric.model import Fabric
-from colltool.libraries.nccl.rules import protocol_of
+from colltool.libraries.nccl.names import protocol_of
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.machines.machine_file import MachineRow, ProtocolRow
 

@@ -21,7 +21,7 @@ from colltool.calibration.samples import Member
 from colltool.calibration.sentences import FitFinding
 from colltool.calibration.serialise import FittedProtocol
 from colltool.libraries.nccl.model import estimates
-from colltool.libraries.nccl.rules import (
+from colltool.libraries.nccl.names import (
     PROTOCOL_NAMES,
     SEGMENT_PREFIXES,
     UNKNOWN_SEGMENT,

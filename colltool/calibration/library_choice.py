@@ -15,7 +15,7 @@ from colltool.estimate.nccl_hardware import hardware_of
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import picks
-from colltool.libraries.nccl.rules import spec_of
+from colltool.libraries.nccl.names import spec_of
 from colltool.logs.series import LogLibrary, Series, log_library
 from colltool.network.group import JoinedBy
 

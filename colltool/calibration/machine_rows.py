@@ -24,7 +24,7 @@ from colltool.estimate.price import price
 from colltool.fabric.model import Fabric
 from colltool.fabric.tier_media import media_of, scope_of
 from colltool.libraries.nccl.hardware import ALGORITHMS, PROTOCOLS
-from colltool.libraries.nccl.rules import spec_of
+from colltool.libraries.nccl.names import spec_of
 from colltool.logs.nccl_debug import debug_lines
 from colltool.logs.series import Measurements, Point, Series
 from colltool.machines.factor import MeasuredMachine

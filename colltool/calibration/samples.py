@@ -15,7 +15,7 @@ from colltool.calibration.envelope import Labels, Sample
 from colltool.calibration.least_squares import Array, Prior
 from colltool.calibration.series_prices import sizes_of
 from colltool.libraries.nccl.hardware import Hardware
-from colltool.libraries.nccl.rules import PROTOCOL_NAMES, UNKNOWN_SEGMENT, protocol_of
+from colltool.libraries.nccl.names import PROTOCOL_NAMES, UNKNOWN_SEGMENT, protocol_of
 from colltool.logs.series import Series
 
 # Protocols of one fit: as many as NCCL has.

@@ -22,7 +22,7 @@ from colltool.calibration.samples import SWITCH, component_names
 from colltool.calibration.series_prices import sizes_of
 from colltool.definitions.field_types import MAX_BANDWIDTH_BPS, MIN_ALPHA_S
 from colltool.fabric.capabilities import cable_s
-from colltool.libraries.nccl.rules import UNKNOWN_SEGMENT
+from colltool.libraries.nccl.names import UNKNOWN_SEGMENT
 from colltool.logs.series import Series
 
 # A bandwidth is undetermined if its interval reaches both this many times itself and the fabric's

@@ -20,7 +20,7 @@ from colltool.estimate.price import price
 from colltool.estimate.running import library_runs
 from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
-from colltool.libraries.nccl.rules import nccl_algorithm
+from colltool.libraries.nccl.names import nccl_algorithm
 from colltool.logs.series import Series, log_library
 
 # The algorithm of in-switch reduction.

@@ -274,7 +274,7 @@ def complete_algorithm(ctx: Any, incomplete: str) -> list[str]:
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import every_composition
     from colltool.algorithms.registry import all_algorithms
-    from colltool.libraries.nccl.rules import algorithms_named
+    from colltool.libraries.nccl.names import algorithms_named
 
     primitive = _typed_primitive(ctx)
     known = []

@@ -13,10 +13,10 @@ from colltool.network.links import LinkModel, tier_of
 
 
 class Baseline(NamedTuple):
-    """A collective alone and packed."""
+    """A collective alone and packed. Times are load over capacity."""
 
     busiest_s: float  # on its busiest resource
-    endpoint_s: float  # on its busiest port or link, uplinks aside
+    endpoint_s: float  # on its busiest port or link of an endpoint, uplinks aside
     alpha_s: float  # mean over its messages
     links: int  # of the longest path
     tier: int  # of the busiest resource
@@ -33,12 +33,13 @@ def baseline(models: list[LinkModel], traffic: Traffic, size: Floats) -> Baselin
     messages = Messages(traffic.src, traffic.dst, size, np.zeros(len(traffic.src), dtype=np.int64))
     on_tier = tier_of(models, traffic.src, traffic.dst)
     one_hop = np.zeros(len(on_tier), dtype=bool)
-    # Of each tier's busiest resource, and of its busiest port or link of an endpoint.
+    # Seconds of each tier's busiest resource, and of its busiest port or link of an endpoint.
     of_tier_s = np.zeros(len(models))
     of_endpoints_s = np.zeros(len(models))
     alpha_s, links = latency(models, messages)
     for number, model in enumerate(models):
         here = on_tier == number
+        # only on a lattice a model has the α of a hop
         if traffic.neighbours and model.hop_alpha_s is not None and here.any():
             one_hop |= here
             alpha_s[here] = model.hop_alpha_s

@@ -1,4 +1,5 @@
-"""The busiest link of each kind under the calls of a job: :func:`busiest_links`."""
+"""The busiest link of each kind under the calls of a job: :func:`busiest_links`, which ``plan --links``
+asks for."""
 
 from __future__ import annotations
 
@@ -54,16 +55,16 @@ def busiest_links(fabric: Fabric, flows: Sequence[Flow]) -> tuple[BusyLink, ...]
         amounts = np.asarray(flow.bytes, dtype=np.float64)
         senders = np.full(len(ends), flow.sender, dtype=SMALL)
         batches.append(SendingGroups(ends, flow.traffic, amounts, senders))
-    found: dict[tuple[str, str], BusyLink] = {}
+    by_kind: dict[tuple[str, str], BusyLink] = {}
     for loads in totals(models, all_messages(batches)):
         if not loads.load.any():
             continue
         link = _busiest_of(loads, models[loads.tier])
-        before = found.get((link.tier, link.kind))
+        busiest = by_kind.get((link.tier, link.kind))
         # Both directions are one kind; of those that are equal but for rounding the first is kept.
-        if before is None or link.busy_s > before.busy_s * (1 + 1e-9):
-            found[link.tier, link.kind] = link
-    return tuple(found.values())
+        if busiest is None or link.busy_s > busiest.busy_s * (1 + 1e-9):
+            by_kind[link.tier, link.kind] = link
+    return tuple(by_kind.values())
 
 
 def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
@@ -76,7 +77,7 @@ def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
     bytes_of_each = loads.pairs.load[on_it].tolist()
     return BusyLink(
         tier=loads.link_class.tier,
-        kind=_without_way(loads.link_class.name),
+        kind=_without_direction(loads.link_class.name),
         link=model.name(loads.class_number, resource),
         bytes=load,
         rate_Bps=loads.link_class.capacity_Bps,
@@ -85,9 +86,10 @@ def _busiest_of(loads: ClassTotals, model: LinkModel) -> BusyLink:
     )
 
 
-def _without_way(name: str) -> str:
-    """``ports`` for ``ports out``, ``leaf links`` for ``leaf uplinks``."""
-    what, _, way = name.rpartition(" ")
-    if way in ("uplinks", "downlinks"):
-        return f"{what} links"
-    return what if way in ("out", "in", "+", "-") else name
+def _without_direction(name: str) -> str:
+    """The kind of link that a class is of: ``ports`` for ``ports out``, ``leaf links`` for ``leaf
+    uplinks``, and a name without a direction as it is."""
+    kind, _, direction = name.rpartition(" ")
+    if direction in ("uplinks", "downlinks"):
+        return f"{kind} links"
+    return kind if direction in ("out", "in", "+", "-") else name

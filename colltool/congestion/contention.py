@@ -40,9 +40,9 @@ from colltool.congestion.loads import (
     all_messages,
     latency,
     link_models,
-    to_ten_digits,
     totals,
 )
+from colltool.congestion.rounding import to_ten_digits
 from colltool.congestion.skew import Skew
 from colltool.fabric.model import Fabric
 from colltool.network.arrays import Floats
@@ -68,11 +68,10 @@ class GroupCost(NamedTuple):
     eta_beta: float
     # its busiest port or link over the mean of those of that kind that it uses
     tail_over_mean: float
-    busiest: str
-    bytes: float | None
-    # of the bandwidth term at full rate; None without a size
-    ideal_s: float | None
-    together_s: float | None
+    busiest: str  # the name of that port, link or uplink
+    bytes: float | None  # M; None without a size, as the next two
+    ideal_s: float | None  # the bandwidth term at full rate, in the ideal
+    together_s: float | None  # the same with all groups running
 
 
 class TierEta(NamedTuple):
@@ -93,17 +92,18 @@ class Contention(Result):
     layout: str
     unit: str  # of loads: ``bytes``, or ``M`` where no size was given
     groups: Sequence[GroupCost]
-    slowdown: float
+    slowdown: float  # of the worst group
     hottest: tuple[LinkLoad, ...]
-    links: tuple[LinkLoad, ...]
+    links: tuple[LinkLoad, ...]  # all that are loaded; empty unless they are asked for
     lines: tuple[LinkClassLoad, ...]
-    loaded: int
-    shared: int
+    loaded: int  # links that carry anything
+    shared: int  # links that several groups load
     etas: tuple[TierEta, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # sentences
     overrides: tuple[tuple[str, str], ...] = ()
 
     def as_eta(self) -> LayoutEta:
+        """Its coefficients alone."""
         return LayoutEta(self.fabric, self.layout, self.etas, self.overrides)
 
 
@@ -151,11 +151,9 @@ class _GroupPeaks:
         most = np.zeros(self.groups)
         np.maximum.at(most, group, load_there)
         most_s = most / capacity_Bps
-        resources = np.bincount(group, minlength=self.groups)
-        mean_s = np.bincount(group, load_there / capacity_Bps, self.groups) / np.maximum(
-            resources, 1
-        )
-        # in reverse, so that of equal ones the first is written last
+        resources = np.maximum(np.bincount(group, minlength=self.groups), 1)
+        mean_s = np.bincount(group, load_there / capacity_Bps, self.groups) / resources
+        # pairs at a group's busiest resource, in reverse: of equal ones the first is written last
         top = np.flatnonzero(load_there == most[group])[::-1]
         busiest = np.zeros(self.groups, dtype=SMALL)
         busiest[group[top]] = loads.pairs.resource[top]
@@ -168,7 +166,11 @@ class _GroupPeaks:
 
 
 class GroupCosts(LazyRecords[GroupCost]):
-    """The groups of a layout and what they cost."""
+    """The groups of a layout and what they cost.
+
+    Args:
+        columns: the numbers of all groups (:func:`_columns`), by the fields of :class:`GroupCost`.
+    """
 
     def __init__(
         self,
@@ -189,6 +191,7 @@ class GroupCosts(LazyRecords[GroupCost]):
     def _record(self, number: int) -> GroupCost:
         """The cost of a group, from the arrays in which all groups are computed together."""
         group = self._groups[number]
+        # the last batch that starts at the group or before it
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
         job = self._jobs[batch]
         values = {name: column[number].tolist() for name, column in self._columns.items()}
@@ -219,8 +222,14 @@ def contention(
 ) -> Contention:
     """Run every group of a layout at once and compare each with its ideal.
 
-    ``primitive``, ``algorithm``, ``size`` (bytes per rank) are for groups that do not give their
-    own, ``skew`` for all-to-alls; ``per_link`` keeps every loaded link, not only the hottest.
+    Args:
+        primitive, algorithm, size: for groups that do not give their own; size in bytes per rank.
+        skew: of all-to-alls.
+        per_link: keep every loaded link, not only the hottest.
+
+    Raises:
+        ColltoolError: a group that does not fit the fabric, an algorithm whose traffic is not known or
+            that cannot run there, or too many messages to follow.
     """
     if fabric.ranks < 2:
         raise ColltoolError(
@@ -240,14 +249,14 @@ def contention(
     heat, columns = _columns(models, batches, ideals, per_link=per_link)
     affected = []
     for batch, ideal in zip(batches, ideals, strict=True):
-        of_batch = slice(batch.start, batch.start + len(batch.ends))
+        numbers = slice(batch.start, batch.start + len(batch.ends))
         affected.append(
             GroupSlowdowns(
                 start=batch.start,
                 ideal=ideal,
-                slowdown=columns["slowdown"][of_batch],
-                busiest_s=columns["together_s"][of_batch],
-                eta_alpha=columns["eta_alpha"][of_batch],
+                slowdown=columns["slowdown"][numbers],
+                busiest_s=columns["together_s"][numbers],
+                eta_alpha=columns["eta_alpha"][numbers],
             )
         )
     return Contention(
@@ -292,7 +301,7 @@ def _columns(
     ideal_s = np.repeat([ideal.busiest_s for ideal in ideals], counts)
     ideal_alpha_s = np.repeat([ideal.alpha_s for ideal in ideals], counts)
     ideal_links = np.repeat([ideal.links for ideal in ideals], counts)
-    messages = all_messages(map(_sending, batches))
+    messages = all_messages(map(_sending_groups, batches))
     peaks = _GroupPeaks(groups)
     heat = Heat(models, ideal_s, per_link=per_link)
     for loads in totals(models, messages):
@@ -315,7 +324,8 @@ def _columns(
     }
 
 
-def _sending(batch: JobBatch) -> SendingGroups:
+def _sending_groups(batch: JobBatch) -> SendingGroups:
+    """A batch as the loads take it: bytes of M, or 1 where no size is given."""
     groups = len(batch.ends)
     numbers = np.arange(batch.start, batch.start + groups, dtype=SMALL)
     return SendingGroups(batch.ends, batch.traffic, np.full(groups, batch.job.scale), numbers)
@@ -342,18 +352,19 @@ def etas(
     ideal, and the busiest link here 8 s, β is 2/8.
     """
     worst: dict[int, TierEta] = {}  # by the number of the tier
-    for several in affected:
-        ideal = several.ideal
-        survives = np.minimum(1.0, to_ten_digits(ideal.endpoint_s / several.busiest_s))
-        beta = np.where(several.slowdown > 1, survives, 1.0)
+    for of_batch in affected:
+        ideal = of_batch.ideal
+        surviving_share = np.minimum(1.0, to_ten_digits(ideal.endpoint_s / of_batch.busiest_s))
+        beta = np.where(of_batch.slowdown > 1, surviving_share, 1.0)
         # Groups with the numbers of an earlier one can be no worse.
-        numbers = np.stack([several.eta_alpha, beta])
+        numbers = np.stack([of_batch.eta_alpha, beta])
         _, different = np.unique(numbers, axis=1, return_index=True)
         for number in sorted(different.tolist()):
-            name = groups[several.start + number].name
-            alpha = float(several.eta_alpha[number])
+            name = groups[of_batch.start + number].name
+            alpha = float(of_batch.eta_alpha[number])
             for tier in ideal.tiers:
                 eta = worst.get(tier) or TierEta(models[tier].tier, 1.0, beta=None, group=name)
+                # None: another tier bounds the group
                 tier_beta = float(beta[number]) if tier == ideal.tier else None
                 worst[tier] = _worse(eta, alpha, tier_beta, name)
     return tuple(eta for _, eta in sorted(worst.items()))
@@ -423,18 +434,14 @@ def _notes(
     least = float(slowdowns.min())
     on_lattice = any(model.hop_alpha_s is not None for model in used)
     all_rings = all(batch.job.algorithm == "ring" for batch in batches)
-    if (
-        on_lattice
-        and all_rings
-        and len(groups) > 1
-        and not heat.shared
-        and float(slowdowns.max()) == 1
-    ):
+    are_apart = len(groups) > 1 and not heat.shared and float(slowdowns.max()) == 1
+    if on_lattice and all_rings and are_apart:
         notes.append(_LINES_APART)
     if least < 1 - 1e-9:  # not by the rounding of sums
         best = f"group '{groups[int(slowdowns.argmin())].name}', {least:.4g} of its load"
         notes.append(f"better than the packed ideal that price assumes: {best}")
-    if len({(batch.job.primitive, batch.job.size, batch.ends.shape[1]) for batch in batches}) > 1:
+    runs = {(batch.job.primitive, batch.job.size, batch.ends.shape[1]) for batch in batches}
+    if len(runs) > 1:
         notes.append(_DIFFERENT)
     if any(model.rails > 1 for model in used):
         notes.append(_RAILS)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from colltool.base.primitives import ceil_div
-from colltool.congestion.loads import ClassTotals, ten_digits
+from colltool.congestion.loads import ClassTotals
+from colltool.congestion.rounding import ten_digits
 from colltool.network.arrays import Floats
 from colltool.network.links import LinkClass, LinkModel
 
@@ -20,31 +21,33 @@ CELLS = 64  # cells in a heat strip, at most
 class LinkLoad(NamedTuple):
     """Load of one resource."""
 
-    link: str
-    line: str
+    link: str  # its name: ``ib leaf 3 uplinks``
+    line: str  # the name of its class, which has a heat strip: ``ib leaf uplinks``
     load: float  # in the unit of the result
     capacity_Bps: float
     over_ideal: float  # its load/capacity over the ideal of the group that it hurts most
-    groups: int
+    groups: int  # that load it
 
 
 class LinkClassLoad(NamedTuple):
     """Resources of one kind and direction, for a heat strip."""
 
-    line: str
+    line: str  # the name of the class
     links: int
-    loaded: int
-    busiest: float
-    mean: float
-    per_cell: int
+    loaded: int  # links that carry anything
+    busiest: float  # the largest load, in the unit of the result
+    mean: float  # of the links that carry anything
+    per_cell: int  # links in a cell of the strip
     cells: tuple[float, ...]  # the busiest of ``per_cell`` links each; 1 is the hottest link of all
 
 
 class Heat:
-    """The hottest links and the heat strips, filled class by class.
+    """The hottest links and the heat strips: :meth:`add` fills them class by class, then the other methods
+    read them.
 
     Args:
-        ideal_s: the ideal of each group.
+        models: of all tiers.
+        ideal_s: the ideal of each group, shape (groups,).
         per_link: keep every loaded resource.
     """
 
@@ -67,18 +70,20 @@ class Heat:
         self.loaded += len(used)
         self.shared += int(np.count_nonzero(loads.users > 1))
         self._hottest_s = max(self._hottest_s, float(seconds.max()))
-        kept = used
+        listed = used
         if not self._per_link:
-            # To 1e-18 s, so that of links that are equal but for rounding the first are kept.
+            # No more of a class can be among the hottest of all. Rounded to 1e-18 s, so that of links
+            # that are equal but for rounding the first are listed.
             hottest_first = np.argsort(-seconds[used].round(18), kind="stable")
-            kept = np.sort(used[hottest_first[:HOTTEST]])
-        self._links += [self._link_load(loads, resource) for resource in kept.tolist()]
+            listed = np.sort(used[hottest_first[:HOTTEST]])
+        self._links += [self._link_load(loads, resource) for resource in listed.tolist()]
         self._add_strip(loads)
 
     def _link_load(self, loads: ClassTotals, resource: int) -> LinkLoad:
         """The load of one resource, and how much it hurts the group that it hurts most."""
         capacity_Bps = loads.link_class.capacity_Bps
         load = float(loads.load[resource])
+        # pairs are ordered by resource: those of this one follow each other
         start = np.searchsorted(loads.pairs.resource, resource, "left")
         end = np.searchsorted(loads.pairs.resource, resource, "right")
         # the group that its time hurts most is the one with the shortest ideal
@@ -112,7 +117,7 @@ class Heat:
         self._strips.append(strip)
 
     def hottest(self) -> tuple[LinkLoad, ...]:
-        """Hottest first; equal ones in the order of the wiring."""
+        """The hottest links, the hottest first; equal ones in the order of the wiring."""
 
         def seconds(link: LinkLoad) -> float:
             return ten_digits(link.load / link.capacity_Bps)
@@ -134,4 +139,5 @@ class Heat:
 
 
 def _line_name(kind: LinkClass) -> str:
+    """The name of a class in output: ``ib leaf uplinks``."""
     return f"{kind.tier} {kind.name}"

@@ -1,4 +1,8 @@
-"""The groups of a layout: what they run, their traffic, and where their members are."""
+"""The groups of a layout: what they run, their traffic, and where their members are: :func:`jobs_of`.
+
+Groups that run alike stay together, as half a million of them do: first in stretches of the layout,
+then in batches whose traffic is the same.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +42,7 @@ class GroupJob(NamedTuple):
 
     @property
     def scale(self) -> float:
+        """What M is in the unit of loads."""
         return 1.0 if self.size is None else self.size
 
 
@@ -70,7 +75,12 @@ class _JobStretch(NamedTuple):
 
 
 def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBatch]:
-    """The groups of a layout in order, with their traffic. Raises what :func:`contention` raises."""
+    """The groups of a layout in order, with their traffic.
+
+    Raises:
+        ColltoolError: a group that does not fit the fabric, sizes or a skew that fit no group, an
+            algorithm that cannot run or whose traffic is not known, or too many messages.
+    """
     if not layout.groups:
         what = f"layout '{layout.name}' has no groups"
         raise ColltoolError(what, argument="layout", fix="at least one of 2 ranks")
@@ -94,15 +104,15 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
         pairs += groups * message_estimate(row, ranks)
         rows.append(row)
     _check_message_count(pairs)
-    known: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
+    traffic_of: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     batches = []
     for stretch, job, row in zip(stretches, jobs, rows, strict=True):
         for start, ends, members in _with_members(fabric, stretch, row):
             key = (job.primitive, job.algorithm, members.key)
-            if key not in known:
+            if key not in traffic_of:
                 with _error_context(stretch.example):
-                    known[key] = _traffic(job, row, members, defaults.skew)
-            traffic, uniform = known[key]
+                    traffic_of[key] = _traffic(job, row, members, defaults.skew)
+            traffic, uniform = traffic_of[key]
             batch = JobBatch(
                 job=job,
                 start=start,
@@ -124,6 +134,7 @@ def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
         return
 
     def what_runs(group: GroupLayout) -> tuple[object, ...]:
+        """What groups of a stretch have in common."""
         return group.primitive, group.algorithm, group.size, len(group.endpoints)
 
     start = 0
@@ -139,8 +150,8 @@ def _group_error(group: GroupLayout, argument: str, what: str, fix: str) -> Coll
 
 
 def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
-    """Check endpoints: a layout file is checked where it is read, a layout built in Python is
-    not."""
+    """Raise ColltoolError for groups of one rank, and for endpoints that are outside the fabric or twice
+    in a group. A layout file is checked where it is read, a layout built in Python is not."""
     group = stretch.example
     ends = stretch.ends
     ranks = ends.shape[1]
@@ -151,7 +162,7 @@ def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     if outside.any():
         what = f"endpoint {ends[outside][0]} is outside {fabric.name}"
         raise _group_error(group, "layout", what, f"0 .. {fabric.ranks - 1}")
-    ordered = np.sort(ends, axis=1)
+    ordered = np.sort(ends, axis=1)  # equal ones of a group are neighbours
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():
         what = f"endpoint {ordered[:, 1:][twice][0]} is in a group twice"
@@ -182,6 +193,7 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
 
 
 def _check_message_count(pairs: int) -> None:
+    """Refuse more messages than a run follows."""
     if pairs > MOST_MESSAGES:
         limit = f"more than the {MOST_MESSAGES} that are followed one by one"
         raise ColltoolError(
@@ -225,14 +237,15 @@ def _traffic(
 def _with_members(
     fabric: Fabric, stretch: _JobStretch, row: TrafficRow
 ) -> Iterator[tuple[int, Indices, Members]]:
-    """The number of the first group, its endpoints, and what its traffic depends on. Where that is
-    the places of its members, one group after the other; else all groups at once."""
+    """The groups of a stretch with what their traffic depends on: the number of the first, endpoints of
+    shape (groups, N), and members. Where traffic depends on the members' places they come one group
+    after the other, with the endpoints in the order of the schedule; else all groups at once."""
     ranks = stretch.ends.shape[1]
     if not row.by_axes and row.positions is None:
         yield stretch.start, stretch.ends, Members(ranks)
         return
     for number, ends in enumerate(stretch.ends, start=stretch.start):
-        ordered = ends
+        in_order = ends
         members = Members(ranks)
         if row.by_axes:
             members = Members(ranks, lattice=_sub_lattice(fabric, ends))
@@ -240,13 +253,13 @@ def _with_members(
             with _error_context(stretch.example):
                 positions = row.positions(fabric, ends)
             members = Members(ranks, positions=positions)
-            ordered = ends[positions.order]
-        yield number, ordered[None], members
+            in_order = ends[positions.order]
+        yield number, in_order[None], members
 
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the
-    innermost tier.
+    innermost tier; None elsewhere.
 
     Endpoints 1, 3, 5 and 7 of a 4x2 mesh lie at 1 and 3 along the first axis, 0 and 1 along the second:
     four members fill a sub-lattice of 2x2.
@@ -257,14 +270,15 @@ def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
         return None
     coordinates = []
     rings = []
-    left = ends % tier.endpoints  # the number within all axes that are still to be read
+    numbers = ends % tier.endpoints  # within all axes that are still to be read
     for axis in lattice:
-        places, coordinate = np.unique(left % axis.size, return_inverse=True)
+        # places in use on the axis, and of each member the index among them
+        places, coordinate = np.unique(numbers % axis.size, return_inverse=True)
         coordinates.append(coordinate)
         # A ring of fewer than all places closes where they are evenly spaced all the way round.
         steps = np.unique(np.diff(places, append=places[0] + axis.size))
         rings.append(axis.is_ring and len(places) >= 3 and len(steps) == 1)
-        left = left // axis.size
+        numbers = numbers // axis.size
     extents = [int(coordinate.max()) + 1 for coordinate in reversed(coordinates)]
     if prod(extents) != len(ends):
         return None

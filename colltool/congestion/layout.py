@@ -11,7 +11,8 @@
 fabric file: all errors at once, each with its place.
 
 :func:`load_layout` is the entry: pydantic checks each value (:class:`LayoutFile`), :class:`_Groups`
-then checks ranks against the fabric and each other.
+then checks ranks against the fabric and each other. :func:`pattern_layout` makes a layout of one
+pattern without a file.
 """
 
 from __future__ import annotations
@@ -199,6 +200,7 @@ def load_layout(
 
 
 def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ()) -> Layout:
+    """:func:`load_layout` of a file's text; ``name``: the file's, for errors."""
     return _checked(read(LayoutFile, text, name, overrides, _SHORTHAND), fabric)
 
 
@@ -213,6 +215,7 @@ def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
 
 
 def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
+    """The layout that was read; raises what pydantic and :class:`_Groups` refused, all at once."""
     _check_size(fabric)
     layout = _Groups(reading, fabric).layout()
     reading.result()
@@ -234,6 +237,7 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
 
 
 def _check_size(fabric: Fabric) -> None:
+    """Refuse a fabric with domains of different sizes, and one that is too large to follow."""
     check_even(fabric)
     if fabric.ranks > MOST_RANKS:
         what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
@@ -258,6 +262,7 @@ class _Groups:
         self.endpoints = self._endpoints()
 
     def layout(self) -> Layout:
+        """The layout of the groups that are right; what is wrong is refused in the reading."""
         data = self.data
         job = self._job_of(data, ())
         groups: list[GroupLayout] = []
@@ -290,7 +295,7 @@ class _Groups:
             return in_order
         if isinstance(value, dict):
             try:
-                return expand_map(MapPattern(**_given(value, MapPattern._fields)), self.fabric)
+                return expand_map(MapPattern(**_stated(value, MapPattern._fields)), self.fabric)
             except PatternError as error:
                 self.reading.refuse(("map", error.key), error.what, error.fix)
             return in_order
@@ -308,6 +313,8 @@ class _Groups:
         return tuple(value) if len(rank_on) == len(value) else in_order
 
     def _group(self, group: Any, path: KeyPath, default: dict[str, Any]) -> Iterator[GroupLayout]:
+        """The groups of an item of the file's list: one of ranks, or those of a pattern. ``default``: what
+        it runs where it does not say."""
         if not isinstance(group, dict) or self.reading.has_enough_errors:
             return
         name = self._name(group, path)
@@ -337,6 +344,7 @@ class _Groups:
     def _group_layout(
         self, name: str, ranks: Ranks, path: KeyPath, job: dict[str, Any]
     ) -> GroupLayout:
+        """A group of ranks that are all inside the fabric."""
         endpoints = tuple(self.endpoints[rank] for rank in ranks)
         return GroupLayout(name, ranks, endpoints, **job, where=self.reading.source.where(path))
 
@@ -388,7 +396,7 @@ class _Groups:
         """The groups of a pattern, with errors at the keys of the file."""
         if not self.reading.is_valid(path):
             return
-        fields = _given(value, Pattern._fields)
+        fields = _stated(value, Pattern._fields)
         fields["shape"] = tuple(fields.get("shape", ()))
         try:
             groups = expand(Pattern(**fields), self.fabric, len(self.endpoints))
@@ -413,6 +421,6 @@ class _Groups:
         return job
 
 
-def _given(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _stated(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """The values that a mapping of the file gives, to make a record of; None is as good as absent."""
     return {key: data[key] for key in known if data.get(key) is not None}

@@ -40,6 +40,7 @@ class LazyRecords(Sequence[T]):
     """Records made when they are looked at: half a million of them are a few arrays until then."""
 
     def _record(self, number: int) -> T:
+        """The record with a number from 0 on, below the length."""
         raise NotImplementedError
 
     @overload
@@ -62,7 +63,8 @@ class LazyRecords(Sequence[T]):
 
 
 class PatternGroups(LazyRecords[GroupLayout]):
-    """The groups g0, g1 ... of one pattern.
+    """The groups g0, g1 ... of one pattern, all of one size; ``ends`` has their endpoints, shape (groups,
+    N).
 
     Args:
         ranks: the ranks of each group.

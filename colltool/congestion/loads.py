@@ -1,8 +1,12 @@
-"""Loads of links under the messages of all groups: :func:`totals`.
+"""Loads of links under the messages of all groups (:func:`totals`), and the latency of each message
+(:func:`latency`), on the links of a fabric (:func:`link_models`).
 
-They are added up one link class at a time, so that only its totals are in memory. What is made of
+Loads are added up one link class at a time, so that only its totals are in memory. What is made of
 them: the ideal of a group (:mod:`colltool.congestion.baseline`), the hottest links of a layout
 (:mod:`colltool.congestion.heat`), the busiest links of a job (:mod:`colltool.congestion.busiest`).
+
+A *resource* is a port, link or uplink of a tier, numbered within its class
+(:mod:`colltool.network.links`).
 """
 
 from __future__ import annotations
@@ -28,6 +32,9 @@ from colltool.network.links import (
 )
 from colltool.network.tier_links import links_of
 
+# Ordered pairs of endpoints in all copies of a full mesh: an array element for each.
+_MOST_PAIRS = 2**25
+
 
 class Messages(NamedTuple):
     """Messages of all groups, each array of shape (m,)."""
@@ -38,14 +45,15 @@ class Messages(NamedTuple):
     group: Indices  # number of the group
 
     def some(self, chosen: Indices) -> Messages:
-        """The messages with these numbers; all of them are no copy."""
+        """The messages with these numbers, which ascend; no copy is made if they are all."""
         if len(chosen) == len(self.src):
             return self
         return Messages(self.src[chosen], self.dst[chosen], self.size[chosen], self.group[chosen])
 
 
 class LoadedPairs(NamedTuple):
-    """Every resource with each group that loads it, in order; arrays of shape (pairs,)."""
+    """Every resource of a class with each group that loads it, ordered by resource, then group; arrays
+    of shape (pairs,)."""
 
     resource: Indices
     group: Indices
@@ -55,7 +63,7 @@ class LoadedPairs(NamedTuple):
 class ClassTotals(NamedTuple):
     """Loads of one link class under all messages; arrays of shape (resources,)."""
 
-    tier: int
+    tier: int  # its number, innermost first
     class_number: int  # in its tier
     link_class: LinkClass
     load: Floats  # bytes
@@ -72,6 +80,7 @@ class SendingGroups(NamedTuple):
     numbers: Indices  # of each group, shape (groups,)
 
     def messages(self) -> Messages:
+        """Their messages, group after group, without those of no bytes."""
         sending = np.flatnonzero(self.traffic.size > 0)
         return Messages(
             src=self.ends[:, self.traffic.src[sending]].ravel(),
@@ -88,8 +97,8 @@ def all_messages(batches: Iterable[SendingGroups]) -> Messages:
 
 
 def link_models(fabric: Fabric) -> list[LinkModel]:
-    """The resources of every tier, innermost first; every rank has a port of its own on the outer
-    tiers."""
+    """The resources of every tier, innermost first. On outer tiers, too, every rank has a port of its
+    own: a link model has one for each rank behind an endpoint."""
     models: list[LinkModel] = []
     inside = 1
     for tier in fabric.tiers:
@@ -103,7 +112,7 @@ def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
     kind = capabilities_of(tier)
     size = tier.endpoints
     rate_Bps = kind.rate_Bps
-    if kind.joined_by == "pair_links" and ranks * size > 2**25:
+    if kind.joined_by == "pair_links" and ranks * size > _MOST_PAIRS:
         links = ranks // size * size * (size - 1)
         raise ColltoolError(
             f"{tier.name} has {links} links, too many to follow",
@@ -111,12 +120,7 @@ def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
             fix=f"a smaller full mesh, with {argument_text('overrides')}",
         )
     levels = kind.classes
-    # The rails of a tier share its uplinks: each has cables of its own.
-    rails = 1
-    if tier.rail_only:
-        rails = inside  # one for each place in a domain
-    elif kind.sizing is not None and len(levels) > 1 and inside % kind.sizing.rails == 0:
-        rails = kind.sizing.rails
+    rails = _rails_of(tier, inside)
     # 32 endpoints of 8 ranks at 50 GB/s under each leaf, 2:1 above, 8 rails: 800 GB/s of uplinks a rail.
     boundaries = []
     for below, above in pairwise(levels):
@@ -134,12 +138,27 @@ def _tier_links(tier: Tier, ranks: int, inside: int) -> LinkModel:
     )
 
 
+def _rails_of(tier: Tier, inside: int) -> int:
+    """Into how many rails a tier divides its uplinks, each with cables of its own.
+
+    Rails that never meet are one for each place in a domain. Else the tier's sizing says how many, if
+    ranks behind an endpoint spread evenly over them; under a single level of switches there are no
+    uplinks to divide.
+    """
+    kind = capabilities_of(tier)
+    if tier.rail_only:
+        return inside
+    if kind.sizing is not None and len(kind.classes) > 1 and inside % kind.sizing.rails == 0:
+        return kind.sizing.rails
+    return 1
+
+
 class _TierMessages(NamedTuple):
     """The messages that travel on a tier, from where they enter it."""
 
     tier: int
     model: LinkModel
-    numbers: Indices  # of these messages among all
+    numbers: Indices  # of these messages among all, ascending
     messages: Messages
 
 
@@ -155,25 +174,31 @@ def _by_tier(models: list[LinkModel], messages: Messages) -> Iterator[_TierMessa
         numbers = np.flatnonzero(on_tier == tier)
         if not len(numbers):
             continue
-        some = messages.some(numbers)
+        of_tier = messages.some(numbers)
         if model.rails > 1:
             # A group's number and a rank in one: of 8 ranks, rank 3 of group 2 is 2 * 8 + 3.
-            base = messages.group.astype(np.int64) * model.ranks
-            members = np.unique(np.concatenate([base + messages.src, base + messages.dst]))
-            neighbour = model.departures(some.src, some.dst)
-            forwards = np.isin(base[numbers] + neighbour, members)
-            some = some._replace(src=np.where(forwards, neighbour, some.src))
-        yield _TierMessages(tier, model, numbers, some)
+            first_rank = messages.group.astype(np.int64) * model.ranks
+            members = np.concatenate([first_rank + messages.src, first_rank + messages.dst])
+            neighbour = model.departures(of_tier.src, of_tier.dst)
+            forwards = np.isin(first_rank[numbers] + neighbour, np.unique(members))
+            of_tier = of_tier._replace(src=np.where(forwards, neighbour, of_tier.src))
+        yield _TierMessages(tier, model, numbers, of_tier)
 
 
 def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
-    """The loads of every link class in use, tier by tier."""
-    for tier, model, _, some in _by_tier(models, messages):
-        for use in model.uses(some.src, some.dst):
+    """The loads of every link class in use, tier by tier.
+
+    A class of a routed tier comes in parts, one for each :class:`~colltool.network.links.LinkUse` of
+    its router; of other tiers each class comes once.
+    """
+    for tier, model, _, of_tier in _by_tier(models, messages):
+        # A use has an element for each pair of a message and a resource that it passes, with the share
+        # of the message's bytes that does.
+        for use in model.uses(of_tier.src, of_tier.dst):
             link_class = model.classes[use.number]
             links = len(link_class.exists)
-            bytes_on = some.size[use.message] * use.share
-            pairs = _pairs(use.resource, some.group[use.message], bytes_on)
+            bytes_on = of_tier.size[use.message] * use.share
+            pairs = _pairs(use.resource, of_tier.group[use.message], bytes_on)
             yield ClassTotals(
                 tier=tier,
                 class_number=use.number,
@@ -205,21 +230,10 @@ def _pairs(resource: Indices, group: Indices, load: Floats) -> LoadedPairs:
 
 
 def latency(models: list[LinkModel], messages: Messages) -> tuple[Floats, Indices]:
-    """Each message's α in seconds, without η, and its number of links."""
+    """Each message's α in seconds, without η, and its number of links; shape (m,) each, 0 for a message
+    from an endpoint to itself."""
     alpha_s = np.zeros(len(messages.src))
     links = np.zeros(len(messages.src), dtype=SMALL)
-    for _, model, numbers, some in _by_tier(models, messages):
-        alpha_s[numbers], links[numbers] = model.latency(some.src, some.dst)
+    for _, model, numbers, of_tier in _by_tier(models, messages):
+        alpha_s[numbers], links[numbers] = model.latency(of_tier.src, of_tier.dst)
     return alpha_s, links
-
-
-def ten_digits(value: float) -> float:
-    """Round a ratio or a time to ten digits, which drops the rounding of long sums."""
-    return float(f"{value:.10g}")
-
-
-def to_ten_digits(values: Floats) -> Floats:
-    """Round every value to ten digits."""
-    # Half a million groups have few different values.
-    different, position = np.unique(values, return_inverse=True)
-    return np.array(list(map(ten_digits, different.tolist())))[position]

@@ -18,7 +18,8 @@ def load_matrix(path: str) -> Matrix:
 
 
 def read_matrix(text: str, name: str) -> Matrix:
-    """A square matrix from the text of a CSV file; all mistakes are raised at once."""
+    """A square matrix from the text of a CSV file called ``name``; all mistakes of its cells are raised
+    at once."""
     problems: list[ColltoolError] = []
     rows: dict[int, tuple[float, ...]] = {}  # by the number of the line
     for number, line in enumerate(text.splitlines(), start=1):
@@ -28,26 +29,29 @@ def read_matrix(text: str, name: str) -> Matrix:
     square = "one row per sender, one column per receiver"
     if not rows:
         raise ColltoolError("the file has no rows", where=f"{name}:1:1", fix=square)
-    first = next(iter(rows))
-    wide = len(rows[first])
+    first_line = next(iter(rows))
+    columns = len(rows[first_line])
     for number, row in rows.items():
-        if len(row) != wide:
-            what = f"a row of {len(row)} numbers, the first row (line {first}) has {wide}"
+        if len(row) != columns:
+            what = f"a row of {len(row)} numbers, the first row (line {first_line}) has {columns}"
             problems.append(ColltoolError(what, where=f"{name}:{number}:1"))
     _raise_all(problems)
-    if len(rows) != wide:
-        what = f"the matrix has {len(rows)} rows and {wide} columns"
+    if len(rows) != columns:
+        what = f"the matrix has {len(rows)} rows and {columns} columns"
         raise ColltoolError(what, where=f"{name}:{max(rows)}:1", fix=square)
-    if wide > MOST_RANKS:
-        raise ColltoolError(f"{wide} ranks are more than {MOST_RANKS}", where=f"{name}:{first}:1")
+    first_row = f"{name}:{first_line}:1"
+    if columns > MOST_RANKS:
+        raise ColltoolError(f"{columns} ranks are more than {MOST_RANKS}", where=first_row)
     matrix = tuple(rows.values())
+    # row i without its own entry, which is on the diagonal
     if not any(any(row[:i] + row[i + 1 :]) for i, row in enumerate(matrix)):
         what = "no bytes to move: all is zero off the diagonal"
-        raise ColltoolError(what, where=f"{name}:{first}:1")
+        raise ColltoolError(what, where=first_row)
     return matrix
 
 
 def _raise_all(problems: list[ColltoolError]) -> None:
+    """Raise the first problems together; nothing if there are none."""
     if problems:
         raise ManyErrors(problems[:_MOST_ERRORS])
 
@@ -59,19 +63,20 @@ def _matrix_row(line: str, where: str, problems: list[ColltoolError]) -> tuple[f
     for cell in line.split(","):
         text = cell.strip()
         value = 0.0
-        what = ""
+        what = ""  # is wrong
         try:
             value = float(text)
         except ValueError:
-            found = f"'{clipped(text)}'" if text else "nothing"
-            what = f"expected a number of bytes, found {found}"
+            shown = f"'{clipped(text)}'" if text else "nothing"
+            what = f"expected a number of bytes, found {shown}"
         if value < 0:
             what = f"bytes cannot be negative, found {text}"
         elif not math.isfinite(value):
             what = f"expected a finite number, found {text}"
         if what:
+            # where the text begins, behind blanks
             start = column + len(cell) - len(cell.lstrip())
             problems.append(ColltoolError(what, where=f"{where}:{start}"))
         row.append(value)
-        column += len(cell) + 1
+        column += len(cell) + 1  # with the comma
     return tuple(row)

@@ -1,6 +1,8 @@
 """Patterns of groups and of rank-to-endpoint maps, as schedulers and launchers make them.
 
-Ranks are numbered from 0 through the fabric, the innermost tier and the first axis fastest.
+:func:`expand` lays out the groups of a :class:`Pattern`, :func:`expand_map` the endpoints of a
+:class:`MapPattern`. Ranks are numbered from 0 through the fabric, the innermost tier and the first axis
+fastest.
 """
 
 from collections.abc import Sequence
@@ -67,7 +69,7 @@ class MapPattern(NamedTuple):
     seed: int = 0
 
 
-# The fields that each kind looks at.
+# The fields that each kind looks at, besides ``kind``.
 _USED: dict[PatternKind, tuple[str, ...]] = {
     "block": ("group", "count", "stride", "start"),
     "cyclic": ("group", "count", "stride", "start"),
@@ -110,7 +112,7 @@ def _check_fields(pattern: Pattern, total: int) -> None:
     for key, default in Pattern()._asdict().items():
         # A value that the kind ignores is a mistake.
         if key != "kind" and key not in _USED[pattern.kind] and getattr(pattern, key) != default:
-            kinds = [kind for kind, used in _USED.items() if key in used]
+            kinds = [kind for kind, fields in _USED.items() if key in fields]
             fix = f"it belongs to {', '.join(kinds)}"
             raise PatternError(key, f"'{pattern.kind}' has no {key}", fix)
     for key in ("group", "count", "stride", "axis"):
@@ -125,13 +127,14 @@ def _check_fields(pattern: Pattern, total: int) -> None:
 
 
 def _check_kind(word: str, known: Sequence[str], what: str) -> None:
+    """Refuse a word that is no kind of pattern or map (``what``)."""
     if word not in known:
         fix = f"{nearest(word, list(known))} known: {', '.join(known)}".strip()
         raise PatternError("kind", f"unknown {what} '{clipped(word)}'", fix)
 
 
 def _on_line(pattern: Pattern, total: int) -> Indices:
-    """Groups by the number of ranks alone; shape (groups, N), as below."""
+    """The ranks of the groups of a block, cyclic or random pattern; shape (groups, N)."""
     room = total - pattern.start
     group = pattern.group or room
     if group > room:
@@ -139,26 +142,28 @@ def _on_line(pattern: Pattern, total: int) -> Indices:
         raise PatternError("group", what, f"at most {room}")
     ranks = np.arange(pattern.start, total)
     if pattern.kind == "cyclic":
-        return ranks[_interleaved(room, group, pattern.stride or room // group)]
+        return ranks[_interleave(room, group, pattern.stride or room // group)]
     stride = pattern.stride or group
     if stride < group:
         what = f"blocks of {group} ranks overlap at a stride of {stride}"
         raise PatternError("stride", what, f"at least {group}")
     if pattern.kind == "random":
-        ranks = np.array(_shuffled(ranks, pattern.seed))
-    # No stride is too long for one group.
+        ranks = np.array(_shuffle(ranks, pattern.seed))
+    # A stride longer than all ranks leaves one group.
     starts = np.arange(0, room - group + 1, min(stride, room))
     return ranks[np.add.outer(starts, np.arange(group))]
 
 
-def _shuffled(ranks: Indices, seed: int) -> list[int]:
+def _shuffle(ranks: Indices, seed: int) -> list[int]:
+    """The ranks in an order that follows from the seed, on any machine."""
     shuffled: list[int] = ranks.tolist()
     Random(seed).shuffle(shuffled)
     return shuffled
 
 
-def _interleaved(room: int, group: int, stride: int) -> Indices:
-    """Groups of places ``stride`` apart: ``stride`` of them share a stretch of group * stride.
+def _interleave(room: int, group: int, stride: int) -> Indices:
+    """Groups of places ``stride`` apart, shape (groups, N): ``stride`` of them share a stretch of group *
+    stride; none where a stretch is longer than the room.
 
     16 places in groups of 4, 2 apart: 0 2 4 6 and 1 3 5 7, then the same from 8.
     """
@@ -170,7 +175,8 @@ def _interleaved(room: int, group: int, stride: int) -> Indices:
 
 
 def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> Indices:
-    """Groups by coordinates, alike in every domain of the innermost tier."""
+    """The ranks of the groups of an axis or box pattern, alike in every domain of the innermost tier;
+    shape (groups, N)."""
     tier = fabric.tiers[0]
     shape = tuple(axis.size for axis in capabilities_of(tier).axes)
     if not shape:
@@ -180,14 +186,14 @@ def _on_lattice(pattern: Pattern, fabric: Fabric, total: int) -> Indices:
             f"{needs}; {fabric.name} starts with a {tier.topology}",
             "block, cyclic and random go anywhere",
         )
-    within = _lines(pattern, shape) if pattern.kind == "axis" else _boxes(pattern, shape)
-    domains = np.arange(0, total - tier.endpoints + 1, tier.endpoints)
-    groups: Indices = np.add.outer(domains, within).reshape(-1, within.shape[1])
+    in_domain = _lines(pattern, shape) if pattern.kind == "axis" else _boxes(pattern, shape)
+    first_ranks = np.arange(0, total - tier.endpoints + 1, tier.endpoints)
+    groups: Indices = np.add.outer(first_ranks, in_domain).reshape(-1, in_domain.shape[1])
     return groups
 
 
 def _lines(pattern: Pattern, shape: Ranks) -> Indices:
-    """Groups along an axis: whole lines, or parts of them."""
+    """Groups along an axis of one lattice: whole lines, or parts of them; shape (groups, N)."""
     if pattern.axis > len(shape):
         what = f"axis {pattern.axis} does not exist: the torus or mesh has {len(shape)} axes"
         raise PatternError("axis", what, f"from 1 to {len(shape)}")
@@ -198,10 +204,10 @@ def _lines(pattern: Pattern, shape: Ranks) -> Indices:
         what = f"{group} ranks do not fit along axis {pattern.axis} of {size}"
         raise PatternError("group", what, "kind: box spreads a group")
     places = np.arange(prod(shape))
-    feet = places[places // step % size == 0]  # the first place of every line
-    line = step * _interleaved(size, group, pattern.stride or 1)
-    lines: Indices = np.add.outer(feet, line).reshape(-1, group)
-    return lines
+    line_starts = places[places // step % size == 0]
+    in_line = step * _interleave(size, group, pattern.stride or 1)
+    groups: Indices = np.add.outer(line_starts, in_line).reshape(-1, group)
+    return groups
 
 
 def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
@@ -213,10 +219,10 @@ def _boxes(pattern: Pattern, shape: Ranks) -> Indices:
         raise PatternError(
             "shape", "a box needs its shape", argument_text("shape", (4, 2), text="4x2")
         )
+    # axes that the shape does not name are 1
     box = (*pattern.shape, *(1,) * (len(shape) - len(pattern.shape)))
-    if len(box) > len(shape) or any(
-        not 1 <= extent <= size for extent, size in zip(box, shape, strict=False)
-    ):
+    fits = all(1 <= extent <= size for extent, size in zip(box, shape, strict=False))
+    if len(box) > len(shape) or not fits:
         there = shape_text(shape)
         what = f"a box of {shape_text(pattern.shape)} does not fit in {there}"
         raise PatternError("shape", what, f"at most {there}")
@@ -249,12 +255,13 @@ def expand_map(pattern: MapPattern, fabric: Fabric) -> Ranks:
         case "reverse":
             endpoints = ranks[::-1]
         case "cyclic":
+            # rank 0 to the first domain, rank 1 to the second ...: columns of (domains, places)
             endpoints = ranks.reshape(-1, domain).T.ravel()
         case "rotate":
             number, position = np.divmod(ranks, domain)
             endpoints = number * domain + (position + number) % domain
         case "random":
-            return tuple(_shuffled(ranks, pattern.seed))
+            return tuple(_shuffle(ranks, pattern.seed))
         case _:
             assert_never(pattern.kind)
     return tuple(endpoints.tolist())

@@ -1,4 +1,6 @@
-"""All-to-alls that are not uniform: by a traffic matrix, hot destinations, or Zipf's law."""
+"""All-to-alls that are not uniform: by a traffic matrix, hot destinations, or Zipf's law
+(:func:`skewed`). Values may come from Python, of any type, and are checked here.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,7 +14,6 @@ from colltool.congestion.traffic import Traffic
 from colltool.network.arrays import Floats
 
 MOST_ZIPF = 100  # the exponent; beyond it shares are zero in floating point
-
 LEAST_BYTES = 1e-9  # mean of a matrix, below which its shares drown in rounding
 
 
@@ -50,7 +51,8 @@ def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
         if skew.hot is None:
             over_mean = _by_zipf(skew.zipf, ranks)
         else:
-            over_mean = _hot(skew, ranks)
+            over_mean = _by_hot_members(skew, ranks)
+        # every rank sends alike: a row of the sizes for each
         sizes = np.tile(over_mean / ranks, (ranks, 1))
     src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
     uniform = np.full(len(src), 1 / ranks)
@@ -58,8 +60,8 @@ def skewed(skew: Skew, ranks: int) -> tuple[Traffic, Floats]:
 
 
 def mean_bytes(skew: Skew) -> float:
-    """M of the uniform all-to-all that moves as many bytes as the matrix: its sum off the diagonal
-    over N - 1."""
+    """M of the uniform all-to-all that moves as many bytes as the skew's matrix: its sum off the diagonal
+    over N - 1. ColltoolError for a matrix that is not square, or not of bytes."""
     matrix = _as_matrix(skew.matrix)
     if matrix.ndim != 2 or len(matrix) < 2 or matrix.shape[0] != matrix.shape[1]:
         what = f"the matrix is {shape_text(matrix.shape) or 'a single number'}"
@@ -70,13 +72,13 @@ def mean_bytes(skew: Skew) -> float:
         row, column = bad[0].tolist()
         what = f"entry ({row}, {column}) of the matrix is {matrix[row, column]:g}"
         raise _bad_matrix(what, "bytes, 0 or more")
-    away = matrix * ~np.eye(len(matrix), dtype=bool)
-    if not away.any():
+    off_diagonal = matrix * ~np.eye(len(matrix), dtype=bool)
+    if not off_diagonal.any():
         what = "no bytes to move: the matrix is zero off the diagonal"
         raise _bad_matrix(what, "bytes from row to column")
     # The sum of numbers that are finite may be infinite; it is refused below.
     with np.errstate(over="ignore"):
-        mean = float(away.sum()) / (len(matrix) - 1)
+        mean = float(off_diagonal.sum()) / (len(matrix) - 1)
     if not LEAST_BYTES <= mean <= MAX_SIZE:
         what = f"the matrix moves {mean:g} bytes per rank"
         raise _bad_matrix(what, "bytes: 1e-9 to 1 EB per rank")
@@ -84,6 +86,7 @@ def mean_bytes(skew: Skew) -> float:
 
 
 def _bad_matrix(what: str, fix: str) -> ColltoolError:
+    """The error of a matrix, to be raised."""
     return ColltoolError(what, argument="matrix", fix=fix)
 
 
@@ -109,7 +112,7 @@ def _by_zipf(exponent: Any, ranks: int) -> Floats:
     return over_mean
 
 
-def _hot(skew: Skew, ranks: int) -> Floats:
+def _by_hot_members(skew: Skew, ranks: int) -> Floats:
     """What each destination gets where some are hot, over the mean: of 8 ranks with one at 3 times the
     mean, 3 and seven times 5/7."""
     hot = _number(skew.hot, "hot", "a number of times the mean, such as 3")
@@ -124,25 +127,29 @@ def _hot(skew: Skew, ranks: int) -> Floats:
 
 
 def _hot_members(listed: Any, ranks: int) -> list[int]:
-    def refused(what: str, fix: str = f"0 .. {ranks - 1}") -> ColltoolError:
+    """The numbers of hot members, ascending; ColltoolError for what is none of the group, or twice."""
+
+    def refusal(what: str, fix: str = f"0 .. {ranks - 1}") -> ColltoolError:
         return ColltoolError(what, argument="hot_members", fix=fix)
 
     if not isinstance(listed, Sequence | np.ndarray) or not all(map(_is_whole, listed)):
-        raise refused(f"hot members are numbers of members, got {quote(listed)}")
+        raise refusal(f"hot members are numbers of members, got {quote(listed)}")
     members = sorted(map(int, listed))
     if not members or members[0] < 0 or members[-1] >= ranks:
-        raise refused(f"a hot member is outside the group of {ranks}")
+        raise refusal(f"a hot member is outside the group of {ranks}")
     for member, following in pairwise(members):
         if member == following:
-            raise refused(f"hot member {member} is named twice", "each once")
+            raise refusal(f"hot member {member} is named twice", "each once")
     return members
 
 
 def _is_whole(value: Any) -> bool:
+    """Whether a value is a whole number; a flag is none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _number(value: Any, argument: str, fix: str) -> float:
+    """A value as a float; ColltoolError where it is none, and for a flag."""
     try:
         if not isinstance(value, bool | np.bool_):
             return float(value)

@@ -18,8 +18,8 @@ from colltool.network.group import Group
 
 
 def flat_positions(fabric: Fabric, ends: Indices) -> TierPositions:
-    """Positions for flat schedules, which go from member to member in the group's order; on a
-    lattice, from place to place."""
+    """Positions for flat schedules of the members at endpoints ``ends``, shape (N,): in the group's
+    order, but on a lattice, where schedules go from place to place, in that of the endpoints."""
     if any(capabilities_of(tier).axes for tier in fabric.tiers):
         return tier_positions(fabric, ends)
     order = np.arange(len(ends))
@@ -31,7 +31,12 @@ def flat_positions(fabric: Fabric, ends: Indices) -> TierPositions:
 
 
 def tier_positions(fabric: Fabric, ends: Indices) -> TierPositions:
-    """Positions of the members of a group, at endpoints ``ends`` of shape (N,), on the tiers."""
+    """Positions on the tiers of the members at endpoints ``ends``, shape (N,).
+
+    Raises:
+        ColltoolError: domains of a tier hold different numbers of members, or members do not fill whole
+            axes of a lattice.
+    """
     order = np.argsort(ends, kind="stable")
     # The tier's endpoints with members behind them, numbered through the fabric, ascending.
     occupied = ends[order].astype(np.int64)
@@ -59,8 +64,8 @@ def tier_positions(fabric: Fabric, ends: Indices) -> TierPositions:
 
 
 def _stride_on(tier: Tier, places: Indices) -> int:
-    """Endpoints from one member to the next on a lattice, else 1; shape of ``places``: (domains,
-    members)."""
+    """Endpoints from one member to the next on a lattice, else 1; ColltoolError where they do not fill
+    whole axes. ``places``: the endpoints of the members, shape (domains, members)."""
     kind = capabilities_of(tier)
     if not kind.axes:
         return 1

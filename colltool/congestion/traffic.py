@@ -30,7 +30,7 @@ class Traffic(NamedTuple):
 
     src: Indices
     dst: Indices
-    size: Floats
+    size: Floats  # in units of M
     # in the best layout each message is one hop, on a link of its own, as round a ring
     neighbours: bool = False
 
@@ -47,7 +47,7 @@ class SubLattice(NamedTuple):
     """A group that fills a box of a torus or mesh."""
 
     members: Indices  # by their coordinates, the last axis first
-    rings: tuple[bool, ...]  # whether lines along each of those axes close
+    rings: tuple[bool, ...]  # whether lines along each of those axes close to a ring
 
 
 class Members(NamedTuple):
@@ -80,12 +80,13 @@ class TrafficRow(NamedTuple):
 
 
 def message_estimate(row: TrafficRow, ranks: int) -> int:
-    """Estimate how many messages the row's traffic would list."""
+    """Estimate how many messages the row's traffic lists: to all others, or to as many as there are
+    rounds of doubling."""
     return ranks * (ranks - 1 if row.dense else log2_ceil(ranks))
 
 
 def ring_traffic(ranks: int, size: float) -> Traffic:
-    """Every member sends ``size`` to the next, the last to the first."""
+    """The traffic in which every member sends ``size``·M to the next, the last to the first."""
     src = np.arange(ranks)
     return Traffic(src, (src + 1) % ranks, np.full(ranks, size))
 
@@ -100,6 +101,7 @@ def all_together(parts: Sequence[Traffic]) -> Traffic:
 
 
 def ring_instead(what: str) -> ColltoolError:
-    """An error of members that lie wrong for an algorithm; its fix is a ring, which runs on any."""
+    """The error of members that lie wrong for an algorithm, to be raised; its fix is a ring, which runs
+    on any group."""
     fix = f"{argument_text('algorithm', 'ring')} runs on any group"
     return ColltoolError(what, argument="algorithm", fix=fix)

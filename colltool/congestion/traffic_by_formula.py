@@ -26,7 +26,7 @@ from colltool.congestion.traffic import (
 )
 from colltool.network.group import Group
 
-# Algorithms whose traffic follows from their formula's route.
+# Algorithms whose traffic follows from their formula's route; the first of a primitive is its default.
 _BY_FORMULA = {
     AR: ("ring", "dim-ring", "one-shot", "two-shot", "recursive-doubling", "rabenseifner"),
     AG: ("ring", "dim-ring", "direct", "recursive-doubling"),
@@ -46,10 +46,11 @@ def row_by_formula(primitive: Primitive, algorithm: str) -> TrafficRow | None:
         return TrafficRow(partial(_dim_ring, primitive), by_axes=True)
     if algorithm == "shortest-path":  # a lattice routes what pairwise sends
         algorithm = "pairwise"
-    # The kind of route is the same on any group; four ranks under a switch meet every condition.
-    terms = find(primitive, algorithm).schedule(Group(4, "star"))
-    dense = isinstance(terms[0].route, routes.Peers | routes.AllPeers)
-    return TrafficRow(partial(_by_route, primitive, algorithm), dense)
+    # The kind of route is the same on any group, and in all phases of these algorithms; four ranks
+    # under a switch meet every condition of theirs.
+    first_phase = find(primitive, algorithm).schedule(Group(4, "star"))[0]
+    dense = isinstance(first_phase.route, routes.Peers | routes.AllPeers)
+    return TrafficRow(partial(_by_route, primitive, algorithm), dense=dense)
 
 
 def unmodelled(primitive: Primitive, algorithm: str) -> ColltoolError:
@@ -69,7 +70,8 @@ def modelled(primitive: Primitive) -> list[str]:
 
 
 def default_of(primitive: Primitive) -> str:
-    """The algorithm of a group that names none."""
+    """The algorithm of a group that names none: the first above, but of all-to-alls the one that
+    NCCL, RCCL and MPI run."""
     return "pairwise" if primitive is A2A else _BY_FORMULA[primitive][0]
 
 
@@ -82,7 +84,8 @@ def traffic(primitive: Primitive, algorithm: str, members: Members) -> Traffic:
 
 
 def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
-    """Traffic that follows from the route of the formula."""
+    """Traffic that follows from the route of the formula; ColltoolError where the algorithm does not run
+    on as many ranks."""
     n = members.ranks
     # Any topology will do: only the route is read, and the star is free of conditions.
     star = Group(n, "star")
@@ -92,8 +95,10 @@ def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
         if reason:
             raise ColltoolError(f"{name} {reason}", argument="algorithm")
     schedule = algorithm.schedule(star)
+    # Rings, chains and sends have a single phase.
     match schedule[0].route:
         case routes.Ring():
+            # In all steps together each rank sends n_β·M to the next.
             return ring_traffic(n, schedule[0].n_beta)._replace(neighbours=True)
         case routes.Pair() if n != 2:
             what = f"p2p joins 2 ranks, got a group of {n}"
@@ -110,16 +115,16 @@ def _by_route(primitive: Primitive, name: str, members: Members) -> Traffic:
 
 
 def _among_peers(schedule: Sequence[Terms], n: int) -> Traffic:
-    """Traffic with all peers, or with one after the other; rounds with the same partner are one
-    message."""
-    to_each_peer = 0.0
-    # by stride and kind of partner
+    """The traffic of phases that all exchange with every peer, or that all go in rounds with one partner
+    after the other; rounds with the same partner are one message."""
+    to_each_peer = 0.0  # in units of M
+    # the same by stride and kind of partner
     rounds: defaultdict[tuple[int, routes.Partner], float] = defaultdict(float)
     for terms in schedule:
         match terms.route:
             case routes.AllPeers(per_peer):
                 to_each_peer += per_peer
-            case routes.Peers():
+            case routes.Peers():  # chunks of M/N
                 to_each_peer += 1 / n
             case routes.Rounds(partner, steps):
                 for stride, load in steps:
@@ -150,7 +155,7 @@ def _dim_ring(primitive: Primitive, members: Members) -> Traffic:
     payload = 1.0
     for axis in reversed(range(grid.ndim)):
         line = np.moveaxis(grid, axis, -1)
-        places = line.shape[-1]
+        places = line.shape[-1]  # on each line
         # What crosses each link of the line, up and down, in units of what a place holds at first;
         # link k joins places k and k + 1.
         if rings[axis]:
@@ -172,6 +177,7 @@ def _dim_ring(primitive: Primitive, members: Members) -> Traffic:
         lower = line[..., : len(forth)]
         upper = np.roll(line, -1, -1)[..., : len(forth)]
         for src, dst, sizes in ((lower, upper, forth), (upper, lower, back)):
+            # the same places on every line, which is the last axis
             used = sizes > 0
             size = np.broadcast_to(sizes, src.shape)
             parts.append(

@@ -2,7 +2,7 @@
 
 :func:`row_by_schedule` says whether an algorithm has one; :func:`traffic_from_schedule` sums its
 messages. Rings over all NICs of a domain, and compositions over several tiers, are put together
-from the messages of one tier (:func:`_in_tier`).
+from the messages of one tier (:func:`_in_tier`). Sizes are in units of M.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from colltool.algorithms.composed import (
     NATURAL_ORDER,
-    compositions,
+    composition_names,
     find_composition,
     name_in_phase,
 )
@@ -57,11 +57,11 @@ def traffic_from_schedule(
     sizes = tuple(group.ranks for group in groups)
     if choice.base == "multi-rail-ring":
         return _over_rails(primitive, sizes, spread=groups[0].dedicated)
-    if choice.base not in composed_names(primitive):
+    if choice.base not in composition_names(primitive):
         return _of_one_schedule(primitive, choice.base, whole)
     first_primitives: dict[int, Primitive] = {}  # of the first phase of each tier
     parts = []
-    order = NATURAL_ORDER.get(primitive) or "inner-first"
+    order = NATURAL_ORDER.get(primitive, "inner-first")
     for phase in find_composition(primitive, choice.base).steps(sizes, order):
         algorithm = choice.tiers[phase.tier]
         primitive_of_phase = phase.primitive
@@ -77,12 +77,9 @@ def traffic_from_schedule(
     return all_together(parts)
 
 
-def composed_names(primitive: Primitive) -> list[str]:
-    return [composition.name for composition in compositions(primitive)]
-
-
 def _of_one_schedule(primitive: Primitive, name: str, group: Group) -> Traffic:
-    """The messages of one registered algorithm on one group."""
+    """The messages of one registered algorithm on one group; :class:`Unscheduled` where its schedule does
+    not tell them."""
     make_program = program_maker(primitive, name)
     ranks = group.ranks
     if make_program is None:
@@ -163,7 +160,7 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
     size = _ring_share(primitive, nics * domains)
     inner = ring_traffic(nics, size)
     if spread:
-        orders = paths(nics)  # shape (paths, nics)
+        orders = paths(nics)  # members in the order of each path, shape (paths, nics)
         share = np.full(orders[:, 1:].size, size / len(orders))
         inner = Traffic(orders[:, :-1].ravel(), orders[:, 1:].ravel(), share)
     outer = ring_traffic(domains, size / nics)
@@ -179,18 +176,17 @@ def _over_rails(primitive: Primitive, sizes: Sequence[int], *, spread: bool) -> 
 def row_by_schedule(primitive: Primitive, algorithm: str) -> TrafficRow | None:
     """The row of an algorithm or composition that has a schedule; None of any other."""
     choice = parse_choice(algorithm)
-    composed = choice.base in composed_names(primitive)
-    if (
-        not composed
-        and choice.base != "multi-rail-ring"
-        and program_maker(primitive, choice.base) is None
-    ):
+    is_composed = choice.base in composition_names(primitive)
+    is_known = is_composed or choice.base == "multi-rail-ring"
+    if not is_known and program_maker(primitive, choice.base) is None:
         return None
-    positions = tier_positions if composed else flat_positions
+    positions = tier_positions if is_composed else flat_positions
     return TrafficRow(partial(_by_schedule, primitive, choice), positions=positions)
 
 
 def _by_schedule(primitive: Primitive, choice: Choice, members: Members) -> Traffic:
+    """The traffic of members at their positions; ColltoolError where the algorithm does not run there, or
+    its messages are not known."""
     positions = members.positions
     assert positions is not None  # the row makes them
     _check_it_runs(primitive, choice, positions)
@@ -203,7 +199,7 @@ def _by_schedule(primitive: Primitive, choice: Choice, members: Members) -> Traf
 
 def _check_it_runs(primitive: Primitive, choice: Choice, positions: TierPositions) -> None:
     """Refuse an algorithm or a composition that cannot run at these positions."""
-    names = composed_names(primitive)
+    names = composition_names(primitive)
     if choice.base not in names:
         algorithm = find(primitive, choice.base, names)
         _refuse_if(algorithm.name, algorithm.why_not(algorithm.on(positions.whole, choice)))
@@ -231,6 +227,7 @@ def _check_it_runs(primitive: Primitive, choice: Choice, positions: TierPosition
 
 
 def _refuse_if(name: str, reason: str | None) -> None:
+    """Raise ColltoolError for an algorithm that cannot run; nothing without a reason."""
     if reason:
         what = f"{name} cannot run here: {reason}"
         raise ColltoolError(what, argument="algorithm", fix="price lists what can")

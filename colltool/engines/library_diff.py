@@ -24,7 +24,7 @@ from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.hardware import Hardware
 from colltool.libraries.nccl.model import pick
-from colltool.libraries.nccl.rules import spec_of
+from colltool.libraries.nccl.names import spec_of
 
 # bytes: 1 KiB to 16 GiB for NCCL, and to 64 MiB for engines' kernels
 NCCL_SIZES = tuple(2.0**power for power in range(10, 35))

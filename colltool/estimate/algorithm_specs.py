@@ -17,7 +17,7 @@ from colltool.base.primitives import Primitive
 from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.library_names import spec_of_library_name
 from colltool.estimate.running import running_on
-from colltool.libraries.nccl.rules import nccl_algorithm
+from colltool.libraries.nccl.names import nccl_algorithm
 
 # why NCCL has no such algorithm where it has none
 _WHY_NCCL_HAS_NONE = {

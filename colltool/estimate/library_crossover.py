@@ -17,7 +17,7 @@ from colltool.estimate.price import price
 from colltool.estimate.results import Crossover, PickCost, Winner
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.model import switch_points
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES
+from colltool.libraries.nccl.names import ALGORITHM_NAMES
 
 LARGEST_COMPARED = 16e9
 """Bytes up to which crossovers matter: nobody sends more per rank in one call."""

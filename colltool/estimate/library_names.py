@@ -8,7 +8,7 @@ from colltool.algorithms.libraries import LIBRARIES, ships
 from colltool.base.primitives import Primitive
 from colltool.estimate.groups import PlacedGroup
 from colltool.estimate.running import running_on
-from colltool.libraries.nccl.rules import name_on, nccl_algorithm, spec_on
+from colltool.libraries.nccl.names import name_on, nccl_algorithm, spec_on
 
 
 def library_name(

@@ -31,7 +31,7 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import Hardware, tuned
 from colltool.libraries.nccl.model import cheapest, estimates, picked_ways
-from colltool.libraries.nccl.rules import spec_of
+from colltool.libraries.nccl.names import spec_of
 
 SIMPLE = "simple"
 """The protocol of large messages, as NCCL's tuner file spells it."""

@@ -36,7 +36,8 @@ from colltool.libraries.nccl.hardware import (
     Hardware,
     constants,
 )
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES, name_of, rules_of
+from colltool.libraries.nccl.names import ALGORITHM_NAMES, name_of
+from colltool.libraries.nccl.rules import rules_of
 from colltool.libraries.nccl.topology.kinds import KINDS, NVL, TREE, keeps_order
 
 Channels = TypeVar("Channels", bound=LibraryChannels)

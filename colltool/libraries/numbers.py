@@ -3,7 +3,10 @@ what it runs.
 
 Numbers are keyed by library, version, GPU and medium, and apply *on top of* a tier's own: a step takes
 η_α·α + o, a byte 1 / (BW·η_β·e), so the tier's α, bandwidth and η act under every protocol. Source:
-the file's own ``source`` lines.
+the file's own ``source`` lines (``nccl-2.30.toml`` beside this module).
+
+:func:`tier_library` is the entry: a library's numbers on one tier, as a :class:`TierLibrary`.
+:func:`reached_rows` has the shares of bandwidth that whole schedules reach.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ FOLDER = Path(__file__).parent
 
 
 class MeasuredAt(NamedTuple):
-    """Bytes and rank counts at which numbers were measured; no ranks: not known."""
+    """Bytes and rank counts at which numbers were measured; ranks None: not known."""
 
     smallest: float
     largest: float
@@ -39,10 +42,11 @@ class ProtocolNumbers(NamedTuple):
             negative.
         share: e, of BW·η_β; above 1 where the library was measured to reach more.
         copy_Bps: rate at which a rank moves the part of M that it keeps; None where that is free.
+        measured: where the numbers hold best; None: not known.
         host_Bps: a rate that a CPU or proxy sets, whatever the line; it takes the place of
             ``share``.
-        stretch, line: of the tier's η_α and bandwidth, where a file of the old form gave a protocol
-            its own.
+        stretch, line: factors on the tier's η_α and bandwidth, where a file of the old form gave a
+            protocol its own.
         by_ranks: ``share`` by number of endpoints of the tier, ascending, where what they share is
             not the wires but their host.
     """
@@ -72,8 +76,8 @@ class ProtocolNumbers(NamedTuple):
 
 
 class SwitchNumbers(NamedTuple):
-    """Collectives in a tier's switches: time on top of α_switch, shares of the switches' own η_β, and
-    their protocols."""
+    """Collectives in a tier's switches: time on top of α_switch, shares of the switches' own η_β by
+    primitive, and the names of their protocols; None: all."""
 
     step_s: float = 0.0
     shares: Mapping[Primitive, float] = {}
@@ -101,8 +105,8 @@ class TierLibrary(NamedTuple):
 
 
 class LibraryData(NamedTuple):
-    """The data of one version of a library: its entries by GPU and medium, and the shares of
-    bandwidth that whole schedules reach."""
+    """The data of one version of a library, as its file has them: ``tiers`` are its entries by GPU and
+    medium, ``reached`` the shares of bandwidth that whole schedules reach."""
 
     library: str
     version: str
@@ -126,16 +130,16 @@ def library_data(library: str) -> LibraryData | None:
 
 
 def _version_of(path: Path) -> tuple[int, ...]:
-    # nccl-2.30.toml
-    digits = path.stem.rpartition("-")[2].split(".")
-    return tuple(int(part) for part in digits if part.isdecimal())
+    """The version of a file, for sorting: (2, 30) of ``nccl-2.30.toml``."""
+    parts = path.stem.rpartition("-")[2].split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())
 
 
 def tier_library(
-    library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool = False
+    library: str, gpus: Sequence[str], medium: str | None, *, p2p: bool
 ) -> TierLibrary | None:
     """A library's numbers on a medium: of the first of ``gpus`` (a device, then its generation)
-    that has any.
+    that has any. None if none has, or no medium is known.
 
     ``p2p``: cards in PCIe slots read each other's memory, where the numbers depend on it.
     """
@@ -153,6 +157,7 @@ def tier_library(
 
 @cache
 def _tier_of(library: str, number: int) -> TierLibrary:
+    """The entry of a library's file with this number, read; each is read once."""
     data = library_data(library)
     assert data is not None
     entry = data.tiers[number]
@@ -174,8 +179,8 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
         share = by_ranks[-1][1]
     measured = None
     if "measured" in row:
-        within = row["measured"]
-        measured = MeasuredAt(within["smallest"], within["largest"], tuple(within["ranks"]))
+        bounds = row["measured"]
+        measured = MeasuredAt(bounds["smallest"], bounds["largest"], tuple(bounds["ranks"]))
     return ProtocolNumbers(
         name=row["name"],
         primitives=None if primitives is None else tuple(map(Primitive, primitives)),
@@ -190,6 +195,7 @@ def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:
 
 
 def _switch_of(row: Mapping[str, Any] | None) -> SwitchNumbers | None:
+    """A tier's switches from a row of a library's file; None without one."""
     if row is None:
         return None
     shares = {Primitive(name): share for name, share in row.get("shares", {}).items()}
@@ -210,8 +216,8 @@ def reached_rows(
     data = library_data(library)
     if data is None or medium is None:
         return ()
-    found = []
-    for row in data.reached:
-        if medium in row["media"] and not set(gpus).isdisjoint(row["gpus"]):
-            found.append(row)
-    return tuple(found)
+    return tuple(
+        row
+        for row in data.reached
+        if medium in row["media"] and not set(gpus).isdisjoint(row["gpus"])
+    )

@@ -2,6 +2,8 @@
 
 A price is that of wires, contention and library (layers 1 to 3) times exp(d). d is linear in
 (log2 M, log2 N) between the points, and constant beyond the edges, where it is nearly 0.
+:class:`MeasuredMachine` is what prices ask; it has a :class:`MachineFactor` for each primitive and
+scope that was measured.
 """
 
 from __future__ import annotations
@@ -64,11 +66,11 @@ class MachineFactor:
         """Return the standard deviation of d there."""
         return self._read(ranks, size, "sigma")
 
-    def _read(self, ranks: int, size: Any, what: str) -> Any:
+    def _read(self, ranks: int, size: Any, field_name: str) -> Any:
         """``d`` or ``sigma`` of the lines, interpolated along both axes."""
         by_ranks = _cell(self.doublings, log2(ranks))
-        lower = getattr(self.lines[by_ranks.corner], what)
-        upper = getattr(self.lines[min(by_ranks.corner + 1, len(self.lines) - 1)], what)
+        lower = getattr(self.lines[by_ranks.corner], field_name)
+        upper = getattr(self.lines[min(by_ranks.corner + 1, len(self.lines) - 1)], field_name)
         if is_array(size):
             return _between_lines(lower, upper, by_ranks.fraction, size)
         by_size = _size_cell(size)
@@ -80,7 +82,7 @@ class MachineFactor:
 
 
 def _cell(points: Sequence[float], value: float) -> GridCell:
-    """The cell of a value among ascending points; the first or last beyond them."""
+    """The cell of a value among ascending points; beyond them it is at the first or last point."""
     index = bisect_right(points, value) - 1
     if index < 0:
         return GridCell(0, 0.0)
@@ -90,7 +92,8 @@ def _cell(points: Sequence[float], value: float) -> GridCell:
 
 
 def _size_cell(size: float) -> GridCell:
-    """The cell of a size in :data:`SIZES`."""
+    """The cell of a size in :data:`SIZES`, whose points are doublings of :data:`FIRST_BYTES`; beyond them
+    it is at the first or last point."""
     doublings = min(max(log2(size) - _FIRST, 0.0), len(SIZES) - 1.0)
     index = min(int(doublings), len(SIZES) - 2)
     return GridCell(index, doublings - index)
@@ -133,6 +136,7 @@ class MeasuredMachine:
 
     Args:
         devices: names of its accelerator, as fabric files have them.
+        generation: of its accelerator, such as hopper; empty in a user's machine.
         inside: the medium of its innermost tier.
         outside: the media between its domains that were measured; each is a scope.
         factors: by (primitive, scope).
@@ -161,6 +165,7 @@ class MeasuredMachine:
 
     @property
     def rows(self) -> int:
+        """How many measured rows it was made of."""
         return sum(self.sources.values())
 
     @property
@@ -174,8 +179,8 @@ class MeasuredMachine:
         factor, share = self._factor(primitive, scope)
         if factor is None:
             return 0.0 * size if is_array(size) else 0.0
-        found: Number = share * factor.d(ranks, size)
-        return found
+        d: Number = share * factor.d(ranks, size)
+        return d
 
     def sigma(self, primitive: str, scope: str, ranks: int, size: Number) -> Number | None:
         """Return the standard deviation of d, with the scatter between machines of different owners;
@@ -183,12 +188,12 @@ class MeasuredMachine:
         factor, share = self._factor(primitive, scope)
         if factor is None:
             return None
-        found: Number = factor.sigma(ranks, size)
+        sigma: Number = factor.sigma(ranks, size)
         if share == 1.0:
-            return found
+            return sigma
         # the variance that the other primitive does not explain
         unexplained = (1 - share**2) * self.prior[scope] ** 2
-        variance = unexplained + (share * found) ** 2
+        variance = unexplained + (share * sigma) ** 2
         root: Number = variance**0.5 if is_array(variance) else sqrt(variance)
         return root
 

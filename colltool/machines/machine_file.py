@@ -48,7 +48,7 @@ from colltool.machines.smoother import (
 )
 
 SCHEMA = "colltool.machine/1"
-# A grid reaches this many doublings beyond the largest measured rank count.
+# A grid reaches this many doublings beyond the largest measured rank count: d is nearly 0 there.
 BEYOND = 8
 _MOST_ROWS = 5_000  # of a file: the fit grows with their cube
 # Seconds: more than a day is no collective.
@@ -90,8 +90,8 @@ Share = Annotated[float, Field(ge=0, le=1), FieldHint("a number from 0 to 1, suc
 class MachineRow(Part):
     """One measurement.
 
-    ``scope``: inside, or the outermost medium crossed. ``time``: as measured; ``r``: ln of it over
-    the price of wires, contention and library, without any machine's factor.
+    ``scope``: inside, or the outermost medium crossed. ``time``: as measured, in seconds; ``r``: ln of
+    it over the price of wires, contention and library, without any machine's factor.
     """
 
     primitive: PrimitiveName
@@ -161,8 +161,8 @@ class MachineFile(Part):
     ]
 
 
-# Default standard deviation of ln(measured / price) of a machine that was not measured: inside a
-# domain, and across any medium.
+# Default standard deviation of ln(measured / price) of a machine that was not measured, by scope: inside
+# a domain, and across any medium.
 SIGMA = {INSIDE: 0.1}
 SIGMA_ACROSS = 0.25
 # Share of that variance that is one curve over sizes; the rest is scatter of rows around it.
@@ -194,6 +194,7 @@ def machine_text(file: MachineFile) -> str:
 
 
 def _protocol_text(row: ProtocolRow) -> str:
+    """A row of ``protocols`` as a line of the file."""
     return (
         f"  - {{primitive: {row.primitive}, scope: {row.scope}, algorithm: {row.algorithm},"
         f" protocol: {row.protocol}, launch: {row.launch * 1e6:.6g}us, step:"
@@ -202,6 +203,7 @@ def _protocol_text(row: ProtocolRow) -> str:
 
 
 def _row_text(row: MachineRow) -> str:
+    """A row of ``rows`` as a line of the file."""
     time = f"{row.time * 1e6:.6g}us"
     return (
         f"  - {{primitive: {row.primitive}, scope: {row.scope}, ranks: {row.ranks}, bytes:"
@@ -232,14 +234,15 @@ def machine_of(
         in_scope = [row for row in file.rows if row.scope == scope]
         smoother = machine_smoother(scope, file.smoother)
         prior[scope] = smoother.prior
-        observed = [_observed(row, base) for row in in_scope]
+        observed = [_observation(row, base) for row in in_scope]
         ranks = grid_ranks([row.ranks for row in in_scope])
         for primitive in map(str, Primitive):
+            # posterior() looks at its primitive and scope alone
             target = Observation(primitive, scope, ranks=1, size=1.0, r=0.0, source="")
-            found = posterior(smoother, observed, target, ranks)
+            grid = posterior(smoother, observed, target, ranks)
             if base is not None:
-                found = _on_base(found, base, target, ranks)
-            factors[primitive, scope] = MachineFactor(primitive, scope, rank_lines(found, ranks))
+                grid = _on_base(grid, base, target, ranks)
+            factors[primitive, scope] = MachineFactor(primitive, scope, rank_lines(grid, ranks))
     return MeasuredMachine(
         name=file.name,
         devices=(file.device,) if file.device else (),
@@ -256,6 +259,7 @@ def machine_of(
 
 
 def _custom_protocol(row: ProtocolRow) -> CustomProtocol:
+    """A row of ``protocols`` as a machine keeps it."""
     return CustomProtocol(
         primitive=str(row.primitive),
         scope=row.scope,
@@ -287,20 +291,20 @@ def grid_ranks(measured: Sequence[int]) -> list[int]:
     return sorted({*measured, *(2**doubling for doubling in doublings)})
 
 
-def _observed(row: MachineRow, base: MeasuredMachine | None) -> Observation:
+def _observation(row: MachineRow, base: MeasuredMachine | None) -> Observation:
     """A row as an observation of its difference from the base."""
-    known = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
-    r = row.r - float(known)
+    base_d = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
+    r = row.r - float(base_d)
     return Observation(str(row.primitive), row.scope, row.ranks, row.bytes, r, "own")
 
 
 def _on_base(
-    found: Posterior, base: MeasuredMachine, target: Observation, ranks: Sequence[int]
+    correction: Posterior, base: MeasuredMachine, target: Observation, ranks: Sequence[int]
 ) -> Posterior:
-    """The posterior with the d of the base added."""
+    """The posterior of rows that differ from a base, with the base's d added."""
     import numpy as np
 
     sizes = np.array(SIZES, dtype=float)
     rows = [base.d(target.primitive, target.scope, count, sizes) for count in ranks]
-    known = np.stack([np.broadcast_to(row, sizes.shape) for row in rows])
-    return found._replace(d=found.d + known)
+    base_d = np.stack([np.broadcast_to(row, sizes.shape) for row in rows])
+    return correction._replace(d=correction.d + base_d)

@@ -1,10 +1,14 @@
 """Shapes a grid of d so that prices stay monotonic: none falls as the message or the group grows, and
 no bus bandwidth falls by a tenth as the message doubles.
 
-d multiplies a price, so the bounds of its step between two grid points depend on the step of the
-price: with t the time of layers 1 to 3, t exp(d) rises if d falls less than ln t rises, and the bus
-bandwidth holds if d does not rise too much. :func:`room_of` works out these bounds from prices,
-:func:`shaped` finds the nearest d within them by ADMM (alternating direction method of multipliers).
+A price is t exp(d), with t the time of layers 1 to 3 (wires, contention, library), so the bounds of
+d's step between two grid points depend on the step of t: the price rises if d falls less than ln t
+rises, and the bus bandwidth holds if d does not rise too much. :func:`room_of` works out these bounds
+from prices, :func:`shaped` finds the nearest d within them by ADMM (alternating direction method of
+multipliers).
+
+Grids have the shape (ranks, sizes), sizes doubling. Steps along sizes are (ranks, sizes - 1), along
+ranks (ranks - 1, sizes).
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ _LEAST_SIGMA = 0.05
 
 class Room(NamedTuple):
     """Bounds of the step of d from a grid point to the next: along sizes from below and above, along
-    ranks from below."""
+    ranks from below. A bound is infinite where prices set none."""
 
     least_by_size: Floats
     most_by_size: Floats
@@ -57,10 +61,11 @@ def room_of(best: Floats, curves: list[Floats]) -> Room:
     import numpy as np
 
     def least(steps: list[Floats]) -> Floats:
+        """The lowest step of d: as deep as the flattest of these steps of ln t rises."""
         rises = np.stack(steps)
         rises = np.where(np.isnan(rises), np.inf, np.maximum(rises, 0.0))
-        found: Floats = -rises.min(axis=0) + _MARGIN
-        return found
+        lowest: Floats = -rises.min(axis=0) + _MARGIN
+        return lowest
 
     most = -log(1 - MOST_FALL) + log(2) - np.diff(best, axis=1) - _MARGIN
     most = np.where(np.isnan(most), np.inf, most)
@@ -69,7 +74,12 @@ def room_of(best: Floats, curves: list[Floats]) -> Room:
 
 
 def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
-    """Return the grid within the bounds that is nearest to d, with weights of 1/sigma^2, by ADMM."""
+    """Return the grid within the bounds that is nearest to d, with weights of 1/sigma^2, by ADMM.
+
+    Two copies of the steps of d are kept: those of the grid, and the same clipped to their bounds. A
+    round finds the grid near d whose steps are near the clipped ones, clips its steps again, and adds
+    what is left between the two to the multipliers, which pull them together.
+    """
     import numpy as np
 
     if _beyond(_steps(d), room) <= _TOLERANCE:
@@ -77,37 +87,39 @@ def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
     weight = 1 / np.maximum(sigma, _LEAST_SIGMA) ** 2
     weight = weight / weight.mean()
     inverse = np.linalg.inv(np.diag(weight.ravel()) + _PENALTY * _normal_matrix(*d.shape))
-    weighted = weight * d
+    weighted_d = weight * d
     bounds = _bounds(room)
     # steps within the bounds and their scaled multipliers, along sizes and along ranks
-    clipped = list(map(_clipped, _steps(d), bounds))
+    clipped = list(map(_clip, _steps(d), bounds))
     multipliers = [np.zeros_like(step) for step in clipped]
     for _ in range(_MOST_ROUNDS):
         targets = [step - owed for step, owed in zip(clipped, multipliers, strict=True)]
-        gathered = _PENALTY * _transposed_steps(targets)
-        found: Floats = (inverse @ (weighted + gathered).ravel()).reshape(d.shape)
-        steps = _steps(found)
+        pulled = _PENALTY * _transposed_steps(targets)
+        grid: Floats = (inverse @ (weighted_d + pulled).ravel()).reshape(d.shape)
+        steps = _steps(grid)
         if _beyond(steps, room) <= _TOLERANCE:
             break
         for axis, step in enumerate(steps):
             relaxed = _RELAXATION * step + (1 - _RELAXATION) * clipped[axis]
-            clipped[axis] = _clipped(relaxed + multipliers[axis], bounds[axis])
+            clipped[axis] = _clip(relaxed + multipliers[axis], bounds[axis])
             multipliers[axis] = multipliers[axis] + relaxed - clipped[axis]
-    return found
+    return grid
 
 
+# The lowest and the highest step.
 Bounds = tuple["Floats | float", "Floats | float"]
 
 
 def _bounds(room: Room) -> tuple[Bounds, Bounds]:
+    """The bounds of steps along sizes and along ranks."""
     return (room.least_by_size, room.most_by_size), (room.least_by_ranks, float("inf"))
 
 
-def _clipped(step: Floats, bounds: Bounds) -> Floats:
+def _clip(step: Floats, bounds: Bounds) -> Floats:
     import numpy as np
 
-    found: Floats = np.clip(step, *bounds)
-    return found
+    clipped: Floats = np.clip(step, *bounds)
+    return clipped
 
 
 def _steps(d: Floats) -> tuple[Floats, Floats]:
@@ -131,15 +143,17 @@ def _normal_matrix(ranks: int, sizes: int) -> Floats:
     grids."""
     import numpy as np
 
-    def chain(count: int) -> Floats:
+    def along_a_line(count: int) -> Floats:
+        """The same on a line of points."""
         steps = np.diff(np.eye(count), axis=0)
-        found: Floats = steps.T @ steps
-        return found
+        normal: Floats = steps.T @ steps
+        return normal
 
-    return np.kron(np.eye(ranks), chain(sizes)) + np.kron(chain(ranks), np.eye(sizes))
+    along_sizes = np.kron(np.eye(ranks), along_a_line(sizes))
+    return along_sizes + np.kron(along_a_line(ranks), np.eye(sizes))
 
 
 def _beyond(steps: tuple[Floats, Floats], room: Room) -> float:
     """The largest excess of a step over its bounds; 0 if all are within."""
-    pairs = zip(steps, map(_clipped, steps, _bounds(room)), strict=True)
+    pairs = zip(steps, map(_clip, steps, _bounds(room)), strict=True)
     return max(float(abs(step - inside).max(initial=0.0)) for step, inside in pairs)

@@ -20,27 +20,28 @@ FOLDER = Path(__file__).parent / "data"
 
 
 class Entry(NamedTuple):
-    """A machine of the index: the name of its file, its devices, its inner medium and its outer
-    ones."""
+    """A machine of the index."""
 
-    name: str
-    devices: tuple[str, ...]
-    inside: str
-    outside: tuple[str, ...]
+    name: str  # also of its file
+    devices: tuple[str, ...]  # the names that fabrics have for its accelerator
+    inside: str  # the medium inside a domain
+    outside: tuple[str, ...]  # the media between domains
 
 
 @cache
 def index() -> tuple[Entry, ...]:
     """Return the shipped machines; of two with the same device the first one's numbers are used inside
     a domain."""
-    found = []
+    entries = []
     for row in _read("index"):
-        devices, outside = tuple(row["devices"]), tuple(row["outside"])
-        found.append(Entry(row["name"], devices, row["inside"], outside))
-    return tuple(found)
+        entries.append(
+            Entry(row["name"], tuple(row["devices"]), row["inside"], tuple(row["outside"]))
+        )
+    return tuple(entries)
 
 
 def _read(name: str) -> Any:
+    """The content of a data file."""
     return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
 
 
@@ -56,27 +57,30 @@ def machine_for(
     'dgx-h100'
     """
     of_device = [entry for entry in index() if device in entry.devices]
-    known = [entry for entry in of_device if entry.inside == inside_medium]
-    if not known:
+    same_inside = [entry for entry in of_device if entry.inside == inside_medium]
+    if not same_inside:
         return None
-    across = next((entry for entry in known if outside_medium in entry.outside), known[0])
-    return _joined(across.name, known[0].name)
+    # the first of the index is used inside a domain
+    inside = same_inside[0]
+    across = next((entry for entry in same_inside if outside_medium in entry.outside), inside)
+    return _with_board(across.name, inside.name)
 
 
 @cache
-def _joined(across: str, inside: str) -> MeasuredMachine:
+def _with_board(across: str, inside: str) -> MeasuredMachine:
     """The machine ``across`` with the numbers of ``inside`` within a domain: a cloud's instance has
     the vendor's board."""
-    found = machine(across)
+    instance = machine(across)
     if across == inside:
-        return found
+        return instance
     board = machine(inside)
-    factors = {key: factor for key, factor in found.factors.items() if key[1] != INSIDE}
+    # keys are (primitive, scope)
+    factors = {key: factor for key, factor in instance.factors.items() if key[1] != INSIDE}
     factors |= {key: factor for key, factor in board.factors.items() if key[1] == INSIDE}
-    prior = dict(found.prior)
+    prior = dict(instance.prior)
     if INSIDE in board.prior:
         prior[INSIDE] = board.prior[INSIDE]
-    return replace(found, factors=factors, prior=prior)
+    return replace(instance, factors=factors, prior=prior)
 
 
 @cache

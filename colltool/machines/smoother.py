@@ -2,8 +2,9 @@
 uncertainty on a grid.
 
 A row is r = d + a deviation of its source + noise. Each part of d is smooth over a number of
-doublings of size and of ranks; primitives, media and machines are correlated. Far from rows d is 0
-and its standard deviation that of the prior. :func:`posterior` is the entry.
+doublings of size and of ranks; primitives, scopes (media) and machines are correlated. Far from rows d
+is 0 and its standard deviation that of the prior. :func:`posterior` is the entry, and
+:func:`rank_lines` puts what it returns into the form of a machine's data.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Observation(NamedTuple):
-    """One measured row: ``r`` = ln(measured / price of layers 1 to 3); ``size`` in bytes."""
+    """One measured row."""
 
     primitive: str
-    scope: str
+    scope: str  # ``inside`` a domain, or the outermost medium crossed
     ranks: int
-    size: float
-    r: float
-    source: str
+    size: float  # bytes
+    r: float  # ln(measured / price of layers 1 to 3: wires, contention, library)
+    source: str  # the publication or owner; rows of one deviate together. Empty: none
     machine: str = ""
 
 
@@ -55,9 +56,9 @@ class Smoother:
         parts: the parts that d is the sum of.
         source: the deviation of a source from d.
         noise: standard deviation of a row around its source's curve.
-        primitives, scopes, machines: correlation of d between two that differ, by their names in
-            order of the alphabet.
-        other_primitive, other_scope, other_machine: correlation of pairs that are not listed.
+        primitives: correlation of d between two primitives that differ: (one, the other, correlation).
+        other_primitive: correlation of two primitives that are not listed.
+        other_scope, other_machine: correlation of two that differ.
     """
 
     parts: tuple[Smooth, ...]
@@ -84,7 +85,7 @@ class Smoother:
 
 
 class Posterior(NamedTuple):
-    """d and its standard deviation for a new owner of the machine, by rank count and size."""
+    """d and its standard deviation for a new owner of the machine; shape (ranks, sizes) each."""
 
     d: Floats
     sigma: Floats
@@ -109,20 +110,22 @@ def posterior(
         return Posterior(np.zeros(shape), np.full(shape, smoother.prior))
     # noise lets two rows at one place disagree, and keeps the matrix regular
     of_rows = _covariance(smoother, rows, rows) + smoother.noise**2 * np.eye(len(rows))
-    cross = _covariance(smoother, grid, rows)
-    weights = np.linalg.solve(of_rows, cross.T).T
+    grid_to_rows = _covariance(smoother, grid, rows)
+    weights = np.linalg.solve(of_rows, grid_to_rows.T).T  # of each row at each grid point
     d = weights @ np.array([row.r for row in rows])
-    variance = smoother.prior**2 - (weights * cross).sum(axis=1)
+    variance = smoother.prior**2 - (weights * grid_to_rows).sum(axis=1)
     return Posterior(d.reshape(shape), np.sqrt(np.maximum(variance, 0.0)).reshape(shape))
 
 
 def _covariance(
     smoother: Smoother, first: Sequence[Observation], second: Sequence[Observation]
 ) -> Floats:
-    """The covariance of each of the first with each of the second, without noise."""
+    """The covariance of each of the first with each of the second, without noise; shape (first,
+    second)."""
     import numpy as np
 
     def differences(value: Callable[[Observation], float]) -> Floats:
+        """How far apart each two are, shape (first, second)."""
         columns = np.array([value(row) for row in second])
         rows = np.array([value(row) for row in first])
         distance: Floats = rows[:, None] - columns[None, :]
@@ -132,11 +135,13 @@ def _covariance(
     ranks = differences(lambda row: log2(row.ranks))
 
     def smooth(part: Smooth) -> Floats:
-        exponent = (sizes / part.size_doublings) ** 2 + (ranks / part.rank_doublings) ** 2
-        found: Floats = part.sd**2 * np.exp(-exponent / 2)
-        return found
+        """The covariance of a part by distance alone."""
+        squared_distance = (sizes / part.size_doublings) ** 2 + (ranks / part.rank_doublings) ** 2
+        covariance: Floats = part.sd**2 * np.exp(-squared_distance / 2)
+        return covariance
 
     def correlated(field: str, correlation: Callable[[str, str], float]) -> Floats:
+        """The correlation of each two by the names in a field."""
         names = [getattr(row, field) for row in first]
         other_names = [getattr(row, field) for row in second]
         return _correlations(names, other_names, correlation)
@@ -154,7 +159,7 @@ def _equal_or(other: float) -> Callable[[str, str], float]:
 
 
 def _same_source(first: str, second: str) -> float:
-    """1 for two rows of one source; 0 for any other two, and for what has none."""
+    """1 for two rows of one source; 0 for any other two, and for what has none (an empty name)."""
     return float(first == second != "")
 
 
@@ -167,15 +172,16 @@ def _correlations(
     rows = {name: number for number, name in enumerate(dict.fromkeys(first))}
     columns = {name: number for number, name in enumerate(dict.fromkeys(second))}
     table = np.array([[correlation(row, column) for column in columns] for row in rows])
-    found: Floats = table[
-        np.ix_([rows[name] for name in first], [columns[name] for name in second])
-    ]
-    return found
+    row_numbers = [rows[name] for name in first]
+    column_numbers = [columns[name] for name in second]
+    correlations: Floats = table[np.ix_(row_numbers, column_numbers)]
+    return correlations
 
 
-def rank_lines(found: Posterior, ranks: Sequence[int]) -> tuple[RankLine, ...]:
-    """Return a posterior as the lines of a :class:`MachineFactor`."""
+def rank_lines(grid: Posterior, ranks: Sequence[int]) -> tuple[RankLine, ...]:
+    """Return a posterior as the lines of a :class:`~colltool.machines.factor.MachineFactor`, one for each
+    rank count."""
     return tuple(
         RankLine(count, tuple(map(float, d)), tuple(map(float, sigma)))
-        for count, d, sigma in zip(ranks, found.d, found.sigma, strict=True)
+        for count, d, sigma in zip(ranks, grid.d, grid.sigma, strict=True)
     )

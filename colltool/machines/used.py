@@ -1,5 +1,10 @@
 """What a price depends on besides the fabric's file: overrides, and the machine whose measured rows
-are in it."""
+are in it.
+
+A fabric's overrides are pairs of a key and a value, and travel from the fabric to every result.
+:class:`Applied` is such a tuple of pairs with two things more, which only the text of a result shows;
+plain pairs have neither, such as those of a result that was read from a file.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,12 @@ from colltool.machines.factor import MeasuredMachine
 
 
 class MachineUsed(NamedTuple):
-    """A machine file, or a shipped machine by its name, and how many rows it was made of.
+    """The measured machine that prices are multiplied by, as results name it."""
 
-    ``own``: whether it is a user's file. ``idle``: scopes of the file that the fabric does not have.
-    """
-
-    file: str
-    rows: int
-    own: bool
-    idle: tuple[str, ...] = ()
+    file: str  # its path; the name of a shipped machine
+    rows: int  # that it was made of
+    own: bool  # it is a user's file
+    idle: tuple[str, ...] = ()  # scopes of the file that the fabric does not have
 
     @classmethod
     def of(cls, machine: MeasuredMachine | None) -> MachineUsed | None:
@@ -40,7 +42,8 @@ class MachineUsed(NamedTuple):
 
 
 class Applied(tuple[tuple[str, str], ...]):
-    """Key and value of each override, the machine in use, and what the file assumes."""
+    """Key and value of each override, the machine in use, and what the fabric's file assumes: texts, most
+    with the key before a colon."""
 
     machine: MachineUsed | None
     assumed: tuple[str, ...]
@@ -51,10 +54,10 @@ class Applied(tuple[tuple[str, str], ...]):
         machine: MachineUsed | None = None,
         assumed: tuple[str, ...] = (),
     ) -> Self:
-        found = super().__new__(cls, overrides)
-        found.machine = machine
-        found.assumed = assumed
-        return found
+        applied = super().__new__(cls, overrides)
+        applied.machine = machine
+        applied.assumed = assumed
+        return applied
 
 
 Overrides = tuple[tuple[str, str], ...]
@@ -79,19 +82,20 @@ def assumed_text(overrides: Overrides) -> str:
     assumed = assumed_in(overrides)
     if not assumed:
         return ""
-    key, _, what = assumed[0].partition(": ")
+    key, _, text = assumed[0].partition(": ")
     # a text without a key may have a colon of its own
-    if not what or " " in key:
-        what = assumed[0]
-    what = what.partition(";")[0]
-    more = f", and {len(assumed) - 1} more" if len(assumed) > 1 else ""
-    return f"assumed: {what}{more}"
+    if not text or " " in key:
+        text = assumed[0]
+    # reasons follow a semicolon
+    text = text.partition(";")[0]
+    others = f", and {len(assumed) - 1} more" if len(assumed) > 1 else ""
+    return f"assumed: {text}{others}"
 
 
-def common(several: Sequence[Overrides]) -> Applied:
+def common(of_fabrics: Sequence[Overrides]) -> Applied:
     """Return the overrides and assumptions that all fabrics have, and their machine if it is the
-    same."""
-    first, *others = several
+    same; of one fabric or more."""
+    first, *others = of_fabrics
     pairs = [pair for pair in first if all(pair in other for other in others)]
     machine = machine_used(first)
     if any(machine_used(other) != machine for other in others):
@@ -103,15 +107,15 @@ def common(several: Sequence[Overrides]) -> Applied:
 
 
 def user_rows_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
-    """Yield a line for each fabric that is priced with a user's rows."""
-    for machine, overrides in named:
+    """Yield a line for each fabric, by its name, that is priced with a user's rows."""
+    for fabric, overrides in named:
         used = machine_used(overrides)
         if used is not None and used.own:
-            yield f"{machine} with {used.label}"
+            yield f"{fabric} with {used.label}"
 
 
 def assumed_of(named: Iterable[tuple[str, Overrides]]) -> Iterator[str]:
-    """Yield a line for each fabric whose file assumes something."""
-    for machine, overrides in named:
+    """Yield a line for each fabric, by its name, whose file assumes something."""
+    for fabric, overrides in named:
         if text := assumed_text(overrides):
-            yield f"{machine}: {text.removeprefix('assumed: ')}"
+            yield f"{fabric}: {text.removeprefix('assumed: ')}"

@@ -14,8 +14,14 @@ from colltool.network.wires import DragonflyWires
 
 
 def minimal_path_loads(wires: DragonflyWires, src: int, dst: int) -> dict[Hashable, float]:
-    """Seconds that a byte between two endpoints occupies each port and link, by minimal routing
-    spread evenly over all cables; a port counts as 1 byte/s."""
+    """Seconds that a byte between two endpoints occupies each link, by minimal routing spread evenly
+    over all cables.
+
+    Ports, whose rate is not of the wires, are there with 1: bytes, for the caller to divide. Keys are
+    ``("out", src)`` and ``("in", dst)`` of ports, ``("local", group, from switch, to switch)`` of links
+    inside a group, and ``(from group, to group, cable)`` of cables.
+    """
+    # Switches are numbered within their group.
     here, first_switch = divmod(src // wires.hosts, wires.switches)
     there, last_switch = divmod(dst // wires.hosts, wires.switches)
     loads: dict[Hashable, float] = defaultdict(float, {("out", src): 1.0, ("in", dst): 1.0})
@@ -27,8 +33,10 @@ def minimal_path_loads(wires: DragonflyWires, src: int, dst: int) -> dict[Hashab
         share = 1 / wires.cables
         for cable in range(wires.cables):
             loads[here, there, cable] = share / wires.global_Bps
-            legs.append((here, first_switch, wires.gateway(here, there, cable), share))
-            legs.append((there, wires.gateway(there, here, cable), last_switch, share))
+            leaves = wires.gateway(here, there, cable)
+            enters = wires.gateway(there, here, cable)
+            legs.append((here, first_switch, leaves, share))
+            legs.append((there, enters, last_switch, share))
     for group, start, end, share in legs:
         if start != end:
             link = ("local", group, start, end)
@@ -38,7 +46,7 @@ def minimal_path_loads(wires: DragonflyWires, src: int, dst: int) -> dict[Hashab
 
 @lru_cache(maxsize=64)
 def gateway_order(wires: DragonflyWires) -> tuple[int, ...]:
-    """The ranks in the order of a ring that crosses each group once, from rank 0 on.
+    """The ranks of two groups or more in the order of a ring that crosses each group once, from rank 0 on.
 
     In each group the ring enters at the switch of the cable from the group before and leaves at
     that of the cable to the next.

@@ -12,6 +12,9 @@ Of 9 groups of 4 switches the cables to the next two groups leave by switch 0, t
 switch 1, and so on. 8 bytes from switch 1 of group 0 to switch 2 of group 5 go over switches 1 -> 2
 of group 0, the cable from group 0 to 5 and switches 1 -> 2 of group 5; by Valiant's paths 8/7 bytes
 over each cable from group 0 to the 7 others, and from these to group 5.
+
+Array code names axes by single letters: g groups of a switches (without spines) with k gateways each.
+A gateway is a switch where cables to other groups end: any switch, in a dragonfly+ a spine.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ class _RoutedMessages(NamedTuple):
     message: Indices  # their numbers
 
     def some(self, chosen: NDArray[np.bool_]) -> _RoutedMessages:
+        """The messages for which ``chosen`` is true."""
         return _RoutedMessages(*(column[chosen] for column in self))
 
 
@@ -77,11 +81,12 @@ class DragonflyRouter(Router):
     """Routes between the switches of a dragonfly, numbered group by group."""
 
     def __init__(self, wires: DragonflyWires) -> None:
-        self.wired = wires
+        self.wired = wires  # the network; ``wires`` is the router's list of links
         self.groups = wires.groups_in_use
         numbers = np.arange(self.groups)
         distance = (numbers - numbers[:, None]) % wires.groups  # to the other group
-        # The switch at which each cable to each other group ends, shape (g, g, cables).
+        # The switch at which each cable to each other group ends, shape (g, g, cables); a group's entries
+        # for itself mean nothing. As DragonflyWires.gateway has it, for all at once.
         cable = (np.maximum(distance, 1)[:, :, None] - 1) * wires.cables + np.arange(wires.cables)
         all_cables = max(1, (wires.groups - 1) * wires.cables)
         self.gateway = np.minimum(cable * wires.gateways // all_cables, wires.gateways - 1)
@@ -100,10 +105,11 @@ class DragonflyRouter(Router):
         self.wires.append(Wire("global links", cables))
 
     def _local_links(self) -> list[Wire]:
+        """The links inside groups: from every leaf to every spine and back, or from switch to switch."""
         wires = self.wired
         if wires.spines:
-            each = np.full(self.groups * wires.switches * wires.gateways, wires.local_Bps)
-            return [Wire("links up", each), Wire("links down", each)]
+            leaf_spine_Bps = np.full(self.groups * wires.switches * wires.gateways, wires.local_Bps)
+            return [Wire("links up", leaf_spine_Bps), Wire("links down", leaf_spine_Bps)]
         itself = np.eye(wires.switches, dtype=bool).ravel()
         return [Wire("local links", np.tile(np.where(itself, 0.0, wires.local_Bps), self.groups))]
 
@@ -115,26 +121,27 @@ class DragonflyRouter(Router):
         a group, or between groups."""
         wires = self.wired
         same_group = src // wires.switches == dst // wires.switches
-        distance = np.where(same_group, (src != dst) * 1, 2)
+        # the row of ``links``: 0 to the same switch, 1 inside a group, 2 between groups
+        row = np.where(same_group, (src != dst) * 1, 2)
         links = np.array([(0, 0), *wires.longest_path_links])  # local and global ones
         seconds = links @ np.array([wires.local_alpha_s, wires.global_alpha_s])
-        return seconds[distance], links.sum(axis=1)[distance]
+        return seconds[row], links.sum(axis=1)[row]
 
     def name(self, number: int, resource: int) -> str:
         """``group 3 switch 1 -> 5``, ``group 3 -> 7``, ``group 3 leaf 1 -> spine 5``."""
         wires = self.wired
         if number == self.between:
             pair, cable = divmod(resource, wires.cables)
-            a, b = divmod(pair, self.groups)
-            which = f" cable {cable}" if wires.cables > 1 else ""
-            return f"group {a} -> {b}{which}"
-        start, b = divmod(resource, wires.gateways)
-        group, a = divmod(start, wires.switches)
+            from_group, to_group = divmod(pair, self.groups)
+            of_pair = f" cable {cable}" if wires.cables > 1 else ""
+            return f"group {from_group} -> {to_group}{of_pair}"
+        start, gateway = divmod(resource, wires.gateways)
+        group, switch = divmod(start, wires.switches)
         if not wires.spines:
-            return f"group {group} switch {a} -> {b}"
+            return f"group {group} switch {switch} -> {gateway}"
         if number == self.up:
-            return f"group {group} leaf {a} -> spine {b}"
-        return f"group {group} spine {b} -> leaf {a}"
+            return f"group {group} leaf {switch} -> spine {gateway}"
+        return f"group {group} spine {gateway} -> leaf {switch}"
 
     # Message by message.
 
@@ -163,9 +170,9 @@ class DragonflyRouter(Router):
             for middle in range(self.wired.switches):
                 near = messages.some((a == b) & (i != j) & (middle != i) & (middle != j))
                 share = np.full(len(near.message), 1 / (self.wired.switches - 2))
-                other = np.full(len(near.message), middle)
-                yield self._leg(near.a, near.i, other, near.message, share, out=True)
-                yield self._leg(near.a, near.j, other, near.message, share, out=False)
+                by_switch = np.full(len(near.message), middle)
+                yield self._leg(near.a, near.i, by_switch, near.message, share, out=True)
+                yield self._leg(near.a, near.j, by_switch, near.message, share, out=False)
         # Where there is no other switch or group, the path is minimal.
         is_minimal = np.where(a == b, not self._detours_inside, self.groups < 3)
         yield from self._minimal_uses(messages.some(is_minimal))
@@ -175,8 +182,8 @@ class DragonflyRouter(Router):
                 yield from self._through_group(middle, far)
 
     def _through_group(self, middle: int, messages: _RoutedMessages) -> Iterator[LinkUse]:
-        """Links from the senders to any gateway of the middle group, through that group to any gateway
-        towards the receivers' groups, and on to these."""
+        """Links from the senders over every cable to the middle group, through that group to every gateway
+        towards the receivers' groups, and on over every cable to these."""
         a, i, b, j, message = messages
         cables = self.wired.cables
         share = np.full(len(message), 1 / ((self.groups - 2) * cables))
@@ -184,8 +191,8 @@ class DragonflyRouter(Router):
             yield self._leg(a, i, self.gateway[a, middle, cable], message, share, out=True)
             yield self._cable(a, np.full_like(a, middle), cable, message, share)
             enters = self.gateway[middle, a, cable]
-            for onward in range(cables):
-                leaves = self.gateway[middle, b, onward]
+            for onward_cable in range(cables):
+                leaves = self.gateway[middle, b, onward_cable]
                 changes = np.flatnonzero(enters != leaves)
                 yield from self._transit(
                     middle,
@@ -200,16 +207,17 @@ class DragonflyRouter(Router):
     def _transit(
         self, group: int, start: Indices, end: Indices, message: Indices, share: Floats
     ) -> Iterator[LinkUse]:
-        """Links from one gateway of a group to another: a direct one, or through its leaves."""
+        """Links from one gateway of a group to another: a direct one, or between spines an even part
+        through each leaf."""
         here = np.full(len(message), group)
         if not self.wired.spines:
             yield self._leg(here, start, end, message, share, out=True)
             return
         part = share / self.wired.switches
-        for leaf in range(self.wired.switches):
-            through = np.full(len(message), leaf)
-            yield self._leg(here, through, start, message, part, out=False)
-            yield self._leg(here, through, end, message, part, out=True)
+        for number in range(self.wired.switches):
+            leaf = np.full(len(message), number)
+            yield self._leg(here, leaf, start, message, part, out=False)
+            yield self._leg(here, leaf, end, message, part, out=True)
 
     def _places(self, switch: Indices) -> tuple[Indices, Indices]:
         """The group of each switch, and its number in the group."""
@@ -221,7 +229,7 @@ class DragonflyRouter(Router):
         return self.wired.switches > 2 and not self.wired.spines
 
     def _inside(self, messages: _RoutedMessages) -> Iterator[LinkUse]:
-        """Links of messages inside a group on minimal paths."""
+        """Links of messages inside a group on minimal paths: a direct one, or an even part by each spine."""
         group, i, _, j, message = messages
         share = np.ones(len(message))
         if not self.wired.spines:
@@ -270,7 +278,7 @@ class DragonflyRouter(Router):
         if step not in self.cached_loads:
             if len(self.cached_loads) == MOST_CACHED_STEPS:
                 self.cached_loads.clear()
-            self.cached_loads[step] = self._routed(self._traffic(src, dst, size))
+            self.cached_loads[step] = self._route(self._traffic(src, dst, size))
         return self.cached_loads[step]
 
     def to_all(self, ranks: Floats) -> list[Floats]:
@@ -278,16 +286,18 @@ class DragonflyRouter(Router):
         groups = ceil_div(len(ranks), switches)
         padded = np.zeros(groups * switches)
         padded[: len(ranks)] = ranks
-        at = padded.reshape(groups, switches)
-        sent = at[:, :, None] * at.sum(axis=1)
-        local = at[:, :, None] * at[:, None]
+        of_switch = padded.reshape(groups, switches)  # ranks, shape (g, a)
+        # every pair of ranks a byte: (g, a, g) from switches to groups, (g, a, a) inside groups
+        sent = of_switch[:, :, None] * of_switch.sum(axis=1)
+        local = of_switch[:, :, None] * of_switch[:, None]
         group = np.arange(groups)
         switch = np.arange(switches)
         sent[group, :, group] = 0.0
         local[:, switch, switch] = 0.0
-        return self._routed(_GroupTraffic(group, sent, sent, local))
+        return self._route(_GroupTraffic(group, sent, sent, local))
 
-    def _routed(self, traffic: _GroupTraffic) -> list[Floats]:
+    def _route(self, traffic: _GroupTraffic) -> list[Floats]:
+        """Bytes on every link, an array for each of :attr:`wires`, by the network's routing."""
         match self.wired.routing:
             case "minimal":
                 return self._minimal(traffic)
@@ -328,8 +338,9 @@ class DragonflyRouter(Router):
         a = self.wired.switches
         here, i = self._places(src)
         there, j = self._places(dst)
-        groups, at = np.unique(np.concatenate([here, there]), return_inverse=True)
-        here, there = np.split(at.astype(np.int64), 2)
+        # groups by their index among those that send or receive
+        groups, index = np.unique(np.concatenate([here, there]), return_inverse=True)
+        here, there = np.split(index.astype(np.int64), 2)
         n = len(groups)
         leaves_group = here != there
         far = np.where(leaves_group, size, 0.0)
@@ -348,11 +359,12 @@ class DragonflyRouter(Router):
         """Bytes on every link when traffic between groups takes the cables between the two; inside
         a group it may take ``detours``."""
         load = self._no_load()
-        at = traffic.groups
-        leaves = self.leaves[np.ix_(at, at)]
-        load.out[at] = traffic.out @ leaves
-        load.into[at] = traffic.into @ leaves
-        load.between[np.ix_(at, at)] = traffic.out.sum(axis=1)
+        groups = traffic.groups
+        # (n, a, other groups) times (n, other groups, k): what each switch sends to each gateway
+        leaves = self.leaves[np.ix_(groups, groups)]
+        load.out[groups] = traffic.out @ leaves
+        load.into[groups] = traffic.into @ leaves
+        load.between[np.ix_(groups, groups)] = traffic.out.sum(axis=1)
         return self._on_links(load, traffic, detours=detours)
 
     def _valiant(self, traffic: _GroupTraffic) -> list[Floats]:
@@ -362,7 +374,8 @@ class DragonflyRouter(Router):
         if others < 1:
             return self._minimal(traffic, detours=self._detours_inside)
         load = self._no_load()
-        at = traffic.groups
+        groups = traffic.groups
+        # The way to the middle groups, and the way from them; there cables lead the other way.
         directions = (
             (load.out, traffic.out, load.between),
             (load.into, traffic.into, load.between.T),
@@ -370,17 +383,21 @@ class DragonflyRouter(Router):
         for legs, sent, between in directions:
             # Bytes of each switch through each group: all but what goes to that group itself.
             through = np.repeat(sent.sum(axis=2)[:, :, None] / others, self.groups, axis=2)
-            through[:, :, at] -= sent / others
-            through[np.arange(len(at)), :, at] = 0.0
-            legs[at] = through @ self.leaves[at]
-            between[at] += through.sum(axis=1)
+            through[:, :, groups] -= sent / others
+            # and not what would go through the switch's own group
+            through[np.arange(len(groups)), :, groups] = 0.0
+            legs[groups] = through @ self.leaves[groups]
+            between[groups] += through.sum(axis=1)
+        # Bytes between two groups by way of each other one, shape (n, n).
         through_each = traffic.out.sum(axis=1) / others
-        # The shares of a middle group's gateways; 0 for its own traffic.
-        gateways = self.leaves[:, at]
+        # Of each middle group the shares of its gateways on the way to other groups, shape (g, n, k); 0
+        # for its own traffic. Bytes from gateway to gateway: shares in, times bytes, times shares out.
+        gateways = self.leaves[:, groups]
         load.transit[:] = gateways.transpose(0, 2, 1) @ (through_each @ gateways)
         return self._on_links(load, traffic, detours=self._detours_inside)
 
     def _no_load(self) -> _PathLoads:
+        """Loads of nothing, to be filled in."""
         g = self.groups
         a = self.wired.switches
         k = self.wired.gateways
@@ -395,22 +412,26 @@ class DragonflyRouter(Router):
         """Bytes on every link, an array for each of :attr:`wires`. Traffic inside groups goes over
         direct links, or by ``detours`` through another switch of the group."""
         wires = self.wired
-        at = traffic.groups
+        groups = traffic.groups
         between = np.repeat(load.between.ravel() / wires.cables, wires.cables)
         sent = traffic.local.sum(axis=2, keepdims=True)
         received = traffic.local.sum(axis=1, keepdims=True)
         itself = np.arange(wires.gateways)
         load.transit[:, itself, itself] = 0.0
         if wires.spines:
-            load.out[at] += sent / wires.spines
-            load.into[at] += received.transpose(0, 2, 1) / wires.spines
+            load.out[groups] += sent / wires.spines
+            load.into[groups] += received.transpose(0, 2, 1) / wires.spines
+            # from one spine to another: down to every leaf and up again
             load.out[:] += load.transit.sum(axis=1)[:, None] / wires.switches
             load.into[:] += load.transit.sum(axis=2)[:, None] / wires.switches
             return [load.out.ravel(), load.into.ravel(), between]
+        # Switches are gateways themselves: from switch to gateway, from gateway to switch, and between two.
         local = load.out + load.into.transpose(0, 2, 1) + load.transit
         if detours:
-            local[at] += (sent + received - 2 * traffic.local) / (wires.switches - 2)
+            # A link passes what its start sends to others than its end, and what its end gets from others
+            # than its start.
+            local[groups] += (sent + received - 2 * traffic.local) / (wires.switches - 2)
         else:
-            local[at] += traffic.local
+            local[groups] += traffic.local
         local[:, itself, itself] = 0.0
         return [local.ravel(), between]

@@ -1,6 +1,9 @@
 """Topologies, axes of lattices, and :class:`Group`, which is all that a formula may know of its
 ranks.
 
+A topology is one tier's (``star`` ... ``dragonfly_plus``), or a group's over several tiers that flat
+algorithms cross as one (``tiers``, ``lattice_tiers``, ``routed_tiers``, ``uneven_tiers``).
+
 The functions at the end are requirements of algorithms: each returns why a group cannot run one, or
 None. Their docstrings are printed by ``explain``.
 """
@@ -55,10 +58,11 @@ def joined_by(topology: Topology) -> JoinedBy:
     return _TOPOLOGIES[topology][0]
 
 
-def _all_joined_by(*by: JoinedBy) -> frozenset[Topology]:
-    return frozenset(topology for topology in _TOPOLOGIES if joined_by(topology) in by)
+def _all_joined_by(*kinds: JoinedBy) -> frozenset[Topology]:
+    return frozenset(topology for topology in _TOPOLOGIES if joined_by(topology) in kinds)
 
 
+# What an algorithm may say it runs on; ANY_TO_ANY is everything but lattices.
 SWITCHED = _all_joined_by("switches")
 FULL_MESH = _all_joined_by("pair_links")
 ONE_TIER = _all_joined_by("switches", "pair_links", "routes")
@@ -74,11 +78,8 @@ def needs(topologies: frozenset[Topology]) -> str:
         return "needs domains of different sizes"
     if topologies <= SEVERAL_TIERS:
         return "needs a group over several tiers"
-    *others, last = [
-        words
-        for topology, (_, words) in _TOPOLOGIES.items()
-        if topology in topologies - SEVERAL_TIERS
-    ]
+    single = topologies - SEVERAL_TIERS
+    *others, last = [words for topology, (_, words) in _TOPOLOGIES.items() if topology in single]
     return f"needs {', '.join(others)} or {last}" if others else f"needs {last}"
 
 
@@ -86,7 +87,7 @@ class Axis(NamedTuple):
     """An axis of a lattice."""
 
     size: int  # ranks
-    wrap: bool  # closed to a ring
+    wrap: bool  # closed to a ring by a link from the last rank to the first
     # On a twisted torus, how many places further along each axis its wraparound link ends; ``wrap``
     # is then false.
     twist: tuple[int, ...] = ()
@@ -133,7 +134,7 @@ class Group(NamedTuple):
     axes: tuple[Axis, ...] = ()  # of a lattice
     hops: int = 1  # over several tiers: the most links that a message passes on the outermost
     scale_out: bool = False  # one rank to a node, on a network
-    # what the switches compute: ``reduce``, ``multicast``, ``all_to_all``
+    # what the switches compute, of ``reduce``, ``multicast`` and ``all_to_all``
     switch: frozenset[str] = frozenset()
     switch_levels: int = 1  # k, levels of the aggregation tree
     switch_groups: int = 1  # groups that compute in those switches at once, this one among them
@@ -149,13 +150,13 @@ class Group(NamedTuple):
     stride: int = 1  # on a routed tier: distance between two consecutive endpoints of the group
     alone: bool = False  # on a routed tier: the endpoints in between are idle
     domains: tuple[int, ...] = ()  # ranks of each, where domains have different sizes
-    # With ``domains``: every two ranks of a domain have a link of their own.
+    # Only with ``domains``: every two ranks of a domain have a link of their own.
     spread: bool = False
     # Over several tiers: outer networks join only ranks at the same place of their domains.
     rail_only: bool = False
-    # The links of routed tiers, or the ports of domains of different sizes, where every message is
-    # put on its links; 0: it is not, distances alone give the cost. The next two fields are for
-    # groups with ``links``.
+    # How many links routed tiers have, or ports domains of different sizes, where every message is put
+    # on its links; 0: it is not, distances alone give the cost. The next two fields are for groups with
+    # ``links``.
     links: int = 0
     hashed: bool = False  # each flow is hashed to one of several planes
     pairs: int = 0  # pairs of ranks, or of their switches, that an all-to-all exchange joins

@@ -20,7 +20,8 @@ class _Leg(NamedTuple):
 
     axis: int
     entry: Indices  # the endpoint, over all copies, at which each message enters the axis
-    # Hops in each direction; the number of places on the axis where that direction is closed.
+    # Hops in each direction. A direction that ends at an open line's end before the destination has as
+    # many as the axis has places: more than the other.
     up: Indices
     down: Indices
 
@@ -86,8 +87,8 @@ class LatticeLinks(LinkModel):
                 hop = np.arange(len(message)) - np.repeat(first_hop, hops[travelling])
                 start = leg.entry[message]
                 place = self._place(start, leg.axis)
-                at = (place + sign * hop) % size
-                link = start + (at - place) * self.strides[leg.axis]
+                sends_at = (place + sign * hop) % size
+                link = start + (sends_at - place) * self.strides[leg.axis]
                 share = np.where(hops[message] == other[message], 0.5, 1.0)
                 yield LinkUse(2 * leg.axis + direction, link, message, share)
 
@@ -102,7 +103,7 @@ class LatticeLinks(LinkModel):
             # On the way down a message also loads a range of places, the last hop's first.
             lowest = (start - leg.down + 1) % places
             for first, hops, other in ((start, leg.up, leg.down), (lowest, leg.down, leg.up)):
-                # all of it the shorter way; half of it either way where they tie
+                # all of it the shorter way: 1 or 0; half of it either way where they tie
                 share = (1 + np.sign(other - hops)) / 2 * (hops > 0)
                 after = (first + hops) % places
                 loads.append(self._range_sums(leg.axis, origin, first, after, size * share))
@@ -135,12 +136,13 @@ class LatticeLinks(LinkModel):
         return np.where(loads > _ROUNDING * loads.max(initial=0.0), loads, 0.0)
 
     def _along(self, nodes: Indices, axis: int, links: int) -> Indices:
-        """The endpoints that are this many links further along an axis."""
+        """The endpoints that are this many links further along an axis, round it if need be."""
         place = self._place(nodes, axis)
         return nodes + ((place + links) % self.sizes[axis] - place) * self.strides[axis]
 
     def busiest_of_ranks(self, loads: Sequence[Floats]) -> Floats:
         """The load of the busiest link into or out of each rank, shape (N,)."""
+        # out: links have their sender's number; in: of each the rank at its other end
         busiest = np.array(np.max(loads, axis=0), dtype=np.float64)
         copy, node = np.divmod(np.arange(self.ranks), self.endpoints)
         for number, load in enumerate(loads):

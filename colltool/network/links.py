@@ -23,7 +23,6 @@ from colltool.network.arrays import Floats, Indices
 # Holds the number of any rank, group or resource of a fabric whose messages are followed one by one.
 SMALL = np.int32
 
-
 DIRECTIONS = ("out", "in")
 
 
@@ -38,7 +37,7 @@ class LinkClass(NamedTuple):
 
 
 class LinkUse(NamedTuple):
-    """Messages that load resources of a class; arrays have shape (k,)."""
+    """Messages that load resources of a class, a pair of the two in each place; arrays of shape (k,)."""
 
     number: int  # of the class
     resource: Indices  # its number in the class
@@ -57,7 +56,11 @@ class TierRanks(NamedTuple):
 
 
 class LinkModel:
-    """The ports and links of one tier, and which of them each message loads."""
+    """The ports and links of one tier, and which of them each message loads.
+
+    Messages are arrays ``src`` and ``dst`` of ranks and ``size`` of bytes, of shape (m,); only those
+    that travel on this tier are asked for. A class is known by its ``number`` in :attr:`classes`.
+    """
 
     classes: list[LinkClass]
     # Separate fabrics in the tier; a leaf switch has ports of one of them.
@@ -71,7 +74,7 @@ class LinkModel:
         self.endpoints = tier.endpoints or tier.ranks // tier.inside
         self.tier = tier.tier
         self.capacity_Bps = tier.capacity_Bps
-        self.copies = tier.ranks // self.endpoints
+        self.copies = tier.ranks // self.endpoints  # over all domains
 
     def split(self, ranks: Indices) -> tuple[Indices, Indices]:
         """Each rank's endpoint in its domain, and the copy of the tier that it uses.
@@ -88,7 +91,7 @@ class LinkModel:
         return src
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        """The resources that each message loads, class by class."""
+        """The resources that each message loads, class by class; a class may come more than once."""
         raise NotImplementedError
 
     def slowness(self, number: int, resource: Indices) -> Floats:  # noqa: ARG002
@@ -132,20 +135,24 @@ class LinkModel:
     # the number of its rank.
 
     def _port_classes(self) -> list[LinkClass]:
+        """The ports of all ranks, out and in."""
         every_rank = np.ones(self.ranks, dtype=bool)
         names = [f"ports {direction}" for direction in DIRECTIONS]
         return [LinkClass(self.tier, name, every_rank, self.capacity_Bps) for name in names]
 
     def _port_uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
+        """The senders' ports out and the receivers' ports in, which are the first two classes."""
         for number, ranks in enumerate((src, dst)):
             # Nodes numbered beyond the ranks are switches and servers, whose ports are not counted.
             message = np.flatnonzero(ranks < self.ranks)
             yield LinkUse(number, ranks[message], message, np.ones(len(message)))
 
     def _port_name(self, number: int, rank: int) -> str:
+        """``ib rank 5 out``."""
         return f"{self.tier} rank {rank} {DIRECTIONS[number]}"
 
     def _copy_name(self, copy: int) -> str:
+        """The tier's name, with the number of the copy where there are several."""
         return f"{self.tier} {copy}" if self.copies > 1 else self.tier
 
 
@@ -164,6 +171,9 @@ class SwitchedLinks(LinkModel):
     With several ``rails`` a leaf belongs to one, and messages between rails climb to the last
     level. Where the rails are ``apart`` they cannot be sent: ColltoolError. Nodes numbered beyond
     the ranks are switches with unlimited ports.
+
+    Args:
+        alphas_s: of each level of switches, innermost first; one more than there are boundaries.
     """
 
     def __init__(
@@ -175,7 +185,7 @@ class SwitchedLinks(LinkModel):
         rails: int = 1,
         apart: bool = False,
     ) -> None:
-        """Name the classes of links: ports out and in, and the uplinks at each boundary of levels."""
+        """Make the classes of links: ports out and in, then uplinks and downlinks at each boundary."""
         super().__init__(tier)
         self.alphas_s = np.array(alphas_s)
         self.boundaries = boundaries
@@ -232,6 +242,7 @@ class SwitchedLinks(LinkModel):
             receiver_switch = self._switch(dst, level)
             message = np.flatnonzero(sender_switch != receiver_switch)
             whole = np.ones(len(message))
+            # up from the sender's switch, down to the receiver's; after the two classes of ports
             for direction, switch in enumerate((sender_switch, receiver_switch)):
                 link_class = 2 + 2 * number + direction
                 yield LinkUse(link_class, switch[message], message, whole)
@@ -241,7 +252,7 @@ class SwitchedLinks(LinkModel):
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         """α of the lowest level of switches that joins each pair, and two links for every level
-        climbed."""
+        climbed; between rails it is the last."""
         sender = src // self.inside % self.endpoints
         receiver = dst // self.inside % self.endpoints
         level = np.zeros(len(src), dtype=np.int64)
@@ -287,8 +298,9 @@ class MeshLinks(LinkModel):
 
     def name(self, number: int, resource: int) -> str:  # noqa: ARG002
         """``xgmi 2 -> 5``, with the copy where there are several."""
-        rest, receiver = divmod(resource, self.endpoints)
-        copy, sender = divmod(rest, self.endpoints)
+        # as numbered in uses: (copy, sender, receiver), the last fastest
+        of_sender, receiver = divmod(resource, self.endpoints)
+        copy, sender = divmod(of_sender, self.endpoints)
         return f"{self._copy_name(copy)} {sender} -> {receiver}"
 
 
@@ -296,6 +308,7 @@ def tier_of(tiers: Sequence[LinkModel], src: Indices, dst: Indices) -> NDArray[n
     """The number of the tier that each message travels on, the innermost with both ranks in one
     domain; -1 for a message from a rank to itself. In nodes of 8 from rank 3 to 5 tier 0, to 12
     tier 1."""
+    # -1 or 0, and one more for each tier whose endpoints differ
     tier: NDArray[np.int8] = (src != dst).astype(np.int8) - np.int8(1)
     for outer in tiers[1:]:
         tier += src // outer.inside != dst // outer.inside

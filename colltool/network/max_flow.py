@@ -1,7 +1,7 @@
 """Maximum flow and least cut over links of whole capacities.
 
 Dinic's algorithm, with the links kept between flows: the synthesis of trees asks for many flows over
-the same links.
+the same links. :func:`max_flow` is for a single flow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ ENDLESS = 1 << 60  # more than any sum of capacities
 class FlowNetwork:
     """Links as numbered arcs, for many flows over the same links.
 
-    Arc ``a ^ 1`` is the reverse of arc ``a``: flow along one adds capacity to the other.
+    Arcs are added in pairs of even and odd numbers: ``arc ^ 1`` is the reverse of ``arc``. Flow along one
+    adds capacity to the other.
     """
 
     def __init__(self, capacity: Mapping[int, Mapping[int, int]]) -> None:
@@ -23,16 +24,16 @@ class FlowNetwork:
         self.ends: list[int] = []  # the node at the end of each arc
         self.capacity: list[int] = []
         for node, neighbours in capacity.items():
-            for to, units in neighbours.items():
+            for end, units in neighbours.items():
                 if units:
-                    self.add(node, to, units)
+                    self.add(node, end, units)
 
-    def add(self, node: int, to: int, units: int) -> int:
+    def add(self, node: int, end: int, units: int) -> int:
         """Add an arc and its reverse; returns the arc's number."""
         arc = len(self.ends)
         self.out.setdefault(node, []).append(arc)
-        self.out.setdefault(to, []).append(arc + 1)
-        self.ends += [to, node]
+        self.out.setdefault(end, []).append(arc + 1)
+        self.ends += [end, node]
         self.capacity += [units, 0]
         return arc
 
@@ -60,13 +61,13 @@ class FlowNetwork:
         ends = self.ends
         level = {source: 0}
         queue = [source]
-        for node in queue:
+        for node in queue:  # which grows as it is walked
             for arc in self.out.get(node, ()):
                 if left[arc]:
-                    to = ends[arc]
-                    if to not in level:
-                        level[to] = level[node] + 1
-                        queue.append(to)
+                    end = ends[arc]
+                    if end not in level:
+                        level[end] = level[node] + 1
+                        queue.append(end)
             if sink in level:
                 break
         return level
@@ -79,14 +80,17 @@ class FlowNetwork:
         source: int,
         sink: int,
     ) -> int:
-        """Fill one more path along rising levels, and return its flow; 0 where there is none."""
+        """Fill one more path along rising levels, and return its flow; 0 where there is none.
+
+        ``untried`` is used up: an arc that led nowhere is not tried again in a phase.
+        """
         ends = self.ends
         path: list[int] = []
         node = source
         while node != sink:
-            above = level[node] + 1
+            next_level = level[node] + 1
             for arc in untried[node]:
-                if left[arc] and level.get(ends[arc]) == above:
+                if left[arc] and level.get(ends[arc]) == next_level:
                     path.append(arc)
                     node = ends[arc]
                     break

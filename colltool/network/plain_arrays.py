@@ -1,8 +1,13 @@
 """The few operations on arrays that a price of several sizes takes, in plain Python: what stands for
-numpy in a page that has none.
+numpy in a page that has none (:mod:`colltool.commands.in_page` puts it in numpy's place).
 
-Numbers are those of numpy to the last digit. What is not here is not approximated: asking for it
-raises AttributeError and is noted in :data:`NOTED`.
+Every public name is numpy's and does what numpy documents, with numbers that are the same to the last
+digit; what is said here is only where less is there. What is not here is not approximated: asking for
+it raises AttributeError and is noted in :data:`NOTED`, so that the page can load numpy and ask again.
+
+An :class:`ndarray` is a list of values and a shape. Functions that go element by element end in
+:func:`_by_element`, those along an axis in :meth:`ndarray._reduce`; the operators of arrays are made
+in a loop below their tables.
 """
 
 from __future__ import annotations
@@ -18,13 +23,19 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
+# numpy's types of elements: Python's own hold as many digits
 float64 = float
 int64 = intp = uint8 = signedinteger = int
 bool_ = bool
 
 
 class Noted:
-    """What was asked of the arrays since the last ``clear``."""
+    """What was asked of the arrays since the last ``clear``.
+
+    Args:
+        made: an array was made.
+        missing: the name of what was asked for last and is not here; empty if all was.
+    """
 
     made = False
     missing = ""
@@ -39,7 +50,7 @@ NOTED = Noted()
 
 def __getattr__(name: str) -> Any:
     """Note a function of numpy that is not here."""
-    if name.startswith("__"):
+    if name.startswith("__"):  # Python itself asks for __path__ and the like
         raise AttributeError(name)
     raise _missing(name)
 
@@ -58,7 +69,7 @@ class NDArray:
 
 
 class ndarray:
-    """Values in C order, and their shape."""
+    """Values in C order (the last axis fastest), and their shape."""
 
     def __init__(self, values: Sequence[Any], shape: Shape) -> None:
         NOTED.made = True
@@ -84,70 +95,84 @@ class ndarray:
     def tolist(self) -> Any:
         if len(self.shape) == 1:
             return self.flat
-        return [inner.tolist() for inner in self]
+        return [row.tolist() for row in self]
 
     def reshape(self, *shape: Any) -> ndarray:
         lengths = list(shape[0] if isinstance(shape[0], tuple) else shape)
         if -1 in lengths:
+            # what the other axes leave; their product is negative, as it has the -1 itself
             lengths[lengths.index(-1)] = self.size // -prod(lengths)
         return ndarray(self.flat, tuple(lengths))
 
     def __getitem__(self, key: Any) -> Any:
+        """Part of an array, by one of three kinds of key, which are not mixed.
+
+        ``[:, None]`` adds axes; ``[rows, columns]`` of two lists takes an element for each pair; else
+        every axis has a number, a slice, a list of numbers or a list of flags.
+        """
         keys = key if isinstance(key, tuple) else (key,)
-        added = [number for number, part in enumerate(keys) if part is None]
-        if added:
+        added_axes = [axis for axis, part in enumerate(keys) if part is None]
+        if added_axes:
             shape = list(self.shape)
-            for number in added:
-                shape.insert(number, 1)
+            for axis in added_axes:
+                shape.insert(axis, 1)
             return ndarray(self.flat, tuple(shape))
         lists = [part for part in keys if isinstance(part, ndarray | list)]
         if len(lists) > 1:
             indices = broadcast_arrays(*lists)
-            return stack([self[at] for at in zip(*map(_values, indices), strict=True)])
-        taken = []
+            return stack([self[pair] for pair in zip(*map(_values, indices), strict=True)])
+        places_by_axis = []
         shape = []
-        # what no key is for is taken whole
+        # axes that no key is for are taken whole; zip drops what is too much
         part: Any
         for part, length in zip(keys + (slice(None),) * len(self.shape), self.shape, strict=False):
-            taken.append(_positions(part, length))
+            places_by_axis.append(_places_on_axis(part, length))
             if not isinstance(part, int):
-                shape.append(len(taken[-1]))
-        found = [self.flat[_flat(at, self.shape)] for at in product(*taken)]
-        return _shaped(found, tuple(shape))
+                shape.append(len(places_by_axis[-1]))
+        values = [self.flat[_flat(index, self.shape)] for index in product(*places_by_axis)]
+        return _array_or_value(values, tuple(shape))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        # The same key on an array of its own places says which of them are meant.
         places = asarray(ndarray(range(self.size), self.shape)[key])
-        for place, new in zip(places.flat, _spread(asarray(value), places.shape), strict=True):
+        for place, new in zip(
+            places.flat, _values_in_shape(asarray(value), places.shape), strict=True
+        ):
             self.flat[place] = new
 
     def _along(self, axis: int | None) -> tuple[list[list[Any]], Shape]:
-        """The values along an axis for each place on the others, and the shape of these."""
+        """The values along an axis for each place on the others, and the shape of these; without an axis
+        all values in one line.
+
+        Of shape (2, 3) along axis 0: elements 0 and 3, 1 and 4, 2 and 5; the shape is (3,).
+        """
         if axis is None:
             return [self.flat], ()
-        axis %= len(self.shape)
+        axis %= len(self.shape)  # -1 is the last
         step = prod(self.shape[axis + 1 :])
         block = step * self.shape[axis]
         lines = []
         for start in range(0, self.size, block):
-            for inner in range(step):
-                lines.append(self.flat[start + inner : start + block : step])
+            for first in range(start, start + step):
+                lines.append(self.flat[first : start + block : step])
         return lines, self.shape[:axis] + self.shape[axis + 1 :]
 
-    def _reduced(self, function: Callable[[list[Any]], Any], axis: int | None) -> Any:
+    def _reduce(self, function: Callable[[list[Any]], Any], axis: int | None) -> Any:
+        """A number for each line of values along an axis."""
         lines, shape = self._along(axis)
-        return _shaped(list(map(function, lines)), shape)
+        return _array_or_value(list(map(function, lines)), shape)
 
     def min(self, axis: int | None = None) -> Any:
-        return self._reduced(_least, axis)
+        return self._reduce(_least, axis)
 
     def max(self, axis: int | None = None) -> Any:
-        return self._reduced(_most, axis)
+        return self._reduce(_most, axis)
 
     def argmax(self, axis: int | None = None) -> Any:
-        return self._reduced(lambda line: line.index(max(line)), axis)
+        return self._reduce(lambda line: line.index(max(line)), axis)
 
     def any(self, axis: int | None = None) -> Any:
-        return self._reduced(any, axis)
+        return self._reduce(any, axis)
 
     def __neg__(self) -> Any:
         return _by_element(operator.neg, self)
@@ -159,11 +184,10 @@ class ndarray:
         return _by_element(operator.not_, self)
 
 
-def _values(array: ndarray) -> list[Any]:
-    return array.flat
+_values = operator.attrgetter("flat")
 
 
-def _shaped(values: list[Any], shape: Shape) -> Any:
+def _array_or_value(values: list[Any], shape: Shape) -> Any:
     """An array, or the value alone where it has no shape."""
     return ndarray(values, shape) if shape else values[0]
 
@@ -173,15 +197,17 @@ def _is_nan(value: Any) -> bool:
 
 
 def _least(line: Sequence[Any]) -> Any:
+    """The least value; nan if one of them is."""
     return nan if any(map(_is_nan, line)) else min(line)
 
 
 def _most(line: Sequence[Any]) -> Any:
+    """The largest value; nan if one of them is."""
     return nan if any(map(_is_nan, line)) else max(line)
 
 
-def _positions(part: Any, length: int) -> Sequence[int]:
-    """The places that an index takes of an axis."""
+def _places_on_axis(part: Any, length: int) -> Sequence[int]:
+    """The places on an axis of a length that a key's part takes: a number, a slice, numbers or flags."""
     if isinstance(part, int):
         return [range(length)[part]]
     if isinstance(part, slice):
@@ -190,33 +216,36 @@ def _positions(part: Any, length: int) -> Sequence[int]:
         raise _missing("indices of several axes")
     values = asarray(part).flat
     if set(map(type, values)) == {bool}:
-        return [place for place, taken in enumerate(values) if taken]
+        return [place for place, is_taken in enumerate(values) if is_taken]
+    # range(length)[-1] is the last place, and one beyond the end raises IndexError
     return [range(length)[place] for place in values]
 
 
-def _flat(at: Sequence[int], shape: Shape) -> int:
-    """The place in C order of indices along the axes."""
+def _flat(index: Sequence[int], shape: Shape) -> int:
+    """The place in C order of an index with a number for each axis: (1, 2) of shape (2, 3) is 5."""
     place = 0
-    for index, length in zip(at, shape, strict=True):
-        place = place * length + index
+    for number, length in zip(index, shape, strict=True):
+        place = place * length + number
     return place
 
 
-def _spread(values: ndarray, shape: Shape) -> list[Any]:
-    """Values repeated to a shape that they broadcast to."""
+def _values_in_shape(values: ndarray, shape: Shape) -> list[Any]:
+    """Values in C order, repeated to a shape that they broadcast to; ValueError if they do not."""
     if values.shape == shape:
         return values.flat
     aligned = (1,) * (len(shape) - len(values.shape)) + values.shape
+    # of each axis the places to take, in order: place 0 again and again where there is only one
     ranges: list[Sequence[int]] = []
-    for own, length in zip(aligned, shape, strict=True):
-        if own not in (1, length):
+    for aligned_length, length in zip(aligned, shape, strict=True):
+        if aligned_length not in (1, length):
             raise ValueError(f"{values.shape} does not broadcast to {shape}")
-        ranges.append(range(length) if own == length else [0] * length)
-    return [values.flat[_flat(at, aligned)] for at in product(*ranges)]
+        ranges.append(range(length) if aligned_length == length else [0] * length)
+    return [values.flat[_flat(index, aligned)] for index in product(*ranges)]
 
 
 def _by_element(function: Callable[..., Any], *values: Any) -> Any:
-    """A function of plain numbers, element by element of arrays."""
+    """A function of plain numbers, element by element of arrays that broadcast; of numbers alone a
+    number."""
     if not any(isinstance(value, ndarray) for value in values):
         return function(*values)
     arrays = broadcast_arrays(*values)
@@ -224,6 +253,7 @@ def _by_element(function: Callable[..., Any], *values: Any) -> Any:
 
 
 def _divide(dividend: float, divisor: float) -> float:
+    """A quotient that is infinite or nan where Python raises ZeroDivisionError."""
     if divisor:
         return dividend / divisor
     if dividend == 0 or _is_nan(dividend):
@@ -232,7 +262,7 @@ def _divide(dividend: float, divisor: float) -> float:
 
 
 def _power(base: float, exponent: float) -> float:
-    # numpy takes the root and the square itself
+    """A power with numpy's last digit: numpy takes the root and the square by themselves."""
     if exponent == 0.5:
         return math.sqrt(base)
     if exponent == 2:
@@ -240,6 +270,7 @@ def _power(base: float, exponent: float) -> float:
     return float(base**exponent)
 
 
+# By the names of Python's methods without underscores: __add__ and, but for comparisons, __radd__.
 _OPERATORS = {
     "add": operator.add,
     "sub": operator.sub,
@@ -262,7 +293,7 @@ _COMPARISONS = {
 
 
 def _define(name: str, function: Callable[[Any, Any], Any]) -> None:
-    """An operator of arrays, in both orders."""
+    """Give arrays an operator; but for comparisons, which Python turns round by itself, in both orders."""
 
     def forward(self: ndarray, other: Any) -> Any:
         return _by_element(function, self, other)
@@ -282,22 +313,23 @@ for _name, _function in (_OPERATORS | _COMPARISONS).items():
 def asarray(value: Any, dtype: Any = None) -> ndarray:
     """An array of a number, a sequence, a sequence of arrays, or an array."""
     if isinstance(value, ndarray):
-        found = value
+        result = value
     elif isinstance(value, list | tuple | range):
         rows = list(map(asarray, value))
         values = list(chain.from_iterable(map(_values, rows)))
-        found = ndarray(values, (len(rows), *asarray(rows[0] if rows else 0).shape))
+        row_shape = rows[0].shape if rows else ()
+        result = ndarray(values, (len(rows), *row_shape))
     else:
-        found = ndarray([value], ())
+        result = ndarray([value], ())
     if dtype is None:
-        return found
-    return ndarray(list(map(dtype, found.flat)), found.shape)
+        return result
+    return ndarray(list(map(dtype, result.flat)), result.shape)
 
 
 def array(value: Any, dtype: Any = None) -> ndarray:
-    """The same as an array of its own."""
-    found = asarray(value, dtype)
-    return ndarray(found.flat, found.shape)
+    """:func:`asarray`, always with values of its own."""
+    shared = asarray(value, dtype)
+    return ndarray(shared.flat, shared.shape)
 
 
 def zeros(shape: int | Shape, dtype: Any = float) -> ndarray:
@@ -313,18 +345,19 @@ def arange(*bounds: int) -> ndarray:
 
 
 def stack(rows: Sequence[Any], axis: int = 0) -> ndarray:
-    found = asarray(list(rows))
+    """Rows as one array; with another axis than 0 they must be lists of numbers, and it is the last."""
+    stacked = asarray(list(rows))
     if axis == 0:
-        return found
-    if len(found.shape) > 2:
+        return stacked
+    if len(stacked.shape) > 2:
         raise _missing("stack")
-    columns, shape = found._along(0)
-    return asarray(columns).reshape(*shape, len(found))
+    columns, shape = stacked._along(0)
+    return asarray(columns).reshape(*shape, len(stacked))
 
 
 def broadcast_arrays(*values: Any) -> list[ndarray]:
     arrays = list(map(asarray, values))
-    # aligned at the last axis
+    # aligned at the last axis; an axis of no values stays one of none
     shape: list[int] = []
     for lengths in zip_longest(*[reversed(item.shape) for item in arrays], fillvalue=1):
         shape.insert(0, 0 if 0 in lengths else max(lengths))
@@ -333,7 +366,7 @@ def broadcast_arrays(*values: Any) -> list[ndarray]:
 
 def broadcast_to(value: Any, shape: int | Shape) -> ndarray:
     lengths = (shape,) if isinstance(shape, int) else shape
-    return ndarray(_spread(asarray(value), lengths), lengths)
+    return ndarray(_values_in_shape(asarray(value), lengths), lengths)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
@@ -341,16 +374,16 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 
 
 def choose(index: Any, values: Sequence[Any]) -> Any:
-    at, *rows = broadcast_arrays(index, *values)
+    numbers, *rows = broadcast_arrays(index, *values)
     # stacked, all are of the kind that numpy promotes them to
-    return _by_element(lambda number, *choices: choices[number], at, *stack(rows))
+    return _by_element(lambda number, *choices: choices[number], numbers, *stack(rows))
 
 
 def minimum(first: Any, second: Any, out: ndarray | None = None) -> Any:
-    found = stack(broadcast_arrays(first, second)).min(axis=0)
+    least = stack(broadcast_arrays(first, second)).min(axis=0)
     if out is not None:
-        out[:] = found
-    return found
+        out[:] = least
+    return least
 
 
 def maximum(first: Any, second: Any) -> Any:
@@ -365,11 +398,11 @@ def unique(
     items = listed.flat
     if axis == 0:
         items = list(map(tuple, listed.tolist()))
-    found = sorted(set(items))
+    once = sorted(set(items))
     if not return_inverse:
-        return asarray(found)
-    place = {item: at for at, item in enumerate(found)}
-    return asarray(found), asarray([place[item] for item in items])
+        return asarray(once)
+    place_of = {item: place for place, item in enumerate(once)}
+    return asarray(once), asarray([place_of[item] for item in items])
 
 
 def flatnonzero(values: Any) -> ndarray:
@@ -377,29 +410,28 @@ def flatnonzero(values: Any) -> ndarray:
 
 
 def unravel_index(places: Any, shape: Sequence[int]) -> tuple[ndarray, ...]:
-    found = []
+    by_axis = []
     for length in reversed(shape):
-        found.append(places % length)
+        by_axis.append(places % length)
         places = places // length
-    return tuple(found[::-1])
+    return tuple(by_axis[::-1])
 
 
-def ravel_multi_index(at: Sequence[Any], shape: Sequence[int]) -> Any:
-    place: Any = 0
-    for index, length in zip(at, shape, strict=True):
-        place = place * length + index
-    return place
+def ravel_multi_index(index: Sequence[Any], shape: Sequence[int]) -> Any:
+    return _flat(index, tuple(shape))
 
 
-def interp(at: Any, places: Any, values: Any) -> Any:
-    """Values between places that rise, constant outside."""
-    xs, ys = asarray(places).flat, asarray(values).flat
+def interp(x: Any, xp: Any, fp: Any) -> Any:
+    """Values ``fp`` at ``xp``, which rise, and on the straight lines between; constant outside."""
+    xs = asarray(xp).flat
+    ys = asarray(fp).flat
 
-    def between(x: float) -> Any:
-        below = sum(place <= x for place in xs) - 1
+    def value_at(x: float) -> Any:
+        below = sum(known_x <= x for known_x in xs) - 1
         if below < 0 or below == len(xs) - 1:
             return ys[max(below, 0)]
+        # in numpy's order of operations, for its last digit
         slope = (ys[below + 1] - ys[below]) / (xs[below + 1] - xs[below])
         return slope * (x - xs[below]) + ys[below]
 
-    return _by_element(between, at)
+    return _by_element(value_at, x)

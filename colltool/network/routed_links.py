@@ -82,25 +82,29 @@ class RoutedLinks(LinkModel):
         self.slower: list[Floats] = []
         for wire in self.router.wires:
             exists = wire.Bps > 0
-            fastest = wire.Bps.max(initial=0.0)
-            slower = np.divide(fastest, wire.Bps, out=np.zeros_like(wire.Bps), where=exists)
+            fastest_Bps = wire.Bps.max(initial=0.0)
+            slower = np.divide(fastest_Bps, wire.Bps, out=np.zeros_like(wire.Bps), where=exists)
             self.slower.append(slower)
-            everywhere = np.tile(exists, self.networks)
-            capacity_Bps = float(fastest) or 1.0
+            in_every_network = np.tile(exists, self.networks)
+            # of a class without links any rate will do: nothing loads it
+            capacity_Bps = float(fastest_Bps) or 1.0
             self.classes.append(
-                LinkClass(self.tier, wire.name, everywhere, capacity_Bps, endpoint=not self.ports)
+                LinkClass(
+                    self.tier, wire.name, in_every_network, capacity_Bps, endpoint=not self.ports
+                )
             )
 
     def loads(self, src: Indices, dst: Indices, size: Floats) -> list[Floats]:
         """Bytes on each resource, an array per class; all messages of a network are routed in one
         call, since a router may spread them by the load."""
         loads: list[Floats] = []
-        for ranks in (src, dst)[: self.ports]:
+        for ranks in (src, dst)[: self.ports]:  # both or none
             # Nodes numbered beyond the ranks are switches or servers, which have no port.
             has_port = ranks < self.ranks
             load = np.bincount(ranks[has_port], size[has_port], self.ranks)
             loads.append(load.astype(np.float64))
         sender, receiver, network = self._endpoints(src, dst)
+        # of every group at the same time, shape (offsets, m)
         sender = np.add.outer(self.offsets, sender)
         receiver = np.add.outer(self.offsets, receiver)
         # Of each network the loads of every class.
@@ -140,6 +144,7 @@ class RoutedLinks(LinkModel):
         """The loads of the base class, added up by switch, of which there are fewer than ranks."""
         endpoints = np.bincount(self.router.node_of(np.arange(self.endpoints)))
         loads = self.router.to_all(endpoints.astype(np.float64) * self.inside)
+        # a byte to every rank but those behind the same endpoint
         ports = [np.full(self.ranks, float(self.ranks - self.inside))] * self.ports
         return ports + [load * slower for load, slower in zip(loads, self.slower, strict=True)]
 

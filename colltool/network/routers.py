@@ -1,7 +1,9 @@
 """Routers: which links each message takes between two nodes, and with which share of its bytes.
 
-:class:`Router` is the interface; :class:`GraphRouter` and :class:`HyperXRouter` take shortest paths.
-Dragonflies have a module of their own.
+:class:`Router` is the interface; :class:`GraphRouter` and :class:`HyperXRouter` take shortest paths,
+:class:`~colltool.network.dragonfly_router.DragonflyRouter` also others.
+:class:`~colltool.network.routed_links.RoutedLinks` asks them for the messages of a tier, as arrays
+``src``, ``dst`` and ``size`` of shape (m,).
 """
 
 from __future__ import annotations
@@ -48,8 +50,10 @@ class Router(ABC):
         return loads
 
     def to_all(self, ranks: Floats) -> list[Floats]:
-        """:meth:`loads` when every rank sends a byte to each rank at another node; ``ranks`` is how
-        many there are at each of the first nodes."""
+        """:meth:`loads` when every rank sends a byte to each rank at another node.
+
+        ``ranks``: how many there are at each of the first nodes, shape (nodes with ranks,).
+        """
         src, dst = np.nonzero(~np.eye(len(ranks), dtype=bool))
         return self.loads(src, dst, ranks[src] * ranks[dst])
 
@@ -94,21 +98,21 @@ class GraphRouter(Router):
         here = src[message]
         share = np.ones(len(message))
         while len(message):
-            # Pairs of a message and any link out of the node where it is. Of two messages at nodes with
-            # links 3 to 5 and 9 to 10, pair is 0 0 0 1 1 and link 3 4 5 9 10.
+            # Every link out of the node where a message is, and the message's index. Of two messages at
+            # nodes with links 3 to 5 and 9 to 10, index is 0 0 0 1 1 and link 3 4 5 9 10.
             count = self.first[here + 1] - self.first[here]
-            pair = np.repeat(np.arange(len(message)), count)
+            index = np.repeat(np.arange(len(message)), count)
             skipped = self.first[here] - np.cumsum(count) + count
-            link = np.arange(len(pair)) + np.repeat(skipped, count)
+            link = np.arange(len(index)) + np.repeat(skipped, count)
             # Only links that lead closer to the destination.
-            to = dst[message[pair]]
-            closer = self.distance[self.dst[link], to] < self.distance[here[pair], to]
-            pair = pair[closer]
+            target = dst[message[index]]
+            closer = self.distance[self.dst[link], target] < self.distance[here[index], target]
+            index = index[closer]
             link = link[closer]
             weight = self.Bps[link]
-            part = share[pair] * weight / np.bincount(pair, weight, len(message))[pair]
-            yield LinkUse(0, link, message[pair], part)
-            message, here, share = _merged(message[pair], self.dst[link], part, self.nodes)
+            part = share[index] * weight / np.bincount(index, weight, len(message))[index]
+            yield LinkUse(0, link, message[index], part)
+            message, here, share = _merge_parts(message[index], self.dst[link], part, self.nodes)
             on_the_way = here != dst[message]
             message = message[on_the_way]
             here = here[on_the_way]
@@ -122,35 +126,36 @@ class GraphRouter(Router):
         waiting = np.zeros((self.nodes, self.nodes))  # bytes at each node by destination
         np.add.at(waiting, (src, dst), size)
         load = np.zeros(len(self.Bps))
-        for link, to, share in self._levels:
-            sent = waiting[self.src[link], to] * share
+        for link, target, share in self._levels:
+            sent = waiting[self.src[link], target] * share
             load += np.bincount(link, sent, len(load))
-            np.add.at(waiting, (self.dst[link], to), sent)
+            np.add.at(waiting, (self.dst[link], target), sent)
         return [load]
 
     @cached_property
     def _levels(self) -> list[tuple[Indices, Indices, Floats]]:
         """For each distance to the destination, the largest first: links, destinations, and the
         share of a node's bytes for that destination that takes the link."""
-        # Of shape (links, destinations): whether a link leads closer.
-        link, to = np.nonzero(self.distance[self.dst] < self.distance[self.src])
+        # All pairs of a link and a destination that it leads closer to; the comparison has the shape
+        # (links, destinations).
+        link, target = np.nonzero(self.distance[self.dst] < self.distance[self.src])
         weight = np.zeros((self.nodes, self.nodes))
-        np.add.at(weight, (self.src[link], to), self.Bps[link])
-        share = self.Bps[link] / weight[self.src[link], to]
-        distance = self.distance[self.src[link], to]
+        np.add.at(weight, (self.src[link], target), self.Bps[link])
+        share = self.Bps[link] / weight[self.src[link], target]
+        distance = self.distance[self.src[link], target]
         levels = []
         for hops in range(int(distance.max(initial=0)), 0, -1):
-            at = distance == hops
-            levels.append((link[at], to[at], share[at]))
+            so_far = distance == hops
+            levels.append((link[so_far], target[so_far], share[so_far]))
         return levels
 
     @cached_property
     def _longest_s(self) -> Floats:
         """Latency in seconds over the slowest path taken, shape (nodes, destinations)."""
         longest_s = np.zeros((self.nodes, self.nodes))
-        for link, to, _ in reversed(self._levels):
-            path_s = self.alpha_s[link] + longest_s[self.dst[link], to]
-            np.maximum.at(longest_s, (self.src[link], to), path_s)
+        for link, target, _ in reversed(self._levels):
+            path_s = self.alpha_s[link] + longest_s[self.dst[link], target]
+            np.maximum.at(longest_s, (self.src[link], target), path_s)
         return longest_s
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
@@ -163,13 +168,14 @@ class GraphRouter(Router):
         return f"{self.src[resource]} -> {self.dst[resource]}"
 
 
-def _merged(
+def _merge_parts(
     message: Indices, node: Indices, share: Floats, nodes: int
 ) -> tuple[Indices, Indices, Floats]:
     """Messages, their nodes and their shares, with the parts of a message at one node added up."""
-    key, at = np.unique(message.astype(np.int64) * nodes + node, return_inverse=True)
-    merged = np.bincount(at, share).astype(np.float64)
-    return key // nodes, key % nodes, merged
+    # message 5 at node 2 of 8 nodes: 5 * 8 + 2
+    pair, index = np.unique(message.astype(np.int64) * nodes + node, return_inverse=True)
+    merged = np.bincount(index, share).astype(np.float64)
+    return pair // nodes, pair % nodes, merged
 
 
 def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
@@ -190,8 +196,9 @@ def _distances(nodes: int, src: Indices, dst: Indices) -> Indices:
         distance[new] = hops
 
 
-def _orders(axes: int) -> list[list[int]]:
-    """A few orders of the axes, such that of any two axes each comes first in half of them."""
+def _axis_orders(axes: int) -> list[list[int]]:
+    """A few orders of the axes, such that of any two axes each comes first in half of them: of two
+    0 1 and 1 0, of four 0 1 2 3, 1 0 3 2, 2 3 0 1 and 3 2 1 0."""
     if axes & (axes - 1) == 0:  # a power of two
         return [[place ^ turn for place in range(axes)] for turn in range(axes)]
     around = [[(first + step) % axes for step in range(axes)] for first in range(axes)]
@@ -217,6 +224,7 @@ class HyperXRouter(Router):
             self.wires.append(Wire(f"axis {axis + 1}", np.where(itself, 0.0, rate).ravel()))
 
     def _place(self, node: Indices, axis: int) -> Indices:
+        """The place of each node on an axis."""
         place: Indices = node // self.strides[axis] % self.shape[axis]
         return place
 
@@ -224,16 +232,16 @@ class HyperXRouter(Router):
         return endpoints // self.hosts
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        orders = _orders(len(self.shape))
+        orders = _axis_orders(len(self.shape))
         for order in orders:
             here = src
             for axis in order:
                 place = self._place(here, axis)
-                to = self._place(dst, axis)
-                moving = np.flatnonzero(place != to)
-                link = here[moving] * self.shape[axis] + to[moving]
+                target_place = self._place(dst, axis)
+                moving = np.flatnonzero(place != target_place)
+                link = here[moving] * self.shape[axis] + target_place[moving]
                 yield LinkUse(axis, link, moving, np.full(len(moving), 1 / len(orders)))
-                here = here + (to - place) * self.strides[axis]
+                here = here + (target_place - place) * self.strides[axis]
 
     def latency(self, src: Indices, dst: Indices) -> tuple[Floats, Indices]:
         seconds = np.zeros(len(src))
@@ -249,5 +257,5 @@ class HyperXRouter(Router):
         return node, node + (place - self._place(node, number)) * self.strides[number]
 
     def name(self, number: int, resource: int) -> str:
-        a, b = (ends[resource] for ends in self.ends(number))
-        return f"axis {number + 1} {a} -> {b}"
+        senders, receivers = self.ends(number)
+        return f"axis {number + 1} {senders[resource]} -> {receivers[resource]}"

@@ -67,27 +67,27 @@ def distances(axes: tuple[Axis, ...]) -> Distances:
     Distances(longest=4, total=84)
     """
     k = min(sizes_of(axes))
-    # How many ranks are at each distance: along the short axes (links with an even number of
-    # wraparounds, links with an odd number), along the long axes links alone.
+    # How many places of the axes so far are at each distance. Along the short axes a distance is a pair:
+    # the fewest links with an even number of wraparounds, and with an odd number.
     impossible = 2 * sum(sizes_of(axes))  # longer than any path: no odd number without a hop
-    short = Counter({(0, impossible): 1})
-    long = Counter({0: 1})
+    short_places = Counter({(0, impossible): 1})
+    long_places = Counter({0: 1})
     for axis in axes:
         if axis.twist:
-            pairs = Counter[tuple[int, int]]()
-            for ((even, odd), count), place in product(short.items(), range(k)):
-                back = k - place
-                pairs[min(even + place, odd + back), min(odd + place, even + back)] += count
-            short = pairs
+            longer = Counter[tuple[int, int]]()
+            for ((even, odd), count), place in product(short_places.items(), range(k)):
+                back = k - place  # the other way, by the wraparound: even becomes odd
+                longer[min(even + place, odd + back), min(odd + place, even + back)] += count
+            short_places = longer
         else:
             along_ring = Counter[int]()
-            for (links, count), place in product(long.items(), range(axis.size)):
+            for (links, count), place in product(long_places.items(), range(axis.size)):
                 along_ring[links + min(place, axis.size - place)] += count
-            long = along_ring
+            long_places = along_ring
     # an odd number of wraparounds lands k further along every long axis
     shift = k * sum(not axis.twist for axis in axes)
     ranks_at_distance = Counter[int]()
-    for ((even, odd), count), (links, times) in product(short.items(), long.items()):
+    for ((even, odd), count), (links, times) in product(short_places.items(), long_places.items()):
         ranks_at_distance[min(even + links, odd + shift - links)] += count * times
     total = sum(links * count for links, count in ranks_at_distance.items())
     return Distances(max(ranks_at_distance), total)
@@ -100,7 +100,7 @@ def diameter_of(axes: tuple[Axis, ...]) -> int:
 
 def mean_load(axes: tuple[Axis, ...]) -> float:
     """Bytes through each link of a twisted torus in a uniform all-to-all, in units of M: the mean
-    distance over its 2 n axes.
+    distance over the 2n links of a rank, for n axes.
 
     >>> round(1.0 / mean_load(twisted_axes((4, 4, 8))), 3), round(1.0 / mean_load(twisted_axes((4, 8, 8))), 3)
     (1.745, 1.391)
@@ -113,9 +113,11 @@ def links_across(axes: Sequence[Axis], number: int) -> int:
     axis's own, and the wraparounds of other axes that are twisted along it."""
     nodes = prod(sizes_of(axes))
     cut = axes[number]
-    own = nodes // cut.size * (2 if cut.closed else 1)
+    lines = nodes // cut.size
+    # a closed line is cut twice
+    own_links = 2 * lines if cut.closed else lines
     twists = sum(nodes // axis.size for axis in axes if axis.twist and axis.twist[number])
-    return own + twists
+    return own_links + twists
 
 
 def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
@@ -126,24 +128,24 @@ def parts_of(axes: Sequence[Axis]) -> list[list[Axis]]:
     passes through the twist and covers half of a long axis too: of the last in the part's order,
     which is then an open line of k. Short axes after the first are open lines.
     """
-    runs = [list(axes[j:]) + list(axes[:j]) for j in range(len(axes))]
+    orders = [list(axes[j:]) + list(axes[:j]) for j in range(len(axes))]
     if not is_twisted(axes):
-        return runs
+        return orders
     parts = []
-    for first, *others in runs:
-        seen = [axis._replace(twist=()) for axis in others]
-        ring = first.size
+    for first, *others in orders:
+        passed = [axis._replace(twist=()) for axis in others]
+        ring_size = first.size
         if first.twist:
             last_long = max(number for number, axis in enumerate(others) if not axis.twist)
-            seen[last_long] = Axis(first.size, wrap=False)
-            ring = 2 * first.size
-        parts.append([Axis(ring, wrap=True), *seen])
+            passed[last_long] = Axis(first.size, wrap=False)
+            ring_size = 2 * first.size
+        parts.append([Axis(ring_size, wrap=True), *passed])
     return parts
 
 
 def ranks_at(walked: Sequence[Indices], axes: Sequence[Axis]) -> Indices:
     """The ranks that are reached from rank 0 by ``walked`` links along each axis, which may be
-    negative."""
+    negative: an array for each axis."""
     places = [np.array(links) for links in walked]
     # Twists lead along long axes only, which have none, so the order of the axes is free.
     for number, axis in enumerate(axes):

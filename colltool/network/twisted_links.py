@@ -29,7 +29,8 @@ class _ShortestPaths(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _shortest_paths(axes: tuple[Axis, ...]) -> _ShortestPaths:
-    """Sought among all walks of at most k links along each axis, as 2k along any axis lead back."""
+    """The shortest paths of a twisted torus: of all walks of at most k links along each axis, those that
+    are as short as any to the same rank. 2k links along an axis lead back, so none needs more."""
     k = min(sizes_of(axes))
     ranks = prod(sizes_of(axes))
     walks = np.array(list(product(range(-k, k + 1), repeat=len(axes))))
@@ -37,13 +38,14 @@ def _shortest_paths(axes: tuple[Axis, ...]) -> _ShortestPaths:
     length = np.abs(walks).sum(axis=1)
     shortest = np.full(ranks, length.max())
     np.minimum.at(shortest, ends, length)
-    kept = np.flatnonzero(length == shortest[ends])
-    kept = kept[np.argsort(ends[kept], kind="stable")]
-    count = np.bincount(ends[kept], minlength=ranks)
+    # indices of the shortest walks, by the rank where they end
+    walk = np.flatnonzero(length == shortest[ends])
+    walk = walk[np.argsort(ends[walk], kind="stable")]
+    count = np.bincount(ends[walk], minlength=ranks)
     # The index of each walk among those to the same rank: 0 1 0 0 1 2 of ranks with 2, 1 and 3 walks.
-    number = np.arange(len(kept)) - np.repeat(np.cumsum(count) - count, count)
+    number = np.arange(len(walk)) - np.repeat(np.cumsum(count) - count, count)
     links = np.zeros((count.max(), ranks, len(axes)), dtype=np.int64)
-    links[number, ends[kept]] = walks[kept]
+    links[number, ends[walk]] = walks[walk]
     return _ShortestPaths(links, count)
 
 
@@ -85,9 +87,10 @@ class TwistedLinks(LatticeLinks):
         return ranks_at(walked, self.axes)
 
     def uses(self, src: Indices, dst: Indices) -> Iterator[LinkUse]:
-        none = np.zeros(0, dtype=np.int64)
+        # each begins with a use of nothing, as there is nothing to concatenate in an empty list
+        nothing = np.zeros(0, dtype=np.int64)
         by_class = [
-            [LinkUse(number, none, none, np.zeros(0))] for number in range(len(self.classes))
+            [LinkUse(number, nothing, nothing, np.zeros(0))] for number in range(len(self.classes))
         ]
         for use in self._hop_by_hop(src, dst):
             by_class[use.number].append(use)
@@ -105,9 +108,10 @@ class TwistedLinks(LatticeLinks):
         paths = _shortest_paths(self.axes)
         for number, path in enumerate(paths.links):
             here = start.copy()
-            taken = number < paths.counts[target]
+            # messages to a rank with fewer paths stay where they are
+            has_path = number < paths.counts[target]
             for axis in range(len(self.axes)):
-                links = np.where(taken, path[target, axis], 0)
+                links = np.where(has_path, path[target, axis], 0)
                 for hop in range(int(np.abs(links).max(initial=0))):
                     moving = np.flatnonzero(np.abs(links) > hop)
                     up = moving[links[moving] > 0]

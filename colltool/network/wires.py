@@ -6,7 +6,8 @@ at switches, links are shared by all ranks behind the endpoints, and latencies a
 the ports. Elsewhere each of these ranks has a copy of the links.
 
 The three kinds answer the same questions (:data:`Wires`): how many links, which latency, which cuts
-bound the bandwidth. :mod:`colltool.network.routers` and
+bound the bandwidth. What an answer means is said at :class:`GraphWires`, the first, and again only
+where another kind counts differently. :mod:`colltool.network.routers` and
 :mod:`colltool.network.dragonfly_router` decide which links a message takes.
 """
 
@@ -21,8 +22,8 @@ from colltool.base.primitives import ceil_div
 from colltool.network.max_flow import ENDLESS, Capacities, max_flow
 
 Node = TypeVar("Node", int, int | str)
-# Nodes of a graph up to which the least cut between its switches is computed as a maximum flow; each
-# takes milliseconds up to here. Larger graphs get a bound that is quick to compute.
+# Nodes of a graph up to which the least cut between its switches is computed as a maximum flow, each
+# of which takes milliseconds up to here. Larger graphs get a bound that is quick to compute.
 _MOST_FLOW_NODES = 128
 
 Routing = Literal["minimal", "valiant", "adaptive"]
@@ -61,8 +62,12 @@ def hops_from(start: Node, neighbours: Mapping[Node, Collection[Node]]) -> dict[
 
 
 class GraphWires(NamedTuple):
-    """An explicit graph: endpoints are the first nodes, switches follow; ``edges`` in both
-    directions."""
+    """An explicit graph: endpoints are the first nodes, switches follow.
+
+    Args:
+        nodes: endpoints and switches.
+        edges: a link both ways is two.
+    """
 
     endpoints: int
     nodes: int
@@ -70,7 +75,8 @@ class GraphWires(NamedTuple):
 
     @property
     def has_ports(self) -> bool:
-        """Whether every rank has a port at a switch; here it has only the links themselves."""
+        """Whether every rank has a port at a switch, and shares the links between switches; in a graph it
+        has only the links themselves."""
         return False
 
     @property
@@ -90,7 +96,7 @@ class GraphWires(NamedTuple):
 
     @property
     def between_ranks(self) -> GraphWires | None:
-        """The links as a graph without switches; None where there are some."""
+        """The links as a graph without switches; None where there are switches."""
         return self if self.joins_ranks else None
 
     @property
@@ -154,17 +160,18 @@ class GraphWires(NamedTuple):
         if between_switches and self.nodes <= _MOST_FLOW_NODES:
             return self._least_cut_Bps(after)
         direct = 0.0
-        # Bandwidth into each switch: from the first endpoints, and from the others.
-        into: dict[int, list[float]] = {}
+        # Bandwidth into each switch: [from the endpoints before ``after``, from the others].
+        into_switches: dict[int, list[float]] = {}
         for edge in self.edges:
             if edge.src < after <= edge.dst < ends:
                 direct += edge.Bps
             elif edge.src < ends <= edge.dst:
-                into.setdefault(edge.dst, [0.0, 0.0])[edge.src >= after] += edge.Bps
+                side = 0 if edge.src < after else 1
+                into_switches.setdefault(edge.dst, [0.0, 0.0])[side] += edge.Bps
         if between_switches:
             # A bound: with all switches on the far side no link between them crosses the cut.
-            return direct + sum(first for first, _ in into.values())
-        return direct + sum(min(sides) for sides in into.values())
+            return direct + sum(near_Bps for near_Bps, _ in into_switches.values())
+        return direct + sum(min(sides) for sides in into_switches.values())
 
     def _least_cut_Bps(self, after: int) -> float:
         """Bytes/s over the least cut between the endpoints before ``after`` and all others."""
@@ -174,6 +181,7 @@ class GraphWires(NamedTuple):
         for edge in self.edges:
             from_node = links[edge.src]
             from_node[edge.dst] = from_node.get(edge.dst, 0) + ceil(edge.Bps / unit)
+        # Two nodes more, which no link limits: nodes are numbered from 0 on.
         source = -1
         sink = -2
         links[source] = dict.fromkeys(range(after), ENDLESS)
@@ -220,7 +228,8 @@ class HyperXWires(NamedTuple):
         stride = 1
         for size, rate, alpha_s in zip(self.shape, self.Bps, self.alpha_s, strict=True):
             for node in range(self.endpoints):
-                start = node - node // stride % size * stride
+                place = node // stride % size
+                start = node - place * stride
                 for other in range(start, start + size * stride, stride):
                     if node != other < self.endpoints:
                         edges.append(Edge(node, other, rate, alpha_s))
@@ -238,7 +247,8 @@ class HyperXWires(NamedTuple):
         return self._replace(alpha_s=tuple(alpha_s * factor for alpha_s in self.alpha_s))
 
     def cuts(self) -> Iterator[CutSide]:
-        """Cuts around the first node, and around the first 1, 2 ... slices across each axis."""
+        """Cuts around the first node, and around the first 1, 2 ... slices across each axis; only those
+        with endpoints on both sides."""
         hosts = max(1, self.hosts)
         # Bandwidth out of a node along each axis.
         node_Bps = [(size - 1) * rate for size, rate in zip(self.shape, self.Bps, strict=True)]
@@ -247,9 +257,12 @@ class HyperXWires(NamedTuple):
         slice_nodes = 1
         for axis, (size, rate) in enumerate(zip(self.shape, self.Bps, strict=True)):
             later_axes_Bps = sum(node_Bps[axis + 1 :])
-            for slices in range(1 if axis else 2, size):
+            # A slice of the first axis is a node, whose cut is there.
+            fewest_slices = 1 if axis else 2
+            for slices in range(fewest_slices, size):
                 after = hosts * slice_nodes * slices
                 if after < self.endpoints:
+                    # Links of this axis to the other slices, and of later axes to other lines.
                     cut_Bps = slices * (size - slices) * rate + slices * later_axes_Bps
                     yield CutSide(0, after, slice_nodes * cut_Bps)
             slice_nodes *= size
@@ -313,7 +326,9 @@ class DragonflyWires(NamedTuple):
     @property
     def links(self) -> int:
         """The number of one-way links in the groups in use."""
-        inside = 2 * self.switches * self.spines or self.switches * (self.switches - 1)
+        inside = self.switches * (self.switches - 1)
+        if self.spines:
+            inside = 2 * self.switches * self.spines
         groups = self.groups_in_use
         return groups * (inside + (groups - 1) * self.cables)
 
@@ -323,21 +338,26 @@ class DragonflyWires(NamedTuple):
 
         Adaptive routing counts as minimal, the path it takes without congestion.
         """
-        hop = min(1, self.switches - 1)
-        # Local links inside a group, from a switch to a cable, and from one cable to another.
-        inside = 2 if self.spines else hop
-        to_cable = 1 if self.spines else hop
-        turn = 2 * min(1, self.spines - 1) if self.spines else hop
+        # Local links between two switches of a group, from a switch to a cable, and in a group on the way
+        # from one cable to another. With a single switch, or a single spine, there are none to change to.
+        inside = to_cable = between_cables = min(1, self.switches - 1)
+        if self.spines:
+            inside = 2
+            to_cable = 1
+            between_cables = 2 * min(1, self.spines - 1)
         if self.routing != "valiant":
             return (inside, 0), (2 * to_cable, 1)
+        # by way of another switch of the group
         if self.switches > 2 and not self.spines:
-            inside = 2 * hop
+            inside = 2
+        # by way of another group
         if self.groups > 2:
-            return (inside, 0), (2 * to_cable + turn, 2)
+            return (inside, 0), (2 * to_cable + between_cables, 2)
         return (inside, 0), (2 * to_cable, 1)
 
     def gateway(self, group: int, other: int, cable: int) -> int:
-        """The switch of ``group`` at which a cable to another group ends.
+        """The switch of ``group``, numbered there, at which a cable to another group ends: of a
+        dragonfly+ the spine.
 
         The cables of a group are distributed evenly over its gateways, in the order of the distance
         to the other group.
@@ -356,8 +376,8 @@ class DragonflyWires(NamedTuple):
         )
 
     def cuts(self) -> Iterator[CutSide]:
-        """Cuts around the first switches of the first group, the first groups, and each further
-        switch of the first group; only those with endpoints on both sides."""
+        """Cuts around the first switches of the first group, around the first groups, and around each
+        further switch of the first group; only those with endpoints on both sides."""
         group_endpoints = self.hosts * self.switches
         ends = [self.hosts * count for count in range(1, self.switches)]
         ends += [group_endpoints * count for count in range(1, self.groups)]
@@ -372,21 +392,22 @@ class DragonflyWires(NamedTuple):
         """Bytes/s of all links that leave the first switches. These are whole groups and part of
         the next one, whose spines count on the side where that gives least."""
         whole, part = divmod(switches, self.switches)
-        cables = self.cables * self.global_Bps
+        pair_Bps = self.cables * self.global_Bps  # between two groups
         if not part:
-            return whole * (self.groups - whole) * cables
+            return whole * (self.groups - whole) * pair_Bps
         later = self.groups - whole - 1  # groups after the split one
         if self.spines:
             # Either none of the spines is on this side, or all are.
-            up = part * self.spines * self.local_Bps
-            up_of_others = (self.switches - part) * self.spines * self.local_Bps
-            without_spines = whole * (later + 1) * cables + up
-            with_spines = (whole + 1) * later * cables + up_of_others
-            return min(without_spines, with_spines)
+            up_Bps = part * self.spines * self.local_Bps
+            others_up_Bps = (self.switches - part) * self.spines * self.local_Bps
+            without_spines_Bps = whole * (later + 1) * pair_Bps + up_Bps
+            with_spines_Bps = (whole + 1) * later * pair_Bps + others_up_Bps
+            return min(without_spines_Bps, with_spines_Bps)
         to_earlier, to_later = self._cables_at(whole, range(part))
-        inside = part * (self.switches - part) * self.local_Bps
+        inside_Bps = part * (self.switches - part) * self.local_Bps
+        # Cables of the whole groups, but for those to this part, and cables of this part.
         crossing = whole * (later + 1) * self.cables - to_earlier + to_later
-        return inside + crossing * self.global_Bps
+        return inside_Bps + crossing * self.global_Bps
 
     @property
     def bisection_Bps(self) -> float:
@@ -398,15 +419,16 @@ class DragonflyWires(NamedTuple):
         first_half = self.leaving_Bps(self.switches * self.groups // 2)
         if self.spines or self.groups % 2 == 0 or self.switches == 1:
             return first_half
-        near = self.groups // 2
-        part = range(self.switches // 2)
-        # Cables of the split group whose ends are in different halves.
-        crossing = 0
-        for distance in range(1, self.groups):
+        # Group 0 is split: its first switches go with the groups from 1 to half_groups.
+        half_groups = self.groups // 2
+        first_switches = range(self.switches // 2)
+        crossing = half_groups * half_groups * self.cables
+        for other in range(1, self.groups):
             for cable in range(self.cables):
-                crossing += (self.gateway(0, distance, cable) in part) != (distance <= near)
-        inside = len(part) * (self.switches - len(part)) * self.local_Bps
-        return min(first_half, inside + (near * near * self.cables + crossing) * self.global_Bps)
+                is_first = self.gateway(0, other, cable) in first_switches
+                crossing += is_first != (other <= half_groups)
+        inside = len(first_switches) * (self.switches - len(first_switches)) * self.local_Bps
+        return min(first_half, inside + crossing * self.global_Bps)
 
     def _leaving_switch_Bps(self, switch: int) -> float:
         """Bytes/s out of a switch of the first group."""
@@ -422,8 +444,8 @@ class DragonflyWires(NamedTuple):
         for other in range(self.groups):
             if other == group:
                 continue
-            ends = [self.gateway(group, other, cable) for cable in range(self.cables)]
-            cables = sum(end in among for end in ends)
+            gateways = [self.gateway(group, other, cable) for cable in range(self.cables)]
+            cables = sum(gateway in among for gateway in gateways)
             if other < group:
                 before += cables
             else:

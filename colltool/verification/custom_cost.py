@@ -6,7 +6,8 @@ port, link or uplink. α, bandwidth and η are the same as for shipped algorithm
 to its own schedules (start-up, shares of bandwidth) is not known for a custom one.
 
 :func:`custom_costs` is the entry, :func:`schedule_cost` prices one schedule, and :class:`CustomLinks`
-executes it and adds up its cost.
+executes it and adds up its cost. Everything that is by tier is a list or the last axis of an array:
+the tiers that the group spans, innermost first.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
 def with_unique_names(
     schedules: Sequence[CustomSchedule], used: Collection[str]
 ) -> list[CustomSchedule]:
-    """The schedules under names that are neither in ``used`` nor given twice: ``ring`` becomes
-    ``ring@my.xml``, a second one ``ring@my.xml-2``."""
+    """The schedules under names by which a table can tell their prices apart, neither in ``used`` nor
+    given twice: ``ring`` becomes ``ring@my.xml``, a second one ``ring@my.xml-2``."""
     renamed: list[CustomSchedule] = []
     in_use = set(used)
     for schedule in schedules:
@@ -100,7 +101,8 @@ def with_unique_names(
 def schedule_cost(
     schedule: CustomSchedule, placed: PlacedGroup, options: ModelOptions
 ) -> CostModel:
-    """The cost of a schedule on a group, under the group's protocol if it has one."""
+    """The cost of a schedule on a group, under the group's protocol if it has one; ColltoolError at the
+    step that no link carries."""
     links = CustomLinks(placed, options)
     sizes = schedule.program().chunk_bytes
     for number, batch in enumerate(schedule.batches, start=1):
@@ -128,7 +130,8 @@ def schedule_cost(
             )
     steps = counted(len(schedule.batches), "step")
     messages = counted(schedule.messages, "message")
-    paths = flat_group(placed, options)[1]
+    # as a flat algorithm sees the group: its notes on planes hold here too
+    _, paths = flat_group(placed, options)
     return CostModel(
         schedule.primitive,
         schedule.ranks,
@@ -163,9 +166,14 @@ def _link_cost(
 
     α is the mean over the messages of the chain. n_β is that of a port that would take as long as
     the busiest link or uplink.
+
+    Args:
+        n_alpha, alpha_s: hops and latency of the longest chain there, in seconds with η.
+        per_byte_s: transfer time in seconds per byte of M.
     """
     classes = capabilities_of(span.tier).classes
     mean_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * tier.eta_alpha
+    # messages go at several levels of switches, if there are several: then no one has its name here
     level = classes[-1].name if len(classes) == 1 else ""
     return LinkCost.on(tier, n_alpha, mean_s, per_byte_s, level=level)
 
@@ -184,10 +192,10 @@ class CustomLinks:
         self.numbers = wired.numbers
         self.tiers = wired.network.tiers
         self.post_s = np.array([tier.post_s * tier.eta_alpha for tier in self.numbers])
-        # Ranks have numbers below ``places``: as many as there are, but where domains differ in size
-        # all have as many as the largest.
+        # Ranks are numbered by their place: where domains differ in size, each has as many places as the
+        # largest has ranks, and places above the ranks of a domain stay empty.
         places = places_of(placed.domains, placed.ranks)
-        # When each rank starts its next step; shape (places,).
+        # When the rank at each place starts its next step; shape (places,).
         self.ready_s = np.zeros(places)
         # The hops and latency on each tier of the chain of messages that each rank waited for;
         # shape (places, tiers).
@@ -197,7 +205,7 @@ class CustomLinks:
         self.per_byte_s = np.zeros(len(self.tiers))
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
-        """Add the messages of a step, which are sent at the same time."""
+        """Add the messages of a step, which are sent at the same time; ``chunk_bytes`` in units of M."""
         src, dst, chunk = concatenated(
             between_places(batch, self.placed.domains, self.placed.ranks)
         )
@@ -256,14 +264,15 @@ class CustomLinks:
         delayed = np.flatnonzero(last >= 0)
         delayed = delayed[arrival_s[last[delayed]] > self.ready_s[delayed]]
         cause = message[last[delayed]]
+        tier = travels_on[cause]
         sender = src[cause]
         # The chain of a delayed rank is that of the sender and this message; all are read before
         # any is written.
         chain_hops = self.chain_hops[sender]
         chain_alpha_s = self.chain_alpha_s[sender]
-        each = np.arange(len(cause))
-        chain_hops[each, travels_on[cause]] += hops[cause]
-        chain_alpha_s[each, travels_on[cause]] += latency_s[cause]
+        row = np.arange(len(cause))
+        chain_hops[row, tier] += hops[cause]
+        chain_alpha_s[row, tier] += latency_s[cause]
         self.chain_hops[delayed] = chain_hops
         self.chain_alpha_s[delayed] = chain_alpha_s
         self.ready_s[delayed] = arrival_s[last[delayed]]
@@ -273,12 +282,14 @@ class CustomLinks:
         step, shape (messages,)."""
         if not self.post_s.any():
             return np.zeros(len(src))
-        ranks = len(self.ready_s)
-        pairs, first = np.unique(src.astype(np.int64) * ranks + dst, return_index=True)
+        places = len(self.ready_s)
+        # each sender with each of its peers once: place 3 to 5 of 8 is 3 * 8 + 5
+        pairs, first = np.unique(src.astype(np.int64) * places + dst, return_index=True)
         post_s = self.post_s[travels_on[first]]
-        # A sender takes a post for each peer, and one of them is in α already: the most expensive of
-        # the step is subtracted for it.
-        further_s: Floats = (np.bincount(pairs // ranks, post_s, ranks) - post_s.max())[src]
+        posts_of_sender_s = np.bincount(pairs // places, post_s, places)
+        # One post of each sender is in α already. Which one is not known: the most expensive of the step
+        # is subtracted, so that a sender to a single peer is never late.
+        further_s: Floats = (posts_of_sender_s - post_s.max())[src]
         return np.maximum(further_s, 0.0)
 
     def chain(self) -> tuple[Floats, Floats]:
@@ -290,7 +301,7 @@ class CustomLinks:
 def _loads(
     tier: LinkModel, planes: Planes | None, src: Indices, dst: Indices, size: Floats
 ) -> list[Floats]:
-    """Bytes on a tier's links, an array per class.
+    """Bytes on a tier's links in units of M, an array per class.
 
     Where flows are hashed to planes, the bytes on a port are divided by the share of its planes
     that the flows to its peers keep busy, relative to the tier's usual share.
@@ -299,10 +310,12 @@ def _loads(
     if planes is None or planes.spread != "ecmp":
         return loads
     pairs = np.unique(np.stack([src, dst]), axis=1)
-    # The first two classes are ports out and ports in.
-    for port, ranks in enumerate((src, dst)):
+    # The first two classes are ports out, of senders, and ports in, of receivers.
+    for direction, places in enumerate((src, dst)):
+        # of each place, for as many peers as it has
         gains = []
-        for peers in np.bincount(pairs[port]).tolist():
+        for peers in np.bincount(pairs[direction]).tolist():
             gains.append(planes.share_of(max(1, peers)) / planes.share)
-        loads[port] = tier.loads(src, dst, size / np.array(gains)[ranks])[port]
+        scaled_size = size / np.array(gains)[places]
+        loads[direction] = tier.loads(src, dst, scaled_size)[direction]
     return loads

@@ -64,6 +64,7 @@ class Seconds(NamedTuple):
 
     @property
     def total_s(self) -> float:
+        """Latency and transfer time."""
         return self.alpha_s + self.carried_s
 
 
@@ -84,9 +85,9 @@ class TimedLinks(Network):
         self.domains = placed.domains
         self.nodes = nodes
         places = places_of(self.domains, nodes)
-        last = placed.spans[-1]
+        outermost = placed.spans[-1]
         super().__init__(
-            *(links_on(span.position, places, last=span is last) for span in placed.spans)
+            *(links_on(span.position, places, last=span is outermost) for span in placed.spans)
         )
 
     def carry(self, batch: tuple[Step, ...], chunk_bytes: Floats) -> None:
@@ -121,7 +122,7 @@ class Execution(NamedTuple):
     outcome: Outcome
     counts: Counts
     busiest: float  # the largest total on one port or link, in units of M
-    streamed: bool
+    streamed: bool  # whether steps overlap
 
 
 def flat_program(algorithm: Algorithm, group: Group, segments: int) -> Program:
@@ -135,7 +136,7 @@ def network_for(group: Group, places: int = 0) -> Network:
     """A network of capacity 1: the links of a lattice, full mesh or graph, elsewhere a port for each
     rank and server.
 
-    ``places`` is the number of ranks and servers; by default that of the ranks.
+    ``places`` is the number of ranks and servers; 0: that of the ranks.
     """
     return Network(group_links(group, places or group.ranks))
 
@@ -145,6 +146,7 @@ def execute_flat(algorithm: Algorithm, group: Group, segments: int) -> Execution
     program = flat_program(algorithm, group, segments)
     network = network_for(group, program.places)
     outcome = run(program, network.carry)
+    # A schedule in switches goes through one; each of its hops is as many as the tree has levels.
     levels = group.switch_levels if algorithm.in_switch else 1
     carried = network.busiest if program.streamed else network.peak
     counts = Counts(float(network.hops * levels), carried)
@@ -209,6 +211,7 @@ def seconds(
 def _levels_in_use(span: Span) -> tuple[DistanceClass, ...]:
     """The levels of a tier up to the one that joins all members."""
     levels = capabilities_of(span.tier).classes
+    # levels whose switches join fewer members than the group has
     too_small = 0
     for level in levels[:-1]:
         too_small += span.occupancy.members(level.group) < span.endpoints
@@ -284,7 +287,7 @@ def composed_trace(
     cost_model: CostModel,
     segments: int,
     options: ModelOptions,
-    vectors: Vectors = (),
+    vectors: Vectors,
 ) -> Trace:
     """Every step of a composition."""
     return traced(*composed_program(placed, cost_model, segments, options), vectors)
@@ -304,7 +307,7 @@ def composed_program(
         names = (part.algorithm for part in cost_model.parts if part.cost.tier == span.tier.name)
         choices.append(next(names))
     primitive = cost_model.primitive
-    order = NATURAL_ORDER.get(primitive) or "inner-first"
+    order = NATURAL_ORDER.get(primitive, "inner-first")
     program = compose(primitive, cost_model.choice.base, groups, choices, segments, order)
     return program, TierNetworks(groups)
 
@@ -332,7 +335,7 @@ def custom_trace(group: Group, schedule: CustomSchedule, vectors: Vectors) -> Tr
 def judge(
     status: Status, expected: Counts, counted: Counts, busiest: float, *, streamed: bool = False
 ) -> tuple[Verdict, str]:
-    """The verdict on the counts of an execution, and where they differ in which way.
+    """The verdict on the counts of an execution, and where they differ a note on how, else an empty one.
 
     Args:
         status: of the algorithm.
@@ -341,7 +344,7 @@ def judge(
         busiest: the largest total on one port or link, in units of M.
         streamed: whether the steps of the schedule overlap.
     """
-    more_counted = []  # of α and of β
+    more_counted = []  # of α and of β: whether the execution counts more than the formula
     ratios = []
     for field_name, formula, execution in zip(Counts._fields, expected, counted, strict=True):
         margin = _SAME * max(1.0, formula)

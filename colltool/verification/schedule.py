@@ -1,5 +1,5 @@
 """Finds an algorithm's schedule by name, with its price and its messages per step, for export to
-simulators."""
+simulators: :func:`scheduled`."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -52,7 +52,7 @@ class Scheduled(NamedTuple):
                 messages.
         """
         ranks = self.program.ranks
-        left = MOST_SENDS
+        sends_left = MOST_SENDS
         for batch in self.program.batches:
             src, dst, chunk = concatenated(batch)
             if max(src.max(initial=0), dst.max(initial=0)) >= ranks:
@@ -62,10 +62,11 @@ class Scheduled(NamedTuple):
                     argument="algorithm",
                     fix=f"take one that ranks run alone: {argument_text('algorithm', 'ring')}",
                 )
+            # each sender and receiver once: rank 3 to 5 of 8 is 3 * 8 + 5
             pairs, message = np.unique(src.astype(np.int64) * ranks + dst, return_inverse=True)
-            carried = np.bincount(message, self.program.chunk_bytes[chunk] * size)
-            left -= len(carried)
-            if left < 0:
+            carried = np.bincount(message, self.program.chunk_bytes[chunk] * size)  # bytes
+            sends_left -= len(carried)
+            if sends_left < 0:
                 what = f"{self.cost_model.title} on {ranks} ranks sends more than"
                 raise ColltoolError(
                     f"{what} {MOST_SENDS:,} messages",
@@ -102,31 +103,32 @@ def scheduled(
     placed = place(fabric, group)
     options = executed.model_options(segments, ideal=ideal)
     choice = choice_on(placed, primitive, options, name)
-    # a composition of the group's tiers
+    # First the compositions of the group's tiers.
     for composition in hierarchical_candidates(placed, primitive, options):
         if composition.definition.name == choice.base:
             cost_model = composition.named(choice.tiers) if choice.tiers else composition.usual()
             if placed.ranks**2 > most:
-                raise _refused(f"{placed.ranks} ranks are too many to execute", cost_model.title)
+                raise _refusal(f"{placed.ranks} ranks are too many to execute", cost_model.title)
             try:
                 program, _ = executed.composed_program(placed, cost_model, segments, options)
             except ValueError as error:
-                raise _refused(str(error), cost_model.title) from error
+                raise _refusal(str(error), cost_model.title) from error
             return Scheduled(placed, cost_model, program)
     names = composition_names(primitive)
     if choice.base in names:
-        raise _refused(why_not_composed(placed), name)
-    # one algorithm over all tiers
+        raise _refusal(why_not_composed(placed), name)
+    # Then one algorithm over all tiers.
     algorithm = find(primitive, choice.base, names)
     flat, paths = flat_group(placed, options)
     flat = algorithm.on(flat, choice)
     reason = algorithm.why_not(flat) or why_not_executed(algorithm, flat, segments, placed, most)
     if reason:
-        raise _refused(reason, name)
+        raise _refusal(reason, name)
     cost_model = cost_flat(algorithm, flat, paths, options)
     return Scheduled(placed, cost_model, executed.flat_program(algorithm, flat, segments))
 
 
-def _refused(reason: str, name: str) -> ColltoolError:
+def _refusal(reason: str, name: str) -> ColltoolError:
+    """The error of an algorithm that is not executed, to be raised."""
     fix = "colltool verify lists what can be executed there"
     return ColltoolError(f"{name}: {reason}", argument="algorithm", fix=fix)

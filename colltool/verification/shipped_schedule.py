@@ -1,4 +1,5 @@
-"""Turns a shipped algorithm's schedule into a custom one, to be written as a file."""
+"""Turns a shipped algorithm's schedule into a custom one, to be written as a file a user can change:
+:func:`shipped_schedule`."""
 
 from __future__ import annotations
 
@@ -30,6 +31,7 @@ def shipped_schedule(
         fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES
     )
     schedule = custom_from_program(parse_choice(algorithm).spec, run.program)
+    # for its errors: a file has not every primitive, nor any number of ranks and chunks
     postcondition_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
     if schedule.messages > MOST_MOVES:
         moves = f"{schedule.name} moves {schedule.messages:,} chunks"

@@ -38,7 +38,7 @@ from colltool.network.arrays import Floats, np
 from colltool.network.group import Group
 from colltool.verification.executed import network_for
 
-SEGMENTS = 16  # of pipelined algorithms
+SEGMENTS = 16  # of pipelined algorithms that are executed
 MOST_WORK = 20_000_000  # messages of the largest schedule that is executed: seconds of work
 # Routes on which all ranks that take part send the same amount in each step.
 _UNIFORM = (Ring, Peers, AllPeers, Pair)
@@ -47,14 +47,14 @@ _SAME_SCHEDULE = {"multi-rail-chain": "chain"}
 
 
 class _PhaseRun(NamedTuple):
-    """A phase of a schedule; a flat schedule has one."""
+    """A phase of a schedule on its tier; a flat schedule has one."""
 
     row: Algorithm
     group: Group
     paths: PathClasses
     inside: int  # ranks behind each endpoint
     leaders: bool  # only the first rank behind each endpoint takes part
-    parts: tuple[CostTerm, ...]
+    parts: tuple[CostTerm, ...]  # of the price
 
 
 class UnknownCost(Exception):
@@ -71,24 +71,26 @@ def with_slow_rank(
 ) -> tuple[AlgorithmEstimate, ...]:
     """The rows, each with its time when one rank runs at ``share`` of its bandwidth, above 0 and at
     most 1. All rows are of one size."""
-    listed = candidates_for(fabric, group, primitive, options)
-    return tuple(replace(row, slow=_slowed(row, float(row.bytes), share, listed)) for row in rows)
+    candidates = candidates_for(fabric, group, primitive, options)
+    return tuple(replace(row, slow=_with_slow(row, share, candidates)) for row in rows)
 
 
-def _slowed(estimate: AlgorithmEstimate, size: float, share: float, listed: Candidates) -> SlowRank:
+def _with_slow(estimate: AlgorithmEstimate, share: float, candidates: Candidates) -> SlowRank:
     """The time of a row with a slow rank, or the reason why it is not known."""
+    size = float(estimate.bytes)
     if estimate.status == "own":
         return SlowRank(share, reason="a schedule of your own")
     cost_model = None
-    for candidate in listed.named([estimate.spec], [size]):
+    for candidate in candidates.named([estimate.spec], [size]):
         if (candidate.title, candidate.protocol) == (estimate.title, estimate.protocol):
             cost_model = candidate
             break
     if cost_model is None:
         return SlowRank(share, reason="not priced on its own")
+    # the group under the protocol of the price, which is one of them
     placed = next(
         group
-        for group in under_protocols(listed.placed, cost_model.primitive)
+        for group in under_protocols(candidates.placed, cost_model.primitive)
         if group.protocol == cost_model.protocol
     )
     try:
@@ -101,13 +103,13 @@ def _slowed(estimate: AlgorithmEstimate, size: float, share: float, listed: Cand
         parts.append(part._replace(cost=cost))
     # An array with an element per slow rank where it matters which rank is slow.
     seconds: Any = replace(cost_model, parts=tuple(parts)).at(size).total_s
-    worst = None
+    worst_rank = None
     if is_array(seconds):
         if seconds.min() != seconds.max():
-            worst = int(seconds.argmax()) * placed.placement.stride
+            worst_rank = int(seconds.argmax()) * placed.placement.stride
         seconds = seconds.max()
     total_s = float(seconds)
-    return SlowRank(share, total_s, total_s / float(estimate.total_s), worst)
+    return SlowRank(share, total_s, total_s / float(estimate.total_s), worst_rank)
 
 
 def _factors(cost_model: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
@@ -144,11 +146,12 @@ def _repriced(run: _PhaseRun, share: float, options: ModelOptions) -> list[float
         levels=_at_share(run.paths.levels, share),
         peer_levels=_at_share(run.paths.peer_levels, share),
     )
-    before = _per_byte_s(run.parts)
-    after = _per_byte_s(parts_of(run.row, run.group, slow_paths, options))
-    if len(before) != len(after):
-        return [sum(after) / sum(before)] * len(before)
-    return [slow / usual if usual else 1.0 for usual, slow in zip(before, after, strict=True)]
+    usual_s = _per_byte_s(run.parts)
+    slow_s = _per_byte_s(parts_of(run.row, run.group, slow_paths, options))
+    # at the share a phase may fall into other parts: then all grow alike
+    if len(usual_s) != len(slow_s):
+        return [sum(slow_s) / sum(usual_s)] * len(usual_s)
+    return [slow / usual if usual else 1.0 for usual, slow in zip(usual_s, slow_s, strict=True)]
 
 
 def _at_share(levels: tuple[PathClass, ...], share: float) -> tuple[PathClass, ...]:
@@ -191,13 +194,14 @@ def _phase_runs(cost_model: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRu
         return
     order = options.order
     if order == "auto":
-        order = NATURAL_ORDER.get(primitive) or "inner-first"
+        order = NATURAL_ORDER.get(primitive, "inner-first")
     first_primitives: dict[int, Primitive] = {}  # of each tier
     for phase in find_composition(primitive, choice.base).steps(placed.sizes, order):
         tier = phase.tier
         span = placed.spans[tier]
         phase_primitive = phase.primitive
         first = first_primitives.setdefault(tier, phase_primitive)
+        # as in the price: a switch streams both phases of a tier as one call of the whole primitive
         if _is_one_call(cost_model, span.tier.name):
             if first is not phase_primitive:
                 continue
@@ -237,32 +241,30 @@ def _port_factors(algorithm: Algorithm, group: Group, share: float, *, streamed:
     make = program_maker(algorithm.primitive, name)
     if make is None:
         raise UnknownCost(f"no schedule of {algorithm.name} is executed")
-    if (
-        estimated_messages(algorithm.primitive, name, group.ranks, SEGMENTS if streamed else None)
-        > MOST_WORK
-    ):
+    segments = SEGMENTS if streamed else None
+    if estimated_messages(algorithm.primitive, name, group.ranks, segments) > MOST_WORK:
         raise UnknownCost(f"{group.ranks} ranks are too many to execute {algorithm.name}")
     program = make(group, SEGMENTS)
     network = network_for(group, program.places)
 
     def with_slow(loads: Floats) -> Floats:
-        """The largest load when each rank in turn is slow, shape (N,)."""
+        """The largest load when each rank in turn is slow, in units of a usual port's, shape (N,)."""
         of_rank = network.busiest_of_ranks(loads)[: group.ranks]
         largest: Floats = np.maximum(loads.max(), of_rank / share)
         return largest
 
-    peak = 0.0
-    slow = np.zeros(group.ranks)
-    total = np.zeros(1)
+    peak = 0.0  # the busiest load of each step, added up
+    slow_peaks = np.zeros(group.ranks)
+    total = np.zeros(1)  # the load of each resource over all steps
     for batch in program.batches:
         src, dst, chunk = concatenated(program.at_places(batch))
         loads = network.loads(src, dst, program.chunk_bytes[chunk])
         peak += float(loads.max())
-        slow += with_slow(loads)
+        slow_peaks += with_slow(loads)
         total = total + loads
     # Steps that overlap do not wait for each other: the sums over all steps count.
     if streamed or program.streamed:
-        slow = with_slow(total)
+        slow_peaks = with_slow(total)
         peak = float(total.max())
-    factors: Floats = slow / peak
+    factors: Floats = slow_peaks / peak
     return factors

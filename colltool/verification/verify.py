@@ -1,11 +1,13 @@
 """``verify``: executes the schedules of algorithms and compares them with their formulas and prices.
 
 :func:`verify` is the entry. It decides which algorithms run on a group and which of them are small
-enough to execute; :mod:`colltool.verification.executed` executes and judges each of them.
+enough to execute; :mod:`colltool.verification.executed` executes and judges each of them. For every
+algorithm there is a row: a :class:`Verified`, or an ``Infeasible`` with the reason why it was skipped.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from colltool.algorithms.composed import composition_names
@@ -45,7 +47,7 @@ class Verified(NamedTuple):
 
     primitive: Primitive
     algorithm: str
-    fabric: str
+    fabric: str  # its name
     group: GroupPlacement
     verdict: Verdict
     n_alpha: executed.CountPair  # a custom schedule has no formula
@@ -59,6 +61,7 @@ class Verified(NamedTuple):
 
     @property
     def ranks(self) -> int:
+        """N."""
         return self.group.ranks
 
 
@@ -70,20 +73,20 @@ class Verification(Result):
     results: tuple[Verified, ...]
     skipped: tuple[Infeasible, ...]
     overrides: tuple[tuple[str, str], ...] = ()
-    simulator: str = ""
+    simulator: str = ""  # the name of the one that simulated, if requested
 
     @property
     def holds(self) -> bool:
         """Whether no algorithm is a mismatch."""
-        return all(estimate.verdict != "mismatch" for estimate in self.results)
+        return all(verified.verdict != "mismatch" for verified in self.results)
 
 
 class _GroupRun(NamedTuple):
     """A group and how algorithms are executed on it."""
 
     placed: PlacedGroup
-    group: Group
-    paths: PathClasses
+    group: Group  # as flat algorithms see it
+    paths: PathClasses  # of flat algorithms
     options: ModelOptions
     size: float  # M in bytes
     segments: int  # P of pipelined algorithms
@@ -113,6 +116,10 @@ def verify(
         trace: record every step.
         vectors: for a trace, the numbers that each rank starts with, or ``example``; its messages
             then carry values.
+
+    Raises:
+        ColltoolError: a name that no primitive has, a trace or vectors that do not fit the ranks, or
+            nothing that can be executed.
     """
     segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
     placed = place(fabric, group)
@@ -122,30 +129,31 @@ def verify(
         raise ColltoolError(what, argument="trace", fix=fix)
     vectors = _vector_of_each_rank(vectors, placed.ranks)
     options = executed.model_options(segments, ideal=True)
-    meant: dict[Choice, None] = {}
+    # each once, in their order
+    choices_of_names: dict[Choice, None] = {}
     for primitive in primitives:
         for name in names:
-            meant[choice_on(placed, primitive, options, name)] = None
-    choices = list(meant)
+            choices_of_names[choice_on(placed, primitive, options, name)] = None
+    choices = list(choices_of_names)
     _check_names(primitives, choices)
     flat, paths = flat_group(placed, options)
     run = _GroupRun(
         placed, flat, paths, options, size=size, segments=segments, trace=trace, vectors=vectors
     )
-    found: list[Verified | Infeasible] = []
+    rows: list[Verified | Infeasible] = []
     if names or not custom:
         for primitive in with_progress(primitives):
-            found += _flat_rows(run, primitive, choices)
-            found += _composed_rows(run, primitive, choices)
-    found += [_custom(run, schedule) for schedule in custom]
-    done = tuple(row for row in found if isinstance(row, Verified))
-    skipped = tuple(row for row in found if isinstance(row, Infeasible))
-    if not done:
+            rows += _flat_rows(run, primitive, choices)
+            rows += _composed_rows(run, primitive, choices)
+    rows += [_execute_custom(run, schedule) for schedule in custom]
+    verified = tuple(row for row in rows if isinstance(row, Verified))
+    skipped = tuple(row for row in rows if isinstance(row, Infeasible))
+    if not verified:
         reasons = "; ".join(dict.fromkeys(f"{row.algorithm}: {row.reason}" for row in skipped))
         what = f"nothing to execute on {placed.placement.label} of {fabric.name}"
         raise ColltoolError(what, fix=reasons or "price lists what can run")
     skipped = tuple(row._replace(reason=localize(row.reason)) for row in skipped)
-    return Verification(done, skipped, fabric.overrides)
+    return Verification(verified, skipped, fabric.overrides)
 
 
 def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
@@ -155,8 +163,8 @@ def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
         return vectors
     if len(vectors) == 1:
         numbers = vectors[0]
-        length, over = divmod(len(numbers), ranks)
-        if over or not length:
+        length, left_over = divmod(len(numbers), ranks)
+        if left_over or not length:
             what = f"{len(numbers)} numbers for {ranks} ranks"
             fix = f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}"
             raise ColltoolError(what, argument="values", fix=fix)
@@ -178,13 +186,15 @@ def _check_names(primitives: Sequence[Primitive], choices: Sequence[Choice]) -> 
         known.update(composition_names(primitive))
     for choice in choices:
         if choice.base not in known:
+            # raises, with suggestions for the first primitive
             find(primitives[0], choice.base, composition_names(primitives[0]))
 
 
 def _flat_rows(
     run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """Execute the flat algorithms that run on the group, or those that the user chose."""
+    """Execute the flat algorithms that run on the group, or those that the user chose; one that takes a
+    number is executed once for each number chosen, and only then."""
     on_demand = [row for row in on_request() if row.primitive is primitive]
     for algorithm in with_progress([*algorithms(primitive), *on_demand]):
         groups = [
@@ -197,9 +207,9 @@ def _flat_rows(
                 algorithm, group, run.segments, run.placed
             )
             if reason:
-                yield _skipped(algorithm.chosen(group).spec, primitive, reason)
+                yield _skipped_row(algorithm.chosen(group).spec, primitive, reason)
             else:
-                yield _flat(algorithm, group, run)
+                yield _execute_flat(algorithm, group, run)
 
 
 def _composed_rows(
@@ -208,14 +218,17 @@ def _composed_rows(
     """Execute the textbook choice of each composition, or the compositions that the user chose."""
     for composition in hierarchical_candidates(run.placed, primitive, run.options):
         if not choices:
-            yield _composed(run, composition.usual())
+            yield _execute_composed(run, composition.usual())
         for choice in choices:
             if choice.base == composition.definition.name:
                 tiers = choice.tiers
-                yield _composed(run, composition.named(tiers) if tiers else composition.usual())
+                yield _execute_composed(
+                    run, composition.named(tiers) if tiers else composition.usual()
+                )
 
 
-def _skipped(name: str, primitive: Primitive, reason: str) -> Infeasible:
+def _skipped_row(name: str, primitive: Primitive, reason: str) -> Infeasible:
+    """The row of an algorithm that is not executed."""
     return Infeasible(f"{name} ({primitive.label})", reason)
 
 
@@ -226,34 +239,33 @@ def why_not_executed(
     placed: PlacedGroup,
     most: int = MOST_MESSAGES,
 ) -> str:
-    """Why an algorithm that runs on a group is not executed. Empty if it is."""
+    """Why an algorithm that runs on a group is not executed: it has no schedule, or moves more than
+    roughly ``most`` chunks. Empty if it is."""
     # The schedule of this one is only for domains of different sizes.
-    same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
-    if program_maker(algorithm.primitive, algorithm.name) is None or same_sizes:
+    has_same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
+    if program_maker(algorithm.primitive, algorithm.name) is None or has_same_sizes:
         if algorithm.baseline:
             return "a baseline: the schedule of ring or pairwise over other links"
         return "no schedule is written for it"
-    cut = segments if _pipelined(algorithm, group) else None
-    if estimated_messages(algorithm.primitive, algorithm.name, group.ranks, cut) <= most:
+    pipeline_segments = segments if _is_pipelined(algorithm, group) else None
+    messages_in = partial(estimated_messages, algorithm.primitive, algorithm.name, group.ranks)
+    if messages_in(pipeline_segments) <= most:
         return ""
-    if cut is None:
+    if pipeline_segments is None:
         fewer = count_within(placed.fabric, _QUICK_RANKS, placed.placement.stride)
         cure = f"; take {argument_text('ranks', fewer)}" if fewer else ""
         return f"{group.ranks} ranks are too many to execute{cure}"
-    possible = max(
-        1, most // estimated_messages(algorithm.primitive, algorithm.name, group.ranks, segments=1)
-    )
-    cure = f"take {argument_text('segments', possible)} or fewer"
+    cure = f"take {argument_text('segments', max(1, most // messages_in(1)))} or fewer"
     return f"{segments} segments on {group.ranks} ranks are too many to execute; {cure}"
 
 
-def _pipelined(algorithm: Algorithm, group: Group) -> bool:
+def _is_pipelined(algorithm: Algorithm, group: Group) -> bool:
     """Whether the schedule of an algorithm depends on the number of segments."""
     return any(terms.fill is not None for terms in algorithm.schedule(group))
 
 
-def _flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
-    """Execute a flat algorithm."""
+def _execute_flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
+    """Execute a flat algorithm and judge it."""
     segments = run.segments
     cost_model = cost_flat(algorithm, group, run.paths, run.options)
     execution = executed.execute_flat(algorithm, group, segments)
@@ -272,31 +284,31 @@ def _flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verified:
     seconds = executed.seconds(
         algorithm, group, run.placed, cost_model, execution, size=run.size, segments=segments
     )
-    return _verified(
+    return _verified_row(
         run,
         cost_model,
         (verdict, note),
         [(expected, execution.counts)],
         execution.outcome,
         seconds,
-        cut=f"{segments} segments" if _pipelined(algorithm, group) else "",
+        cut=f"{segments} segments" if _is_pipelined(algorithm, group) else "",
         trace=executed.flat_trace(algorithm, group, segments, run.vectors) if run.trace else None,
     )
 
 
-def _composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
+def _execute_composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
     """Execute a composition; its verdict is that of its worst tier, its counts are added up over the
     tiers."""
     placed = run.placed
     if placed.ranks**2 > MOST_MESSAGES:
         reason = f"{placed.ranks} ranks are too many to execute"
-        return _skipped(cost_model.title, cost_model.primitive, reason)
+        return _skipped_row(cost_model.title, cost_model.primitive, reason)
     try:
         outcome, tiers, seconds = executed.execute_composed(
             placed, cost_model, run.segments, run.options, run.size
         )
     except ValueError as error:
-        return _skipped(cost_model.title, cost_model.primitive, str(error))
+        return _skipped_row(cost_model.title, cost_model.primitive, str(error))
     verdicts = []
     for expected, counted in tiers:
         verdicts.append(executed.judge(cost_model.status, expected, counted, counted.n_beta))
@@ -304,16 +316,18 @@ def _composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infeasible:
     if run.trace:
         trace = executed.composed_trace(placed, cost_model, run.segments, run.options, run.vectors)
     verdict, note = max(verdicts, key=_badness)
-    return _verified(run, cost_model, (verdict, note), tiers, outcome, seconds, cut="", trace=trace)
+    return _verified_row(
+        run, cost_model, (verdict, note), tiers, outcome, seconds, cut="", trace=trace
+    )
 
 
 def _badness(judged: tuple[Verdict, str]) -> int:
-    """The place of a verdict with its note in :data:`VERDICTS`, which end with the worst."""
+    """How bad a verdict with its note is: its place in :data:`VERDICTS`, which end with the worst."""
     verdict, _ = judged
     return VERDICTS.index(verdict)
 
 
-def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
+def _execute_custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     """Execute a custom schedule, whose result was checked when it was read."""
     check_ranks(schedule, run.placed)
     cost_model = schedule_cost(schedule, run.placed, run.options)
@@ -340,7 +354,7 @@ def _custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
     )
 
 
-def _verified(
+def _verified_row(
     run: _GroupRun,
     cost_model: CostModel,
     judged: tuple[Verdict, str],

@@ -20,7 +20,7 @@ from colltool.estimate.price import price
 from colltool.fabric.load import fabric_data, load_fabric
 from colltool.fabric.model import Fabric
 from colltool.libraries.nccl.model import estimates, switch_points
-from colltool.libraries.nccl.rules import PROTOCOL_NAMES, protocol_of
+from colltool.libraries.nccl.names import PROTOCOL_NAMES, protocol_of
 from colltool.logs.series import Measurements, Series
 
 pytestmark = pytest.mark.usefixtures("datasheet")

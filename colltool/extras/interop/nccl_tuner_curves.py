@@ -32,7 +32,8 @@ from colltool.fabric.tier_media import scope_of
 from colltool.fabric.topology import capabilities_of
 from colltool.libraries.nccl.hardware import PROTOCOLS, Hardware
 from colltool.libraries.nccl.model import Combination, Piece, pieces
-from colltool.libraries.nccl.rules import protocol_of, rules_of, spec_of
+from colltool.libraries.nccl.names import protocol_of, spec_of
+from colltool.libraries.nccl.rules import rules_of
 from colltool.libraries.numbers import ProtocolNumbers
 from colltool.machines.factor import CustomProtocol
 

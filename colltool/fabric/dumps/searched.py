@@ -23,7 +23,7 @@ from colltool.libraries.nccl.topology.connect import Communicator, Joined, commu
 from colltool.libraries.nccl.topology.graphs import NodeGraphs, graphs_of_xml
 from colltool.libraries.nccl.topology.kinds import KINDS, NVL, PXN
 from colltool.libraries.nccl.topology.rates import TRANSFERS_COUNTED, number, nvlink_MBps
-from colltool.libraries.nccl.topology.tuner import cpu_of, generation
+from colltool.libraries.nccl.topology.to_hardware import cpu_of, generation
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 
 # What a slot carries of the rate that NCCL counts for it: of GPUs all that it transfers, of NICs 50 GB/s

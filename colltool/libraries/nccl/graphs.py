@@ -1,5 +1,9 @@
-"""The channels of NCCL's graphs (ring, tree, NVLS, CollNet) on a group of GPUs, as its search finds
-them.
+"""The channels of NCCL's graphs (ring, tree, NVLS, CollNet) on a group of like GPUs and NICs, where no
+topology file says how they are wired. What NCCL's search comes to there is written as formulas.
+
+Each function takes the numbers of a version and the machine; :class:`~colltool.libraries.nccl.rules.Rules`
+lists them by version. :func:`collnet_graph` is the base of :func:`ring_graph`, and that of
+:func:`tree_graph`.
 
 Source: NCCL 2.30, src/graph/search.cc and topo.cc; the numbers are in the version's data file.
 """
@@ -43,16 +47,19 @@ def tree_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     if machine.nodes == 1 and machine.gpus > 2:
         return graph
     rates_GBps = search.across if machine.nodes > 1 else search.inside
-    out = graph.channels * (machine.gpus - 1) / machine.gpus
-    most_GBps = search.link_GBps / out if out else inf
-    inside_GBps = _climbed(rates_GBps, graph.inside_GBps, 2 * graph.across_GBps, most_GBps)
-    return Graph(
-        graph.channels, inside_GBps, graph.across_GBps if machine.nodes > 1 else inside_GBps
-    )
+    # a GPU is the last of its chain, and sends nothing on, in one of as many channels as there are GPUs
+    sending = graph.channels * (machine.gpus - 1) / machine.gpus
+    most_GBps = search.link_GBps / sending if sending else inf
+    inside_GBps = _climb(rates_GBps, graph.inside_GBps, 2 * graph.across_GBps, most_GBps)
+    across_GBps = inside_GBps
+    if machine.nodes > 1:
+        across_GBps = graph.across_GBps
+    return Graph(graph.channels, inside_GBps, across_GBps)
 
 
 def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
-    """A channel for each GPU that pulls from the switch; None before Hopper, and of a GPU alone."""
+    """The channels of NVLS, one for each GPU that pulls from the switch (a head); None before Hopper, for
+    a GPU alone, and where no rate fits."""
     search = machine.search(numbers)
     heads: int = min(machine.gpus, numbers.nvls["most_heads"])
     if not machine.from_hopper or heads < 2:
@@ -65,7 +72,8 @@ def nvls_graph(numbers: Constants, machine: GpuNodes) -> Graph | None:
     for rate_GBps in rates_GBps:
         # a head's own stream and those that it reduces for all others
         if (heads + 1) * rate_GBps <= search.link_GBps * _FULL and rate_GBps <= nic_GBps:
-            return Graph(heads, rate_GBps, _climbed(rates_GBps, rate_GBps, 2 * rate_GBps, nic_GBps))
+            across_GBps = _climb(rates_GBps, rate_GBps, 2 * rate_GBps, nic_GBps)
+            return Graph(heads, rate_GBps, across_GBps)
     return None
 
 
@@ -77,27 +85,33 @@ def collnet_graph(numbers: Constants, machine: GpuNodes) -> Graph:
     rate_GBps = _nic_GBps(search, machine)
     channels = machine.gpus
     # on other hosts than Intel's the search rather takes half of the NICs than halves the rate
-    if machine.staged and machine.cpu != "intel" and machine.nic_GBps > search.nic_GBps / 2:
+    fills_slot = machine.nic_GBps > search.nic_GBps / 2
+    if machine.staged and machine.cpu != "intel" and fills_slot:
         channels = max(machine.gpus // 2, 1)
     # a ring by each NIC: the GPU that it leaves by sends nothing over its links
     most_GBps = search.link_GBps * _FULL / max(machine.gpus - 1, 1)
-    by_nic_GBps = rate_GBps
-    reached = [rate_GBps]
+    # the rates that NICs reach, falling
+    reached_GBps = [rate_GBps]
     for listed_GBps in search.across:
         if listed_GBps <= rate_GBps:
-            reached.append(listed_GBps)
-            if by_nic_GBps > most_GBps:
-                by_nic_GBps = listed_GBps
-    by_link = _filling_links(search, reached)
-    total = by_link.channels * by_link.inside_GBps
-    # or there are fewer NICs than rings
-    if by_link.channels < machine.gpus and total > channels * by_nic_GBps:
+            reached_GBps.append(listed_GBps)
+    # the fastest of them that the links carry as well, else the slowest
+    by_nic_GBps = reached_GBps[-1]
+    for GBps in reached_GBps:
+        if GBps <= most_GBps:
+            by_nic_GBps = GBps
+            break
+    by_link = _filling_links(search, reached_GBps)
+    by_link_GBps = by_link.channels * by_link.inside_GBps
+    # better fewer channels that fill the links than one for each NIC
+    if by_link.channels < machine.gpus and by_link_GBps > channels * by_nic_GBps:
         return by_link
     return Graph(channels, by_nic_GBps, by_nic_GBps)
 
 
 def _filling_links(search: ChannelSearch, rates_GBps: Sequence[float]) -> Graph:
-    """The channels that use the most of a GPU's links, the fastest of equals; ``rates_GBps``: falling."""
+    """The channels that use the most of a GPU's links, the fastest of equals, of the rates that are tried,
+    falling."""
     best = Graph(0, 0, 0)
     for rate_GBps in rates_GBps:
         if rate_GBps <= _LEAST_TRIED * best.inside_GBps:
@@ -109,7 +123,8 @@ def _filling_links(search: ChannelSearch, rates_GBps: Sequence[float]) -> Graph:
 
 
 def communicator_channels(numbers: Constants, machine: GpuNodes, ring: Graph) -> int:
-    """Twice the ring's channels, doubled again across nodes from Hopper on if few and fast."""
+    """Channels of a communicator's kernels: twice the ring's, doubled again across nodes from Hopper on
+    if few and fast."""
     limits = numbers.channels
     doubled = 2 * ring.channels
     fast = ring.inside_GBps > limits["twice_more_above_GBps"]
@@ -125,8 +140,10 @@ def has_one_order(ring: Graph, gpus: int) -> bool:
 
 
 def sent_channels(hardware: Hardware, *, to_all: bool) -> int:
-    """Channels of messages: all that a communicator has, its number rounded up to a power of two, and
-    of a single message across nodes two.
+    """Channels of messages (ncclSend): all that a communicator has, rounded up to a power of two, and of
+    a single message across nodes two.
+
+    ``to_all``: messages go to all peers, as in an all-to-all.
 
     Source: NCCL 2.30, src/graph/paths.cc, ncclTopoComputeP2pChannels.
     """
@@ -152,11 +169,11 @@ def _nic_GBps(search: ChannelSearch, machine: GpuNodes) -> float:
     return next((rate_GBps for rate_GBps in search.across if rate_GBps <= reached * _FULL), reached)
 
 
-def _climbed(
+def _climb(
     rates_GBps: tuple[float, ...], rate_GBps: float, enough_GBps: float, most_GBps: float
 ) -> float:
-    """The next higher rates in turn until one is enough, or the next more than fits: from 20 GB/s
-    over 24 to 30 where 30 are enough."""
+    """The rate that a second pass of the search ends at: the next higher ones in turn until one is
+    enough, or the next is more than fits. From 20 GB/s over 24 to 30 where 30 are enough."""
     for higher_GBps in sorted(rates_GBps):
         if higher_GBps <= rate_GBps:
             continue

@@ -1,6 +1,11 @@
-"""The constants of NCCL's cost model, one file per version (``data/nccl-2.30.toml``, every table
-with its source), and what the model knows of a group: its shape, GPUs and hosts, enabled features,
-and the channels of each graph.
+"""The input of NCCL's cost model.
+
+- :class:`Constants`: the numbers of a version, from a file (``data/nccl-2.30.toml``, every table with
+  its source) or from one of the user's (:func:`add_version`); :func:`constants` is the entry.
+- :class:`Hardware`: what the model knows of a group: its shape, GPUs and hosts, enabled features, and
+  the channels of each :class:`Graph`.
+- :class:`GpuNodes`: the input of the search for channels where no topology file is there
+  (:mod:`colltool.libraries.nccl.graphs`).
 """
 
 from __future__ import annotations
@@ -27,7 +32,9 @@ PROTOCOLS = ("ll", "ll128", "simple")
 """From lowest latency to highest bandwidth, in NCCL's scanning order."""
 GPUS: tuple[Gpu, ...] = ("volta", "ampere", "hopper", "blackwell")
 
+# in the order of PROTOCOLS
 ByProtocol = tuple[float, float, float]
+# on one node, on two, on more: Hardware.column is the index
 ByNodes = tuple[float, float, float]
 
 _FOLDER = Path(__file__).parent / "data"
@@ -40,8 +47,8 @@ themselves."""
 
 @dataclass(frozen=True, kw_only=True)
 class CpuConstants:
-    """``net_overhead_us``: the least time of a ring step across nodes; ``ll_row``: its row in the
-    LL limits."""
+    """What a host's CPU changes: ``net_overhead_us`` is the least time of a ring step across nodes,
+    ``ll_row`` the row of ``ll_most_GBps`` that holds across nodes."""
 
     net_overhead_us: float
     ll_row: Gpu
@@ -66,8 +73,16 @@ class ChannelSearch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Constants:
-    """The numbers of one version, in microseconds and GB/s; the file explains each. ``release``:
-    which of it was read."""
+    """The numbers of one version, in microseconds and GB/s; ``data/nccl-2.30.toml`` explains each.
+
+    Args:
+        release: of the version, the one whose source was read.
+        rules: the row of :data:`colltool.libraries.nccl.rules.RULES` that computes with them.
+        algorithms: that it has for each collective that it chooses for.
+        base_latency_us: by algorithm. hop_latency_us: by wires (nvlink, pci, net), then algorithm.
+        latency, share, nvls, collnet, plateau, size_correction, channels, rule: tables of the file, by
+            their keys.
+    """
 
     version: str
     release: str
@@ -93,10 +108,11 @@ class Constants:
     rule: Mapping[str, Any]
 
     def base_us(self, algorithm: str, protocol: str) -> float:
+        """The latency of a call before its hops; 0 for an algorithm that has none."""
         return self.base_latency_us.get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
 
     def hop_us(self, wires: str, algorithm: str, protocol: str) -> float:
-        """A hop over ``nvlink``, ``pci`` or ``net``."""
+        """The latency of a hop over ``nvlink``, ``pci`` or ``net``; 0 for an algorithm that has none."""
         return self.hop_latency_us[wires].get(algorithm, _NOTHING)[PROTOCOLS.index(protocol)]
 
 
@@ -113,6 +129,7 @@ def version_file(version: str) -> Path:
 
 @cache
 def _shipped() -> list[str]:
+    """The versions that have a file here, in no order."""
     return [file.stem.removeprefix("nccl-") for file in _FOLDER.glob("nccl-*.toml")]
 
 
@@ -122,6 +139,7 @@ def versions() -> list[str]:
 
 
 def _number(version: str) -> tuple[int, ...]:
+    """A version for sorting: ``2.30`` is (2, 30)."""
     return tuple(map(int, version.split(".")))
 
 
@@ -133,15 +151,15 @@ def constants(version: str = "") -> Constants:
     Patch releases share the data of their version: 2.30.7 has 2.30's.
     """
     requested = version or UNVERSIONED
-    found = known_version(requested)
-    if not found:
+    with_data = known_version(requested)
+    if not with_data:
         nearest = version_label(nearest_version(requested))
         raise ColltoolError(
             f"there is no data of NCCL {requested}'s cost model",
             where="library.version",
             fix=f"the nearest is {nearest}; there is for: {', '.join(versions())}",
         )
-    return _read(found)
+    return _read(with_data)
 
 
 def known_version(requested: str) -> str:
@@ -174,7 +192,11 @@ RULE_WORDS = {
     "lone_rank_hop": ("tree", "own"),
     "rooted_hops": ("inside", "net"),
 }
+"""The words that a rule of a version's file may have."""
 KeyPath = tuple[str | int, ...]
+"""A key of a file, from the outside in: ("nvls", "efficiency", "hopper")."""
+_NO_TABLES = ("schema", "name", "like", "version", "source", "rules")
+"""Keys of a user's file that replace no table of the version that it is like."""
 
 
 def add_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
@@ -213,62 +235,60 @@ def add_version(data: Mapping[str, Any], at: Callable[[KeyPath], str]) -> str:
     return version
 
 
-_NO_TABLES = ("schema", "name", "like", "version", "source", "rules")
-
-
-def _check_alike(base: Any, value: Any, path: KeyPath, at: Callable[[KeyPath], str]) -> None:
-    """A value of a version's file has the form that the shipped one has; a ColltoolError at its
-    place if not."""
+def _check_alike(shipped: Any, value: Any, path: KeyPath, at: Callable[[KeyPath], str]) -> None:
+    """Raise a ColltoolError at its place for a value of a user's file, or one inside it, that has
+    another form than the shipped one of the same key."""
 
     def refuse(what: str, fix: str) -> ColltoolError:
         return ColltoolError(what, where=at(path), fix=fix)
 
     if path and path[-1] == "source":
         return
-    match base:
+    match shipped:
         case dict():
             if not isinstance(value, dict):
-                raise refuse("expected a table", f"with {', '.join(base)}")
+                raise refuse("expected a table", f"with {', '.join(shipped)}")
             for key, inner in value.items():
-                if key not in base and key != "source":
+                if key not in shipped and key != "source":
                     raise ColltoolError(
                         f"NCCL's model has no '{clipped(key)}' there",
                         where=at((*path, key)),
-                        fix=f"it has {', '.join(base)}",
+                        fix=f"it has {', '.join(shipped)}",
                     )
-                _check_alike(base.get(key), inner, (*path, key), at)
+                _check_alike(shipped.get(key), inner, (*path, key), at)
         case list():
-            if not isinstance(value, list) or len(value) != len(base):
-                raise refuse(f"expected a list of {len(base)}", f"such as {base[:6]}")
-            for shipped, inner in zip(base, value, strict=True):
-                _check_alike(shipped, inner, path, at)
+            if not isinstance(value, list) or len(value) != len(shipped):
+                raise refuse(f"expected a list of {len(shipped)}", f"such as {shipped[:6]}")
+            for shipped_item, item in zip(shipped, value, strict=True):
+                _check_alike(shipped_item, item, path, at)
         case str():
-            known = next((words for key, words in RULE_WORDS.items() if key in path), None)
-            if not isinstance(value, str) or (known is not None and value not in known):
-                fix = f"one of {', '.join(known or (base,))}"
+            words = next((words for key, words in RULE_WORDS.items() if key in path), None)
+            if not isinstance(value, str) or (words is not None and value not in words):
+                fix = f"one of {', '.join(words or (shipped,))}"
                 raise refuse(f"'{clipped(str(value))}' is not known", fix)
         case _:
-            if not _like_number(base, value):
-                least = "above 0" if base > 0 else "from 0 on"
-                raise refuse(f"'{clipped(str(value))}' is no number {least}", f"such as {base}")
+            if not _is_like_number(shipped, value):
+                least = "above 0" if shipped > 0 else "from 0 on"
+                raise refuse(f"'{clipped(str(value))}' is no number {least}", f"such as {shipped}")
 
 
-def _like_number(base: float, value: Any) -> bool:
-    """Whether a value is of a shipped number's kind; a flag is no number."""
-    if isinstance(base, bool) or isinstance(value, bool):
-        alike = isinstance(base, bool) and isinstance(value, bool)
+def _is_like_number(shipped: float, value: Any) -> bool:
+    """Whether a value may stand for a shipped number or flag; a flag is no number."""
+    if isinstance(shipped, bool) or isinstance(value, bool):
+        same_kind = isinstance(shipped, bool) and isinstance(value, bool)
     else:
-        alike = isinstance(value, int | float)
-    return alike and _as_large(base, value)
+        same_kind = isinstance(value, int | float)
+    return same_kind and _is_allowed(shipped, value)
 
 
-def _as_large(base: float, value: float) -> bool:
-    """A rate of zero would divide; a latency may be zero where the shipped one is."""
-    return 0 <= value < 1e12 and (value > 0 or base == 0)
+def _is_allowed(shipped: float, value: float) -> bool:
+    """Whether a number is finite and not negative: prices divide by rates, which may not be zero, while a
+    latency may be where the shipped one is."""
+    return 0 <= value < 1e12 and (value > 0 or shipped == 0)
 
 
 def _data(version: str) -> dict[str, Any]:
-    """A version's tables, over those of the version that it is like."""
+    """A version's tables, as in its file; of a user's version, over those of the one that it is like."""
     tables = dict(_USER_VERSIONS.get(version, {}))
     if not tables:
         tables = packaged_toml(version_file(version))
@@ -285,14 +305,15 @@ def _merged(base: Any, value: Any) -> Any:
     return base | {key: _merged(base.get(key), inner) for key, inner in value.items()}
 
 
-def tuned(version: str = "") -> tuple[Primitive, ...]:
-    """The collectives that a version chooses an algorithm for; of a version without data, those of
-    :data:`UNVERSIONED`."""
+def tuned(version: str) -> tuple[Primitive, ...]:
+    """The collectives that a version chooses an algorithm for; of a version without data, and of an empty
+    one, those of :data:`UNVERSIONED`."""
     return tuple(constants(known_version(version)).algorithms)
 
 
 @cache
 def _read(version: str) -> Constants:
+    """The numbers of a version with data."""
     tables = _without_sources(_data(version))
     tables["algorithms"] = {Primitive(name): names for name, names in tables["algorithms"].items()}
     tables["cpu"] = {name: CpuConstants(**row) for name, row in tables["cpu"].items()}
@@ -301,23 +322,24 @@ def _read(version: str) -> Constants:
 
 
 def _without_sources(value: Any, top: bool = True) -> Any:
-    """Drop the sources of tables; lists become tuples."""
+    """A file's value without the sources of its tables, but with the file's own (``top``); lists become
+    tuples."""
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, dict):
         return value
-    kept = {name: inner for name, inner in value.items() if top or name != "source"}
-    return {name: _without_sources(inner, top=False) for name, inner in kept.items()}
+    wanted = {name: inner for name, inner in value.items() if top or name != "source"}
+    return {name: _without_sources(inner, top=False) for name, inner in wanted.items()}
 
 
 @dataclass(frozen=True)
 class Graph:
-    """The channels that NCCL's search found for a pattern; rates are per channel, within a node and
-    between nodes.
+    """The channels that NCCL's search found for a pattern.
 
     Args:
+        inside_GBps, across_GBps: of each channel, inside a node and between nodes.
         latency_us: of the NICs, as their plugin tells it.
-        link: between the GPUs of a node, where it is not the group's.
+        link: between the GPUs of a node; None: the group's.
         runs_ll128: LL128 runs on it; None: as the group's links and NICs let it.
     """
 
@@ -334,17 +356,19 @@ class Hardware:
     """A group as NCCL sees it.
 
     Args:
+        version: of NCCL, with data.
         cpu: vendor; matters only across nodes.
         nodes: NVLink domains, or hosts.
         nics: per node; 0 on one node.
         link: between the GPUs of a node.
         nvls: NVLink SHARP is available and enabled.
         collnet: CollNet is enabled and its plugin loaded (NCCL_COLLNET_ENABLE=1; off by default).
+        ring, tree, nvls_graph, collnet_graph: what the search found; None: that it has none.
         channels: of a communicator.
         simple_tree: a node had to use the pattern TREE, with all traffic of a NIC through one GPU.
         same_channels: all rings visit the GPUs in the same order.
         gpudirect: NICs reach the GPUs' memory, or there are none.
-        collnet_direct_graph: where it is not ``collnet_graph``.
+        collnet_direct_graph: None where it is ``collnet_graph``.
         all_ranks: where nodes have different numbers of them; 0: all have ``ranks_per_node``.
     """
 
@@ -371,18 +395,19 @@ class Hardware:
 
     @property
     def ranks(self) -> int:
+        """All ranks of the communicator."""
         return self.all_ranks or self.nodes * self.ranks_per_node
 
     def graph_of(self, algorithm: str) -> Graph:
         """The graph that an algorithm runs on; the ring's if it has none."""
-        own = {
+        graphs = {
             "tree": self.tree,
             "nvls": self.nvls_graph,
             "nvls_tree": self.nvls_graph,
             "collnet_chain": self.collnet_graph,
             "collnet_direct": self.collnet_direct_graph or self.collnet_graph,
         }
-        return own.get(algorithm) or self.ring
+        return graphs.get(algorithm) or self.ring
 
     def link_of(self, algorithm: str) -> Link:
         """What joins the GPUs of a node in an algorithm's graph."""
@@ -413,12 +438,14 @@ class Hardware:
 
 
 class GpuNodes(NamedTuple):
-    """Input of the channel search: GPU generation, nodes, GPUs per node, rate of a NIC in GB/s (0
-    on one node).
+    """Input of the channel search.
 
-    ``staged``: the NICs' bytes go through the hosts' memory, which is what ``cpu`` matters for.
-    ``link_share``: the GPU's NVLinks over those that its generation usually has; ``wide_slots``: twice
-    as wide as its generation's usual ones are.
+    Args:
+        gpus: on each node.
+        nic_GBps: of a NIC; 0 on one node.
+        staged: the NICs' bytes go through the hosts' memory, which is what ``cpu`` matters for.
+        link_share: the GPU's NVLinks over those that its generation usually has.
+        wide_slots: PCIe slots twice as wide as its generation's usual ones.
     """
 
     gpu: Gpu

@@ -1,8 +1,9 @@
 """NCCL's cost model: its estimate for each algorithm and protocol at a size, and which it picks.
 
-An estimate is latency plus bytes over bandwidth. Corrections change the bandwidth at powers of two
-and the latency at one size, so it is piecewise linear (:func:`pieces`) and crossings are exact
-(:func:`switch_points`).
+:func:`estimates` and :func:`pick` answer for a size, :func:`switch_points` for all. An estimate is
+latency plus bytes over bandwidth. Corrections change the bandwidth at powers of two and the latency
+at one size, so it is piecewise linear (:func:`pieces`) and crossings are exact. Callers reach what a
+version computes through :func:`~colltool.libraries.nccl.rules.rules_of`.
 
 Bytes are M of :mod:`colltool.base.primitives`: the vector of an all-reduce, the total of an
 all-gather or reduce-scatter. One ungrouped call; a sum, minimum or maximum of a type that NVLS
@@ -20,6 +21,7 @@ from itertools import chain, product
 from math import isfinite
 from typing import NamedTuple
 
+from colltool.base.arrays import is_array
 from colltool.base.errors import ColltoolError
 from colltool.base.primitives import Number, Primitive
 from colltool.libraries.nccl.hardware import ALGORITHMS, CACHE_CLEARS, PROTOCOLS, Hardware
@@ -66,6 +68,8 @@ class NcclEstimate(NamedTuple):
 
 
 class SwitchPoint(NamedTuple):
+    """The pick from a size on, up to the next switch point."""
+
     from_bytes: float
     algorithm: str
     protocol: str
@@ -84,15 +88,16 @@ def pick(hardware: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
 
 
 def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
+    """The least of estimates of one size, the first of equals; one of them must be of what can run."""
     runnable = [way for way in ways if way.seconds is not None]
     return min(runnable, key=lambda way: float(way.seconds or 0.0))
 
 
 def picks(hardware: Hardware, primitive: Primitive, sizes: Iterable[float]) -> list[NcclEstimate]:
     """NCCL's choice, as :func:`pick`, at each of many sizes."""
-    each = list(map(float, sizes))
-    ways = picked_ways(hardware, primitive, each)
-    return [_estimate(way, size) for way, size in zip(ways, each, strict=True)]
+    size_list = list(map(float, sizes))
+    ways = picked_ways(hardware, primitive, size_list)
+    return [_estimate(way, size) for way, size in zip(ways, size_list, strict=True)]
 
 
 def picked_ways(
@@ -109,15 +114,15 @@ def picked_ways(
         seconds_by_way = np.stack([np.asarray(_estimate(way, every_size).seconds) for way in ways])
         return [ways[fastest] for fastest in seconds_by_way.argmin(axis=0).tolist()]
     starts = [list(map(_start, way.pieces)) for way in ways]
-    found = []
+    picked = []
     for size in sizes:
         _check(size)
         seconds = []
-        for way, begins in zip(ways, starts, strict=True):
-            piece = way.pieces[bisect_right(begins, size) - 1]
+        for way, piece_starts in zip(ways, starts, strict=True):
+            piece = way.pieces[bisect_right(piece_starts, size) - 1]
             seconds.append(piece.a_s + piece.b_s_per_byte * size)
-        found.append(ways[seconds.index(min(seconds))])
-    return found
+        picked.append(ways[seconds.index(min(seconds))])
+    return picked
 
 
 @lru_cache(maxsize=256)
@@ -138,19 +143,21 @@ def pieces(hardware: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
 def switch_points(hardware: Hardware, primitive: Primitive) -> tuple[SwitchPoint, ...]:
     """NCCL's picks from 1 byte on: the exact sizes where the pick changes."""
     ways = [way for way in pieces(hardware, primitive) if way.pieces]
-    every = chain.from_iterable(way.pieces for way in ways)
-    starts = sorted({piece.from_bytes for piece in every})
-    found: list[SwitchPoint] = []
+    all_pieces = chain.from_iterable(way.pieces for way in ways)
+    starts = sorted({piece.from_bytes for piece in all_pieces})
+    points: list[SwitchPoint] = []
+    # between two starts every way is a line
     for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
         lines = [_piece(way, start) for way in ways]
-        for at, index in _lowest(lines, start, end):
-            flip = SwitchPoint(at, ways[index].algorithm, ways[index].protocol)
+        for from_bytes, index in _lowest(lines, start, end):
+            point = SwitchPoint(from_bytes, ways[index].algorithm, ways[index].protocol)
             # two lines meet where a piece starts: only the second counts
-            if found and found[-1].from_bytes == at:
-                found.pop()
-            if not found or found[-1][1:] != flip[1:]:
-                found.append(flip)
-    return tuple(found)
+            if points and points[-1].from_bytes == from_bytes:
+                points.pop()
+            # [1:]: the same algorithm and protocol go on
+            if not points or points[-1][1:] != point[1:]:
+                points.append(point)
+    return tuple(points)
 
 
 CACHE_CLEARS += [pieces.cache_clear, switch_points.cache_clear]
@@ -161,10 +168,10 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
 
     10 us + 2 ns a byte and 20 us + 1 ns a byte: (1, 0), (10000, 1).
     """
-    at = start
+    size = start
     best = min(range(len(lines)), key=lambda index: _seconds(lines[index], start))
-    while at < end:
-        yield at, best
+    while size < end:
+        yield size, best
         lowest = lines[best]
         crossing = end
         flattest = lowest.b_s_per_byte
@@ -178,7 +185,7 @@ def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[
                 crossing = crossed
                 flattest = line.b_s_per_byte
                 best = index
-        at = max(at, crossing)
+        size = max(size, crossing)
 
 
 def _combination(
@@ -187,28 +194,31 @@ def _combination(
     """NCCL's time of an algorithm and protocol over size, piece by piece; without pieces where it
     cannot run."""
     rules = rules_of(hardware.constants)
-    what = (hardware, primitive, algorithm, protocol)
-    reason = rules.why_not(*what)
+    call = (hardware, primitive, algorithm, protocol)
+    reason = rules.why_not(*call)
     if reason:
         return Combination(algorithm, protocol, (), reason)
-    a_s = sum(term.times * term.us for term in rules.latency_terms(*what)) * 1e-6
-    plateau = rules.plateau(*what)
-    slope = 1e-9 / rules.bandwidth_GBps(*what)
-    slopes = {1.0: slope}
-    for start, share in rules.corrections(*what).items():
-        slopes[start] = slope / share
-    found: list[Piece] = []
-    lift = 1.0
+    latency_s = sum(term.times * term.us for term in rules.latency_terms(*call)) * 1e-6
+    s_per_byte = 1e-9 / rules.bandwidth_GBps(*call)
+    # both by the size from which they hold
+    slopes = {1.0: s_per_byte}
+    for start, share in rules.corrections(*call).items():
+        slopes[start] = s_per_byte / share
+    plateau = rules.plateau(*call)
+    own_pieces: list[Piece] = []
+    factor = 1.0
     for start in sorted({*slopes, *plateau}):
-        slope = slopes.get(start, slope)
-        lift = plateau.get(start, lift)
-        lifted_s = a_s * lift
-        if not found or found[-1][1:] != (lifted_s, slope):
-            found.append(Piece(start, lifted_s, slope))
-    return Combination(algorithm, protocol, tuple(found))
+        s_per_byte = slopes.get(start, s_per_byte)
+        factor = plateau.get(start, factor)
+        a_s = latency_s * factor
+        # [1:]: where neither changes the piece before goes on
+        if not own_pieces or own_pieces[-1][1:] != (a_s, s_per_byte):
+            own_pieces.append(Piece(start, a_s, s_per_byte))
+    return Combination(algorithm, protocol, tuple(own_pieces))
 
 
 def _piece(way: Combination, size: float) -> Piece:
+    """The piece of a combination that can run that holds at a size."""
     return way.pieces[bisect_right(way.pieces, size, key=_start) - 1]
 
 
@@ -217,6 +227,7 @@ def _start(piece: Piece) -> float:
 
 
 def _seconds(piece: Piece, size: float) -> float:
+    """The time of a call of this size, which the piece must cover."""
     return piece.a_s + piece.b_s_per_byte * size
 
 
@@ -231,34 +242,28 @@ def _estimate(way: Combination, size: Number) -> NcclEstimate:
             bandwidth_Bps=None,
             reason=way.reason,
         )
-    if not hasattr(size, "shape"):
-        piece = _piece(way, float(size))
-        return NcclEstimate(
-            way.algorithm,
-            way.protocol,
-            _seconds(piece, float(size)),
-            piece.a_s,
-            1 / piece.b_s_per_byte,
-        )
-    import numpy as np
+    if is_array(size):
+        import numpy as np
 
-    starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
-    index = np.searchsorted(starts, size, side="right") - 1
-    return NcclEstimate(
-        way.algorithm,
-        way.protocol,
-        latencies[index] + slopes[index] * size,
-        latencies[index],
-        1 / slopes[index],
-    )
+        # columns of the pieces: from_bytes, a_s, b_s_per_byte
+        starts, latencies, slopes = np.asarray(way.pieces, dtype=float).T
+        index = np.searchsorted(starts, size, side="right") - 1
+        latency_s = latencies[index]
+        s_per_byte = slopes[index]
+    else:
+        _, latency_s, s_per_byte = _piece(way, float(size))
+    seconds = latency_s + s_per_byte * size
+    return NcclEstimate(way.algorithm, way.protocol, seconds, latency_s, 1 / s_per_byte)
 
 
 def _check(size: Number) -> None:
-    smallest = most = size
+    """Raise ColltoolError for sizes below 1 byte, infinite ones and NaN."""
+    smallest = largest = size
     if not isinstance(size, float | int):
         smallest = float(size.min())
-        most = float(size.max())
-    if not (smallest >= 1 and isfinite(most)):
+        largest = float(size.max())
+    # not (smallest < 1): NaN compares as neither
+    if not (smallest >= 1 and isfinite(largest)):
         raise ColltoolError(
             f"NCCL's model needs sizes of 1 byte or more, got {smallest!r}", argument="size"
         )

@@ -1,10 +1,13 @@
-"""The rules of NCCL's cost model by version: our schedule for each algorithm, what can run,
-bandwidth and latency.
+"""The rules of NCCL's cost model by version: what can run, bandwidth and latency.
 
-A version's data names the row of :data:`RULES` that computes with its numbers; a version that
-computes a thing differently is another row: ``Rules(latency_terms=...)``. Bandwidth is bytes of the
-call over its time, GB/s; latency in us. P ranks on N nodes, p = P/N on each; hop and net are the
-latencies of a hop inside a node and between nodes.
+Read from the end: a version's data names the row of :data:`RULES` that computes with its numbers, and
+a row is the functions of this module, each of which a version may replace
+(``Rules(latency_terms=...)``). :mod:`colltool.libraries.nccl.model` calls them for one algorithm
+under one protocol, both spelled as in NCCL's tuner files, on one :class:`Hardware`; the numbers are
+those of :class:`Constants`, whose keys a version's file explains.
+
+Bandwidth is bytes of the call over its time, GB/s; latency in us. P ranks on N nodes, p = P/N on
+each; hop and net are the latencies of a hop inside a node and between nodes.
 
 Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime), src/init.cc.
 """
@@ -12,155 +15,12 @@ Source: NCCL 2.30.7, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from colltool.algorithms.libraries import LIBRARIES
-from colltool.algorithms.mixed_sizes import SAME_SIZE_COMPOSITIONS
 from colltool.base.errors import ColltoolError
-from colltool.base.primitives import AG, AR, BC, REDUCE, RS, Primitive
+from colltool.base.primitives import AR, BC, REDUCE, Primitive
 from colltool.libraries.nccl import graphs
 from colltool.libraries.nccl.hardware import Constants, GpuNodes, Graph, Hardware
-
-if TYPE_CHECKING:
-    from colltool.estimate.placement import GroupPlacement
-
-ALGORITHM_NAMES = {
-    "ring": "Ring",
-    "tree": "Tree",
-    "collnet_direct": "CollNetDirect",
-    "collnet_chain": "CollNetChain",
-    "nvls": "NVLS",
-    "nvls_tree": "NVLSTree",
-    "pat": "PAT",
-}
-
-
-class _ScheduleOfNccl(NamedTuple):
-    """An NCCL algorithm, and the schedule of ours that prices it for some primitives, on groups of a
-    shape (:func:`_shape`)."""
-
-    algorithm: str
-    shape: str
-    primitives: tuple[Primitive, ...]
-    spec: str
-
-
-# Inside a node NCCL's trees and CollNetChain are a chain of its GPUs, with a share of the vector on
-# each NIC: a ring there costs the same. CollNetDirect reads all peers at once. NVLS between nodes
-# is NVLS inside with SHARP outside, NCCL's "CollNet+NVLS": it, and not one of the two CollNet
-# algorithms, is what in-network / in-network prices.
-_ROWS = (
-    _ScheduleOfNccl("ring", "node", (AR, AG, RS), "ring"),
-    _ScheduleOfNccl("ring", "alone", (AR, AG, RS), "ring"),
-    _ScheduleOfNccl("ring", "across", (AR, AG, RS), "multi-rail-ring"),
-    _ScheduleOfNccl("ring", "node", (BC, REDUCE), "chain"),
-    _ScheduleOfNccl("ring", "alone", (BC, REDUCE), "chain"),
-    _ScheduleOfNccl("ring", "across", (BC, REDUCE), "multi-rail-chain"),
-    _ScheduleOfNccl("tree", "alone", (AR,), "double-binary-tree"),
-    _ScheduleOfNccl("tree", "across", (AR,), "hierarchical:ring/double-binary-tree"),
-    _ScheduleOfNccl("nvls", "node", (AR, AG, RS), "in-network"),
-    _ScheduleOfNccl("nvls", "across", (AR,), "hierarchical:in-network/in-network"),
-    _ScheduleOfNccl("nvls_tree", "across", (AR,), "hierarchical:in-network/double-binary-tree"),
-    _ScheduleOfNccl("collnet_direct", "across", (AR,), "hierarchical:direct/in-network"),
-    _ScheduleOfNccl("collnet_chain", "across", (AR,), "hierarchical:ring/in-network"),
-    _ScheduleOfNccl("collnet_chain", "alone", (AR,), "in-network"),
-    _ScheduleOfNccl("pat", "alone", (AG, RS), "pat"),
-)
-_SPECS: dict[tuple[str, str, Primitive], str] = {}
-for _row in _ROWS:
-    for _primitive in _row.primitives:
-        _SPECS[_row.algorithm, _row.shape, _primitive] = _row.spec
-
-
-def _shape(ranks: int, nodes: int) -> str:
-    """Whether ranks share one node, are alone on their nodes, or lie across nodes of several."""
-    if nodes == 1:
-        return "node"
-    return "alone" if nodes == ranks else "across"
-
-
-def spec_of(algorithm: str, primitive: Primitive, hardware: Hardware) -> str:
-    """The schedule, as ``--algorithm`` takes it, that prices an NCCL algorithm. Empty if there is
-    none.
-
-    Over all NICs, with a tree between nodes only. None for NCCL's tree on one node (a chain up and
-    down), and for an all-gather across nodes by NVLS or CollNet.
-    """
-    return _SPECS.get((algorithm, _shape(hardware.ranks, hardware.nodes), primitive), "")
-
-
-def nccl_algorithm(name: str) -> str:
-    """NCCL's algorithm, as its tuner files spell it, of a name in any case. Empty if none.
-
-    >>> nccl_algorithm("nvlstree")
-    'nvls_tree'
-    """
-    wanted = name.lower().replace("_", "")
-    for algorithm, spelled in ALGORITHM_NAMES.items():
-        if spelled.lower() == wanted:
-            return algorithm
-    return ""
-
-
-def algorithms_named(primitive: Primitive | None) -> list[str]:
-    """NCCL's names of the algorithms that compute a primitive, or any, as its documentation spells
-    them."""
-    known = {
-        algorithm for algorithm, _, computed in _SPECS if primitive is None or computed is primitive
-    }
-    return [name for algorithm, name in ALGORITHM_NAMES.items() if algorithm in known]
-
-
-def name_of(spec: str, primitive: Primitive, ranks: int, nodes: int) -> str:
-    """The NCCL algorithm, as spelled in its documentation and logs, that a schedule of ours is.
-    Empty if none."""
-    shape = _shape(ranks, nodes)
-    modelled_as = SAME_SIZE_COMPOSITIONS.get(spec, spec)
-    for algorithm, name in ALGORITHM_NAMES.items():
-        if _SPECS.get((algorithm, shape, primitive)) == modelled_as:
-            return name
-    return ""
-
-
-def name_on(library: str, primitive: Primitive, group: GroupPlacement, spec: str) -> str:
-    """:func:`name_of` on a group under NCCL or a fork; empty under other libraries."""
-    if not library or not LIBRARIES[library].like_nccl:
-        return ""
-    return name_of(spec, primitive, group.ranks, _nodes(group))
-
-
-def spec_on(algorithm: str, primitive: Primitive, group: GroupPlacement) -> str:
-    """:func:`spec_of` on a group; empty if there is none."""
-    return _SPECS.get((algorithm, _shape(group.ranks, _nodes(group)), primitive), "")
-
-
-def _nodes(group: GroupPlacement) -> int:
-    return len(group.domains) or group.ranks // group.per_domain[0]
-
-
-def algorithms_of(spec: str, primitive: Primitive) -> frozenset[str]:
-    """NCCL's algorithms that a schedule of ours prices, on groups of any shape."""
-    rows = [row for row in _ROWS if row.spec == spec and primitive in row.primitives]
-    return frozenset(row.algorithm for row in rows)
-
-
-PROTOCOL_NAMES = {"ll": "LL", "ll128": "LL128", "simple": "Simple"}
-"""NCCL_PROTO's spelling by tuner-file name, from lowest latency to highest bandwidth."""
-
-SEGMENT_PREFIXES = ("short-", "shorter-", "shortest-", "long-")
-"""Prefixes in fabrics for segments of one protocol: fewer channels at smaller sizes."""
-
-UNKNOWN_SEGMENT = "segment-"
-"""Prefix of calibrated segments whose protocol is not known."""
-
-
-def protocol_of(name: str) -> str:
-    """NCCL's protocol (as in its tuner file) behind a fabric's protocol name, in any case. Empty if
-    unknown."""
-    base_name = name.lower()
-    for before in SEGMENT_PREFIXES:
-        base_name = base_name.removeprefix(before)
-    return base_name if base_name in PROTOCOL_NAMES else ""
 
 
 def why_not(hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> str:
@@ -170,37 +30,33 @@ def why_not(hardware: Hardware, primitive: Primitive, algorithm: str, protocol: 
     if protocol != "simple" and algorithm not in ("ring", "tree"):
         return "runs under Simple alone"
     if protocol == "ll128":
-        reason = _without_ll128(hardware, algorithm)
+        reason = _why_no_ll128(hardware, algorithm)
         if reason:
             return reason
     match algorithm:
         case "nvls":
-            missing = _without_nvls(hardware)
-            if not missing and hardware.nodes > 1:
-                missing = _without_sharp(hardware, primitive)
-            most = hardware.constants.nvls["most_ranks_gather"]
-            if not missing and primitive is not AR and hardware.ranks_per_node > most:
-                missing = f"needs at most {most} ranks per node"
-            return missing
+            return _why_no_nvls(hardware, primitive)
         case "nvls_tree" if hardware.nodes == 1:
             return "needs more than one node"
         case "nvls_tree":
-            return _without_nvls(hardware)
+            return _why_no_multicast(hardware)
         case "collnet_direct" if hardware.nvswitch:
-            return _without_collnet(hardware, primitive)
+            return _why_no_collnet(hardware, primitive)
         case "collnet_direct":
-            return _without_collnet(hardware, primitive) or "needs NVSwitch"
+            return _why_no_collnet(hardware, primitive) or "needs NVSwitch"
         case "collnet_chain":
-            return _without_collnet(hardware, primitive)
+            return _why_no_collnet(hardware, primitive)
         case "pat" if hardware.ranks_per_node > 1:
             return "needs one rank per node"
     return ""
 
 
-def _without_ll128(hardware: Hardware, algorithm: str) -> str:
-    runs = hardware.graph_of(algorithm).runs_ll128
-    if runs is not None:
-        return "" if runs else "LL128 needs NVLink, and NICs on the GPUs' switches"
+def _why_no_ll128(hardware: Hardware, algorithm: str) -> str:
+    """Why LL128 cannot run for an algorithm: what the search says of its graph, else by links and
+    NICs."""
+    runs_ll128 = hardware.graph_of(algorithm).runs_ll128
+    if runs_ll128 is not None:
+        return "" if runs_ll128 else "LL128 needs NVLink, and NICs on the GPUs' switches"
     if hardware.link == "pci" and hardware.ranks_per_node > 1:
         return "LL128 needs NVLink between the GPUs of a node"
     if hardware.nodes > 1 and not hardware.gpudirect:
@@ -208,7 +64,19 @@ def _without_ll128(hardware: Hardware, algorithm: str) -> str:
     return ""
 
 
-def _without_nvls(hardware: Hardware) -> str:
+def _why_no_nvls(hardware: Hardware, primitive: Primitive) -> str:
+    """Why NVLS cannot run: multicast inside a node, and SHARP between several."""
+    reason = _why_no_multicast(hardware)
+    if not reason and hardware.nodes > 1:
+        reason = _why_no_sharp(hardware, primitive)
+    most = hardware.constants.nvls["most_ranks_gather"]
+    if not reason and primitive is not AR and hardware.ranks_per_node > most:
+        reason = f"needs at most {most} ranks per node"
+    return reason
+
+
+def _why_no_multicast(hardware: Hardware) -> str:
+    """Why the switches of a node cannot reduce and copy for its GPUs, which NVLS and NVLSTree need."""
     if hardware.ranks_per_node < 2:
         return "needs two GPUs of a node"
     if not hardware.nvls:
@@ -219,17 +87,19 @@ def _without_nvls(hardware: Hardware) -> str:
     return ""
 
 
-def _without_collnet(hardware: Hardware, primitive: Primitive) -> str:
+def _why_no_collnet(hardware: Hardware, primitive: Primitive) -> str:
+    """Why neither CollNet algorithm can run: on too few or too large nodes, or without SHARP."""
     limits = hardware.constants.collnet
     if hardware.nodes < limits["least_nodes"]:
         return f"needs {limits['least_nodes']} nodes or more"
     if hardware.collnet and hardware.ranks_per_node > limits["most_ranks_per_node"]:
         return f"needs at most {limits['most_ranks_per_node']} ranks per node"
-    return _without_sharp(hardware, primitive)
+    return _why_no_sharp(hardware, primitive)
 
 
-def _without_sharp(hardware: Hardware, primitive: Primitive) -> str:
-    """SHARP between nodes; all-gather and reduce-scatter also need a NIC for each GPU."""
+def _why_no_sharp(hardware: Hardware, primitive: Primitive) -> str:
+    """Why no switch reduces between nodes; all-gather and reduce-scatter also need a NIC for each
+    GPU."""
     if not hardware.collnet or hardware.collnet_graph is None:
         return "needs SHARP: NCCL_COLLNET_ENABLE=1 and a CollNet plugin"
     if primitive is not AR and hardware.nics < hardware.ranks_per_node:
@@ -248,7 +118,9 @@ def bandwidth_GBps(
     bus = bus_GBps(hardware, primitive, algorithm, protocol)
     if algorithm == "ring" or (primitive is AR and algorithm.startswith("nvls")):
         return bus * hardware.ranks / _ring_steps(hardware, primitive)
-    return bus * 0.5 if primitive is AR else bus
+    if primitive is AR:
+        return bus * 0.5
+    return bus
 
 
 def bus_GBps(hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str) -> float:
@@ -271,12 +143,15 @@ def bus_GBps(hardware: Hardware, primitive: Primitive, algorithm: str, protocol:
     if primitive is not AR:
         across = share["collnet_direct_gather_across"] * graph.across_GBps
         return hardware.ranks_per_node * min(graph.inside_GBps, across)
+    # NCCL's own form of (ratio + 1) / 2, kept for the last digit.
     ratio = hardware.ranks_per_node / graph.channels
-    pace = share["collnet_direct_from_hopper"] if hardware.from_hopper else 1.0
-    return graph.channels * graph.inside_GBps / (ratio - (ratio - 1) / 2) * pace
+    slowdown = ratio - (ratio - 1) / 2
+    reached = share["collnet_direct_from_hopper"] if hardware.from_hopper else 1.0
+    return graph.channels * graph.inside_GBps / slowdown * reached
 
 
 def _ring_GBps(hardware: Hardware, protocol: str) -> float:
+    """The bandwidth of the ring's channels; LL and LL128 reach a share of it, up to a limit."""
     numbers = hardware.constants
     bus = _channels_GBps(hardware, hardware.ring, "ring")
     match protocol:
@@ -292,7 +167,7 @@ def _ring_GBps(hardware: Hardware, protocol: str) -> float:
 
 
 def _tree_GBps(hardware: Hardware, protocol: str) -> float:
-    """Bus bandwidth of the tree, as NCCL's tuning model has it."""
+    """The bandwidth of the tree's channels; LL and LL128 have limits and shares of their own."""
     numbers = hardware.constants
     share = numbers.share
     channels = hardware.tree.channels
@@ -320,8 +195,11 @@ def _ll_most_GBps(hardware: Hardware) -> float:
 
 
 def _channels_GBps(hardware: Hardware, graph: Graph, algorithm: str) -> float:
-    """All channels, at the rate that the version takes: 2.30 that inside a node on up to two
-    nodes."""
+    """Bandwidth of all channels of a graph, at the rate that the version takes for an algorithm.
+
+    On one node that inside it. On several, by ``bandwidth_from``: ``across`` that between nodes,
+    ``inside`` the same but on two nodes that inside, ``min`` the lower of both.
+    """
     rule = hardware.constants.rule["bandwidth_from"][algorithm]
     rate = graph.across_GBps
     if hardware.nodes == 1 or (rule == "inside" and hardware.nodes == 2):
@@ -332,14 +210,16 @@ def _channels_GBps(hardware: Hardware, graph: Graph, algorithm: str) -> float:
 
 
 def _nvls_GBps(hardware: Hardware, primitive: Primitive, algorithm: str) -> float:
-    """Bus bandwidth of NVLS or NVLSTree, as NCCL's tuning model has it."""
+    """The bandwidth of the channels of NVLS or NVLSTree: the lower of a channel's inside a node and
+    between nodes, times their number."""
     numbers = hardware.constants
     graph = hardware.nvls_graph
     # why_not refuses NVLS without
     assert graph is not None
-    way = 2.0 if primitive is AR else (hardware.ranks_per_node - 1) / hardware.ranks_per_node
+    # NCCL counts a channel's rate twice for an all-reduce, and for the share of a rank's peers elsewhere.
+    by_pattern = 2.0 if primitive is AR else (hardware.ranks_per_node - 1) / hardware.ranks_per_node
     efficiency: float = numbers.nvls["efficiency"][hardware.gpu]
-    rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * way
+    rate = graph.inside_GBps * efficiency * (graph.channels - 1) / graph.channels * by_pattern
     across = graph.across_GBps
     if algorithm == "nvls_tree":
         rate = min(rate, numbers.nvls_tree_channel_GBps[hardware.gpu][hardware.column])
@@ -357,6 +237,8 @@ def _ring_steps(hardware: Hardware, primitive: Primitive) -> int:
 
 
 class LatencyTerm(NamedTuple):
+    """A part of a call's latency, ``times`` of ``us`` microseconds: 14 hops inside a node of 0.6 us."""
+
     name: str
     times: float
     us: float
@@ -365,7 +247,9 @@ class LatencyTerm(NamedTuple):
 def latency_terms(
     hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
 ) -> list[LatencyTerm]:
-    """The terms of a call's latency, before the ring's plateau.
+    """The terms of a call's latency, before the ring's :func:`plateau`.
+
+    base is a launch by algorithm and protocol, net a hop between nodes with what the NICs add to it.
 
     - ring: base + (steps - between)·max(hop, host) + between·net; steps 2(P-1) for an all-reduce,
       else P-1; between 2(N-1) or N-1; host: what the CPU adds to a step across nodes. A broadcast
@@ -374,15 +258,15 @@ def latency_terms(
     - tree: base + 2·((p-1)·hop + log2(N)·net), the logarithm rounded down: a chain in the node, a
       tree of nodes.
     - collnet_direct: 2·(min(1, p-1)·hop + 0.4·(p-1)) + net; collnet_chain: 2·(p-1)·hop + net.
-    - nvls: hop, and net across nodes; nvls_tree: hop + 2·log2(N)·net.
+    - nvls: hop, and net across nodes; nvls_tree: base + hop + 2·log2(N)·net.
     - pat: base + log2(N)·net/3.5 + 2.8·P.
     """
     numbers = hardware.constants
     peers = hardware.ranks_per_node - 1
     base = LatencyTerm("base", 1, numbers.base_us(algorithm, protocol))
     # between nodes, with one rank on each: up to 2.30 a tree's, which hides nothing
-    lone = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
-    net_us = numbers.hop_us("net", "tree" if lone else algorithm, protocol)
+    is_tree_hop = peers == 0 and numbers.rule["lone_rank_hop"] == "tree"
+    net_us = numbers.hop_us("net", "tree" if is_tree_hop else algorithm, protocol)
     # Simple waits for a NIC twice: for the data, and for the flush behind it
     waits = 2 if protocol == "simple" else 1
     net_us += waits * hardware.graph_of(algorithm).latency_us
@@ -421,23 +305,28 @@ def latency_terms(
 
 
 def _stream_hops(hardware: Hardware, protocol: str) -> LatencyTerm:
-    """The hops of a broadcast or reduce, whose messages follow each other through the ring."""
+    """The hops of a broadcast or reduce, whose messages follow each other through the ring: one
+    where all rings visit the GPUs in the same order, else one a rank."""
+    numbers = hardware.constants
     wires: str = "net"
-    if hardware.nodes == 1 or hardware.constants.rule["rooted_hops"] == "inside":
+    if hardware.nodes == 1 or numbers.rule["rooted_hops"] == "inside":
         wires = hardware.link_of("ring")
     if hardware.same_channels:
-        return LatencyTerm(
-            "hops of a stream", 1, hardware.constants.hop_us(wires, "ring", protocol)
-        )
-    us = hardware.constants.hop_us(wires, "tree" if protocol == "simple" else "ring", protocol)
+        return LatencyTerm("hops of a stream", 1, numbers.hop_us(wires, "ring", protocol))
+    hop_of = "tree" if protocol == "simple" else "ring"
+    us = numbers.hop_us(wires, hop_of, protocol)
     return LatencyTerm("hops from rank to rank", hardware.ranks, us)
 
 
 def corrections(
     hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
 ) -> dict[float, float]:
-    """Bandwidth factors by size, for all-reduce by trees, and by NVLSTree on Blackwell with x86
-    hosts."""
+    """Factors on the bandwidth, by the size from which each holds; empty where it is the same at all
+    sizes.
+
+    They are for all-reduce by trees, and by NVLSTree on Blackwell with x86 hosts. From ``first_bytes``
+    on there is one for each doubling of the size, and 1 after the last.
+    """
     table = hardware.constants.size_correction
     x86_blackwell = hardware.gpu == "blackwell" and hardware.constants.cpu[hardware.cpu].x86
     corrected = algorithm == "tree" or (algorithm == "nvls_tree" and x86_blackwell)
@@ -452,7 +341,8 @@ def corrections(
 def plateau(
     hardware: Hardware, primitive: Primitive, algorithm: str, protocol: str
 ) -> dict[float, float]:
-    """Latency factors by size, for a ring all-reduce under Simple across nodes."""
+    """The factor on the latency of a ring all-reduce under Simple across nodes, by the size from which
+    it holds; empty for all else."""
     if (primitive, algorithm, protocol) != (AR, "ring", "simple") or hardware.nodes == 1:
         return {}
     limit = hardware.constants.plateau
@@ -467,7 +357,7 @@ BySize = Callable[[Hardware, Primitive, str, str], dict[float, float]]
 
 class Rules(NamedTuple):
     """What a version computes: availability, latency, bandwidth, their changes with size, and
-    channels per pattern; default: 2.30's."""
+    channels per pattern (:mod:`colltool.libraries.nccl.graphs`). The defaults are 2.30's."""
 
     why_not: Callable[[Hardware, Primitive, str, str], str] = why_not
     latency_terms: Callable[[Hardware, Primitive, str, str], list[LatencyTerm]] = latency_terms
@@ -488,6 +378,7 @@ RULES = {"2.30": Rules()}
 
 
 def rules_of(numbers: Constants) -> Rules:
+    """The rules that a version's data name; a ColltoolError if they name none that exist."""
     if numbers.rules not in RULES:
         raise ColltoolError(
             f"the data of NCCL {numbers.version} names rules '{numbers.rules}', which do not exist",

@@ -1,4 +1,5 @@
-"""The k-ary fat-tree by its formulas: :func:`fat_tree`."""
+"""The k-ary fat-tree: its counts by formula (:func:`fat_tree`, :func:`fat_tree_for`), and the same network
+as a sized Clos (:func:`fat_tree_plan`)."""
 
 from __future__ import annotations
 
@@ -31,6 +32,9 @@ def fat_tree(k: int) -> FatTree:
     Three layers of k³/4 cables each; (k/2)² equal paths between pods, in k/2 planes. Source:
     Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM
     2008, 63-74, §3, doi:10.1145/1402958.1402967.
+
+    Raises:
+        ColltoolError: k is odd, below 2 or above :data:`MOST_PORTS`.
     """
     if k < 2 or k % 2 or k > MOST_PORTS:
         raise ColltoolError(
@@ -38,17 +42,17 @@ def fat_tree(k: int) -> FatTree:
             argument="fat_tree",
             fix=f"write {argument_text('fat_tree', 64)}",
         )
-    layer = k * k // 2
+    pod_switches = k * k // 2  # of one level, in all pods
     core = (k // 2) ** 2
     endpoints = k**3 // 4
     return FatTree(
         k=k,
         pods=k,
         endpoints=endpoints,
-        edge=layer,
-        aggregation=layer,
+        edge=pod_switches,
+        aggregation=pod_switches,
         core=core,
-        switches=2 * layer + core,
+        switches=2 * pod_switches + core,
         links=3 * endpoints,
         paths=core,
         planes=k // 2,

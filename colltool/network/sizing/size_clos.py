@@ -47,9 +47,7 @@ class ClosLevel:
     name: str
     switches: int  # on all rails
     per_rail: int  # switches on one rail
-    least: (
-        int  # switches on one rail that the number of ports alone would need, without even wiring
-    )
+    least: int  # on one rail: what the number of ports alone would need, without even wiring
     down_ports: int  # of a switch
     up_ports: int  # of a switch
     oversubscription: float  # downlink over uplink bandwidth, 1 at the top
@@ -79,10 +77,12 @@ class ClosPlan:
     split: int = 1  # rails that are planes of a single one, over which each NIC splits its links
 
     def levels_over(self, ports: int) -> int:
-        """Switch levels up to where this many packed ports of a rail meet."""
+        """Switch levels up to where this many packed ports of a rail meet: 1 below a leaf, 2 in a pod."""
         leaves_in_pod = ceil_div(self.leaves, self.pods)
-        joined = (self.down_ports, self.down_ports * leaves_in_pod)
-        return 1 + sum(ports > most for most in joined[: len(self.levels) - 1])
+        ports_of_leaf = self.down_ports
+        ports_below = (ports_of_leaf, ports_of_leaf * leaves_in_pod)
+        # only levels that have another above them
+        return 1 + sum(ports > most for most in ports_below[: len(self.levels) - 1])
 
     @property
     def leaves(self) -> int:
@@ -91,27 +91,29 @@ class ClosPlan:
 
     @property
     def spines(self) -> int:
-        """Spines on one rail."""
+        """Spines on one rail; 0 of a single leaf."""
         return self.levels[1].per_rail if len(self.levels) > 1 else 0
 
     @property
     def down_ports(self) -> int:
+        """Down-ports of a leaf."""
         return self.levels[0].down_ports
 
     @property
     def up_ports(self) -> int:
+        """Uplinks of a leaf."""
         return self.levels[0].up_ports
 
     @property
     def cables_per_pair(self) -> int:
-        """Cables between a leaf and each of its spines."""
+        """Cables between a leaf and each of its spines; 0 of a single leaf."""
         return self.levels[1].parallel if len(self.levels) > 1 else 0
 
 
 def level_names(count: int) -> list[str]:
     """Return names for so many levels of switches: leaf, spine, core, and numbers above."""
-    more = [f"level{number}" for number in range(len(LEVELS) + 1, count + 1)]
-    return [*LEVELS[:count], *more]
+    numbered = [f"level{number}" for number in range(len(LEVELS) + 1, count + 1)]
+    return [*LEVELS[:count], *numbered]
 
 
 def tree_levels(endpoints: int, radix: int) -> int:
@@ -151,16 +153,25 @@ def clos_plan(
 ) -> ClosPlan:
     """The Clos of fewest equal switches that can be wired evenly, in whole ports and whole switches.
 
-    ``ports``: of one endpoint. ``radix``: ports per switch. ``rails``: separate fabrics that share
-    the ports. ``levels``: 1 to 3, default those with the fewest switches, then the fewest levels.
-    ``hops``: the most oversubscription of each level below the top, bottom up, or its ports as they
-    are; default 1. ``wanted``: leaf and pod sizes that the fabric fixes.
+    Args:
+        ports: of one endpoint.
+        radix: ports per switch.
+        rails: separate fabrics that share the ports.
+        levels: 1 to 3, default those with the fewest switches, then the fewest levels.
+        hops: the most oversubscription of each level below the top, bottom up, or its ports as they
+            are; default 1.
+        names: of the levels, bottom up.
+        wanted: leaf and pod sizes that the fabric fixes.
+
+    Raises:
+        ColltoolError: counts out of range, or no such Clos.
     """
     check_counts(endpoints, ports, radix, rails)
     _check_levels(levels, hops)
     on_rail = ceil(endpoints * ports / rails)
     of_endpoint = max(1, ports // rails)
-    every_hop, wiring = _fewest(on_rail, radix, levels, hops, wanted._replace(unit=of_endpoint))
+    grouping = wanted._replace(unit=of_endpoint)
+    every_hop, wiring = _fewest_switches(on_rail, radix, levels, hops, grouping)
     stages = _stages(wiring, radix, rails, endpoints * ports, names)
     return ClosPlan(
         rails=rails,
@@ -202,17 +213,17 @@ def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
             )
 
 
-def _fewest(
+def _fewest_switches(
     on_rail: int, radix: int, levels: int | None, hops: Sequence[Hop], wanted: Grouping
 ) -> tuple[Sequence[Hop], RailWiring]:
-    """The hops of all levels, 1 where none is asked, and the wiring with the fewest switches; of equal
-    ones that of fewer levels."""
+    """The wiring with the fewest switches, of equal ones that of fewer levels, and before it its hops:
+    those that are asked for, and 1 above them."""
     # ports that are typed for a level ask for the level above it
     fewest_levels = 1
     for number, hop in enumerate(hops, start=1):
         if isinstance(hop, Split):
             fewest_levels = number + 1
-    found: tuple[Sequence[Hop], RailWiring] | None = None
+    best: tuple[Sequence[Hop], RailWiring] | None = None
     most_switches = inf
     # a level more has to save switches
     for count in [levels] if levels else range(fewest_levels, len(LEVELS) + 1):
@@ -220,20 +231,20 @@ def _fewest(
         every_hop += [1.0] * (count - 1 - len(hops))
         wiring = best_wiring(on_rail, radix, every_hop, wanted, most_switches)
         if wiring:
-            found = every_hop, wiring
+            best = every_hop, wiring
             most_switches = sum(wiring.switches) - 1
-    if found:
-        return found
-    # The error tells of the most levels that were tried: the last count, and its hops.
+    if best:
+        return best
+    # The error tells of the most levels that were tried: `count` and `every_hop` are the last ones.
     if every_hop and wanted.leaf_down and not isinstance(every_hop[0], Split):
         _check_leaf(wanted.leaf_down, every_hop[0], radix)
     joined = most_ports(radix, every_hop, wanted)
-    more = ", more levels" if count < len(LEVELS) else ""
+    more_levels = ", more levels" if count < len(LEVELS) else ""
     raise ColltoolError(
         f"{on_rail} ports on one rail do not fit: {counted(count, 'level')} of {radix}-port"
         f" switches join at most {joined}",
         argument="levels" if levels else "endpoints",
-        fix=f"use a larger radix, more rails{more}, or more oversubscription",
+        fix=f"use a larger radix, more rails{more_levels}, or more oversubscription",
     )
 
 
@@ -255,8 +266,10 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
 def _stages(
     wiring: RailWiring, radix: int, rails: int, ports: int, names: Sequence[str]
 ) -> tuple[ClosLevel, ...]:
-    """The levels that have switches; one below an empty top keeps the uplinks it was bought
-    with."""
+    """The levels that have switches; one below an empty top keeps the uplinks it was bought with.
+
+    ``ports``: of all endpoints, on all rails, which are the cables to the first level.
+    """
     splits = [*wiring.splits, Split(radix, 0, ratio=1.0)]
     # a leaf is reached by single cables of endpoints
     parallel = [1, *wiring.parallel]
@@ -264,7 +277,7 @@ def _stages(
     stages = []
     for level, count in enumerate(wiring.switches):
         split = splits[level]
-        if count:
+        if count:  # 0 at a top level that is not needed
             stages.append(
                 ClosLevel(
                     name=names[level],
@@ -325,6 +338,7 @@ def _spread_notes(
         part = "leaf" if len(stages) == 1 else "pod"
         yield f"one {part} joins everything{rail}: no switches are needed above it"
     elif len(stages) > 1:
+        # uplinks are spread evenly over the top
         used = stages[-2].per_rail * stages[-2].up_ports // top.per_rail
         if used < top.down_ports:
             unused = top.down_ports - used
@@ -347,6 +361,7 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
 
 
 def check_at_least_one(**counts: int) -> None:
+    """Refuse a count below 1; its keyword is the argument that the error names."""
     for name, count in counts.items():
         if count < 1:
             raise ColltoolError(

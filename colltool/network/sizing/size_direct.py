@@ -6,8 +6,9 @@ than ``oversubscription`` times its rate under uniform traffic: every endpoint s
 full rate, on minimal routes. At 1 the bisection is then at least half of what half of the endpoints
 inject, which is enough for uniform traffic; a Clos at 1:1 has all of it.
 
-:func:`direct_plan` is the entry; each topology has a search (``_dragonfly``, ``_dragonfly_plus``,
-``_hyperx``) that returns the best network of one rail, and a function that lists its levels.
+:func:`direct_plan` is the entry. Each topology has a search (``_dragonfly``, ``_dragonfly_plus``,
+``_hyperx``) that returns the best network of one rail, a function that builds the network of a given
+shape (``_dragonfly_of`` ...), and one that lists its levels (``_group_levels``, ``_hyperx_levels``).
 
 Sources: J. Kim, W. Dally, S. Scott, D. Abts,
 "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, 77-88 (a = 2p = 2h is the
@@ -52,7 +53,7 @@ class DirectLevel:
 class DirectPlan:
     """A network with endpoints at all of its switches, or all leaves; no cable joins two rails."""
 
-    split: ClassVar[int] = 1
+    split: ClassVar[int] = 1  # as of a ClosPlan: no rails are planes
     topology: Direct
     rails: int
     radix: int
@@ -67,7 +68,7 @@ class DirectPlan:
     diameter: int  # links of the longest minimal route, with those of both endpoints
     # The keys of a tier in a fabric file; empty where no single tier can describe the network.
     tier: dict[str, object]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences
 
     @property
     def oversubscription(self) -> float:
@@ -152,18 +153,19 @@ def direct_plan(
         fix = f"write {argument_text('rails', 1)}, or a number that divides {ports}"
         raise ColltoolError(what, argument="rails", fix=fix)
     request = _RailRequest(endpoints, ports // rails, radix, most)
-    found = _search(topology, request)
-    if found is None:
+    network = _search(topology, request)
+    if network is None:
         what = (
             f"no {_NAMES[topology]} of {radix}-port switches joins {endpoints * request.unit} ports"
             f" at {most:g}:1"
         )
         fix = "use a larger radix, more rails, or more oversubscription"
         raise ColltoolError(what, argument="endpoints", fix=fix)
-    return _plan(topology, request, rails, found)
+    return _plan(topology, request, rails, network)
 
 
 def _search(topology: Direct, request: _RailRequest) -> _RailNetwork | None:
+    """The best network of one rail; None where there is none."""
     match topology:
         case "dragonfly":
             return _dragonfly(request)
@@ -175,67 +177,69 @@ def _search(topology: Direct, request: _RailRequest) -> _RailNetwork | None:
             assert_never(topology)
 
 
-def _plan(topology: Direct, request: _RailRequest, rails: int, made: _RailNetwork) -> DirectPlan:
+def _plan(topology: Direct, request: _RailRequest, rails: int, network: _RailNetwork) -> DirectPlan:
     """The plan that repeats a network of one rail on all rails."""
     level_makers = _hyperx_levels if topology == "hyperx" else _group_levels
-    of_rail = tuple(level_makers(request, made))
+    of_rail = tuple(level_makers(request, network))
     levels = []
     for level in of_rail:
         switches, cables = rails * level.switches, rails * level.cables
         levels.append(replace(level, switches=switches, cables=cables))
-    room = made.hosts * prod(made.shape)
+    # `shape` counts the switches that have endpoints: of a dragonfly+ no spines
+    most_endpoints = network.hosts * prod(network.shape)
     # A tier in a fabric file has one port per endpoint.
-    single_port = rails == request.unit == 1
+    has_single_ports = rails == request.unit == 1
     return DirectPlan(
         topology=topology,
         rails=rails,
         radix=request.radix,
         ports=rails * request.unit * request.endpoints,
-        spare_ports=rails * request.unit * (room - request.endpoints),
-        hosts=made.hosts,
-        shape=made.shape,
-        spines=made.spines,
+        spare_ports=rails * request.unit * (most_endpoints - request.endpoints),
+        hosts=network.hosts,
+        shape=network.shape,
+        spines=network.spines,
         levels=tuple(levels),
-        switches=rails * made.nodes,
-        cables=rails * made.cables,
-        diameter=2 + _hops(topology, made),
-        tier=_tier(topology, made) if single_port else {},
-        notes=tuple(_notes(of_rail, request, made)),
+        switches=rails * network.nodes,
+        cables=rails * network.cables,
+        diameter=2 + _hops(topology, network),
+        tier=_tier(topology, network) if has_single_ports else {},
+        notes=tuple(_notes(of_rail, request, network)),
     )
 
 
-def _hops(topology: Direct, made: _RailNetwork) -> int:
+def _hops(topology: Direct, network: _RailNetwork) -> int:
     """Cables between switches on the longest minimal route."""
     if topology == "hyperx":
-        return sum(size > 1 for size in made.shape)
-    switches, groups = made.shape
-    if made.spines:
+        return sum(size > 1 for size in network.shape)
+    switches, groups = network.shape
+    if network.spines:
         return 3 if groups > 1 else 2
     inside = min(1, switches - 1)
     return 2 * inside + 1 if groups > 1 else inside
 
 
-def _tier(topology: Direct, made: _RailNetwork) -> dict[str, object]:
+def _tier(topology: Direct, network: _RailNetwork) -> dict[str, object]:
     """The keys of a tier in a fabric file that describe a network."""
-    links = [{"links": count} for count in made.parallel]
-    tier: dict[str, object] = {"topology": topology, "hosts": made.hosts}
+    links = [{"links": count} for count in network.parallel]
+    tier: dict[str, object] = {"topology": topology, "hosts": network.hosts}
     if topology == "hyperx":
-        return tier | {"shape": list(made.shape), "links": links}
-    tier["switches"], groups = made.shape
-    if made.spines:
-        tier["spines"] = made.spines
-    local, far = links
-    return tier | {"groups": groups, "local": local, "global": far}
+        return tier | {"shape": list(network.shape), "links": links}
+    tier["switches"], groups = network.shape
+    if network.spines:
+        tier["spines"] = network.spines
+    local, global_links = links
+    return tier | {"groups": groups, "local": local, "global": global_links}
 
 
 def _notes(
-    levels: tuple[DirectLevel, ...], request: _RailRequest, made: _RailNetwork
+    levels: tuple[DirectLevel, ...], request: _RailRequest, network: _RailNetwork
 ) -> Iterator[str]:
-    if made.nodes == 1:
+    """What a reader of the plan's table may not see in it, in sentences."""
+    if network.nodes == 1:
         yield "one switch joins everything"
     unused = request.radix - sum(level.ports for level in levels)
     # Of leaves and spines the rows of the table already show it.
-    if unused and not made.spines:
+    if unused and not network.spines:
         yield f"a switch leaves at least {unused} of its {request.radix} ports unused"
 
 
@@ -263,7 +267,9 @@ def _local_load(
         # there is no other switch in the group
         return 0.0
     at_gateway = _out_of_group(groups, parallel, spines or switches)
-    leaving = (groups - 1) / groups * at_gateway / ((groups - 1) * parallel or 1)
+    # a single group has no cables, and none leaves it
+    group_cables = max(1, (groups - 1) * parallel)
+    leaving = (groups - 1) / groups * at_gateway / group_cables
     if spines:
         return host_ports * (leaving + (switches - 1) / (switches * groups * spines))
     return host_ports * (2 * leaving + 1 / (groups * switches))
@@ -274,23 +280,25 @@ def _fewest_nodes(best: _RailNetwork | None) -> float:
     return best.nodes if best else inf
 
 
-def _better(made: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
+def _better(network: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
     """The better of two networks, the first found of equals."""
-    if made is None or best is None:
-        return made or best
-    return made if made.cost < best.cost else best
+    if network is None or best is None:
+        return network or best
+    return network if network.cost < best.cost else best
 
 
 def _dragonfly(request: _RailRequest) -> _RailNetwork | None:
     """The best dragonfly, by search over the switches of a group and the number of groups."""
     best: _RailNetwork | None = None
     for switches in range(1, request.radix + 1):
+        # A switch has a cable to each other of its group. More groups need more switches and more cables:
+        # the first that has ports for them is the best of this size.
         hosts = request.most_hosts(request.radix - switches + 1)
         groups = ceil(request.endpoints / (switches * hosts))
         while switches * groups <= _fewest_nodes(best) and groups - 1 <= switches * request.radix:
-            made = _dragonfly_of(request, switches, groups)
-            if made:
-                best = _better(made, best)
+            network = _dragonfly_of(request, switches, groups)
+            if network:
+                best = _better(network, best)
                 break
             groups += 1
     return best
@@ -320,26 +328,27 @@ def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
     for leaves in range(1, request.radix + 1):
         groups = ceil(request.endpoints / (leaves * request.most_hosts(request.radix)))
         while (leaves + 1) * groups <= _fewest_nodes(best) and groups - 1 <= request.radix**2:
-            made = _dragonfly_plus_of(request, leaves, groups, _fewest_nodes(best))
-            best = _better(made, best)
+            network = _dragonfly_plus_of(request, leaves, groups, _fewest_nodes(best))
+            best = _better(network, best)
             groups += 1
     return best
 
 
 def _dragonfly_plus_of(
-    request: _RailRequest, leaves: int, groups: int, most: float
+    request: _RailRequest, leaves: int, groups: int, most_switches: float
 ) -> _RailNetwork | None:
     """The dragonfly+ of these leaves and groups with the fewest spines that have enough ports. None
-    where none has, or where it takes more than ``most`` switches."""
+    where none has, or where it takes more than ``most_switches``."""
     hosts = request.hosts_at(leaves * groups)
     host_ports = hosts * request.unit
     # Uniform traffic: each pair of groups has an equal part of it.
     far = request.cables_for(leaves * host_ports / groups if groups > 1 else 0)
+    # Ports that all spines of a group need: for what leaves do not keep to themselves, and for cables.
     spine_ports = (leaves - 1 / groups) * host_ports / request.most_load + (groups - 1) * far
-    for spines in range(
-        max(1, ceil(spine_ports / request.radix - _ROUNDED)), request.radix - host_ports + 1
-    ):
-        if (leaves + spines) * groups > most:
+    fewest_spines = max(1, ceil(spine_ports / request.radix - _ROUNDED))
+    # A leaf has a cable to each spine.
+    for spines in range(fewest_spines, request.radix - host_ports + 1):
+        if (leaves + spines) * groups > most_switches:
             break
         local = request.cables_for(
             _local_load(host_ports, switches=leaves, spines=spines, groups=groups, parallel=far)
@@ -353,12 +362,12 @@ def _dragonfly_plus_of(
     return None
 
 
-def _endpoint_level(request: _RailRequest, made: _RailNetwork, name: str) -> DirectLevel:
+def _endpoint_level(request: _RailRequest, network: _RailNetwork, name: str) -> DirectLevel:
     """The row of the switches that have endpoints."""
-    host_ports = made.hosts * request.unit
+    host_ports = network.hosts * request.unit
     return DirectLevel(
         name,
-        switches=prod(made.shape),
+        switches=prod(network.shape),
         ports=host_ports,
         others=host_ports,
         parallel=1,
@@ -367,18 +376,19 @@ def _endpoint_level(request: _RailRequest, made: _RailNetwork, name: str) -> Dir
     )
 
 
-def _group_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
+def _group_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[DirectLevel]:
     """The switches and cables of a dragonfly, from the endpoints up."""
-    switches, groups = made.shape
-    local, far = made.parallel
-    spines = made.spines
-    host_ports = made.hosts * request.unit
+    switches, groups = network.shape
+    local, far = network.parallel
+    spines = network.spines
+    host_ports = network.hosts * request.unit
     all_switches = switches * groups
     load = (
         _local_load(host_ports, switches=switches, spines=spines, groups=groups, parallel=far)
         / local
     )
-    yield _endpoint_level(request, made, "leaf" if spines else "switch")
+    yield _endpoint_level(request, network, "leaf" if spines else "switch")
+    # cables: in one group
     name = "local"
     others = switches - 1
     cables = comb(switches, 2)
@@ -423,9 +433,9 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
         # As the last axis, which has to be long enough for all endpoints.
         size = max(before, ceil(least_nodes / nodes))
         while size - 1 <= ports_left and nodes * size <= _fewest_nodes(best):
-            made = _hyperx_of(request, (*shape, size))
-            if made:
-                best = _better(made, best)
+            network = _hyperx_of(request, (*shape, size))
+            if network:
+                best = _better(network, best)
                 break
             size += 1
         # As an axis before others, which are at least as long.
@@ -449,9 +459,9 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
     free_ports = request.radix - host_ports
     cables = 0
     for size in shape:
-        each = request.cables_for(host_ports / size if size > 1 else 0)
-        ports = (size - 1) * each
-        parallel.append(each)
+        to_each_other = request.cables_for(host_ports / size if size > 1 else 0)
+        ports = (size - 1) * to_each_other
+        parallel.append(to_each_other)
         free_ports -= ports
         cables += nodes * ports // 2
     if free_ports < 0:
@@ -459,18 +469,20 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
     return _RailNetwork(nodes, cables, hosts, shape, tuple(parallel))
 
 
-def _hyperx_levels(request: _RailRequest, made: _RailNetwork) -> Iterator[DirectLevel]:
+def _hyperx_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[DirectLevel]:
     """The switches and cables of a HyperX, axis by axis."""
-    yield _endpoint_level(request, made, "switch")
-    host_ports = made.hosts * request.unit
-    for axis, (size, each) in enumerate(zip(made.shape, made.parallel, strict=True), start=1):
-        ports = (size - 1) * each
+    yield _endpoint_level(request, network, "switch")
+    host_ports = network.hosts * request.unit
+    for axis, (size, parallel) in enumerate(
+        zip(network.shape, network.parallel, strict=True), start=1
+    ):
+        ports = (size - 1) * parallel
         yield DirectLevel(
             f"axis-{axis}",
             switches=0,
             ports=ports,
             others=size - 1,
-            parallel=each,
-            cables=made.nodes * ports // 2,
-            load=host_ports / size / each if size > 1 else 0.0,
+            parallel=parallel,
+            cables=network.nodes * ports // 2,
+            load=host_ports / size / parallel if size > 1 else 0.0,
         )

@@ -12,11 +12,10 @@ from colltool.network.sizing.wiring import Hop, Split
 
 Hops = Sequence[float | str] | float | str
 
-# 2, 2:1
+# A ratio and, by choice, what it is to: 2, 2.5, 2:1
 _RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)(?::(\d{1,6}(?:\.\d{1,6})?))?")
-# 48x400Gbps:8x800Gbps
+# Ports and their rate down, ports and their rate up: 48x400Gbps:8x800Gbps
 _PORTS = re.compile(r"(\d{1,4})x([^:]+):(\d{1,4})x([^:]+)")
-# 2, 2:1, 48x400Gbps:8x800Gbps, and 2,1.5 for two levels
 _FIX = (
     "2, 2:1, or ports and rates 48x400Gbps:8x800Gbps, for each level below the top, bottom up:"
     " 2,1.5"
@@ -30,31 +29,32 @@ def hops_of(typed: Hops, radix: int) -> list[Hop]:
     ``radix`` counts ports of the faster rate. Raises :class:`ColltoolError` for ratios outside 1 to
     1000 and for more ports than the switch has.
     """
-    several: Sequence[object] = [typed]
+    items: Sequence[object] = [typed]
     # bytes are a sequence of integers, and no hops
     if isinstance(typed, Sequence) and not isinstance(typed, str | bytes):
-        several = typed
-    hops: list[object] = []
-    for hop in several:
-        if isinstance(hop, str):
-            hops += hop.split(",")
+        items = typed
+    by_level: list[object] = []
+    for item in items:
+        if isinstance(item, str):
+            by_level += item.split(",")
         else:
-            hops.append(hop)
-    return [_hop(hop, radix) for hop in hops]
+            by_level.append(item)
+    return [_hop(typed_hop, radix) for typed_hop in by_level]
 
 
-def _hop(typed: object, radix: int) -> Hop:
-    """The ratio or the ports of one level."""
-    ratio = typed
-    if isinstance(typed, str):
-        text = typed.strip()
+def _hop(typed_hop: object, radix: int) -> Hop:
+    """The ratio or the ports of one level; what is typed may be of any type."""
+    ratio = typed_hop
+    if isinstance(typed_hop, str):
+        text = typed_hop.strip()
         ports = _PORTS.fullmatch(text)
         if ports:
             return _split(ports, clipped(text), radix)
         terms = _RATIO.fullmatch(text)
-        if terms is None or float(terms[2] or 1) == 0:
+        up = float(terms[2] or 1) if terms else 0.0
+        if terms is None or up == 0:
             raise bad_oversubscription(f"'{clipped(text)}' is not an oversubscription")
-        ratio = float(terms[1]) / float(terms[2] or 1)
+        ratio = float(terms[1]) / up
     if isinstance(ratio, bool) or not isinstance(ratio, int | float):
         raise bad_oversubscription(f"expected a ratio, got {quote(ratio)}")
     if not 1 <= ratio <= MAX_RATIO:
@@ -66,13 +66,17 @@ def _hop(typed: object, radix: int) -> Hop:
 
 
 def _split(ports: re.Match[str], text: str, radix: int) -> Split:
-    """Ports and rates of a switch, s = ports x rates down over up: 48 x 400 over 8 x 800 Gbit/s is
-    3. Source: Collectives Explainer Series part 03 §1."""
+    """The split of typed ports and rates, s = ports x rates down over up: 48 x 400 over 8 x 800 Gbit/s
+    is 3. ``ports`` is a match of :data:`_PORTS`, ``text`` what errors quote.
+
+    Source: Collectives Explainer Series part 03 §1.
+    """
     down_count, down_rate, up_count, up_rate = ports.groups()
     down, up = int(down_count), int(up_count)
     down_Bps, up_Bps = parse_rate(down_rate), parse_rate(up_rate)
     if not (down and up and down_Bps and up_Bps):
         raise bad_oversubscription(f"'{text}' has no ports or no rate")
+    # a port of the slower rate takes part of one: two of 400 Gbit/s one of 800
     ports_needed = (down * down_Bps + up * up_Bps) / max(down_Bps, up_Bps)
     if ports_needed > radix:
         raise bad_oversubscription(
@@ -82,4 +86,5 @@ def _split(ports: re.Match[str], text: str, radix: int) -> Split:
 
 
 def bad_oversubscription(what: str, fix: str = f"write {_FIX}") -> ColltoolError:
+    """The error of an oversubscription, to be raised."""
     return ColltoolError(what, argument="oversubscription", fix=fix)

@@ -25,7 +25,7 @@ class Split(NamedTuple):
     ratio: float  # downlink over uplink bandwidth
 
 
-# From a level to the next above: the most oversubscription, or the ports as they are.
+# From a level to the next above: the most oversubscription (2.0 is 2:1), or the ports as they are.
 Hop = float | Split
 
 
@@ -42,30 +42,41 @@ FREE = Grouping()
 
 
 class RailWiring(NamedTuple):
-    """The wiring of one rail; tuples are per level, bottom up."""
+    """The wiring of one rail; tuples are per level, bottom up.
 
-    splits: tuple[Split, ...]  # without the top level
-    switches: tuple[int, ...]  # 0 at a top level that is not needed
+    The first level that is not needed has 0 switches, and ends the tuples.
+    """
+
+    splits: tuple[Split, ...]  # without the last level
+    switches: tuple[int, ...]
     least: tuple[int, ...]  # switches that the number of ports alone would need
-    parallel: tuple[int, ...]  # cables between a switch and each it reaches one level above
+    # cables between a switch and each it reaches one level above; without the last level
+    parallel: tuple[int, ...]
     pods: int = 1  # groups of leaves that share spines
     planes: int = 1  # groups of top switches, each reached by different spines of a pod
 
 
 def _sort_key(wiring: RailWiring, unit: int) -> tuple[Any, ...]:
     """The sort key of wirings, best first: fewest switches, no endpoint with ports at two leaves,
-    fewest cables, fewest pods, most planes, most free ports."""
-    rising = zip(wiring.switches, wiring.switches[1:], wiring.splits, strict=False)
-    cables = sum(below * split.up for below, above, split in rising if above)
+    fewest cables, fewest pods, most planes, most ports down and then fewest up."""
+    cables = 0
+    levels = zip(wiring.switches[:-1], wiring.switches[1:], wiring.splits, strict=True)
+    for switches, switches_above, split in levels:
+        if switches_above:
+            cables += switches * split.up
     straddles = wiring.switches[0] > 1 and wiring.splits[0].down % unit > 0
-    room = [(-split.down, split.up) for split in wiring.splits]
-    return sum(wiring.switches), straddles, cables, wiring.pods, -wiring.planes, room
+    ports = [(-split.down, split.up) for split in wiring.splits]
+    return sum(wiring.switches), straddles, cables, wiring.pods, -wiring.planes, ports
 
 
 def best_wiring(
-    ports: int, radix: int, hops: Sequence[Hop], wanted: Grouping = FREE, most: float = inf
+    ports: int,
+    radix: int,
+    hops: Sequence[Hop],
+    wanted: Grouping = FREE,
+    most_switches: float = inf,
 ) -> RailWiring | None:
-    """The best wiring of one rail by :func:`_sort_key`, with at most ``most`` switches. None where
+    """The best wiring of one rail by :func:`_sort_key`, with at most ``most_switches``. None where
     none fits.
 
     Args:
@@ -78,53 +89,55 @@ def best_wiring(
         return RailWiring((), (1,), (1,), ()) if ports <= radix else None
     if ports > most_ports(radix, hops, wanted):
         return None
+    # of each leaf the fewest switches that any wiring of it may have
     bounds = []
-    for leaf in _leaves(hops[0], radix, wanted):
-        bounds.append((_fewest(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
-    found: RailWiring | None = None
+    for leaf in _leaf_splits(hops[0], radix, wanted):
+        bounds.append((_fewest_switches(ceil(ports / leaf.down), leaf, radix, hops[1:]), leaf))
+    best: RailWiring | None = None
     for fewest, leaf in sorted(bounds):
         # No leaf that follows needs fewer.
-        if fewest > most:
+        if fewest > most_switches:
             break
         leaves = ceil(ports / leaf.down)
+        # A single leaf joins everything, however many levels there might be.
         if len(hops) == 1 or leaves == 1:
-            several: Iterable[RailWiring] = _two_levels(leaves, radix, leaf)
+            wirings: Iterable[RailWiring] = _two_levels(leaves, radix, leaf)
         else:
-            several = _three_levels(leaves, radix, leaf, hops[1], wanted, most)
-        for wiring in several:
-            if sum(wiring.switches) > most:
+            wirings = _three_levels(leaves, radix, leaf, hops[1], wanted, most_switches)
+        for wiring in wirings:
+            if sum(wiring.switches) > most_switches:
                 continue
-            if found is None or _sort_key(wiring, wanted.unit) < _sort_key(found, wanted.unit):
-                found = wiring
-                most = sum(wiring.switches)
-    return found
+            if best is None or _sort_key(wiring, wanted.unit) < _sort_key(best, wanted.unit):
+                best = wiring
+                most_switches = sum(wiring.switches)
+    return best
 
 
 def most_ports(radix: int, hops: Sequence[Hop], wanted: Grouping) -> int:
-    """Endpoint ports that this many levels can join."""
+    """Endpoint ports that a level more than there are hops can join."""
     down = [max_down(hop, radix) for hop in hops]
     if down and wanted.leaf_down:
         down[0] = wanted.leaf_down
     return prod(down) * radix
 
 
-def _leaves(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
+def _leaf_splits(hop: Hop, radix: int, wanted: Grouping) -> Iterator[Split]:
     """The splits of a leaf to try: for each number of uplinks the most down-ports, and the most that
-    hold whole endpoints."""
+    hold whole endpoints; or as many as the fabric fixes."""
     if isinstance(hop, Split):
         yield hop
         return
     for up in range(1, radix):
-        most = _carried(hop, up, radix)
-        downs = {most, most - most % wanted.unit}
+        most_down = _most_down(hop, up, radix)
+        downs = {most_down, most_down - most_down % wanted.unit}
         if wanted.leaf_down:
             downs = {wanted.leaf_down}
         for down in downs:
-            if 0 < down <= most:
+            if 0 < down <= most_down:
                 yield Split(down, up, down / up)
 
 
-def _carried(ratio: float, up: int, radix: int) -> int:
+def _most_down(ratio: float, up: int, radix: int) -> int:
     """The most down-ports for this many uplinks at an oversubscription: of 64 ports 32 for 16 at
     2:1, and 40 for 24."""
     return min(radix - up, floor(ratio * up + _ROUNDED))
@@ -132,15 +145,18 @@ def _carried(ratio: float, up: int, radix: int) -> int:
 
 @cache
 def max_down(hop: Hop, radix: int) -> int:
-    """The most down-ports of a switch below the top."""
+    """The most down-ports of a switch below the top, with any number of uplinks."""
     if isinstance(hop, Split):
         return hop.down
-    return max(_carried(hop, up, radix) for up in range(1, radix))
+    return max(_most_down(hop, up, radix) for up in range(1, radix))
 
 
-def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
+def _fewest_switches(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
     """Lower bound on the switches of any wiring of such leaves, from the ports for their uplinks:
-    32 leaves with 32 uplinks need 1024 / 64 = 16 spines of 64 ports, in all 48."""
+    32 leaves with 32 uplinks need 1024 / 64 = 16 spines of 64 ports, in all 48.
+
+    ``above``: the hops from the spines on; none if the spines are the top.
+    """
     if leaves == 1:
         return 1
     uplinks = float(leaves * leaf.up)
@@ -155,7 +171,8 @@ def _fewest(leaves: int, leaf: Split, radix: int, above: Sequence[Hop]) -> int:
 
 
 def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[RailWiring]:
-    """Wirings of leaves and spines, or of a single leaf."""
+    """The wiring of leaves and spines, or of a single leaf; none where the spines' ports do not suffice
+    evenly."""
     if leaves == 1:
         yield RailWiring((leaf,), (1, 0), (1, 0), (0,))
         return
@@ -166,45 +183,52 @@ def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[RailWiring]:
 
 
 def _three_levels(
-    leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most: float
+    leaves: int, radix: int, leaf: Split, hop: Hop, wanted: Grouping, most_switches: float
 ) -> Iterator[RailWiring]:
     """Wirings of leaves, spines and a top level, for all numbers of pods and of cables between a
-    leaf and a spine."""
-    # Cables from a leaf to each spine of its pod: an even share of its uplinks.
-    for each in _divisors(leaf.up):
-        spines_in_pod = leaf.up // each
-        for in_pod in _pods(leaves, max_down(hop, radix) // each, hop, wanted):
+    leaf and a spine; ``hop`` is the spines'. Those of more than ``most_switches`` may be left out."""
+    # A leaf has the same number of cables to each spine of its pod.
+    for to_spine in _divisors(leaf.up):
+        spines_in_pod = leaf.up // to_spine
+        for in_pod in _pod_sizes(leaves, max_down(hop, radix) // to_spine, hop, wanted):
             pods = ceil(leaves / in_pod)
             spines = pods * spines_in_pod
-            # A top switch has a cable to every pod.
-            if leaves + spines > most or pods > radix:
+            # A top switch has a cable to every pod. What follows has more pods and more spines.
+            if leaves + spines > most_switches or pods > radix:
                 break
-            for spine in _spines(in_pod * each, hop, radix):
+            for spine in _spine_splits(in_pod * to_spine, hop, radix):
                 least = (
                     leaves,
                     ceil(leaves * leaf.up / spine.down),
                     ceil(spines * spine.up / radix),
                 )
-                # A single pod joins everything, and its spines need no top level.
+                # A single pod joins everything, and its spines need no top level. What follows has
+                # more uplinks, which lead nowhere.
                 if pods == 1:
                     yield RailWiring(
-                        (leaf, spine), (leaves, spines_in_pod, 0), (*least[:2], 0), (each, 0)
+                        (leaf, spine), (leaves, spines_in_pod, 0), (*least[:2], 0), (to_spine, 0)
                     )
                     break
-                if leaves + spines + ceil(spines_in_pod * spine.up / (radix // pods)) > most:
+                # A top switch has as many cables to one pod as to another: at most radix // pods. What
+                # follows has more uplinks, for more of them.
+                pod_uplinks = spines_in_pod * spine.up
+                if leaves + spines + ceil(pod_uplinks / (radix // pods)) > most_switches:
                     break
-                top = _fewest_sharing(spines * spine.up, spines_in_pod * spine.up, radix)
+                top = _fewest_sharing(pods * pod_uplinks, pod_uplinks, radix)
                 if top is not None:
-                    most = min(most, leaves + spines + top)
+                    most_switches = min(most_switches, leaves + spines + top)
+                    # Of 4 spines a pod and 6 top switches: 2 planes, in each of which 2 spines of every
+                    # pod reach 3 top switches, with 6 uplinks by 2 cables each.
                     planes = gcd(top, spines_in_pod)
-                    parallel = (each, spine.up * planes // top)
+                    parallel = (to_spine, spine.up * planes // top)
                     yield RailWiring(
                         (leaf, spine), (leaves, spines, top), least, parallel, pods, planes
                     )
 
 
-def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
-    """The splits of a spine with ``down`` cables from below, fewest uplinks first."""
+def _spine_splits(down: int, hop: Hop, radix: int) -> Iterator[Split]:
+    """The splits of a spine with ``down`` cables from below, fewest uplinks first; or the ports as they
+    are typed."""
     if isinstance(hop, Split):
         yield hop
         return
@@ -212,15 +236,17 @@ def _spines(down: int, hop: Hop, radix: int) -> Iterator[Split]:
         yield Split(down, up, down / up)
 
 
-def _pods(leaves: int, most: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
-    """Leaves per pod to try: the fewest for each number of pods, fewest pods first; or the number
-    that the fabric fixes. Of 10 leaves, at most 6 in a pod: 5, 4, 3, 2 and 1, for 2, 3, 4, 5 and 10
-    pods."""
+def _pod_sizes(leaves: int, most_leaves: int, hop: Hop, wanted: Grouping) -> Iterable[int]:
+    """Leaves per pod to try: the fewest for each number of pods, fewest pods first. Of 10 leaves, at
+    most 6 in a pod: 5, 4, 3, 2 and 1, for 2, 3, 4, 5 and 10 pods.
+
+    Where the fabric fixes the number it is that alone; under spines of typed ports as many as fit.
+    """
     if wanted.leaves_in_pod:
-        return [wanted.leaves_in_pod] if wanted.leaves_in_pod <= most else []
+        return [wanted.leaves_in_pod] if wanted.leaves_in_pod <= most_leaves else []
     if isinstance(hop, Split):
-        return [most] if most else []
-    pod_counts = {ceil(leaves / in_pod) for in_pod in range(1, most + 1)}
+        return [most_leaves] if most_leaves else []
+    pod_counts = {ceil(leaves / in_pod) for in_pod in range(1, most_leaves + 1)}
     return sorted({ceil(leaves / pods) for pods in pod_counts}, reverse=True)
 
 

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from colltool.base.formatting import and_text, counted, format_bytes, format_rate, sentence
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES, PROTOCOL_NAMES
+from colltool.libraries.nccl.names import ALGORITHM_NAMES, PROTOCOL_NAMES
 from colltool.libraries.nccl.topology.binding import Binding, few_of
 from colltool.libraries.nccl.topology.changes import NodeChange
 from colltool.libraries.nccl.topology.kinds import KINDS, PATTERNS, TREE

@@ -26,7 +26,7 @@ from colltool.base.formatting import (
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate, PhaseCost
 from colltool.estimate.results import LibraryChoice, Price, PriceList
 from colltool.libraries.nccl.hardware import version_label
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES
+from colltool.libraries.nccl.names import ALGORITHM_NAMES
 from colltool.render import estimates
 from colltool.render.blocks import (
     Block,

@@ -18,7 +18,7 @@ from colltool.base.formatting import (
 )
 from colltool.estimate.algorithm_estimate import AlgorithmEstimate
 from colltool.estimate.results import Gain, Price
-from colltool.libraries.nccl.rules import ALGORITHM_NAMES, algorithms_of
+from colltool.libraries.nccl.names import ALGORITHM_NAMES, algorithms_of
 from colltool.render import estimates
 from colltool.render.blocks import gathered
 from colltool.render.intervals import may_be_as_fast, within

@@ -23,7 +23,7 @@ from colltool.libraries.nccl.hardware import Graph
 from colltool.libraries.nccl.topology.connect import communicator_of
 from colltool.libraries.nccl.topology.graphs import graphs_of
 from colltool.libraries.nccl.topology.kinds import KINDS
-from colltool.libraries.nccl.topology.tuner import hardware_of
+from colltool.libraries.nccl.topology.to_hardware import hardware_of
 
 pytestmark = pytest.mark.usefixtures("whole_nodes_alone")
 

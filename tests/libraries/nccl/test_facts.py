@@ -15,7 +15,7 @@ from colltool.estimate.price import price
 from colltool.fabric.load import load_fabric
 from colltool.libraries.nccl.hardware import Graph
 from colltool.libraries.nccl.model import estimates, pick
-from colltool.libraries.nccl.rules import spec_of
+from colltool.libraries.nccl.names import spec_of
 from tests.nccl_machines import cluster, machine
 
 pytestmark = pytest.mark.usefixtures("datasheet")

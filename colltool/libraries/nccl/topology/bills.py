@@ -23,10 +23,10 @@ _ANSWER_SHARE = 8
 
 def bill_of(path: Path, MBps: int) -> Bill:
     """What a path takes at a rate."""
-    return merged(_charges(path, MBps))
+    return merge_charges(_charges(path, MBps))
 
 
-def merged(charges: Iterable[tuple[int, int]]) -> Bill:
+def merge_charges(charges: Iterable[tuple[int, int]]) -> Bill:
     """One entry a link of all that is taken from it."""
     totals: dict[int, int] = defaultdict(int)
     for link, MBps in charges:
@@ -35,15 +35,16 @@ def merged(charges: Iterable[tuple[int, int]]) -> Bill:
 
 
 def _charges(path: Path, MBps: int) -> Iterable[tuple[int, int]]:
+    """What a path takes, link by link; a link may be there twice, as its own and as another's way back."""
     if not path.links:
         return
     from_gpu = isinstance(path.links[0].owner, RankedGpu)
-    on_pci = MBps
+    pci_MBps = MBps
     if from_gpu and path.kind == PHB and any(map(_enters_intel, path.links)):
-        on_pci = MBps * _INTEL_NUMERATOR // _INTEL_DENOMINATOR
+        pci_MBps = MBps * _INTEL_NUMERATOR // _INTEL_DENOMINATOR
     for link in path.links:
         if link.kind == "PCI":
-            yield link.number, on_pci
+            yield link.number, pci_MBps
         elif link.kind != "LOC":
             yield link.number, MBps
         back = link.back

@@ -1,4 +1,5 @@
-"""What keeps NCCL from more channels: the parts of a node that a graph's channels fill most."""
+"""What keeps NCCL from more channels: the parts of a node that a graph's channels fill most
+(:func:`binding_of`), of the loads on all its parts (:func:`loads_of`)."""
 
 from __future__ import annotations
 
@@ -14,13 +15,21 @@ from colltool.libraries.nccl.topology.kinds import NVLS, RING, UNLIMITED_MBps
 from colltool.libraries.nccl.topology.paths import Path
 from colltool.libraries.nccl.topology.requests import Channel
 from colltool.libraries.nccl.topology.search import Searched
-from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu, System
+from colltool.libraries.nccl.topology.system import (
+    NicPort,
+    NodeLink,
+    RankedGpu,
+    System,
+    SystemNode,
+)
 
-# of the fullest part's share: what is so full binds as well
+# a part binds as well if it is as full as this share of the fullest
 _AS_FULL = 0.995
+# The kind of part that a link is, by its own kind; a slot's by the type of node in it.
 _LINKS = {"NVL": "nvlink", "C2C": "c2c", "SYS": "cpus", "NET": "port"}
 _SLOTS = {"DEV": "gpu-slot", "NIC": "nic-slot", "PCI": "switch"}
 
+# What text says of one part of a kind, and of several.
 _WORDS = {
     "nvlink": ("the NVLinks of GPU {}", "the NVLinks of GPUs {}"),
     "c2c": ("the NVLink-C2C of GPU {}", "the NVLink-C2C of GPUs {}"),
@@ -30,7 +39,7 @@ _WORDS = {
     "switch": ("the uplink of switch {}", "the uplinks of switches {}"),
     "cpus": ("what joins CPUs {}", "what joins CPUs {}"),
 }
-_FEW_NAMES = 3
+_FEW_NAMES = 3  # a list of more is cut
 
 
 class Binding(NamedTuple):
@@ -62,11 +71,9 @@ class Binding(NamedTuple):
         if self.part == "path":
             ends = and_text([f"GPU {name}" for name in self.names])
             return f"the path between {ends}, whose {format_rate(self.of_Bps)} are below what NCCL tries"
-        wording, several = _WORDS[self.part]
-        if len(self.names) > 1:
-            wording = several
-        text = wording.format(few_of(self.names))
-        return f"{text}, {format_rate(self.used_Bps)} of {format_rate(self.of_Bps)}"
+        singular, plural = _WORDS[self.part]
+        wording = plural if len(self.names) > 1 else singular
+        return f"{wording.format(few_of(self.names))}, {format_rate(self.used_Bps)} of {format_rate(self.of_Bps)}"
 
 
 def few_of(names: Sequence[str]) -> str:
@@ -79,7 +86,7 @@ def few_of(names: Sequence[str]) -> str:
 class Load(NamedTuple):
     """What the channels of a graph take of a part of the node, one way."""
 
-    part: str
+    part: str  # its kind, as of a Binding
     name: str
     used_MBps: float
     of_MBps: int
@@ -96,31 +103,33 @@ def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
     loads = loads_of(domain, result)
     if not loads:
         return None
-    most = max(loads, key=lambda load: (load.share, load.name))
+    # of equally full ones the last by name, so that it does not depend on their order
+    fullest = max(loads, key=lambda load: (load.share, load.name))
     names = []
     for load in loads:
-        if load.part == most.part and load.share >= most.share * _AS_FULL:
+        if load.part == fullest.part and load.share >= fullest.share * _AS_FULL:
             names.append(load.name)
-    return Binding(most.part, tuple(dict.fromkeys(names)), most.used_MBps, most.of_MBps)
+    return Binding(fullest.part, tuple(dict.fromkeys(names)), fullest.used_MBps, fullest.of_MBps)
 
 
 def loads_of(domain: DomainGraphs, result: Searched) -> list[Load]:
     """What the channels of a graph take of each part that they use."""
     system = domain.paths.system
-    taken: dict[int, float] = defaultdict(float)
-    ports: dict[tuple[int, int], float] = defaultdict(float)
+    link_MBps: dict[int, float] = defaultdict(float)  # by the link's number
+    # by the port's place, and 0 for what comes in, 1 for what leaves
+    port_MBps: dict[tuple[int, int], float] = defaultdict(float)
     for path, MBps in taken_paths(domain, result):
-        for number, charged in bill_of(path, round(MBps)):
-            taken[number] += charged
+        for number, charged_MBps in bill_of(path, round(MBps)):
+            link_MBps[number] += charged_MBps
     for channel in result.best.channels:
         for side, place in enumerate(channel.nets):
-            ports[_port_of(system, place), side] += result.across_MBps
+            port_MBps[_port_of(system, place), side] += result.across_MBps
     loads = []
-    for number, MBps in taken.items():
+    for number, MBps in link_MBps.items():
         link = system.links[number]
         if link.kind not in ("LOC", "NET") and link.MBps < UNLIMITED_MBps:
             loads.append(Load(*_name_of(link), MBps, link.MBps))
-    for (place, _), MBps in ports.items():
+    for (place, _), MBps in port_MBps.items():
         port = system.nets[place]
         loads.append(Load("port", port.name, MBps, port.MBps))
     return loads
@@ -129,20 +138,20 @@ def loads_of(domain: DomainGraphs, result: Searched) -> list[Load]:
 def carried_MBps(domain: DomainGraphs, result: Searched, really: Callable[[str], float]) -> float:
     """What the channels of a graph carry together until the first part is full, at equal rates.
 
-    ``really``: what a kind of part carries of the rate that NCCL counts for it.
+    ``really``: the share that a kind of part carries of the rate that NCCL counts for it.
     """
-    rate = result.inside_MBps
+    channel_MBps = result.inside_MBps
     if domain.across:
-        rate = min(rate, result.across_MBps)
+        channel_MBps = min(channel_MBps, result.across_MBps)
     shares = [load.share / really(load.part) for load in loads_of(domain, result)]
-    return rate * result.best.channel_count / max(shares)
+    return channel_MBps * result.best.channel_count / max(shares)
 
 
 def _port_of(system: System, net: int) -> int:
-    """The first of the NICs that share a port."""
-    own = system.nets[net]
+    """The place of the first NIC that shares a port with one; that itself if its guid is unknown."""
+    sharing = system.nets[net]
     for place, other in enumerate(system.nets):
-        if own.guid and (own.guid, own.port) == (other.guid, other.port):
+        if sharing.guid and (sharing.guid, sharing.port) == (other.guid, other.port):
             return place
     return net
 
@@ -157,9 +166,10 @@ def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, 
             yield from _to_nics(domain, result, channel, gpus)
         if pattern == NVLS:
             yield from _to_switches(domain, result.inside_MBps, gpus[0])
-        elif pattern > NVLS:
+        elif pattern == kinds.DIRECT:
             yield from _to_peers(domain, result.inside_MBps, gpus)
         else:
+            # a chain; inside a node a ring closes
             following = gpus[1:]
             if pattern == RING and not channel.nets:
                 following = [*following, gpus[0]]
@@ -170,11 +180,14 @@ def taken_paths(domain: DomainGraphs, result: Searched) -> Iterator[tuple[Path, 
 def _to_nics(
     domain: DomainGraphs, result: Searched, channel: Channel, gpus: list[RankedGpu]
 ) -> Iterator[tuple[Path, float]]:
-    """The ways of a channel in and out of the node."""
+    """The paths of a channel into and out of the node, each at its rate.
+
+    It comes in at the first GPU. A ring leaves from the last, a balanced tree half from each of the
+    first two, another pattern from the first.
+    """
     paths = domain.paths
     start, end = (paths.system.nets[place] for place in channel.nets)
-    across = result.across_MBps
-    yield paths.get(start, gpus[0]), across
+    yield paths.get(start, gpus[0]), result.across_MBps
     leaving = gpus[:1]
     match result.best.request.pattern:
         case kinds.RING:
@@ -182,39 +195,38 @@ def _to_nics(
         case kinds.BALANCED_TREE:
             leaving = gpus[:2]
     for gpu in leaving:
-        yield paths.get(gpu, end), across / len(leaving)
+        yield paths.get(gpu, end), result.across_MBps / len(leaving)
 
 
 def _to_switches(
     domain: DomainGraphs, MBps: float, head: RankedGpu
 ) -> Iterator[tuple[Path, float]]:
-    """The ways of an NVLS channel: the head's own stream is on it twice."""
+    """The paths of an NVLS channel, between the switches and every GPU; its head sends and gets twice."""
     system = domain.paths.system
     assert system.nvswitch is not None, "NVLS is not searched for without"
     for gpu in system.gpus:
-        taken = MBps
-        if gpu is head:
-            taken = 2 * MBps
-        yield domain.paths.get(system.nvswitch, gpu), taken
-        yield domain.paths.get(gpu, system.nvswitch), taken
+        taken_MBps = 2 * MBps if gpu is head else MBps
+        yield domain.paths.get(system.nvswitch, gpu), taken_MBps
+        yield domain.paths.get(gpu, system.nvswitch), taken_MBps
 
 
 def _to_peers(
     domain: DomainGraphs, MBps: float, gpus: list[RankedGpu]
 ) -> Iterator[tuple[Path, float]]:
-    """The ways of a CollNet direct channel, a share to and from each other GPU."""
-    share = MBps / max(len(gpus) - 1, 1)
+    """The paths of a CollNet direct channel, between its head and each other GPU, which share its rate."""
+    head = gpus[0]
+    each_MBps = MBps / max(len(gpus) - 1, 1)
     for gpu in gpus[1:]:
-        yield domain.paths.get(gpus[0], gpu), share
-        yield domain.paths.get(gpu, gpus[0]), share
+        yield domain.paths.get(head, gpu), each_MBps
+        yield domain.paths.get(gpu, head), each_MBps
 
 
 def _name_of(link: NodeLink) -> tuple[str, str]:
     """The kind of part that a link is, and the name of the one it belongs to."""
     if link.kind == "PCI":
-        # the lower end's slot
-        lower = link.owner if link.owner.parent is link.to else link.to
-        return _SLOTS[lower.type], _called(lower)
+        # the slot of the end that is in it
+        in_slot = link.owner if link.owner.parent is link.to else link.to
+        return _SLOTS[in_slot.type], _called(in_slot)
     ends = [link.owner, link.to]
     if link.kind == "SYS":
         return "cpus", " and ".join(sorted(node.name for node in ends))
@@ -222,20 +234,21 @@ def _name_of(link: NodeLink) -> tuple[str, str]:
     return _LINKS[link.kind], _called(device)
 
 
-def _called(node: object) -> str:
-    """A GPU by its rank, a NIC by its port's name, a switch by its bus id."""
-    links: list[NodeLink] = getattr(node, "links", [])
+def _called(node: SystemNode) -> str:
+    """What people call a node: a GPU by the ranks on it (``0/1``), a NIC by its first port, a switch by
+    its bus id."""
     ranks = []
-    for link in links:
-        if link.to.type == "GPU":
-            ranks.append(str(getattr(link.to, "rank", "")))
+    for link in node.links:
+        if isinstance(link.to, RankedGpu):
+            ranks.append(str(link.to.rank))
         elif isinstance(link.to, NicPort):
             return link.to.name
-    return "/".join(ranks) or str(getattr(node, "name", ""))
+    return "/".join(ranks) or node.name
 
 
 def _slowest(domain: DomainGraphs) -> Binding:
-    """The slowest path between GPUs: what was below all rates that are tried."""
+    """The slowest path between GPUs, which was below all rates that are tried; without names for a GPU
+    alone."""
     candidates = []
     gpus = domain.paths.system.gpus
     for gpu in gpus:
@@ -245,5 +258,5 @@ def _slowest(domain: DomainGraphs) -> Binding:
                 candidates.append((path.MBps, gpu.rank, other.rank))
     if not candidates:
         return Binding("path", (), 0, 0)
-    MBps, one_rank, other_rank = min(candidates)
-    return Binding("path", (str(one_rank), str(other_rank)), 0, MBps)
+    MBps, *ranks = min(candidates)
+    return Binding("path", tuple(map(str, ranks)), 0, MBps)

@@ -1,7 +1,9 @@
 """What would change the channels: the search run again on the file with one thing changed.
 
 Each change mends what is unlike the rest of the node: NVLinks that a GPU lacks, slots slower than
-others of their kind, GPUDirect that is off, NICs on no GPU's switch, and GPUs without a NIC.
+others of their kind, GPUDirect that is off, NICs on no GPU's switch, and GPUs without a NIC. An
+editor (``_with_...``) changes the elements of the file and says what it changed; :func:`changes_of`
+searches the changed file and tells the changes that matter.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from colltool.libraries.nccl.topology.system import NicPort, RankedGpu
 
 # Searches of more visits than this are not run again.
 MAX_VISITS = 1_000_000
-# the generation of a GPU's slot, by the least compute capability
+# tclass of an nvlink element begins so if it leads to an NVSwitch (0x068000), or to the CPU of a Power host
+# (0x068001)
+_NVLINK_TO_BRIDGE = "0x068"
+# link_speed of a GPU's slot, by the least compute capability that has it
 _SPEEDS = ((100, "64.0 GT/s PCIe"), (90, "32.0 GT/s PCIe"), (80, "16.0 GT/s PCIe"))
 _OLDEST_SPEED = "8.0 GT/s PCIe"
 
@@ -27,7 +32,8 @@ class NodeChange(NamedTuple):
 
     Args:
         kind: nvlinks, gdr, slots, unknown-slots, nics, or new-nics.
-        names: bus ids of what is changed; of new NICs the GPUs' ranks.
+        names: bus ids of what is changed, of NICs without GPUDirect their names, and of new NICs the
+            ranks of their GPUs.
         to: what it is changed to, such as a number of links or a slot's speed.
         after: the graphs with it.
     """
@@ -73,22 +79,18 @@ def changes_of(read: Callable[[], Element], name: str, before: NodeGraphs) -> It
 
 def figures(node: NodeGraphs) -> list[tuple[object, ...]]:
     """What a change may move: channels and rates of each graph, in each domain."""
-    found: list[tuple[object, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for domain in node.domains:
         for pattern, result in domain.graphs.items():
-            found.append(
+            rows.append(
                 (pattern, result.best.channel_count, result.inside_MBps, result.across_MBps)
             )
-    return found
+    return rows
 
 
 def slots_with(root: Element, inner: str) -> list[Element]:
-    """The PCI slots that hold such elements."""
-    found = []
-    for slot in root.each("pci"):
-        if any(child.tag == inner for child in slot.children):
-            found.append(slot)
-    return found
+    """The PCI slots that hold elements of a tag: ``gpu``, ``nic``, or ``pci`` of switches."""
+    return [slot for slot in root.each("pci") if any(child.tag == inner for child in slot.children)]
 
 
 def busid_of(element: Element | None) -> str:
@@ -97,14 +99,15 @@ def busid_of(element: Element | None) -> str:
     return "" if slot is None else slot.get("busid")
 
 
-def _edited(kind: str, names: Sequence[str], to: str) -> _Edit | None:
-    """An edit of what was named; None if nothing was."""
+def _edit_of(kind: str, names: Sequence[str], to: str) -> _Edit | None:
+    """The edit of what was named; None if nothing was."""
     if not names:
         return None
     return _Edit(kind, tuple(names), to)
 
 
-def _rate(slot: Element) -> int:
+def _rate_MBps(slot: Element) -> int:
+    """MB/s of a slot as NCCL counts them."""
     return slot_MBps(slot.get("link_speed"), slot.get("link_width"))
 
 
@@ -113,102 +116,110 @@ def _with_nvlinks(root: Element, _before: NodeGraphs) -> _Edit | None:
     counts: dict[str, int] = {}
     slots = slots_with(root, "gpu")
     for slot in slots:
-        links = [link for link in slot.each("nvlink") if link.get("tclass").startswith("0x068")]
+        links = [link for link in slot.each("nvlink") if _leads_to_bridge(link)]
         counts[slot.get("busid")] = sum(number(link.get("count")) for link in links)
     most = max(counts.values(), default=0)
     short = [slot for slot in slots if counts[slot.get("busid")] < most]
     if not short:
         return None
-    target = next(link for link in root.each("nvlink") if link.get("tclass").startswith("0x068"))
+    # a GPU has more than another: there is one
+    pattern = next(link for link in root.each("nvlink") if _leads_to_bridge(link))
     for slot in short:
         for gpu in slot.each("gpu"):
             missing = most - counts[slot.get("busid")]
-            attributes = target.attributes | {"count": str(missing)}
+            attributes = pattern.attributes | {"count": str(missing)}
             gpu.children.append(Element("nvlink", attributes, gpu.line, gpu.column, gpu))
-    return _edited("nvlinks", [slot.get("busid") for slot in short], str(most))
+    return _edit_of("nvlinks", [slot.get("busid") for slot in short], str(most))
+
+
+def _leads_to_bridge(link: Element) -> bool:
+    """Whether an ``nvlink`` element leads to NVSwitches, or to the CPU."""
+    return link.get("tclass").startswith(_NVLINK_TO_BRIDGE)
 
 
 def _with_gdr(root: Element, _before: NodeGraphs) -> _Edit | None:
-    """GPUDirect RDMA where it is off."""
+    """Switch GPUDirect RDMA on where it is off."""
     names = []
     for tag in ("gpu", "net"):
         for element in root.each(tag):
             if number(element.get("gdr")) != 1:
                 element.attributes["gdr"] = "1"
                 names.append(element.get("name") or busid_of(element))
-    return _edited("gdr", names, "1")
+    return _edit_of("gdr", names, "1")
 
 
 def _with_slots(root: Element, _before: NodeGraphs) -> _Edit | None:
-    """Slots of a kind that are slower than the fastest of it."""
+    """Give the slots of GPUs, and those of NICs, the rate of the fastest of them."""
     names = []
     to = ""
     for inner in ("gpu", "nic"):
         slots = slots_with(root, inner)
         if not slots:
             continue
-        best = max(slots, key=_rate)
+        best = max(slots, key=_rate_MBps)
         speed = best.get("link_speed")
         width = best.get("link_width")
         # a card that its slot holds back, whatever the others have
         if inner == "nic" and _is_held_back(best):
             width = "16"
         for slot in slots:
-            if _rate(slot) < slot_MBps(speed, width):
+            if _rate_MBps(slot) < slot_MBps(speed, width):
                 slot.attributes["link_speed"] = speed
                 slot.attributes["link_width"] = width
                 names.append(slot.get("busid"))
                 to = f"{speed} x{width}"
-    return _edited("slots", names, to)
+    return _edit_of("slots", names, to)
 
 
 def _is_held_back(slot: Element) -> bool:
     """Whether a NIC's ports are faster than its slot."""
     ports = sum(port_MBps(net.get("speed")) for net in slot.each("net"))
-    return ports > _rate(slot)
+    return ports > _rate_MBps(slot)
 
 
 def _with_known_slots(root: Element, before: NodeGraphs) -> _Edit | None:
-    """A generation for slots whose speed NCCL cannot read, as in a VM."""
+    """Give slots whose speed NCCL cannot read, as in a VM, that of the GPUs' generation."""
     speed = _OLDEST_SPEED
-    for sm, known in reversed(_SPEEDS):
-        if before.system.least_sm >= sm:
-            speed = known
+    # the newest that fits comes last
+    for least_sm, usual_speed in reversed(_SPEEDS):
+        if before.system.least_sm >= least_sm:
+            speed = usual_speed
     names = []
     for slot in root.each("pci"):
         text = slot.get("link_speed")
+        # what NCCL cannot read counts as Gen3, 8 GT/s
         if slot_MBps(text, "16") == slot_MBps("", "16") and not text.startswith("8"):
-            # NCCL looks for the word behind the number
+            # newer rates NCCL reads only with the word behind them: "32.0 GT/s PCIe"
             if text.endswith("GT/s"):
                 speed = f"{text} PCIe"
             slot.attributes["link_speed"] = speed
             slot.attributes["link_width"] = "16"
             names.append(slot.get("busid"))
-    return _edited("unknown-slots", names, f"{speed} x16")
+    return _edit_of("unknown-slots", names, f"{speed} x16")
 
 
 def _far_nets(before: NodeGraphs) -> list[NicPort]:
     """NICs that are on no GPU's switch."""
     system = before.system
-    found = []
+    far_nets = []
     for net in system.nets:
         if min(before.paths.get(net, gpu).kind for gpu in system.gpus) > PXB:
-            found.append(net)
-    return found
+            far_nets.append(net)
+    return far_nets
 
 
 def _lonely_gpus(before: NodeGraphs) -> list[RankedGpu]:
-    """GPUs without a NIC on their switch."""
+    """GPUs without a NIC on their switch; none of a node without NICs."""
     system = before.system
-    found = []
+    lonely = []
     for gpu in system.gpus:
         if min((before.paths.get(gpu, net).kind for net in system.nets), default=0) > PXB:
-            found.append(gpu)
-    return found
+            lonely.append(gpu)
+    return lonely
 
 
 def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
-    """NICs that are on no GPU's switch, beside the GPUs that have none."""
+    """Move the NICs that are on no GPU's switch beside the GPUs that have none, one to each."""
     far_nets = _far_nets(before)
     lonely = _lonely_gpus(before)
     slots = {slot.get("busid"): slot for slot in slots_with(root, "nic")}
@@ -224,7 +235,7 @@ def _with_near_nics(root: Element, before: NodeGraphs) -> _Edit | None:
         slot.parent.children.remove(slot)
         _put_beside(slot, beside)
         moved.append(slot.get("busid"))
-    return _edited("nics", moved, "")
+    return _edit_of("nics", moved, "")
 
 
 def _put_beside(slot: Element, beside: Element) -> None:
@@ -237,7 +248,8 @@ def _put_beside(slot: Element, beside: Element) -> None:
 
 
 def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
-    """A NIC more, like the fastest, beside each GPU that has none and no other could move to."""
+    """Add a NIC like the fastest beside each GPU that has none, beyond those that others move to
+    (:func:`_with_near_nics`)."""
     system = before.system
     lonely = _lonely_gpus(before)[len(_far_nets(before)) :]
     if not before.across or not lonely:
@@ -247,34 +259,35 @@ def _with_new_nics(root: Element, before: NodeGraphs) -> _Edit | None:
     if not cards:
         return None
     card = max(cards, key=_fastest_MBps)
-    number_of_next = 1 + max(net.dev for net in system.nets)
+    next_dev = 1 + max(net.dev for net in system.nets)
     names: list[str] = []
     for gpu in lonely:
         beside = targets.get(gpu.name)
         if beside is None:
             continue
-        slot = _copied(card, None)
+        slot = _copy_with_one_port(card, None)
         slot.attributes["busid"] = f"{gpu.name}-nic"
         for net in slot.each("net"):
-            dev = number_of_next + len(names)
+            dev = next_dev + len(names)
             net.attributes |= {"dev": str(dev), "name": f"new{dev}", "guid": f"0xffff{dev:04x}"}
         _put_beside(slot, beside)
         names.append(str(gpu.rank))
-    return _edited("new-nics", names, "")
+    return _edit_of("new-nics", names, "")
 
 
 def _fastest_MBps(slot: Element) -> int:
+    """The rate of the fastest port in a slot."""
     return max(port_MBps(net.get("speed")) for net in slot.each("net"))
 
 
-def _copied(element: Element, parent: Element | None) -> Element:
+def _copy_with_one_port(element: Element, parent: Element | None) -> Element:
     """An element and what is below it, with one NIC port in all: a card of one port."""
     copy = Element(element.tag, dict(element.attributes), element.line, element.column, parent)
     ports = 0
     for child in element.children:
         ports += child.tag == "net"
         if child.tag != "net" or ports == 1:
-            copy.children.append(_copied(child, copy))
+            copy.children.append(_copy_with_one_port(child, copy))
     return copy
 
 

@@ -3,6 +3,10 @@
 A step is a visit of a GPU. Visits are generators that yield the visits that follow, and take and
 give back what paths need, so that walks of any depth need no recursion: :meth:`_ChannelTrial.run` drives
 them. GPUs and NICs are places in the system's lists; rates are MB/s.
+
+:meth:`ChannelBuilder.attempt` is the entry. A walk begins at :meth:`_ChannelTrial.start`; a visit
+(:meth:`_ChannelTrial._visit`) tries the GPUs that may follow, and after the last GPU of a channel
+begins the next channel. Source: NCCL 2.30, src/graph/search.cc, ncclTopoSearchRec.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from colltool.libraries.nccl.topology.requests import Channel, FoundChannels, Gr
 
 # Steps of the first try, which takes the GPUs as they are numbered
 FIRST_STEPS = 1024
-# orders: the GPUs as numbered, as the last channel has them, or any
+# values of ``order``: the GPUs as numbered, as the last channel has them, or any
 _NUMBERED, _AS_LAST, _FREE = range(3)
 
 Visit: TypeAlias = "Iterator[Visit]"
@@ -37,6 +41,7 @@ class ChannelBuilder:
 
     Args:
         across: to other nodes, by NICs.
+        links_MBps: rate of each link, by its number.
         ports_MBps: rate of each NIC's port, less what NCCL forgot to give back.
         taken_hops: links of all paths taken, with which the next trial of CollNet direct begins.
         visits: steps of all trials.
@@ -57,7 +62,9 @@ class ChannelBuilder:
         """Build channels for a request: the better of what was found so far and is found now, and
         the steps left; -1 if the most channels were found.
 
-        ``number``: of the trial.
+        Args:
+            steps: that the trial may take.
+            number: of the trial.
         """
         trial = _ChannelTrial(self, request, best, number)
         left = trial.run(trial.start(), steps)
@@ -79,9 +86,10 @@ class _ChannelTrial:
         links_left, ports_left: the rate that is left of each link and each NIC's port.
         hops: links of all paths taken.
         latency_us: of the NIC that the last channel came by.
-        out_step: the place in a channel that leaves for a NIC.
+        starts, ends: of each channel the NICs that it comes and leaves by.
+        out_step: the place in a channel that leaves for a NIC; NOWHERE inside a node.
         inside_bills, out_bills, back_bills: what paths take between GPUs, to and from NICs.
-        port_need_MBps: of a NIC's port.
+        port_need_MBps: what a channel takes of a NIC's port, in whole GB/s.
         ends_allowed: of each NIC that a channel comes by, those that it may leave by.
     """
 
@@ -98,10 +106,11 @@ class _ChannelTrial:
         self.links_left = builder.links_MBps[:]
         self.ports_left = builder.ports_MBps[:]
         self.built = 0
-        most = request.most + 1
-        self.orders = [[0] * self.count for _ in range(most)]
-        self.starts = [NOWHERE] * most
-        self.ends = [NOWHERE] * most
+        # one more: after the last channel the number of the next is looked at
+        channels = request.most + 1
+        self.orders = [[0] * self.count for _ in range(channels)]
+        self.starts = [NOWHERE] * channels
+        self.ends = [NOWHERE] * channels
         self.latency_us = 0.0
         pattern = request.pattern
         self.hops = builder.taken_hops if pattern == DIRECT else 0
@@ -130,15 +139,15 @@ class _ChannelTrial:
         self.ends_allowed = [self._ends_allowed(net) for net in range(len(reach.nets))]
 
     def run(self, first: Visit, steps: int) -> int:
-        """Walk from a visit on; the steps left."""
+        """Walk from a visit on; the steps left, 0 if all were taken, -1 if the most channels were found."""
         # after its end the walk of CollNet direct goes on to count links
-        counts_on = self.request.pattern == DIRECT
+        goes_on = self.request.pattern == DIRECT
         stack = [first]
         top = first
         while True:
             following = next(top, None)
             if following is None:
-                if self.is_perfect and not counts_on:
+                if self.is_perfect and not goes_on:
                     return -1
                 stack.pop()
                 if not stack:
@@ -146,7 +155,7 @@ class _ChannelTrial:
                 top = stack[-1]
             elif self.is_perfect or steps <= 0:
                 # what follows is refused; only the count of links still changes
-                if not counts_on:
+                if not goes_on:
                     return -1 if self.is_perfect else 0
             else:
                 steps -= 1
@@ -154,11 +163,13 @@ class _ChannelTrial:
                 top = following
 
     def start(self) -> Visit:
-        """The visits that a channel may begin with."""
+        """The visits that a channel may begin with: from NICs; of NVLS its own head; else the GPU as
+        numbered or as the last channel has it, then any."""
         channel = self.built
         if self.builder.across:
             yield from self._from_nics()
         elif self.request.pattern == NVLS:
+            # the head of channel c is GPU c
             yield self._visit(channel, 0, _FREE, NOWHERE, 1 << channel)
         else:
             if channel == 0:
@@ -173,22 +184,23 @@ class _ChannelTrial:
     # --- visits
 
     def _visit(self, gpu: int, step: int, order: int, out_step: int, used: int) -> Visit:
-        """A GPU at place ``step`` of the present channel.
+        """A GPU at place ``step`` of the present channel; after the last place the channel is complete.
 
         Args:
+            order: which GPUs may follow: ``_NUMBERED``, ``_AS_LAST`` or ``_FREE``.
             out_step: the place that leaves for a NIC.
             used: the GPUs on the channel, as bits: 0b1001 is GPUs 0 and 3.
         """
         if step == self.count:
             self.built += 1
             if self._is_better():
-                self._keep()
+                self._keep_as_best()
             if not self.is_perfect and self.built < self.request.most:
                 yield from self.start()
             self.built -= 1
             return
-        row = self.orders[self.built]
-        row[step] = gpu
+        channel_gpus = self.orders[self.built]
+        channel_gpus[step] = gpu
         pattern = self.request.pattern
         if step == out_step:
             yield from self._leave(gpu, step, order, used)
@@ -218,7 +230,7 @@ class _ChannelTrial:
                     for link, MBps in bill:
                         left[link] += MBps
         elif pattern == RING and not self.builder.across:
-            first = row[0]
+            first = channel_gpus[0]
             bill = self.inside_bills[gpu][first]
             if bill is not None and self._take(bill):
                 self.hops += self.reach.hops[gpu][first]
@@ -259,7 +271,8 @@ class _ChannelTrial:
         from_nic = self.reach.back[self.starts[self.built]]
         GBps = self.reach.whole_GBps[gpu]
         hops = self.reach.hops[gpu]
-        alike = set()
+        # the different rates and numbers of links to the others
+        distances = set()
         keyed: list[tuple[tuple[int, int, int], int, int]] = []
         for other in self.reach.orders[gpu]:
             if used >> other & 1:
@@ -269,18 +282,19 @@ class _ChannelTrial:
             slot_GBps = -1
             if slot is not None:
                 slot_GBps = min(left[slot[0]], left[slot[1]]) // 1000
-            alike.add((GBps[other], hops[other]))
+            distances.add((GBps[other], hops[other]))
             key = (-(path.MBps // 1000), -slot_GBps, len(path.links))
             # in the static order already: equals keep it
             keyed.append((key, len(keyed), other))
         keyed.sort()
         order = [other for _, _, other in keyed]
-        if reverse_equals and len(alike) == 1:
+        if reverse_equals and len(distances) == 1:
             order.reverse()
         return order
 
     def _visit_head(self, head: int) -> Visit:
-        """A channel of NVLS or CollNet direct: a head that all others send to and get from."""
+        """A channel of NVLS or CollNet direct: a head that all others send to and get from. It takes all
+        its paths at once and is complete."""
         request = self.request
         bill = self.reach.head_bill(head, request.pattern, request.inside_MBps, request.inside)
         if bill is None or not self._take(bill):
@@ -356,12 +370,12 @@ class _ChannelTrial:
         return request.pattern == RING and request.cross_nic == 2 and self.built % 2 == 1
 
     def _use_port(self, ports: list[int], net: int, MBps: int) -> None:
-        """Take a rate from a NIC's port, whichever NICs share it."""
+        """Take a rate from a NIC's port, whichever NICs share it; a negative one gives it back."""
         for port in self.reach.same_port[net]:
             ports[port] -= MBps
 
     def _try_numbered(self, net: int) -> None:
-        """The GPUs as numbered from a NIC on, with steps of its own."""
+        """Walk the GPUs as numbered from a NIC on, with steps of its own, and put back what it took."""
         links_left = self.links_left[:]
         ports_left = self.ports_left[:]
         hops = self.hops
@@ -417,17 +431,17 @@ class _ChannelTrial:
         """The NICs that a channel may leave by that came by one."""
         request = self.request
         nets = self.reach.nets
-        came = nets[start]
+        came_by = nets[start]
         allowed = []
         for place, net in enumerate(nets):
-            if came.plane and net.plane and came.plane != net.plane:
+            if came_by.plane and net.plane and came_by.plane != net.plane:
                 continue
             if request.pattern == TREE:
                 fits = place == start
             elif request.cross_nic:
                 fits = True
-            elif came.rail and net.rail:
-                fits = came.rail == net.rail
+            elif came_by.rail and net.rail:
+                fits = came_by.rail == net.rail
             else:
                 fits = place in self.reach.same_port[start]
             if fits:
@@ -447,6 +461,7 @@ class _ChannelTrial:
         return True
 
     def _give(self, bill: Bill) -> None:
+        """Give back what :meth:`_take` took."""
         left = self.links_left
         for link, MBps in bill:
             left[link] += MBps
@@ -454,6 +469,8 @@ class _ChannelTrial:
     # --- what was found
 
     def _is_better(self) -> bool:
+        """Whether the channels built so far are better than the best: of more MB/s in all, between
+        nodes for NVLS, else inside; of as many over fewer links, if the demand was the same."""
         request = self.request
         best = self.best
         built = self.built
@@ -474,7 +491,7 @@ class _ChannelTrial:
             return False
         return self.hops < best.hops
 
-    def _keep(self) -> None:
+    def _keep_as_best(self) -> None:
         """Keep the channels built so far as the best."""
         channels = []
         heads_only = self.request.pattern == NVLS

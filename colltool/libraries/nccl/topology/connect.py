@@ -1,18 +1,24 @@
-"""A communicator made of the graphs of its nodes: its channels, and its rings over all ranks."""
+"""A communicator made of the graphs of its nodes: what its ranks agree on (:func:`communicator_of`),
+and its rings over all ranks (:func:`rings_over`).
+
+Source of the numbers: NCCL 2.30, src/graph/connect.cc and src/transport/nvls.cc.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs
+from colltool.libraries.nccl.topology.requests import CROSS_NIC
 from colltool.libraries.nccl.topology.search import Searched
 
 _MAX_CHANNELS = 64
 # from Hopper on few and fast rings get twice the channels again across nodes
 _FAST_RING_MBps = 45_000
 _FEW_CHANNELS = 16
-# of NVLS
+# channels of NVLS, by the GPUs and what they reach
 _HOPPER_NVLS = 16
 _BLACKWELL_NVLS = 24
 _BLACKWELL_NVLS_ACROSS = 32
@@ -22,9 +28,15 @@ _SMALL_NODE_RANKS = 8
 
 
 class Joined(NamedTuple):
-    """A graph as all ranks agree on it: the least channels and rates, the farthest types.
+    """A graph as all ranks agree on it: of their own graphs the least channels and rates, the farthest
+    types of path.
 
-    ``pattern``, ``cross_nic``: the greatest.
+    Args:
+        inside_MBps, across_MBps: of each channel, between GPUs and to NICs.
+        inside, across: types of path, as numbers of :mod:`~colltool.libraries.nccl.topology.kinds`.
+        pattern, cross_nic: the greatest of the ranks'.
+        same: all channels visit the GPUs in one order, on every node.
+        latency_us: of the first node's NICs.
     """
 
     channels: int
@@ -41,8 +53,12 @@ class Joined(NamedTuple):
 class Communicator(NamedTuple):
     """A communicator over nodes, or domains, as NCCL counts them.
 
-    ``channels``: of its kernels, more than its graphs' for rings and trees; ``nvls_channels``: of
-    NVLS's; ``least_nic_MBps``: what a GPU reaches its own NIC at, 0 without NICs.
+    Args:
+        nodes: domains of all hosts.
+        channels: of its kernels, more than its graphs' for rings and trees.
+        nvls_channels: of NVLS's kernels; 0 without NVLS.
+        least_nic_MBps: what a GPU reaches its own NIC at, the least of them; 0 without NICs.
+        graphs: by pattern, as in :class:`DomainGraphs`; those that every domain has.
     """
 
     nodes: int
@@ -68,31 +84,42 @@ def communicator_of(
         if name.startswith("collnet") and not collnet:
             continue
         if all(name in domain.graphs for domain in domains):
-            graphs[name] = _joined([domain.graphs[name] for domain in domains])
-    count = min(graphs["ring"].channels, graphs["tree"].channels)
+            graphs[name] = _agreed_graph([domain.graphs[name] for domain in domains])
+    # Rings and trees share the kernels' channels: as many of the one as of the other.
+    graph_channels = min(graphs["ring"].channels, graphs["tree"].channels)
     for name in ("ring", "tree"):
-        graphs[name] = graphs[name]._replace(channels=count)
+        graphs[name] = graphs[name]._replace(channels=graph_channels)
     ranks = hosts * node.system.ranks
-    total = hosts * len(domains)
+    total_nodes = hosts * len(domains)
     sm = node.system.least_sm
-    channels = min(2 * count, _MAX_CHANNELS)
-    chain = graphs.get("collnet_chain")
-    if chain is not None and chain.inside_MBps > chain.across_MBps and ranks > total:
-        channels = min(channels + channels // 2, _MAX_CHANNELS)
-    fast = graphs["ring"].inside_MBps > _FAST_RING_MBps
-    if sm >= 90 and total > 1 and fast and channels < _FEW_CHANNELS:
-        channels *= 2
-    least_nic = least_nic_MBps(domains)
-    nvls = 0
+    channels = _kernel_channels(graphs, sm, total_nodes, ranks)
+    nic_MBps = least_nic_MBps(domains)
+    of_nvls = 0
     if "nvls" in graphs:
-        least_ranks = min(len(domain.ranks) for domain in domains)
-        nvls = nvls_channels(sm, total, least_ranks, least_nic)
+        fewest_ranks = min(len(domain.ranks) for domain in domains)
+        of_nvls = nvls_channels(sm, total_nodes, fewest_ranks, nic_MBps)
     if node.system.version.nvls_channels_grow:
-        channels = max(channels, nvls)
-    return Communicator(total, ranks, channels, nvls, least_nic, graphs)
+        channels = max(channels, of_nvls)
+    return Communicator(total_nodes, ranks, channels, of_nvls, nic_MBps, graphs)
 
 
-def _joined(results: Sequence[Searched]) -> Joined:
+def _kernel_channels(graphs: dict[str, Joined], sm: int, nodes: int, ranks: int) -> int:
+    """Channels of a communicator's kernels: twice the ring's; half as many again for CollNet's chain if
+    it is faster inside nodes of several ranks; doubled again across nodes from Hopper on if few and
+    fast."""
+    ring = graphs["ring"]
+    channels = min(2 * ring.channels, _MAX_CHANNELS)
+    chain = graphs.get("collnet_chain")
+    if chain is not None and chain.inside_MBps > chain.across_MBps and ranks > nodes:
+        channels = min(channels + channels // 2, _MAX_CHANNELS)
+    fast = ring.inside_MBps > _FAST_RING_MBps
+    if sm >= 90 and nodes > 1 and fast and channels < _FEW_CHANNELS:
+        channels *= 2
+    return channels
+
+
+def _agreed_graph(results: Sequence[Searched]) -> Joined:
+    """One graph of those that the domains found for a pattern."""
     requests = [result.best.request for result in results]
     return Joined(
         channels=min(result.best.channel_count for result in results),
@@ -108,7 +135,7 @@ def _joined(results: Sequence[Searched]) -> Joined:
 
 
 def nvls_channels(sm: int, nodes: int, ranks_of_node: int, nic_MBps: int) -> int:
-    """Channels of NVLS's kernels."""
+    """Channels of NVLS's kernels; ``nic_MBps``: what a GPU reaches its own NIC at, 0 on one node."""
     if sm < 100:
         return _HOPPER_NVLS
     if nodes == 1:
@@ -121,7 +148,7 @@ def nvls_channels(sm: int, nodes: int, ranks_of_node: int, nic_MBps: int) -> int
 
 
 def least_nic_MBps(domains: Sequence[DomainGraphs]) -> int:
-    """The least rate at which a GPU reaches a NIC of its own."""
+    """The least rate at which a GPU reaches a NIC of its own; 0 without NICs."""
     rates = []
     for domain in domains:
         for gpu in domain.paths.system.gpus:
@@ -133,21 +160,22 @@ def least_nic_MBps(domains: Sequence[DomainGraphs]) -> int:
 def rings_over(node: NodeGraphs) -> list[list[int]]:
     """The ring of each channel over all ranks, from the least rank on; the ranks of a host follow those of
     the one before."""
-    parts = []
-    for host in range(node.nodes):
-        for domain in node.domains:
-            parts.append((host * node.system.ranks, domain))
-    found_rings = [domain.graphs["ring"].best for _, domain in parts]
-    count = min(found.channel_count for found in found_rings)
-    crossing = max(found.request.cross_nic for found in found_rings) == 2 and count % 2 == 0
+    domain_rings = [domain.graphs["ring"].best for domain in node.domains]
+    count = min(ring.channel_count for ring in domain_rings)
+    has_pairs = count % 2 == 0
+    crossing = has_pairs and max(ring.request.cross_nic for ring in domain_rings) == CROSS_NIC
+    # every domain of every host, with the number of its host's first rank
+    nodes = list(product(range(0, node.nodes * node.system.ranks, node.system.ranks), node.domains))
     rings = []
     for channel in range(count):
         ring: list[int] = []
-        for place, (first, domain) in enumerate(parts):
-            # a NIC of a pair meets the same one of the next node
-            own = channel ^ 1 if crossing and place % 2 else channel
-            channels = domain.graphs["ring"].best.channels
-            ring += [first + domain.ranks[gpu] for gpu in channels[own].gpus]
-        least = ring.index(min(ring))
-        rings.append(ring[least:] + ring[:least])
+        for place, (first_rank, domain) in enumerate(nodes):
+            # Channels of a pair leave by each other's NICs. On every other node the two change
+            # places, so that a NIC meets the same one of the next node.
+            swapped = crossing and place % 2 == 1
+            there = channel ^ 1 if swapped else channel
+            gpus = domain.graphs["ring"].best.channels[there].gpus
+            ring += [first_rank + domain.ranks[gpu] for gpu in gpus]
+        start = ring.index(min(ring))
+        rings.append(ring[start:] + ring[:start])
     return rings

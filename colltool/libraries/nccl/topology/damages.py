@@ -1,11 +1,13 @@
 """What may ail a node: its topology file with one thing made worse, as a log's run may have had it.
 
-The likeliest come first.
+A :class:`Damage` is a name for the change, what it leaves of a part, and the edit that makes it in a
+file's elements. :func:`damages_of` yields the likeliest first, from the :class:`Parts` of the healthy
+node; the functions that make a single damage are there for callers who know what is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from types import MappingProxyType
@@ -15,9 +17,10 @@ from colltool.base.xml_tree import Element
 from colltool.libraries.nccl.topology.changes import slots_with
 from colltool.libraries.nccl.topology.graphs import NodeGraphs
 from colltool.libraries.nccl.topology.rates import number, port_MBps, slot_MBps
+from colltool.libraries.nccl.topology.system_reader import NVLINK_TO_GPU
 
 Edit = Callable[[Element], None]
-# a slot's or a port's rate is divided by one of these
+# a slot's or a port's rate is divided by one of these, the likeliest first
 _DIVISORS = (2, 4, 8)
 # ways to choose the NICs that NCCL sees
 _MOST_SUBSETS = 60
@@ -27,12 +30,13 @@ class Damage(NamedTuple):
     """A change for the worse.
 
     Args:
-        kind: nic-missing, nics-few, gdr, nvlinks, nvlink-pair, gpu-slot, nic-slot, switch-slot, port,
-            slots-unknown, nic-far, nic-apart, flat, one-cpu, or setting.
-        names: what is damaged: GPUs by rank, NICs by name, switches by bus id, or settings.
-        now, was: how many links, or MB/s, there are with it and without.
+        kind: nic-missing, nics-few, gdr, gdr-nic, gdr-gpu, nvlinks, nvlink-pair, gpu-slot, nic-slot,
+            switch-slot, port, slots-unknown, nic-far, nic-apart, flat, one-cpu, or setting.
+        names: what is damaged: GPUs by rank, NICs by name, switches by bus id, or settings; of nics-few
+            the NICs that are left.
         edit: makes the change in a file's elements.
-        settings: NCCL's settings with it.
+        now, was: how many links, or MB/s, there are with it and without; 0 where nothing is counted.
+        settings: NCCL's settings with it, by variable.
         all: all parts of the kind are damaged.
         together: several damages that are there at once; ``kind`` is that of the first.
     """
@@ -89,9 +93,10 @@ class PartSlot(NamedTuple):
 
 
 class Parts:
-    """The parts of a node, as damages name them.
+    """The parts of a healthy node, as damages name them.
 
     Args:
+        gpus, nics, switches: their slots; NICs only with ports that NCCL uses.
         ports: rate of each NIC's port in MB/s, by name.
         links: NVLinks of each GPU, by bus id.
         joined: NVLinks between two GPUs, by their bus ids.
@@ -121,21 +126,22 @@ class Parts:
             self.ports[net.get("name")] = port_MBps(net.get("speed"))
 
     def _count_links(self, slot: Element) -> None:
+        """Add a GPU's NVLinks to ``links``, and to ``joined`` those that lead to another GPU."""
         busid = slot.get("busid")
         self.links[busid] = 0
         for link in slot.each("nvlink"):
             count = number(link.get("count"))
             self.links[busid] += count
-            if link.get("tclass").startswith("0x03"):
+            if link.get("tclass").startswith(NVLINK_TO_GPU):
                 one_end, other_end = sorted((busid, link.get("target")))
                 self.joined[one_end, other_end] = count
 
     def related(self, names: Sequence[str]) -> set[str]:
         """Parts of these names, and those in slots beside theirs, with the switch above."""
         related = set(names)
-        for slots in self._by_switch().values():
-            if slots & related:
-                related |= slots
+        for switch_and_slots in self._by_switch().values():
+            if switch_and_slots & related:
+                related |= switch_and_slots
         return related
 
     def _by_switch(self) -> dict[str, set[str]]:
@@ -147,18 +153,18 @@ class Parts:
         return by_switch
 
 
-def _slot(slot: Element, tag: str, key: str) -> PartSlot:
+def _slot(element: Element, tag: str, key: str) -> PartSlot:
     """A slot with the names of what is in it: attributes ``key`` of elements of a tag."""
-    names = tuple(inside.get(key) for inside in slot.each(tag))
-    MBps = slot_MBps(slot.get("link_speed"), slot.get("link_width"))
-    above = slot.parent.get("busid") if slot.parent else ""
-    return PartSlot(names, slot.get("busid"), MBps, above)
+    names = tuple(inside.get(key) for inside in element.each(tag))
+    MBps = slot_MBps(element.get("link_speed"), element.get("link_width"))
+    above = element.parent.get("busid") if element.parent else ""
+    return PartSlot(names, element.get("busid"), MBps, above)
 
 
-def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
-    """The damages that a node may have.
+def damages_of(parts: Parts, nics: int | None) -> Iterator[Damage]:
+    """The damages that a node may have, the likeliest first.
 
-    ``nics``: that NCCL's channels use; None if that is not known. Where they use all, none is
+    ``nics``: how many NCCL's channels use; None if that is not known. Where they use all, none is
     missing.
     """
     across = parts.before.across
@@ -168,7 +174,7 @@ def damages_of(parts: Parts, nics: int | None = None) -> Iterator[Damage]:
         yield from _without_gdr(parts)
     yield from _missing_links(parts)
     for divisor in _DIVISORS:
-        # likelier than a quarter of a rate
+        # likelier than a quarter of a rate, less likely than a half
         if divisor == 4:
             yield from _lost_places(parts)
             yield from _some_links(parts)
@@ -201,25 +207,26 @@ def without_nics(names: Sequence[str]) -> Damage:
     return Damage("nic-missing", tuple(names), edit)
 
 
-def _missing_nics(parts: Parts, seen: int | None) -> Iterator[Damage]:
+def _missing_nics(parts: Parts, nics_in_use: int | None) -> Iterator[Damage]:
     """A NIC that is missing, or all but as many as channels use."""
     names = list(parts.ports)
     if len(names) > 1:
         for slot in parts.nics:
             yield without_nics(slot.names)
-    if seen is None or not 0 < seen < len(names) - 1:
+    # of all but one in use the single NICs above are all there is
+    if nics_in_use is None or not 0 < nics_in_use < len(names) - 1:
         return
-    subsets: Iterator[tuple[str, ...]] = combinations(names, seen)
-    if comb(len(names), seen) > _MOST_SUBSETS:
-        # the NICs of a half, or every other one
-        step = len(names) // seen
-        some = (names[:seen], names[-seen:], names[::step][:seen])
-        subsets = map(tuple, some)
-    for subset in subsets:
-        missing = [name for name in names if name not in subset]
+    subsets: Iterable[Sequence[str]] = combinations(names, nics_in_use)
+    if comb(len(names), nics_in_use) > _MOST_SUBSETS:
+        # the first, the last, or every second, third ...
+        step = len(names) // nics_in_use
+        subsets = (names[:nics_in_use], names[-nics_in_use:], names[::step][:nics_in_use])
+    for in_use in subsets:
+        missing = [name for name in names if name not in in_use]
         damage = without_nics(missing)
-        if len(missing) > len(subset):
-            damage = damage._replace(kind="nics-few", names=subset)
+        # fewer names to read: those that are left
+        if len(missing) > len(in_use):
+            damage = damage._replace(kind="nics-few", names=tuple(in_use))
         yield damage
 
 
@@ -230,17 +237,19 @@ def _without_gdr(parts: Parts) -> Iterator[Damage]:
         return
     if not any(gpu.has_gdr for gpu in system.gpus):
         return
-    every = tuple(parts.ports)
-    yield Damage("gdr", (), _off("net", every), all=True)
-    if len(every) > 1:
+    ports = tuple(parts.ports)
+    yield Damage("gdr", (), _gdr_off("net", ports), all=True)
+    if len(ports) > 1:
         for slot in parts.nics:
-            yield Damage("gdr-nic", (slot.name,), _off("net", slot.names))
+            yield Damage("gdr-nic", (slot.name,), _gdr_off("net", slot.names))
     if len(parts.gpus) > 1:
         for slot in parts.gpus:
-            yield Damage("gdr-gpu", (slot.name,), _off("gpu", slot.names))
+            yield Damage("gdr-gpu", (slot.name,), _gdr_off("gpu", slot.names))
 
 
-def _off(tag: str, names: Sequence[str]) -> Edit:
+def _gdr_off(tag: str, names: Sequence[str]) -> Edit:
+    """The edit that switches GPUDirect off at NICs (``net``) or GPUs (``gpu``)."""
+
     def edit(root: Element) -> None:
         for element in _called(root, tag, names):
             element.attributes["gdr"] = "0"
@@ -249,16 +258,17 @@ def _off(tag: str, names: Sequence[str]) -> Edit:
 
 
 def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False) -> Damage:
-    """Ports at a lower rate."""
+    """Ports at a lower rate, MB/s, than they had."""
 
     def edit(root: Element) -> None:
         for net in _called(root, "net", names):
-            net.attributes["speed"] = str(MBps * 8)
+            net.attributes["speed"] = str(MBps * 8)  # Mb/s
 
     return Damage("port", tuple(names), edit, MBps, was, all=all)
 
 
 def _slow_ports(parts: Parts, divisor: int) -> Iterator[Damage]:
+    """All ports at a part of their rate, if that is one, and those of each NIC."""
     rates = set(parts.ports.values())
     if len(rates) == 1:
         rate = rates.pop()
@@ -272,7 +282,8 @@ def _slow_ports(parts: Parts, divisor: int) -> Iterator[Damage]:
 def placed(
     kind: str, name: str, busid: str, where: Callable[[Element, Element], Element | None]
 ) -> Damage:
-    """A slot that hangs elsewhere: ``where`` finds it, of the file's root and the slot."""
+    """A slot that hangs elsewhere: below the element that ``where`` finds, of the file's root and the
+    slot; in its place if it finds none."""
 
     def edit(root: Element) -> None:
         for slot in _slots_at(root, [busid]):
@@ -288,21 +299,21 @@ def placed(
 def _far_nics(parts: Parts) -> Iterator[Damage]:
     """NICs behind the other socket, or on their own socket and no GPU's switch."""
 
-    def other(root: Element, slot: Element) -> Element | None:
-        own = slot.inside("cpu")
-        cpus = [cpu for cpu in root.each("cpu") if cpu is not own]
+    def other_cpu(root: Element, slot: Element) -> Element | None:
+        cpu_of_slot = slot.inside("cpu")
+        cpus = [cpu for cpu in root.each("cpu") if cpu is not cpu_of_slot]
         return cpus[-1] if cpus else None
 
-    def own(_root: Element, slot: Element) -> Element | None:
+    def own_cpu(_root: Element, slot: Element) -> Element | None:
         return slot.inside("cpu")
 
     if len(parts.before.system.cpus) > 1:
         for slot in parts.nics:
-            yield placed("nic-far", slot.name, slot.busid, other)
-    apart = [placed("nic-apart", slot.name, slot.busid, own) for slot in parts.nics]
-    if parts.switches and apart:
-        yield together(apart)._replace(names=(), all=True, together=())
-        yield from apart
+            yield placed("nic-far", slot.name, slot.busid, other_cpu)
+    off_switches = [placed("nic-apart", slot.name, slot.busid, own_cpu) for slot in parts.nics]
+    if parts.switches and off_switches:
+        yield together(off_switches)._replace(names=(), all=True, together=())
+        yield from off_switches
 
 
 # --- NVLinks
@@ -311,15 +322,15 @@ def _far_nics(parts: Parts) -> Iterator[Damage]:
 def fewer_links(
     names: Sequence[str], busids: Sequence[str], now: int, was: int, *, all: bool = False
 ) -> Damage:
-    """GPUs with so many NVLinks in all."""
+    """GPUs with ``now`` NVLinks in all, the first of those that they had."""
 
     def edit(root: Element) -> None:
         for slot in _slots_at(root, busids):
-            left = now
+            to_keep = now
             for link in list(slot.each("nvlink")):
-                kept = min(number(link.get("count")), left)
-                left -= kept
-                _recount(link, kept)
+                count = min(number(link.get("count")), to_keep)
+                to_keep -= count
+                _recount(link, count)
 
     return Damage("nvlinks", tuple(names), edit, now, was, all=all)
 
@@ -362,8 +373,8 @@ def _some_links(parts: Parts) -> Iterator[Damage]:
         yield fewer_links(names, busids, count, most, all=True)
 
 
-def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damage:
-    """Two GPUs with so many NVLinks between them."""
+def _unlinked(parts: Parts, ends: tuple[str, str], now: int, was: int) -> Damage:
+    """Two GPUs, by bus id, with ``now`` NVLinks between them."""
     names = []
     for gpu in parts.gpus:
         if gpu.busid in ends:
@@ -373,9 +384,9 @@ def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damag
         for slot in _slots_at(root, ends):
             for link in list(slot.each("nvlink")):
                 if link.get("target") in ends:
-                    _recount(link, left)
+                    _recount(link, now)
 
-    return Damage("nvlink-pair", tuple(names), edit, left, was)
+    return Damage("nvlink-pair", tuple(names), edit, now, was)
 
 
 # --- slots and places
@@ -384,12 +395,13 @@ def _unlinked(parts: Parts, ends: tuple[str, str], left: int, was: int) -> Damag
 def slower_slots(
     kind: str, slots: Sequence[PartSlot], divisor: int, *, all: bool = False
 ) -> Damage:
-    """Slots at a half of their rate or less."""
+    """Slots with a part of their lanes; ``was`` is the rate of the first."""
 
     def edit(root: Element) -> None:
-        for slot in _slots_at(root, [slot.busid for slot in slots]):
-            width = max(number(slot.get("link_width")), 0) or 16
-            slot.attributes["link_width"] = str(max(width // divisor, 1))
+        for element in _slots_at(root, [slot.busid for slot in slots]):
+            # an unknown width counts as 16 lanes
+            width = max(number(element.get("link_width")), 0) or 16
+            element.attributes["link_width"] = str(max(width // divisor, 1))
 
     names = tuple(slot.name for slot in slots)
     was = slots[0].MBps
@@ -397,6 +409,7 @@ def slower_slots(
 
 
 def _slow_slots(kind: str, slots: Sequence[PartSlot], divisor: int) -> Iterator[Damage]:
+    """All slots with a part of their lanes, and each."""
     if len(slots) > 1:
         yield slower_slots(kind, slots, divisor, all=True)
     for slot in slots:
@@ -412,6 +425,7 @@ def _lost_places(parts: Parts) -> Iterator[Damage]:
             slot.attributes["link_width"] = ""
 
     def flat(root: Element) -> None:
+        # every card directly below its CPU, before what else is there
         for cpu in root.each("cpu"):
             cards = [slot for slot in cpu.each("pci") if not _is_switch(slot)]
             others = [child for child in cpu.children if child.tag != "pci"]
@@ -444,6 +458,7 @@ def _lost_places(parts: Parts) -> Iterator[Damage]:
 
 
 def _is_switch(slot: Element) -> bool:
+    """Whether other slots are below a slot."""
     return any(child.tag == "pci" for child in slot.children)
 
 

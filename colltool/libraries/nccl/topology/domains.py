@@ -1,4 +1,5 @@
-"""Which GPUs of a system reach each other without the network, and what those of one have."""
+"""Domains: the GPUs of a system that reach each other without the network, each of which NCCL makes a
+node of; and the rates that a domain's GPUs move."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from colltool.libraries.nccl.topology.system import RankedGpu, System, number_pa
 
 
 def domains_of(paths: Paths) -> list[list[RankedGpu]]:
-    """The GPUs in groups that NCCL makes nodes of, in their order."""
+    """The GPUs of each domain, in their order; each is in the domain of the first that it reaches."""
     group_of: list[int] = []
     gpus = paths.system.gpus
     for index, gpu in enumerate(gpus):
@@ -25,20 +26,20 @@ def domains_of(paths: Paths) -> list[list[RankedGpu]]:
     return list(groups.values())
 
 
-def trim(system: System, kept: set[int]) -> None:
-    """Drop the GPUs of other ranks; their devices, and all NICs, stay."""
-    system.gpus = [gpu for gpu in system.gpus if gpu.rank in kept]
+def trim(system: System, ranks: set[int]) -> None:
+    """Drop the GPUs of ranks other than these; their devices, and all NICs, stay."""
+    system.gpus = [gpu for gpu in system.gpus if gpu.rank in ranks]
     for device in system.devices:
-        links = []
-        for link in device.links:
-            if not isinstance(link.to, RankedGpu) or link.to.rank in kept:
-                links.append(link)
-        device.links = links
+        device.links = [
+            link
+            for link in device.links
+            if not isinstance(link.to, RankedGpu) or link.to.rank in ranks
+        ]
     number_parts(system)
 
 
 class Totals(NamedTuple):
-    """What a GPU moves: ``most_MBps`` on one path to a NIC (``across``), or to another GPU;
+    """What a GPU moves: ``most_MBps`` on one path, to a NIC across nodes, else to another GPU;
     ``total_MBps`` on all of its NVLinks, or its slot."""
 
     most_MBps: int
@@ -46,7 +47,7 @@ class Totals(NamedTuple):
 
 
 def totals_of(paths: Paths, across: bool) -> Totals:
-    """The most that any device moves."""
+    """The most that any device moves, ``across`` nodes or inside one; without limit for a GPU alone."""
     system = paths.system
     if len(system.gpus) == 1 and not across:
         return Totals(UNLIMITED_MBps, UNLIMITED_MBps)

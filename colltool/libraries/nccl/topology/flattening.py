@@ -34,6 +34,7 @@ def _flatten_one(system: System) -> bool:
 
 
 def _inner_switches(switch: PciSwitch) -> list[PciSwitch]:
+    """The switches below one that are its inner level; none of a switch of another model."""
     inner_model = _INNER_MODELS.get(switch.model & ~_LAST_BITS)
     inner_switches = []
     for link in switch.links:

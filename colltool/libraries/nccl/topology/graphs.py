@@ -30,7 +30,9 @@ NVLS_LEAST_SM = 90
 class WantedRing(NamedTuple):
     """A ring that is looked for: the search ends where it finds another.
 
-    ``inside``, ``across``: the farthest types of path, by name.
+    Args:
+        inside_MBps: of each channel, between GPUs.
+        inside, across: the farthest types of path, between GPUs and to NICs, by name.
     """
 
     channels: int
@@ -51,21 +53,23 @@ class WantedRing(NamedTuple):
         """Whether a node has such paths at all; where nothing is found, NCCL says SYS."""
         if self.inside_MBps <= EMERGENCY_MBps:
             return True
-        between = {KINDS[kind] for kind in builder.reach.kinds_between}
-        out = {KINDS[kind] for kind in builder.reach.kinds_out}
-        if len(builder.reach.gpus) > 1 and self.inside not in between:
+        between_gpus = {KINDS[kind] for kind in builder.reach.kinds_between}
+        to_nics = {KINDS[kind] for kind in builder.reach.kinds_out}
+        if len(builder.reach.gpus) > 1 and self.inside not in between_gpus:
             return False
-        return not builder.across or self.across in out
+        return not builder.across or self.across in to_nics
 
 
 class DomainGraphs(NamedTuple):
-    """The graphs of the GPUs that reach each other without the network.
+    """The graphs of the GPUs that reach each other without the network: of a host, or of an NVLink
+    domain.
 
     Args:
         ranks: of the domain, in the order of the file.
-        across: they also use the network.
+        across: they also use the network, to other domains.
+        totals: what a GPU moves at most.
         graphs: by pattern: ring, tree, nvls, collnet_chain, collnet_direct; those that NCCL has.
-        visits: steps of all searches.
+        visits: steps that all searches took.
     """
 
     ranks: tuple[int, ...]
@@ -91,6 +95,7 @@ class NodeGraphs(NamedTuple):
 
     @property
     def across(self) -> bool:
+        """Whether channels leave the node; the same for all domains."""
         return self.domains[0].across
 
     @property
@@ -141,13 +146,13 @@ def graphs_of_xml(
         raise ColltoolError(what, where=name, fix=FIX)
     domains = []
     for group in groups:
-        kept = {gpu.rank for gpu in group}
-        own_paths = paths
+        domain_paths = paths
         if len(groups) > 1:
-            own = system_of(root, name, version, ranks)
-            trim(own, kept)
-            own_paths = paths_of(own)
-        domains.append(domain_graphs(own_paths, across=across, collnet=collnet, wanted=wanted))
+            # a domain's search sees its own GPUs only, in a system of its own
+            domain_system = system_of(root, name, version, ranks)
+            trim(domain_system, {gpu.rank for gpu in group})
+            domain_paths = paths_of(domain_system)
+        domains.append(domain_graphs(domain_paths, across=across, collnet=collnet, wanted=wanted))
     domains.sort(key=lambda domain: 0 not in domain.ranks)
     return NodeGraphs(system, paths, nodes, tuple(domains))
 
@@ -156,15 +161,17 @@ def domain_graphs(
     paths: Paths,
     *,
     across: bool,
-    collnet: bool = False,
-    wanted: WantedRing | None = None,
+    collnet: bool,
+    wanted: WantedRing | None,
 ) -> DomainGraphs:
-    """The graphs of the GPUs of a system; no other, or none at all, if the ring is not ``wanted``."""
+    """The graphs of the GPUs of a system, in NCCL's order; none at all if the ring is not the ``wanted``
+    one, which None stands for where any will do."""
     system = paths.system
     totals = totals_of(paths, across)
     builder = ChannelBuilder(paths, across=across)
 
-    def find(pattern: int, least: int, most: int, collnet: bool = False) -> Searched:
+    def find(pattern: int, least: int, most: int, *, collnet: bool = False) -> Searched:
+        """The channels of a pattern, from ``least`` to ``most`` of them."""
         request, bounds = first_request(
             paths, totals, pattern, least, most, across=across, collnet=collnet
         )
@@ -180,17 +187,17 @@ def domain_graphs(
     rings = graphs["ring"].best.channel_count
     graphs["tree"] = find(BALANCED_TREE, rings, rings)
     if collnet and across:
-        graphs["collnet_chain"] = find(TREE, rings, rings, True)
+        graphs["collnet_chain"] = find(TREE, rings, rings, collnet=True)
         most = most_channels(DIRECT, len(system.gpus))
-        graphs["collnet_direct"] = find(DIRECT, 1, most, True)
+        graphs["collnet_direct"] = find(DIRECT, 1, most, collnet=True)
     if has_nvls(system):
         most = most_channels(NVLS, len(system.gpus))
         graphs["nvls"] = find(NVLS, 1 if across else most, most)
-    kept = {}
+    with_channels = {}
     for name, result in graphs.items():
         if result.best.channels:
-            kept[name] = result
-    return DomainGraphs(ranks, paths, across, totals, kept, builder.visits)
+            with_channels[name] = result
+    return DomainGraphs(ranks, paths, across, totals, with_channels, builder.visits)
 
 
 def has_nvls(system: System) -> bool:

@@ -1,9 +1,15 @@
-"""NCCL's names: types of paths, from near to far, and patterns of graphs."""
+"""NCCL's numbers and names of two things: types of paths, from near to far, and patterns of graphs."""
 
 from __future__ import annotations
 
 KINDS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")
-"""Types of paths; the index orders them."""
+"""Types of paths; the index is NCCL's number and orders them.
+
+- LOC: a part and itself. NVL: NVLinks. NVB: NVLinks by way of another GPU. C2C: NVLink-C2C to the CPU.
+- PIX: one PCI switch. PXB: several. P2C: a NIC on the CPU of a GPU with C2C.
+- PXN: a NIC by way of a GPU beside it. PHB: through the CPU. SYS: between CPUs.
+- NET: by the network. DIS: no path.
+"""
 LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS, NET, DIS = range(len(KINDS))
 
 BALANCED_TREE = 1
@@ -20,7 +26,7 @@ PATTERNS = {
     NVLS: "NVLS",
     DIRECT: "CollNet direct",
 }
-"""What NCCL's debug lines give as a number, in words."""
+"""Patterns of graphs in words, by the numbers that NCCL's debug lines give."""
 TREES = (BALANCED_TREE, SPLIT_TREE, TREE)
 
 UNLIMITED_MBps = 5_000_000
@@ -28,8 +34,7 @@ UNLIMITED_MBps = 5_000_000
 
 
 def keeps_order(between_gpus: int, to_nics: int, *, from_hopper: bool) -> bool:
-    """Whether paths of such types keep the order of bytes that LL128 needs."""
-    farthest = PXB
-    if from_hopper:
-        farthest = PXN
+    """Whether the farthest types of path, between GPUs and to NICs, keep the order of bytes that LL128
+    needs."""
+    farthest = PXN if from_hopper else PXB
     return between_gpus <= NVB and to_nics <= farthest

@@ -34,10 +34,11 @@ from colltool.libraries.nccl.topology.system import (
     SystemNode,
 )
 
-_OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
-# Channels that NCCL looks through for a GPU that has a NIC as its own.
-_CHANNELS = 64
-# Two GPUs of an AMD host reach each other through the CPUs.
+# The type of a path over one link, by the link's kind; PCI's is farther through several switches or a CPU.
+_TYPE_OF_LINK = {"LOC": LOC, "NET": LOC, "NVL": NVL, "C2C": C2C, "PCI": PIX, "SYS": SYS}
+# Channels that NCCL looks through for the GPU that a NIC belongs to.
+_MOST_CHANNELS = 64
+# So few GPUs of an AMD host reach each other through the CPUs.
 _FEW_DEVICES = 2
 # Links of a path from GPU to GPU through a third one's NVLinks.
 _RELAYED_LINKS = 4
@@ -65,7 +66,7 @@ class Path(NamedTuple):
 
 
 NO_PATH = Path(DIS, 0, ())
-_HERE = Path(LOC, UNLIMITED_MBps, ())
+_TO_ITSELF = Path(LOC, UNLIMITED_MBps, ())
 
 
 class Paths:
@@ -82,51 +83,49 @@ class Paths:
             self._towards[target.number] = _paths_to(system, target)
 
     def get(self, start: SystemNode, end: SystemNode) -> Path:
+        """The path from one node to another; ``NO_PATH`` where there is none."""
         return self._towards[end.number][start.number]
 
     def put(self, start: SystemNode, end: SystemNode, path: Path) -> None:
+        """Replace the path from one node to another."""
         self._towards[end.number][start.number] = path
 
     def nearest(self, start: SystemNode, among: Sequence[Part]) -> list[Part]:
         """What NCCL calls local: those at the highest rate, of these the nearest, all of equals."""
-        best = (-1, 0)
+        best_key = (-1, 0)
         nearest: list[Part] = []
         for end in among:
             path = self.get(start, end)
-            rank = (path.MBps, -path.kind)
-            if rank > best:
-                best = rank
+            key = (path.MBps, -path.kind)
+            if key > best_key:
+                best_key = key
                 nearest = []
-            if rank == best:
+            if key == best_key:
                 nearest.append(end)
         return nearest
 
     def cpu_of(self, node: SystemNode) -> Cpu:
-        """A GPU's own CPU."""
+        """A GPU's own CPU, or a NIC's: of those that are local, or of all, the one over fewest links."""
         cpus = self.system.cpus
         if self.system.version.nearest_kind_first:
             cpus = self.nearest(node, cpus)
-        best = cpus[0]
-        fewest = len(self.system.nodes)
-        for cpu in cpus:
-            links = len(self.get(node, cpu).links)
-            # none: it is on another host
-            if 0 < links < fewest:
-                best = cpu
-                fewest = links
-        return best
+        # a path without links is none: the CPU is on another host
+        reached = [cpu for cpu in cpus if self.get(node, cpu).links]
+        return min(reached, key=lambda cpu: len(self.get(node, cpu).links), default=cpus[0])
 
     def preferred_net(self, gpu: RankedGpu, channel: int) -> NicPort | None:
         """The NIC that a GPU takes on a channel; None without NICs."""
         nets = self.nearest(gpu, self.system.nets)
         if not nets:
             return None
-        sharing = len(self.nearest(nets[0], self.system.gpus))
-        each = -(-len(nets) // sharing)
-        first = gpu.dev % sharing
-        if len(nets) & (len(nets) - 1) == 0:
+        sharing_gpus = len(self.nearest(nets[0], self.system.gpus))
+        nets_per_gpu = -(-len(nets) // sharing_gpus)  # rounded up
+        first = gpu.dev % sharing_gpus
+        is_power_of_two = len(nets) & (len(nets) - 1) == 0
+        if is_power_of_two:
+            # puts GPUs that follow each other far apart in the list
             first = mirrored(first, len(nets))
-        return nets[(first + channel % each) % len(nets)]
+        return nets[(first + channel % nets_per_gpu) % len(nets)]
 
     def preferred_nets(self, gpu: RankedGpu) -> list[NicPort]:
         """A GPU's NICs by channel, until the first repeats."""
@@ -141,7 +140,7 @@ class Paths:
     def home_gpu(self, net: NicPort) -> RankedGpu | None:
         """The GPU that has a NIC as its own; None if each prefers another."""
         gpus = self.nearest(net, self.system.gpus)
-        for channel in range(_CHANNELS):
+        for channel in range(_MOST_CHANNELS):
             for gpu in gpus:
                 if self.preferred_net(gpu, channel) is net:
                     return gpu
@@ -154,18 +153,22 @@ def mirrored(value: int, size: int) -> int:
     >>> [mirrored(value, 4) for value in range(4)]
     [0, 2, 1, 3]
     """
-    result = 0
+    reverse = 0
     bit = 1
     while bit < size:
-        result = (result << 1) + bool(value & bit)
+        reverse = (reverse << 1) + bool(value & bit)
         bit <<= 1
-    return result
+    return reverse
 
 
 def _paths_to(system: System, target: SystemNode) -> list[Path]:
-    """The paths of all nodes to a target, by the nodes' numbers, found breadth first from there."""
+    """The paths of all nodes to a target, by the nodes' numbers, found breadth first from there.
+
+    A wave is the nodes whose paths got better in the one before: over their links, their neighbours'
+    may get better.
+    """
     paths = [NO_PATH] * len(system.nodes)
-    paths[target.number] = _HERE
+    paths[target.number] = _TO_ITSELF
     own_device: SystemNode = target
     most_links = 1
     if isinstance(target, RankedGpu):
@@ -174,7 +177,7 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
     by_kind = system.version.nearest_kind_first
     wave = [target]
     while wave:
-        following: dict[int, SystemNode] = {}
+        next_wave: dict[int, SystemNode] = {}
         for node in wave:
             for link in node.links:
                 longer = _one_further(paths[node.number], link, own_device, most_links)
@@ -183,37 +186,38 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
                     continue
                 if _is_better(longer, paths[far.number], by_kind):
                     paths[far.number] = longer
-                    following[far.number] = far
-        wave = list(following.values())
+                    next_wave[far.number] = far
+        wave = list(next_wave.values())
     return paths
 
 
 def _one_further(
     path: Path, link: NodeLink, own_device: SystemNode, most_links: int
 ) -> Path | None:
-    """The path of a link's far end over the link's near end; None where nothing passes.
+    """The path of a link's far end to the target by way of its near end; None where nothing passes.
 
     A GPU relays for others only over NVLink, and only one on a path does so.
 
     Args:
-        own_device: that the target is or is on.
-        most_links: from a GPU that relays to the target.
+        path: from the link's near end to the target.
+        own_device: the GPU that the target is or is on, else the target itself.
+        most_links: of a path that another GPU may relay; one more to a rank than to its GPU.
     """
     node = link.owner
-    kind = _OF_LINK[link.kind]
-    far = link.to.type
+    kind = _TYPE_OF_LINK[link.kind]
+    far_type = link.to.type
     if node.type == "DEV":
         links = len(path.links)
-        relayed = kind == NVL and far == "DEV" and links <= most_links
-        if node is not own_device and far != "GPU" and not relayed:
+        may_relay = kind == NVL and far_type == "DEV" and links <= most_links
+        if node is not own_device and far_type != "GPU" and not may_relay:
             return None
         if kind == NVL and path.kind == NVL and links == most_links:
             kind = NVB
     if link.kind == "PCI":
-        ends = {node.type, far}
-        if "CPU" in ends:
+        types = {node.type, far_type}
+        if "CPU" in types:
             kind = PHB
-        elif ends == {"PCI"}:
+        elif types == {"PCI"}:
             kind = PXB
     if link.back is None:
         return None
@@ -223,6 +227,8 @@ def _one_further(
 
 
 def _is_better(path: Path, known: Path, by_kind: bool) -> bool:
+    """Whether a path is better than one that is known: of a nearer type first, or in versions that do
+    not ask for it only one of fewer links and a higher rate."""
     if by_kind:
         return path.order < known.order
     shorter = known is NO_PATH or len(path.links) < len(known.links)
@@ -230,7 +236,7 @@ def _is_better(path: Path, known: Path, by_kind: bool) -> bool:
 
 
 def paths_of(system: System) -> Paths:
-    """The paths of a system as the search uses them."""
+    """The paths of a system as the search uses them: the shortest, then changed in NCCL's order."""
     paths = Paths(system)
     _between_gpus(paths)
     _over_c2c(paths)
@@ -253,11 +259,12 @@ def _between_gpus(paths: Paths) -> None:
     """GPUs that may not copy to each other go through the CPU; where the network is faster, they
     are as good as on two nodes."""
     system = paths.system
-    direct = PXB
+    # the farthest type on which GPUs copy to each other
+    farthest = PXB
     if system.is_amd and len(system.devices) <= _FEW_DEVICES:
-        direct = SYS
+        farthest = SYS
     if system.version.peers is not None:
-        direct = system.version.peers
+        farthest = system.version.peers
     # NVSwitches over several hosts are one NVLink domain
     one_domain = len(system.hosts) == 1 or system.nvswitch is not None
     # to NICs on a GPU's own switches
@@ -276,7 +283,7 @@ def _between_gpus(paths: Paths) -> None:
             if start.host != end.host and not one_domain:
                 paths.put(start, end, path._replace(kind=NET))
                 continue
-            if path.kind > direct:
+            if path.kind > farthest:
                 path = _through(paths, start, paths.cpu_of(end), end)
             slower = min(nic_MBps[start], nic_MBps[end]) > path.MBps
             if slower and not _is_relayed(path):
@@ -298,9 +305,9 @@ def _over_c2c(paths: Paths) -> None:
         return
     for gpu in system.gpus:
         cpu = paths.cpu_of(gpu)
-        own = paths.get(gpu, cpu).kind
+        kind_to_cpu = paths.get(gpu, cpu).kind
         for net in paths.nearest(gpu, system.nets):
-            if {own, paths.get(net, cpu).kind} != {PHB, C2C}:
+            if {kind_to_cpu, paths.get(net, cpu).kind} != {PHB, C2C}:
                 continue
             for start, end in ((gpu, net), (net, gpu)):
                 path = paths.get(start, end)
@@ -313,20 +320,20 @@ def _to_nics(paths: Paths) -> None:
     for net in system.nets:
         for gpu in system.gpus:
             relay = paths.home_gpu(net)
-            # of the path that decides about GPUDirect
+            # Of the path that decides about GPUDirect: of a relayed one its last part.
             kind = paths.get(gpu, net).kind
-            if relay is not None and relay is not gpu and _gains(paths, gpu, relay, net):
+            if relay is not None and relay is not gpu and _is_better_by(relay, paths, gpu, net):
                 path = _through(paths, gpu, relay, net)
                 paths.put(gpu, net, path._replace(kind=PXN))
                 kind = paths.get(relay, net).kind
-            direct = _is_direct(gpu, net, kind, system.version.gdr)
-            if paths.get(gpu, net).kind < PHB and not direct:
+            has_gpudirect = _is_direct(gpu, net, kind, system.version.gdr)
+            if paths.get(gpu, net).kind < PHB and not has_gpudirect:
                 cpu = paths.cpu_of(gpu)
                 paths.put(gpu, net, _through(paths, gpu, cpu, net))
                 paths.put(net, gpu, _through(paths, net, cpu, gpu))
 
 
-def _gains(paths: Paths, gpu: RankedGpu, relay: RankedGpu, net: NicPort) -> bool:
+def _is_better_by(relay: RankedGpu, paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
     """Whether a GPU reaches a NIC better through another that is linked to it and near the NIC."""
     version = paths.system.version
     if not version.pxn:
@@ -344,12 +351,13 @@ def _gains(paths: Paths, gpu: RankedGpu, relay: RankedGpu, net: NicPort) -> bool
 
 
 def _is_direct(gpu: RankedGpu, net: NicPort, kind: int, farthest: int) -> bool:
-    """GPUDirect RDMA: a NIC writes to the memory of a GPU, as far as ``farthest``."""
+    """Whether a NIC writes to the memory of a GPU (GPUDirect RDMA): on a path as far as ``farthest``."""
     return net.has_gdr and gpu.has_gdr and kind <= farthest
 
 
 def _reads_directly(paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:
-    """A NIC also reads there; before Ampere only beside NVLink, or for a GPU alone."""
+    """Whether a NIC also reads the memory of a GPU; before Ampere only beside NVLink, or for a GPU
+    alone."""
     system = paths.system
     if not _is_direct(gpu, net, paths.get(gpu, net).kind, system.version.gdr):
         return False

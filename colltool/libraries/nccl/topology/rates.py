@@ -1,4 +1,7 @@
-"""The rates that NCCL counts for a link, in MB/s (1e6 bytes/s, thousandths of its GB/s)."""
+"""The rates that NCCL counts for a link, in MB/s (1e6 bytes/s, thousandths of its GB/s).
+
+Source: NCCL 2.30, src/graph/topo.h and topo.cc.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _LANE_Gbps = (
 )
 _UNKNOWN_LANE_Gbps = 6.0
 _UNKNOWN_WIDTH = 16
-# between the CPUs of a host, by the least model of Intel's family 6 that has it
+# between the CPUs of a host; of Intel's family 6 by the least model that has it, newest first
 _INTEL_MBps = ((0xCF, 40_000), (0x8F, 22_000), (0x55, 10_000))
 _OLD_INTEL_MBps = 6_000
 _AMD_MBps = 16_000
@@ -61,15 +64,15 @@ def slot_MBps(link_speed: str, link_width: str) -> int:
 
 
 def port_MBps(speed: str) -> int:
-    """A NIC's port, of Mb/s; one that does not know its speed counts as 10 Gb/s."""
+    """A NIC's port, of its speed in Mb/s; one that does not know its speed counts as 10 Gb/s."""
     Mbps = number(speed)
     if Mbps <= 0:
-        return 1_250
+        return 1_250  # 10 Gb/s
     return round(Mbps / 8)
 
 
 def nvlink_MBps(sm: int, version: Version) -> int:
-    """One NVLink of a GPU, by compute capability."""
+    """One NVLink of a GPU, one way, by compute capability: 60 Pascal, 86 A10 and A40, 90 Hopper."""
     if sm >= 100:
         return version.blackwell_link_MBps
     if sm >= 90:
@@ -82,7 +85,8 @@ def nvlink_MBps(sm: int, version: Version) -> int:
 
 
 def between_cpus_MBps(arch: str, vendor: str, family: int, model: int) -> int:
-    """What a CPU reaches another of its host at."""
+    """What a CPU reaches another of its host at; an unknown vendor's without limit. Family and model
+    are x86's, as CPUID gives them."""
     if arch == "arm64":
         return _ARM_MBps
     if arch.startswith("ppc64"):

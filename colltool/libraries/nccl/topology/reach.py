@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from colltool.libraries.nccl.topology.bills import Bill, bill_of, merged
+from colltool.libraries.nccl.topology.bills import Bill, bill_of, merge_charges
 from colltool.libraries.nccl.topology.kinds import DIRECT, DIS
 from colltool.libraries.nccl.topology.paths import Path, Paths
 from colltool.libraries.nccl.topology.system import NicPort, NodeLink, RankedGpu
 
-# instead of a GPU or NIC: none
+# stands for no GPU or no NIC where a place is asked for; places count from 0
 NOWHERE = -1
-# NICs that a list of them has at most
+# NICs that NCCL tries for a GPU, at most
 _MOST_LISTED = 64
 
 PathTable = list[list[Path]]
@@ -26,10 +26,10 @@ BillTable = list[list[Bill | None]]
 
 
 class NodeReach:
-    """Paths of a system.
+    """Paths of a system; every list is by the place of a GPU or NIC.
 
     Args:
-        count: of GPUs.
+        count: number of GPUs.
         between: paths from GPU to GPU.
         out: from GPU to NIC.
         back: from NIC to GPU.
@@ -41,7 +41,7 @@ class NodeReach:
         nearest_gpus: of each NIC.
         same_port: of each NIC those that share its port, itself among them.
         preferred_nets: of each GPU.
-        orders: of each GPU all others in the order in which they are tried.
+        orders: of each GPU all others that it reaches, in the order in which they are tried.
     """
 
     def __init__(self, paths: Paths) -> None:
@@ -83,7 +83,8 @@ class NodeReach:
         self._listed_nets: dict[tuple[int, int], list[int]] = {}
 
     def _order(self, gpu: int) -> list[int]:
-        """All others: the highest rate first, then the fewest links, then the next in number."""
+        """All others that a GPU reaches: the highest rate first, then the fewest links, then the next in
+        number."""
         others = []
         for other in range(self.count):
             if other != gpu and self.between[gpu][other].kind < DIS:
@@ -99,7 +100,8 @@ class NodeReach:
         return any(path.MBps for path in self.back[net])
 
     def listed_nets(self, gpu: int, farthest: int) -> list[int]:
-        """The NICs for a GPU, for all of them with NOWHERE: the preferred ones, then by distance."""
+        """The NICs for a GPU, for all of them with NOWHERE: the preferred ones, then by type of path up to
+        the ``farthest``."""
         key = (gpu, farthest)
         if key not in self._listed_nets:
             gpus = list(range(self.count)) if gpu == NOWHERE else [gpu]
@@ -107,14 +109,15 @@ class NodeReach:
         return self._listed_nets[key]
 
     def _nets_for(self, gpus: list[int], farthest: int) -> list[int]:
+        """:meth:`listed_nets` of several GPUs, computed."""
         several_hosts = len({gpu.host for gpu in self.gpus}) > 1
         nets: list[int] = []
         if several_hosts:
             # the first of each GPU, then the second of each
             for channel in range(max(len(self.preferred_nets[gpu]) for gpu in gpus)):
                 for gpu in gpus:
-                    own = self.preferred_nets[gpu]
-                    nets.append(own[channel % len(own)])
+                    preferred = self.preferred_nets[gpu]
+                    nets.append(preferred[channel % len(preferred)])
         else:
             for gpu in gpus:
                 nets += self.preferred_nets[gpu]
@@ -128,7 +131,13 @@ class NodeReach:
     def bills(
         self, there: PathTable, back: PathTable, MBps: int, farthest: int, *, both_ways: bool
     ) -> BillTable:
-        """What each path takes at a rate; ``both_ways``: the way back may not be too far either."""
+        """What each path of a table takes at a rate; the table is kept for the next trial.
+
+        Args:
+            there, back: tables of this object, one the way back of the other.
+            both_ways: the way back may not be farther than ``farthest`` either.
+        """
+        # The tables live as long as this object: their id() is theirs alone.
         key = (id(there), MBps, farthest, both_ways)
         table = self._bills.get(key)
         if table is None:
@@ -167,23 +176,26 @@ class NodeReach:
         return self._head_bills[key]
 
     def _new_head_bill(self, head: int, pattern: int, MBps: int, farthest: int) -> Bill | None:
+        """:meth:`head_bill`, computed."""
+        # CollNet direct shares the head's rate among the other GPUs
         each_MBps = round(MBps / (self.count - 1)) if pattern == DIRECT else MBps
         charges: list[tuple[int, int]] = []
         for path in self.head_paths(head, pattern):
             if path.kind > farthest:
                 return None
             charges += bill_of(path, each_MBps)
-        return merged(charges)
+        return merge_charges(charges)
 
 
 def _path_table(
     paths: Paths, starts: Sequence[RankedGpu | NicPort], ends: Sequence[RankedGpu | NicPort]
 ) -> PathTable:
+    """The paths from each start to each end."""
     return [[paths.get(start, end) for end in ends] for start in starts]
 
 
 def _slot(gpu: RankedGpu) -> tuple[int, int] | None:
-    """The links of a GPU's slot, out and in."""
+    """The numbers of the links of a GPU's slot, out and in; None without a slot."""
     out: NodeLink | None = None
     for link in gpu.device.links:
         if link.kind == "PCI":

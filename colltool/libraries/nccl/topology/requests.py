@@ -19,7 +19,7 @@ from colltool.libraries.nccl.topology.kinds import (
 )
 from colltool.libraries.nccl.topology.paths import Paths
 
-# of NCCL_CROSS_NIC: the search decides
+# value of NCCL_CROSS_NIC, and of a request, where the search decides
 CROSS_NIC = 2
 MAX_CHANNELS = 32
 MAX_DIRECT_HEADS = 8
@@ -31,11 +31,11 @@ class GraphRequest(NamedTuple):
 
     Args:
         pattern: of :mod:`~colltool.libraries.nccl.topology.kinds`.
-        cross_nic: channels may leave by another NIC than they came by.
+        cross_nic: not 0 if channels may leave by another NIC than they came by.
         same: all channels visit the GPUs in one order.
-        inside, across: the farthest types of path between GPUs and to NICs.
-        inside_MBps, across_MBps: the rate of a channel.
-        least, most: channels.
+        inside, across: the farthest types of path that are allowed, between GPUs and to NICs.
+        inside_MBps, across_MBps: the rate of a channel, between GPUs and to NICs.
+        least, most: how many channels.
         collnet: only NICs with CollNet.
     """
 
@@ -80,7 +80,8 @@ class FoundChannels(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Nearest and farthest type of path, between GPUs and to NICs, and the rates that are tried."""
+    """How far a search may go: nearest and farthest type of path, between GPUs and to NICs, and the
+    rates that are tried, falling."""
 
     inside: int
     inside_farthest: int
@@ -99,31 +100,39 @@ def first_request(
     across: bool,
     collnet: bool = False,
 ) -> tuple[GraphRequest, Bounds]:
-    """The request that a search starts with, and how far it goes."""
+    """The request that a search starts with, the strictest, and how far it may be loosened.
+
+    Args:
+        totals: what a GPU moves at most, which bounds the first rate.
+        least, most: how many channels.
+        across: with a network.
+    """
     system = paths.system
     gpus = system.gpus
     if len(gpus) == 1 and pattern != RING:
         pattern = TREE
+    # Trees over two groups of GPUs need two channels, and there are as many trees as rings.
     if pattern == RING and least == 1 and most > 1 and _has_two_groups(paths):
         least = 2
     bounds = _bounds(paths, across)
     devices = len(system.devices)
-    total: float = totals.total_MBps
+    # NCCL allows patterns other than rings this much more than a GPU's links carry.
+    total_MBps: float = totals.total_MBps
     if pattern != RING and devices > 1:
-        total = total * devices / (devices - 1)
-    speed = bounds.speeds[-1]
-    for MBps in bounds.speeds:
-        if MBps <= totals.most_MBps and MBps * least <= total:
-            speed = MBps
-            break
+        total_MBps = total_MBps * devices / (devices - 1)
+    # the highest rate at which the fewest channels fit, else the lowest
+    fitting = (
+        MBps for MBps in bounds.speeds if MBps <= totals.most_MBps and MBps * least <= total_MBps
+    )
+    first_MBps = next(fitting, bounds.speeds[-1])
     request = GraphRequest(
         pattern=pattern,
         cross_nic=first_cross_nic(paths, pattern),
         same=pattern != NVLS,
         inside=bounds.inside,
         across=bounds.across,
-        inside_MBps=speed,
-        across_MBps=speed,
+        inside_MBps=first_MBps,
+        across_MBps=first_MBps,
         least=least,
         most=most,
         collnet=collnet,
@@ -133,17 +142,17 @@ def first_request(
 
 def may_cross_nics(paths: Paths, pattern: int) -> bool:
     """Whether channels that leave by other NICs are tried."""
-    system = paths.system
-    decides = system.version.cross_nic == CROSS_NIC
-    return decides and len(system.nets) > 1 and pattern in _CROSSING
+    return paths.system.version.cross_nic == CROSS_NIC and _can_cross(paths, pattern)
 
 
 def first_cross_nic(paths: Paths, pattern: int) -> int:
     """What the search starts with: 1 where NCCL_CROSS_NIC=1 has channels leave by other NICs."""
-    system = paths.system
-    if system.version.cross_nic == 1 and len(system.nets) > 1 and pattern in _CROSSING:
-        return 1
-    return 0
+    return int(paths.system.version.cross_nic == 1 and _can_cross(paths, pattern))
+
+
+def _can_cross(paths: Paths, pattern: int) -> bool:
+    """Whether there is another NIC to leave by, and the pattern leaves."""
+    return len(paths.system.nets) > 1 and pattern in _CROSSING
 
 
 def most_channels(pattern: int, gpus: int) -> int:
@@ -156,12 +165,14 @@ def most_channels(pattern: int, gpus: int) -> int:
 
 
 def _bounds(paths: Paths, across: bool) -> Bounds:
+    """The types of path that a node has, and the rates that its GPUs try; ``across``: with a network."""
     system = paths.system
     between = []
     for gpu in system.gpus:
         for other in system.gpus:
             if gpu is not other or len(system.gpus) == 1:
                 between.append(paths.get(gpu, other).kind)
+    # without a network NCCL takes these for its bounds, though no channel goes to a NIC
     to_nics = [PIX, SYS]
     if across:
         to_nics = []

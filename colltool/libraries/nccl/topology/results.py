@@ -1,4 +1,5 @@
-"""The result of ``fabric channels``, and how it is made (:func:`channels_found`)."""
+"""The result of ``fabric channels``: what NCCL finds on the node of a topology file
+(:func:`channels_found`), with rates in bytes/s."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from colltool.libraries.nccl.topology.graphs import DomainGraphs, NodeGraphs, gr
 from colltool.libraries.nccl.topology.kinds import KINDS
 from colltool.libraries.nccl.topology.search import Searched
 from colltool.libraries.nccl.topology.system_reader import FORMAT
-from colltool.libraries.nccl.topology.tuner import hardware_of
+from colltool.libraries.nccl.topology.to_hardware import hardware_of
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 
 
@@ -65,7 +66,7 @@ class ChannelsFound(Result):
     Args:
         file: the topology file.
         release: of NCCL.
-        graphs: of the first domain.
+        graphs: of the first domain, the one of rank 0.
         picks: for an all-reduce, by size; empty of a rank alone, and without data of the version's cost model.
     """
 
@@ -76,11 +77,11 @@ class ChannelsFound(Result):
     communicator: Communicator
     graphs: tuple[GraphFound, ...]
     picks: tuple[SwitchPoint, ...]
-    changes: tuple[NodeChange, ...]
+    changes: tuple[NodeChange, ...]  # each would give other channels
 
 
 def channels_found(path: AnyPath, nodes: int = 1, release: str = "") -> ChannelsFound:
-    """What a release of NCCL finds on ``nodes`` nodes like that of a file.
+    """What a release of NCCL (default: :data:`RELEASE`) finds on ``nodes`` nodes like that of a file.
 
     Raises:
         ColltoolError: as :func:`colltool.libraries.nccl.topology.graphs.graphs_of`.
@@ -97,9 +98,9 @@ def channels_found(path: AnyPath, nodes: int = 1, release: str = "") -> Channels
     for pattern, searched in domain.graphs.items():
         graphs.append(GraphFound(pattern, domain, searched, binding_of(domain, searched)))
     picks: tuple[SwitchPoint, ...] = ()
-    known = known_version(release)
-    if known and communicator.ranks > 1:
-        picks = switch_points(hardware_of(node, communicator, known), AR)
+    version_with_data = known_version(release)
+    if version_with_data and communicator.ranks > 1:
+        picks = switch_points(hardware_of(node, communicator, version_with_data), AR)
     changes = tuple(changes_of(lambda: read_xml(path, FORMAT), name, node))
     return ChannelsFound(
         file=name,

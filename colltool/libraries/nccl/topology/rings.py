@@ -23,11 +23,11 @@ class NamedChannel(NamedTuple):
 
 
 class NamedRing(NamedTuple):
-    """A ring on a node.
+    """A ring on a node, its parts named so that they are found again on another.
 
     Args:
-        inside_MBps, across_MBps: of each channel.
-        inside, across: the farthest types of path, by name.
+        inside_MBps, across_MBps: of each channel, between GPUs and to NICs.
+        inside, across: the farthest types of path, between GPUs and to NICs, by name (PIX, NVL).
     """
 
     channels: tuple[NamedChannel, ...]
@@ -60,10 +60,10 @@ def ring_of(domain: DomainGraphs) -> NamedRing:
 
 
 def carries(paths: Paths, ring: NamedRing) -> bool:
-    """Whether a node has the GPUs and NICs of a ring, on paths of its types, and links with so much
-    left."""
-    taken: dict[int, float] = defaultdict(float)
-    ports: dict[str, float] = defaultdict(float)
+    """Whether a node has the GPUs and NICs of a ring, on paths no farther than its types, and links
+    and ports that carry all of its channels."""
+    link_MBps: dict[int, float] = defaultdict(float)  # by the link's number
+    port_MBps: dict[str, float] = defaultdict(float)  # by the NIC's name
     system = paths.system
     for channel in ring.channels:
         steps = _steps(paths, channel)
@@ -74,15 +74,16 @@ def carries(paths: Paths, ring: NamedRing) -> bool:
             if farthest not in KINDS or path.kind > KINDS.index(farthest):
                 return False
             MBps = ring.across_MBps if crosses else ring.inside_MBps
-            for link, charged in bill_of(path, round(MBps)):
-                taken[link] += charged
+            for link, charged_MBps in bill_of(path, round(MBps)):
+                link_MBps[link] += charged_MBps
+        # A port is counted where a channel comes in: each comes in by one, and leaves by one.
         for name in channel.nets[:1]:
-            ports[name] += ring.across_MBps
+            port_MBps[name] += ring.across_MBps
     slack = _ROUNDED_MBps * len(ring.channels)
     for net in system.nets:
-        if ports[net.name] > net.MBps + slack:
+        if port_MBps[net.name] > net.MBps + slack:
             return False
-    return all(MBps <= system.links[link].MBps + slack for link, MBps in taken.items())
+    return all(MBps <= system.links[link].MBps + slack for link, MBps in link_MBps.items())
 
 
 class _ChannelPath(NamedTuple):
@@ -93,14 +94,15 @@ class _ChannelPath(NamedTuple):
 
 
 def _steps(paths: Paths, channel: NamedChannel) -> list[_ChannelPath] | None:
-    """The paths of a channel; None where a part is missing."""
+    """The paths of a channel, which closes to a ring inside a node and else begins and ends at a NIC;
+    None where a part is missing."""
     system = paths.system
-    own = {bus_number(gpu.name): gpu for gpu in system.gpus}
-    nets = {net.name: net for net in system.nets}
-    if not set(channel.gpus) <= own.keys() or not set(channel.nets) <= nets.keys():
+    gpu_at = {bus_number(gpu.name): gpu for gpu in system.gpus}
+    net_of = {net.name: net for net in system.nets}
+    if not set(channel.gpus) <= gpu_at.keys() or not set(channel.nets) <= net_of.keys():
         return None
-    gpus = [own[busid] for busid in channel.gpus]
-    ends = [nets[name] for name in channel.nets]
+    gpus = [gpu_at[busid] for busid in channel.gpus]
+    ends = [net_of[name] for name in channel.nets]
     following = gpus[1:]
     if not ends:
         following = [*following, gpus[0]]

@@ -1,7 +1,11 @@
 """The search for a graph: trials in NCCL's order, each with other demands, within its budgets.
 
-A first pass goes from the strictest demand to looser ones, then the channels may be doubled, and a
-second pass tries higher rates for as many channels.
+:func:`search` is the entry. A first pass goes from the strictest demand to looser ones
+(:meth:`_Search.looser`), then the channels may be doubled, and a second pass tries higher rates for
+as many channels. The better of two trials' channels is :mod:`~colltool.libraries.nccl.topology.channels`'
+matter.
+
+Source: NCCL 2.30, src/graph/search.cc, ncclTopoCompute.
 """
 
 from __future__ import annotations
@@ -30,7 +34,8 @@ from colltool.libraries.nccl.topology.requests import (
     may_cross_nics,
 )
 
-# Visits that a trial may take, by whether all channels have one order; and all of them together
+# Steps (visits of a GPU) that a trial may take, by whether all channels have one order; and that the
+# trials of a first pass may take together
 _STEPS = {True: SAME_ORDER_STEPS, False: 16_384}
 _ALL_STEPS = 1 << 19
 # of the rate found so far: a lower one is not tried
@@ -40,10 +45,16 @@ _DOUBLED_MBps = 25_000
 _FAST_MBps = 50_000
 _FEW_CHANNELS = 4
 EMERGENCY_MBps = 100
+"""The rate of the one channel that NCCL takes where it finds none."""
 
 
 class Attempt(NamedTuple):
-    """A trial that found better channels; ``passed``: in the first or second pass."""
+    """A trial that found better channels than those before.
+
+    Args:
+        trial: its number, from 1 on.
+        passed: the pass that it was in, 1 or 2.
+    """
 
     trial: int
     passed: int
@@ -74,6 +85,14 @@ class Searched(NamedTuple):
 
 
 class _Search:
+    """One search: the channels that are best so far go from trial to trial.
+
+    Args:
+        most_MBps: all channels carry in what is looked for; None where nothing special is.
+        trials: how many were made.
+        log: those that found something.
+    """
+
     def __init__(
         self,
         builder: ChannelBuilder,
@@ -92,7 +111,10 @@ class _Search:
     def attempt(
         self, request: GraphRequest, best: FoundChannels, passed: int
     ) -> tuple[FoundChannels, int]:
-        """A trial, unless one with the same effect was made: that finds nothing new."""
+        """Make a trial; the best channels then, and the steps that it left, -1 if it found the most.
+
+        It is not made where one with the same effect was: that finds nothing new.
+        """
         self.trials += 1
         key = request._replace(
             inside=_effective(request.inside, self.builder.reach.kinds_between),
@@ -110,17 +132,20 @@ class _Search:
         return found, left
 
     def is_beyond(self, best: FoundChannels) -> bool:
-        """Whether channels carry more than what is looked for: further trials find more still."""
+        """Whether channels carry more than what is looked for: further trials only find more."""
         if self.most_MBps is None:
             return False
         return best.channel_count * best.request.inside_MBps > self.most_MBps
 
     def is_enough(self, best: FoundChannels, left: int) -> bool:
+        """Whether no further trial is needed: the last one found the most channels (``left`` is -1), or
+        they carry all that a GPU moves."""
         if left < 0 or self.is_beyond(best):
             return True
         return best.channel_count * best.request.across_MBps >= self.totals.total_MBps
 
     def first_pass(self, request: GraphRequest) -> FoundChannels:
+        """Looser and looser demands, until channels are enough or the steps are used up."""
         best = FoundChannels(request)
         trial: GraphRequest | None = request
         allowance = _ALL_STEPS
@@ -129,9 +154,9 @@ class _Search:
             best, left = self.attempt(trial, best, 1)
             if self.is_enough(best, left):
                 break
-            system = self.builder.paths.system
-            fixed = system.is_amd and trial.inside == SYS
-            if trial.same and not fixed:
+            # on AMD's hosts orders of their own are not tried for paths between CPUs
+            keeps_one_order = self.builder.paths.system.is_amd and trial.inside == SYS
+            if trial.same and not keeps_one_order:
                 trial = trial._replace(same=False)
                 continue
             allowance += left
@@ -143,7 +168,12 @@ class _Search:
     def looser(
         self, trial: GraphRequest, best: FoundChannels, request: GraphRequest
     ) -> GraphRequest | None:
-        """The next trial after one with orders of its own for each channel; None if it was the last."""
+        """The next trial after one with orders of its own for each channel; None if it was the last.
+
+        One demand is loosened at a time, all before it are those of the first request again: the
+        pattern (a tree for a balanced one), the types of path inside, those to NICs, the NICs that
+        channels leave by, and the rate.
+        """
         bounds = self.bounds
         empty = not best.channels
         across = self.builder.across
@@ -172,13 +202,11 @@ class _Search:
         return None
 
     def second_pass(self, best: FoundChannels) -> FoundChannels:
-        """Higher rates for as many channels."""
+        """Higher rates for as many channels, each the next of the list, until a trial takes all its steps."""
         speeds = self.bounds.speeds
-        index = len(speeds) - 1
-        for place, MBps in enumerate(speeds):
-            if MBps <= best.request.across_MBps:
-                index = place
-                break
+        # of the highest rate up to the one found, else of the lowest
+        reached = (place for place, MBps in enumerate(speeds) if MBps <= best.request.across_MBps)
+        index = next(reached, len(speeds) - 1)
         request = best.request._replace(
             inside_MBps=speeds[index], across_MBps=speeds[index], least=best.channel_count
         )
@@ -212,12 +240,12 @@ def _faster(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphReque
 
 
 def _effective(kind: int, existing: set[int]) -> int:
-    """The farthest type of path that there is up to one."""
+    """The farthest type of path that there is up to one, -1 if none: what a demand for it comes to."""
     return max((known for known in existing if known <= kind), default=-1)
 
 
-def doubled(found: FoundChannels, sm: int) -> FoundChannels:
-    """Twice the channels at half the rate, where NCCL rather has more of them."""
+def double_channels(found: FoundChannels, sm: int) -> FoundChannels:
+    """Twice the channels at half the rate where NCCL rather has more of them, else the same."""
     request = found.request
     MBps = request.inside_MBps
     if not found.channels or request.pattern == NVLS or MBps < _DOUBLED_MBps:
@@ -225,6 +253,7 @@ def doubled(found: FoundChannels, sm: int) -> FoundChannels:
     if sm > 80 and MBps < _FAST_MBps and found.channel_count > _FEW_CHANNELS:
         return found
     count = min(2 * found.channel_count, request.most)
+    # into so many parts each channel is split: 2, or 1 where there may be no more, rounded up
     parts = -(-count // found.channel_count)
     halved = request._replace(inside_MBps=MBps // parts, across_MBps=request.across_MBps // parts)
     channels = (found.channels + found.channels)[:count]
@@ -240,13 +269,15 @@ def search(
 ) -> Searched:
     """The channels that NCCL finds for a request.
 
-    ``most_MBps``: all of them carry in what is looked for; the search ends where it finds more.
+    Args:
+        totals: what a GPU moves at most; channels that carry it are enough.
+        most_MBps: all of them carry in what is looked for; the search ends where it finds more.
     """
     builder.taken_hops = 0
     run = _Search(builder, totals, bounds, most_MBps)
     best = run.first_pass(request)
     if best.channels and not run.is_beyond(best):
-        best = doubled(best, builder.paths.system.least_sm)
+        best = double_channels(best, builder.paths.system.least_sm)
         best = run.second_pass(best)
     elif not best.channels and not request.collnet and request.pattern != NVLS:
         return _emergency(builder, request, run.trials)

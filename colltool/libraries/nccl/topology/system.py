@@ -17,7 +17,9 @@ class NodeLink:
     """A one-way link.
 
     Args:
-        kind: what it is made of: LOC, NVL, C2C, PCI, SYS or NET.
+        kind: what it is made of: LOC (a rank and its own GPU, which costs nothing), NVL, C2C, PCI, SYS
+            (between CPUs) or NET (a NIC and its port).
+        MBps: one way; several links between the same ends are one, at the sum of their rates.
         number: its place among all links of the system.
         back: the link the other way; None of a one-way NVLink.
     """
@@ -35,7 +37,8 @@ class SystemNode:
     """A part of a system.
 
     Args:
-        type: CPU, PCI, DEV, GPU, NIC, NET or NVS.
+        type: CPU, PCI (a switch), DEV (a physical GPU), GPU (a rank on one), NIC, NET (a port of one)
+            or NVS (all NVSwitches).
         name: what it is called in the file.
         host: its place among the system's hosts.
         number: its place among the system's nodes.
@@ -52,11 +55,7 @@ class SystemNode:
 
     def total_MBps(self, kind: str) -> int:
         """The rate of all its links of a kind."""
-        total = 0
-        for link in self.links:
-            if link.kind == kind:
-                total += link.MBps
-        return total
+        return sum(link.MBps for link in self.links if link.kind == kind)
 
 
 @dataclass(eq=False)
@@ -89,14 +88,14 @@ class PciSwitch(SystemNode):
 
 @dataclass(eq=False)
 class GpuDevice(SystemNode):
-    """A physical GPU, of a compute capability."""
+    """A physical GPU; ``sm``: its compute capability, such as 90 of Hopper."""
 
     sm: int = 0
 
 
 @dataclass(eq=False)
 class RankedGpu(SystemNode):
-    """A rank on a device; ``dev``: the device's number of the driver."""
+    """A rank on a device; ``dev``: the device's number by the driver; ``has_gdr``: GPUDirect RDMA."""
 
     rank: int = 0
     dev: int = 0
@@ -109,7 +108,9 @@ class NicPort(SystemNode):
     """A NIC's port as the network plugin counts them.
 
     Args:
-        guid, port: those of the device; ports of one device that are alike share their rate.
+        dev: its number by the plugin.
+        guid, port: those of the device; NICs with the same two share their rate. A guid of 0 is none.
+        has_gdr, has_collnet: GPUDirect RDMA; a CollNet plugin.
         rail, plane: of the network that it is in; empty if unknown.
     """
 
@@ -135,7 +136,9 @@ class System:
 
     Args:
         nvswitch: one for all NVSwitches; None without.
-        ranks: of the communicator on this node, also after GPUs were trimmed.
+        ranks: how many the communicator has on this node, also after GPUs were trimmed.
+        hosts: their hashes, in the order of the file.
+        nodes, links: all of them, by their numbers.
     """
 
     version: Version
@@ -153,6 +156,7 @@ class System:
 
     @property
     def least_sm(self) -> int:
+        """The least compute capability of its GPUs."""
         return min(device.sm for device in self.devices)
 
     @property
@@ -177,10 +181,8 @@ def add_link(owner: SystemNode, to: SystemNode, kind: str, MBps: int) -> None:
 
 
 def _link_to(owner: SystemNode, to: SystemNode, kind: str) -> NodeLink | None:
-    for link in owner.links:
-        if link.to is to and link.kind == kind:
-            return link
-    return None
+    """The link of a kind from one node to another; None without."""
+    return next((link for link in owner.links if link.to is to and link.kind == kind), None)
 
 
 def join(node: SystemNode, other: SystemNode, kind: str, MBps: int) -> None:
@@ -196,7 +198,8 @@ def hang(node: SystemNode, parent: SystemNode, MBps: int) -> None:
 
 
 def number_parts(system: System) -> None:
-    """Number nodes and links: GPUs first, each list in its order."""
+    """Number nodes and links, GPUs first and each list in its order, and pair each link with the one
+    the other way."""
     system.nodes = [
         *system.gpus,
         *system.nets,
@@ -219,7 +222,7 @@ def number_parts(system: System) -> None:
 
 
 def bus_number(busid: str) -> int:
-    """A bus id as a number.
+    """A bus id as a number; 0 of what is none.
 
     >>> hex(bus_number("0000:12:00.0"))
     '0x12000'

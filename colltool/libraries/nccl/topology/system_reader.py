@@ -1,4 +1,7 @@
-"""Reads a node from the XML of NCCL_TOPO_DUMP_FILE, as NCCL does."""
+"""Reads a node from the XML of NCCL_TOPO_DUMP_FILE, as NCCL does: :func:`system_of`.
+
+Source: NCCL 2.30, src/graph/topo.cc, ncclTopoGetSystemFromXml.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,10 @@ MAX_SWITCHES = 512
 # without NVSwitches the search looks through orders of the GPUs
 MAX_UNSWITCHED_GPUS = 32
 
+# PCI classes that are switches, and those that are not
 _SWITCH_CLASSES = ("0x060400", "0x080100")
-_NVLINK_TO_GPU = "0x03"
+# tclass of an nvlink element, or how it begins, by where the link leads
+NVLINK_TO_GPU = "0x03"
 _NVLINK_TO_CPU = "0x068001"
 _NVLINK_TO_NVSWITCH = "0x068000"
 _NIC_CLASS = "0x02"
@@ -82,13 +87,13 @@ def system_of(
 
 
 class _SystemReader:
-    """Builds a system from elements.
+    """Builds a system from elements: first the CPUs with what hangs below them, then the links across.
 
     Args:
-        by_busid: what is in the slots, by host and number of the bus id.
+        by_busid: what is in the slots, by the place of the host and the number of the bus id.
         gpu_elements: each rank with its element.
-        bare_nics: NICs without a slot, one a host.
-        cpus: of each device, by its id().
+        bare_nics: NICs without a slot, one a host, by the host's place.
+        cpus: the CPU of each device, by the device's id().
     """
 
     def __init__(self, system: System, name: str, ranks: Collection[int] | None) -> None:
@@ -101,6 +106,7 @@ class _SystemReader:
         self.cpus: dict[int, Cpu] = {}
 
     def add_cpu(self, element: Element) -> None:
+        """A CPU, its host if that is new, and what hangs below it."""
         host_name = element.get("host_hash") or "0x0"
         hosts = self.system.hosts
         if host_name not in hosts:
@@ -196,6 +202,7 @@ class _SystemReader:
             self.add_nets(element, nic)
 
     def add_nets(self, element: Element, nic: SystemNode) -> None:
+        """The ports of a NIC that NCCL uses; a name that is missing is "net" and its number."""
         for child in element.children:
             if child.tag != "net" or not child.get("dev") or child.get("net") == "0":
                 continue
@@ -218,6 +225,7 @@ class _SystemReader:
             join(nic, net, "NET", net.MBps)
 
     def check(self) -> None:
+        """Count the ranks; ColltoolError where the file is none of a node, or no node is so large."""
         system = self.system
         if not system.cpus:
             what = "has no <cpu> elements below <system>: a topology file of NCCL has them"
@@ -243,13 +251,14 @@ class _SystemReader:
         system.ranks = len(ranks)
 
     def add_nvlinks(self) -> None:
+        """The NVLinks of every GPU: to another, to its CPU, else to the NVSwitches."""
         for gpu, element in self.gpu_elements:
             device = gpu.device
             for child in element.each("nvlink"):
                 count = max(number(child.get("count")), 0)
                 MBps = count * nvlink_MBps(device.sm, self.system.version)
                 leads_to = child.get("tclass")
-                if leads_to.startswith(_NVLINK_TO_GPU):
+                if leads_to.startswith(NVLINK_TO_GPU):
                     target = self.by_busid.get((gpu.host, bus_number(child.get("target"))))
                     if isinstance(target, GpuDevice):
                         add_link(device, target, "NVL", MBps)
@@ -261,12 +270,14 @@ class _SystemReader:
                     join(device, self.system.nvswitch, "NVL", MBps)
 
     def add_c2c(self) -> None:
+        """The NVLink-C2C of every GPU to its CPU; ``bw`` is MB/s of a link."""
         for gpu, element in self.gpu_elements:
             for child in element.each("c2c"):
                 MBps = max(number(child.get("count")) * number(child.get("bw")), 0)
                 join(gpu.device, self.cpus[id(gpu.device)], "C2C", MBps)
 
     def add_pci_links(self, root: Element) -> None:
+        """Links between PCI switches beside the tree, which count as free."""
         for element in root.each("pcilink"):
             outer = element.inside("pci")
             cpu = element.inside("cpu")
@@ -283,8 +294,8 @@ def is_switch(pci_class: str) -> bool:
     """Whether a PCI class without a GPU or NIC below it is a switch to NCCL: also any unknown one."""
     if pci_class.startswith(_SWITCH_CLASSES):
         return True
-    others = (_NVLINK_TO_NVSWITCH, _NVLINK_TO_CPU, _NVLINK_TO_GPU, _NIC_CLASS)
-    return not pci_class.startswith(others)
+    other_parts = (_NVLINK_TO_NVSWITCH, _NVLINK_TO_CPU, NVLINK_TO_GPU, _NIC_CLASS)
+    return not pci_class.startswith(other_parts)
 
 
 def join_cpus(system: System) -> None:
@@ -296,19 +307,20 @@ def join_cpus(system: System) -> None:
 
 
 def sort_links(node: SystemNode) -> None:
-    """Move the link up to the end of each list, from a CPU down along PCI."""
-    upward: list[NodeLink] = []
-    others: list[NodeLink] = []
+    """Move the link to the parent to the end of each list of links, from a CPU down along PCI."""
+
+    def is_upward(link: NodeLink) -> bool:
+        return link.kind == "PCI" and link.to is node.parent
+
+    # stable: other links keep their order
+    node.links.sort(key=is_upward)
     for link in node.links:
-        up = link.kind == "PCI" and link.to is node.parent
-        (upward if up else others).append(link)
-    node.links = others + upward
-    for link in others:
         if link.kind == "PCI" and link.to.parent is node:
             sort_links(link.to)
 
 
 def _decimal(text: str) -> float:
+    """A number; 0 of what is none."""
     try:
         return float(text)
     except ValueError:

@@ -22,11 +22,13 @@ class Version(NamedTuple):
     """A version's search.
 
     Args:
-        since: the first release that searches so.
+        since: the first release that searches so, as its three numbers.
         read_in: the release whose source was read for it.
         nearest_kind_first: of two paths the one of the nearer type is better, then the one with the
             higher rate, then the one of fewer links. Before: only one that has fewer links and a
             higher rate. The same for the CPU of a GPU.
+        ampere_inside ... blackwell_across: the rates that are tried, by the GPUs' generation, on one node
+            and with a network.
         rails: rails and planes of NICs are read.
         farthest_before_hopper: GPUs before Hopper may reach NICs by a path of any type up to SYS,
             not only up to the farthest one that the node has.
@@ -73,12 +75,13 @@ class Version(NamedTuple):
 @cache
 def _versions() -> list[Version]:
     """All versions, newest first."""
-    found = []
+    all_versions = []
+    # a row of the file says only what differs from the newer one before it
     fields: dict[str, Any] = {}
     for row in packaged_toml(Path(__file__).with_suffix(".toml"))["version"]:
         fields |= row
-        found.append(Version(**fields))
-    return found
+        all_versions.append(Version(**fields))
+    return all_versions
 
 
 def version_of(release: str) -> Version:
@@ -91,7 +94,7 @@ def version_of(release: str) -> Version:
     """
     parts = list(map(int, re.findall(r"\d+", release)[:3]))
     if len(parts) < 3:
-        parts.append(99)
+        parts.append(99)  # above every patch
     for version in _versions():
         if version.since <= parts:
             return version
@@ -124,6 +127,7 @@ def with_settings(version: Version, env: Mapping[str, str]) -> Version:
 
 
 def _level(text: str) -> int | None:
+    """The type of path that a setting names, in letters or as a number; None if it names none."""
     word = text.strip().upper()
     if word in KINDS:
         return KINDS.index(word)

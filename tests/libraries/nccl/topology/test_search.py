@@ -35,7 +35,7 @@ from colltool.libraries.nccl.topology.requests import (
     first_request,
 )
 from colltool.libraries.nccl.topology.results import ChannelsFound, channels_found
-from colltool.libraries.nccl.topology.search import doubled
+from colltool.libraries.nccl.topology.search import double_channels
 from colltool.libraries.nccl.topology.system import System
 from colltool.libraries.nccl.topology.versions import version_of
 
@@ -86,10 +86,10 @@ def test_fast_channels_are_doubled(
     sm: int, channels: int, MBps: int, after: tuple[int, int]
 ) -> None:
     request = GraphRequest(RING, 0, True, 1, 4, MBps, MBps, 1, 32)
-    found = doubled(FoundChannels(request, (Channel((0, 1)),) * channels), sm)
+    found = double_channels(FoundChannels(request, (Channel((0, 1)),) * channels), sm)
     assert (found.channel_count, found.request.inside_MBps) == after
     trees = FoundChannels(request._replace(pattern=NVLS), (Channel((0,)),) * channels)
-    assert doubled(trees, sm) is trees
+    assert double_channels(trees, sm) is trees
 
 
 def test_a_node_of_h100(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What NCCL's cost model takes from the graphs of a communicator (:func:`hardware_of`)."""
+"""The input of NCCL's cost model from the graphs that its search found: :func:`hardware_of` makes the
+:class:`~colltool.libraries.nccl.hardware.Hardware` of a communicator, rates in GB/s."""
 
 from __future__ import annotations
 
@@ -8,30 +9,35 @@ from colltool.libraries.nccl.topology.graphs import NodeGraphs
 from colltool.libraries.nccl.topology.kinds import NVL, TREE, keeps_order
 from colltool.libraries.nccl.topology.system import System
 
+# Volta. Source: NCCL 2.30, src/graph/tuning.cc, ncclTopoTuneModel
 _LL128_LEAST_SM = 70
 
 
 def hardware_of(node: NodeGraphs, communicator: Communicator, version: str) -> Hardware:
-    """A communicator as the cost model of a version with data takes it."""
+    """A communicator as the cost model takes it.
+
+    Args:
+        node: whose graphs the communicator joins.
+        version: one with data, of :func:`colltool.libraries.nccl.hardware.versions`.
+    """
     system = node.system
     graphs = {}
     for name, joined in communicator.graphs.items():
         graphs[name] = _graph(joined, system)
-    least = min(len(domain.ranks) for domain in node.domains)
-    link: Link = graphs["ring"].link or "pci"
-    collnet = "collnet_chain" in graphs
+    fewest_ranks = min(len(domain.ranks) for domain in node.domains)
     return Hardware(
         version=version,
         gpu=generation(system.least_sm),
         cpu=cpu_of(system),
         nodes=communicator.nodes,
+        # of domains of different sizes the mean, rounded down
         ranks_per_node=communicator.ranks // communicator.nodes,
         all_ranks=communicator.ranks,
         nics=len(system.nets),
-        link=link,
+        link=_link(communicator.graphs["ring"]),
         nvswitch=system.nvswitch is not None,
-        nvls="nvls" in graphs and least > 1,
-        collnet=collnet,
+        nvls="nvls" in graphs and fewest_ranks > 1,
+        collnet="collnet_chain" in graphs,
         ring=graphs["ring"],
         tree=graphs["tree"],
         nvls_graph=graphs.get("nvls"),
@@ -44,7 +50,8 @@ def hardware_of(node: NodeGraphs, communicator: Communicator, version: str) -> H
 
 
 def generation(sm: int) -> Gpu:
-    """The row of the cost model's tables for a compute capability."""
+    """The row of the cost model's tables for a compute capability, such as 90 of Hopper. Older GPUs
+    than Volta have Volta's."""
     if sm >= 100:
         return "blackwell"
     if sm >= 90:
@@ -55,8 +62,8 @@ def generation(sm: int) -> Gpu:
 
 
 def cpu_of(system: System) -> Cpu:
-    """The row for the host: that of the first CPU; of Power and others that of Arm, which is the
-    same."""
+    """The host's row of the cost model's tables, by its first CPU, as NCCL asks. Power and others have
+    Arm's, which is the same."""
     first = system.cpus[0]
     if first.is_amd:
         return "amd"
@@ -66,20 +73,27 @@ def cpu_of(system: System) -> Cpu:
 
 
 def _graph(joined: Joined, system: System) -> Graph:
+    """A graph as the cost model takes it, rates in GB/s."""
     return Graph(
         joined.channels,
         joined.inside_MBps / 1000,
         joined.across_MBps / 1000,
         latency_us=joined.latency_us,
-        link="nvlink" if joined.inside == NVL else "pci",
+        link=_link(joined),
         runs_ll128=_runs_ll128(joined, system),
     )
 
 
+def _link(joined: Joined) -> Link:
+    """What joins the GPUs of a node in a graph, by the farthest of its paths between them."""
+    return "nvlink" if joined.inside == NVL else "pci"
+
+
 def _runs_ll128(joined: Joined, system: System) -> bool:
-    """Whether paths keep the order that LL128 needs, between GPUs of one kind."""
-    kinds = {device.sm for device in system.devices}
-    least = min(kinds)
-    alike = len(kinds) == 1 or least >= 90
-    near = keeps_order(joined.inside, joined.across, from_hopper=least >= 90)
-    return near and alike and least >= _LL128_LEAST_SM
+    """Whether NCCL runs LL128 on a graph: on paths that keep the order of bytes, from Volta on, and
+    before Hopper on GPUs of one compute capability only."""
+    least_sm = system.least_sm
+    from_hopper = least_sm >= 90
+    alike = from_hopper or all(device.sm == least_sm for device in system.devices)
+    in_order = keeps_order(joined.inside, joined.across, from_hopper=from_hopper)
+    return in_order and alike and least_sm >= _LL128_LEAST_SM
