@@ -13,6 +13,16 @@ from colltool.render.not_ranked import why_not_ranked
 from colltool.render.shared_documents import whole_size
 
 
+class LayersDocument(Document, of=Layers):
+    """What each layer of the model adds to a price; their sum is the price."""
+
+    # declared again, as those of a record may be arrays
+    wires_s: float
+    contention_s: float
+    library_s: float
+    machine_s: float
+
+
 class PhaseDocument(Document):
     """A phase of a schedule on one tier."""
 
@@ -92,7 +102,7 @@ class RowDocument(Document, of=AlgorithmEstimate):
     slow_rank: SlowRank = optional("slow")
     lower_bound_s: float | None
     bound_ratio: float | None = derived(_bound_ratio)
-    layers: Layers
+    layers: LayersDocument
     bound: str = derived(_bound)
     alpha_share: float = derived(alpha_share)
     bandwidth_share: float = derived(bandwidth_share)

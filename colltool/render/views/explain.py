@@ -251,8 +251,7 @@ def _schedule_lines(entry: AlgorithmExplanation) -> Iterator[str]:
     for line in estimates.segment_lines(entry.segments):
         yield f"segments on {line}"
     if entry.partners is not None:
-        others = counted(entry.partners, "other")
-        yield f"partners: each rank exchanges with at most {others}"
+        yield f"partners: each rank exchanges with at most {counted(entry.partners, 'other')}"
 
 
 def _limit_lines(
