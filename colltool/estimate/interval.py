@@ -184,11 +184,12 @@ class ErrorModel(NamedTuple):
         return self.at(size, measurable=measurable).interval(total_s, base_total_s)
 
     def at(self, size: float, *, measurable: bool = True) -> ErrorAtSize:
-        """The error at a size; ``measurable``: rows of such a schedule may have been measured."""
+        """The error at a size; ``measurable``: rows of such a schedule may have been measured, which
+        prices by datasheets do not ask."""
+        if self.basis == "datasheet":
+            return ErrorAtSize(self, self.request._replace(size=size), without_dials=None)
         foreign = self.request.foreign or not measurable
         request = self.request._replace(size=size, foreign=foreign)
-        if self.basis == "datasheet":
-            return ErrorAtSize(self, request, without_dials=None)
         posterior = None if self.machine is None or foreign else self.machine(size)
         return ErrorAtSize(
             self, request, _error_without_dials(request, posterior), _ll_sigma(self, request)
