@@ -280,11 +280,13 @@ def contention(
 
 def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseline]:
     """The ideal of each batch, worked out once for batches that run alike."""
-    known: dict[tuple[object, ...], Baseline] = {}
+    ideal_by_key: dict[tuple[object, ...], Baseline] = {}
     for batch in batches:
-        if batch.key not in known:
-            known[batch.key] = baseline(models, batch.traffic, batch.uniform * batch.job.scale)
-    return [known[batch.key] for batch in batches]
+        if batch.key not in ideal_by_key:
+            ideal_by_key[batch.key] = baseline(
+                models, batch.traffic, batch.uniform * batch.job.scale
+            )
+    return [ideal_by_key[batch.key] for batch in batches]
 
 
 def _columns(

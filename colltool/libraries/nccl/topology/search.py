@@ -123,13 +123,13 @@ class _Search:
         if key in self._steps_left:
             return best, self._steps_left[key]
         budget = _STEPS[request.same]
-        found, left = self.builder.attempt(request, best, budget, self.trials)
+        found, steps_left = self.builder.attempt(request, best, budget, self.trials)
         # CollNet direct counts links anew each time
         if request.pattern != DIRECT:
-            self._steps_left[key] = left
+            self._steps_left[key] = steps_left
         if found is not best:
             self.log.append(Attempt(self.trials, passed, found.request, found.channel_count))
-        return found, left
+        return found, steps_left
 
     def is_beyond(self, best: FoundChannels) -> bool:
         """Whether channels carry more than what is looked for: further trials only find more."""
@@ -137,10 +137,10 @@ class _Search:
             return False
         return best.channel_count * best.request.inside_MBps > self.most_MBps
 
-    def is_enough(self, best: FoundChannels, left: int) -> bool:
-        """Whether no further trial is needed: the last one found the most channels (``left`` is -1), or
+    def is_enough(self, best: FoundChannels, steps_left: int) -> bool:
+        """Whether no further trial is needed: the last one found the most channels (``steps_left`` is -1), or
         they carry all that a GPU moves."""
-        if left < 0 or self.is_beyond(best):
+        if steps_left < 0 or self.is_beyond(best):
             return True
         return best.channel_count * best.request.across_MBps >= self.totals.total_MBps
 
@@ -151,15 +151,15 @@ class _Search:
         allowance = _ALL_STEPS
         while trial is not None:
             allowance -= _STEPS[trial.same]
-            best, left = self.attempt(trial, best, 1)
-            if self.is_enough(best, left):
+            best, steps_left = self.attempt(trial, best, 1)
+            if self.is_enough(best, steps_left):
                 break
             # on AMD's hosts orders of their own are not tried for paths between CPUs
             keeps_one_order = self.builder.paths.system.is_amd and trial.inside == SYS
             if trial.same and not keeps_one_order:
                 trial = trial._replace(same=False)
                 continue
-            allowance += left
+            allowance += steps_left
             if allowance < 0 and best.channels:
                 break
             trial = self.looser(trial, best, request)
@@ -210,14 +210,14 @@ class _Search:
         request = best.request._replace(
             inside_MBps=speeds[index], across_MBps=speeds[index], least=best.channel_count
         )
-        left = 1
-        while left and index > 0:
+        steps_left = 1
+        while steps_left and index > 0:
             faster = _faster(request, best, speeds[index - 1])
             if faster is None:
                 break
             request = faster
             index -= 1
-            best, left = self.attempt(request, best, 2)
+            best, steps_left = self.attempt(request, best, 2)
         return best
 
 
