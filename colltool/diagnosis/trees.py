@@ -20,10 +20,8 @@ def share_of_rings(fabric: Fabric, judged: ValidatedSeries) -> float:
     """The factor by which the bar of a series is lowered: the price over the time of rings, at the
     largest size, where rings are so much slower that the usual bar would fail them; else 1."""
     series = judged.series
-    if len(fabric.tiers) < 2:
-        # no network
-        return 1.0
-    if not may_run_trees(fabric, series):
+    # without a network, or with one algorithm alone
+    if len(fabric.tiers) < 2 or not may_run_trees(fabric, series):
         return 1.0
     if not _network_was_set(fabric):
         return 1.0

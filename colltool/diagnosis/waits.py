@@ -29,14 +29,15 @@ def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits
     for index, trace in enumerate(traces):
         if index in waits:
             waited_s = waits[index]
-            rank_wait = RankWait(
-                trace.rank,
-                trace.file,
-                calls=len(waited_s),
-                last=times_last[index],
-                wait_s=sum(waited_s),
+            ranks.append(
+                RankWait(
+                    trace.rank,
+                    trace.file,
+                    calls=len(waited_s),
+                    last=times_last[index],
+                    wait_s=sum(waited_s),
+                )
             )
-            ranks.append(rank_wait)
     return Waits(tuple(ranks), tuple(_by_collective(shared)))
 
 

@@ -177,8 +177,7 @@ def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
     labels = {node.id: labels_of(node, groups, rank) for node in calls}
     events = []
     for node, start_us, end_us in times_of(nodes, streams, where):
-        event = NodeEvent(node, streams[node.id], start_us, end_us, labels.get(node.id, {}))
-        events.append(event)
+        events.append(NodeEvent(node, streams[node.id], start_us, end_us, labels.get(node.id, {})))
     distributed: Labels = {}
     if rank is not None:
         distributed["rank"] = rank
