@@ -17,7 +17,9 @@ _MARKUP = re.compile(r"<[^>]+>|&\w+;|[^\w\s-]")
 
 def guide_title(topic: str) -> str:
     """The heading that a guide begins with."""
-    return read_guide(topic).partition("\n")[0].removeprefix("# ")
+    text = read_guide(topic)
+    first, _, _ = text.partition("\n")
+    return first.removeprefix("# ")
 
 
 def guide_files(menu: Sequence[SiteLink]) -> Iterator[tuple[str, str]]:
@@ -52,5 +54,7 @@ def body_of(markdown: str, up: str = "guides/") -> str:
 def _addressed(heading: re.Match[str]) -> str:
     """A heading with an address, as GitHub gives it one: ``#what-a-price-counts``."""
     level, text = heading.groups()
-    key = "-".join(_MARKUP.sub("", text).lower().split())
+    plain = _MARKUP.sub("", text)
+    words = plain.lower().split()
+    key = "-".join(words)
     return f'<h{level} id="{key}">{text}</h{level}>'
