@@ -186,12 +186,8 @@ def custom_from_program(name: str, program: Program) -> CustomSchedule:
     batches = []
     for batch in program.batches:
         batches.append(tuple(sends._replace(chunk=place[sends.chunk]) for sends in batch))
-    chunks = count
-    if program.primitive is A2A:
-        chunks = count // ranks
-    root = 0
-    if program.primitive in (BC, REDUCE):
-        root = int(program.home[0])
+    chunks = count // ranks if program.primitive is A2A else count
+    root = int(program.home[0]) if program.primitive in (BC, REDUCE) else 0
     return CustomSchedule(
         name=name,
         primitive=program.primitive,

@@ -71,8 +71,9 @@ def _about_comments(result: Expected) -> str:
         gates = f"{len(unsupported)} of the gates"
         if len(unsupported) == len(result.sizes):
             gates = "every gate"
-        reason = unsupported[-1].interval.reason
-        lines.append(f"# No measurement supports {gates}, wide for that: {reason}.")
+        lines.append(
+            f"# No measurement supports {gates}, wide for that: {unsupported[-1].interval.reason}."
+        )
     return "\n".join(lines)
 
 

@@ -100,8 +100,8 @@ def to_text(
         rows = _chart_rows(lines_above, screen, is_requested=chart_requested)
         if rows:
             pen = ChartPen(screen.unicode, screen.colour)
-            drawn = draw(chart, screen.width or PLAIN_WIDTH, rows, pen)
-            texts.append("".join(f"{line}\n" for line in drawn))
+            lines = draw(chart, screen.width or PLAIN_WIDTH, rows, pen)
+            texts.append("\n".join([*lines, ""]))
     return "\n".join([*texts, *closing])
 
 

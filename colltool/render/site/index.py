@@ -109,9 +109,8 @@ def _reach(curves: MachineCurves) -> list[str]:
 def _reach_of(curve: MachineCurve) -> str:
     """``8 ranks: 480 GB/s, gate 440 GB/s``, at the largest size."""
     large = curve.sizes[-1]
-    rate = format_rate(large.busbw_Bps, 3)
-    floor = format_rate(large.floor_busbw_Bps, 3)
-    return f"{curve.group.label}: {rate}, gate {floor}"
+    gate = format_rate(large.floor_busbw_Bps, 3)
+    return f"{curve.group.label}: {format_rate(large.busbw_Bps, 3)}, gate {gate}"
 
 
 def _machines(machines: Sequence[MachineCurves]) -> Iterator[str]:

@@ -34,12 +34,10 @@ from colltool.render.views.price_answer import gain_words, price_answer
 
 def _gain_line(gain: Gain, total_s: float) -> str:
     """``half the latency of ib: 1.2 ms (-3%), --set ib.alpha=2us``."""
-    improvement = gain_words(gain)
-    time = format_time(gain.total_s)
     change = estimates.change_text(gain.total_s / total_s - 1)
     settings = [argument_text("set", setting) for setting in gain.set]
     arguments = localize(" ".join(settings))
-    return f"{improvement}: {time} ({change}), {arguments}"
+    return f"{gain_words(gain)}: {format_time(gain.total_s)} ({change}), {arguments}"
 
 
 def _algorithm_name(phase: PhaseCost) -> str:

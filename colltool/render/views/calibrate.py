@@ -260,8 +260,10 @@ def _answer(result: Calibration) -> str:
     if worst.cv_mape is not None:
         error += f", {percent(worst.cv_mape)} on unseen sizes"
     how_to_keep = either(shell="add -o OUT.yaml to keep this fabric", python="its text is the file")
-    written = _written_sentence(result, how_to_keep)
-    return f"Fitted {result.tier} of {fabric} to {measured}: {error}. {written}"
+    return (
+        f"Fitted {result.tier} of {fabric} to {measured}: {error}."
+        f" {_written_sentence(result, how_to_keep)}"
+    )
 
 
 def _protocol_table(result: Calibration) -> Table:

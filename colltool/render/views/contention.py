@@ -100,10 +100,9 @@ def _answer(result: Contention) -> str:
         )
     else:
         slowdown = "No group is slowed down"
-    layout = f"{result.layout} on {fabric_of(result)}"
     verb = "runs" if len(result.groups) == 1 else "run at once"
     shared = f"{result.shared} of the {result.loaded} loaded links and ports are shared by groups"
-    return f"{slowdown}. {groups} {verb} ({layout}); {shared}."
+    return f"{slowdown}. {groups} {verb} ({result.layout} on {fabric_of(result)}); {shared}."
 
 
 def _context_columns(result: Contention | LayoutEta) -> Columns[Any]:
@@ -141,9 +140,11 @@ def _table(result: Contention) -> Table:
 
 def _summary(result: Contention) -> str:
     groups = f"{counted(len(result.groups), 'group')} at once"
-    layout = f"{result.layout} on {fabric_of(result)}"
     slowdown = f"the slowest takes {format_factor(result.slowdown)} as long with contention"
-    return f"{layout}: {groups}, {slowdown}; hottest link: {result.hottest[0].link}"
+    return (
+        f"{result.layout} on {fabric_of(result)}: {groups}, {slowdown}; hottest link:"
+        f" {result.hottest[0].link}"
+    )
 
 
 class GroupCostDocument(Document, of=GroupCost):

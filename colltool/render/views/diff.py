@@ -188,8 +188,10 @@ def _largest_move(result: Diff, fields: list[_FieldChanges]) -> str:
     values = _arrow(most.before, most.after)
     if most.largest.relative is not None:
         values += f" ({_change_text(most.largest.relative)})"
-    rows = counted(len(changed_rows), "row")
-    return f"{rows} changed{reasons}, most of all {most.name} of {most.largest_in}: {values}."
+    return (
+        f"{counted(len(changed_rows), 'row')} changed{reasons}, most of all {most.name} of"
+        f" {most.largest_in}: {values}."
+    )
 
 
 def _arrow(before: str, after: str) -> str:

@@ -134,11 +134,12 @@ def _table(result: Diagnosis) -> Table:
             names = causes_by_title.setdefault(title, {})
             names.update((cause.name, None) for cause in finding.causes)
 
-    def causes(health: SeriesHealth) -> str:
-        return " ".join(causes_by_title.get(health.judged.series.title, ()))
-
     hidden: Columns[SeriesHealth] = (
-        label("causes", get=causes, hidden=True),
+        label(
+            "causes",
+            get=lambda health: " ".join(causes_by_title.get(health.judged.series.title, ())),
+            hidden=True,
+        ),
         *context(set=set_text(result.assumed.overrides)),
     )
     columns = (*context(fabric=result.assumed.fabric), *_SERIES, *hidden)

@@ -178,8 +178,10 @@ def _answer(result: Expected) -> str:
     gate = format_rate(largest.floor_busbw_Bps, 3)
     keepers = keepers_text(result.share)
     if largest.supported:
-        support = _support_in_answer(largest)
-        return f"{expectation} a gate may ask {gate} ({keepers} keep it; it rests on {support})."
+        return (
+            f"{expectation} a gate may ask {gate} ({keepers} keep it; it rests on"
+            f" {_support_in_answer(largest)})."
+        )
     return (
         f"{expectation} no measurement supports a gate there ({largest.interval.reason}): the wide one"
         f" asks {gate}, which {keepers} should keep."
