@@ -11,7 +11,7 @@ A *resource* is a port, link or uplink of a tier, numbered within its class
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -186,27 +186,40 @@ def _by_tier(models: list[LinkModel], messages: Messages) -> Iterator[_TierMessa
 
 
 def totals(models: list[LinkModel], messages: Messages) -> Iterator[ClassTotals]:
-    """The loads of every link class in use, tier by tier.
-
-    A class of a routed tier comes in parts, one for each :class:`~colltool.network.links.LinkUse` of
-    its router; of other tiers each class comes once.
-    """
+    """The loads of every link class in use, tier by tier, each class once."""
     for tier, model, _, of_tier in _by_tier(models, messages):
+        loads: dict[int, Floats] = {}
+        pairs: dict[int, list[LoadedPairs]] = {}
         # A use has an element for each pair of a message and a resource that it passes, with the share
-        # of the message's bytes that does.
+        # of the message's bytes that does. Routers yield several uses of a class, such as one a cable.
         for use in model.uses(of_tier.src, of_tier.dst):
-            link_class = model.classes[use.number]
-            links = len(link_class.exists)
+            links = len(model.classes[use.number].exists)
             bytes_on = of_tier.size[use.message] * use.share
-            pairs = _pairs(use.resource, of_tier.group[use.message], bytes_on)
+            load = np.bincount(use.resource, bytes_on, links).astype(np.float64)
+            loads[use.number] = load + loads.get(use.number, 0.0)
+            of_use = _pairs(use.resource, of_tier.group[use.message], bytes_on)
+            pairs.setdefault(use.number, []).append(of_use)
+        for number, load in loads.items():
+            merged = _merged(pairs[number])
             yield ClassTotals(
                 tier=tier,
-                class_number=use.number,
-                link_class=link_class,
-                load=np.bincount(use.resource, bytes_on, links).astype(np.float64),
-                users=np.bincount(pairs.resource, minlength=links).astype(SMALL),
-                pairs=pairs,
+                class_number=number,
+                link_class=model.classes[number],
+                load=load,
+                users=np.bincount(merged.resource, minlength=len(load)).astype(SMALL),
+                pairs=merged,
             )
+
+
+def _merged(parts: Sequence[LoadedPairs]) -> LoadedPairs:
+    """The pairs of all parts, each once."""
+    if len(parts) == 1:
+        return parts[0]
+    return _pairs(
+        np.concatenate([part.resource for part in parts]),
+        np.concatenate([part.group for part in parts]),
+        np.concatenate([part.load for part in parts]),
+    )
 
 
 def _pairs(resource: Indices, group: Indices, load: Floats) -> LoadedPairs:

@@ -20,6 +20,8 @@ from colltool.fabric.load import load_fabric, read_fabric
 from colltool.network.group import Axis
 from colltool.network.lattice_links import LatticeLinks
 from colltool.network.links import SwitchedLinks
+from colltool.network.routed_links import RoutedLinks
+from tests import small
 from tests.wiring import LatticeNetwork, link_name, on
 
 
@@ -345,3 +347,31 @@ def test_neighbours_apart_from_placement() -> None:
         both = colltool.contention("torus512", file)
     assert [group.slowdown for group in both.groups] == [1, 1]
     assert [group.interference for group in both.groups] == [2, 2]
+
+
+@swept(
+    "tier",
+    [
+        small.hyperx(3, 4),
+        small.dragonfly(2, 3, 4, cables=2),
+        small.dragonfly(2, 3, 4, spines=2),
+        small.dragonfly(2, 3, 4, routing="valiant"),
+        small.graph((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 2)),
+    ],
+)
+def test_a_link_on_the_routes_of_many_messages_counts_once_with_all_their_bytes(
+    tier: dict[str, Any],
+) -> None:
+    """Routers yield several uses of a class: one a cable, an order of axes, a step."""
+    fabric = small.fabric(tier)
+    ranks = fabric.ranks
+    (links,) = link_models(fabric)
+    assert isinstance(links, RoutedLinks)
+    src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+    node_of = links.router.node_of
+    expected = np.concatenate(links.router.loads(node_of(src), node_of(dst), np.ones(len(src))))
+    result = colltool.contention(fabric, {"group": ranks}, primitive="a2a", per_link=True)
+    names = {link.link for link in result.links}
+    assert len(names) == len(result.links) == result.loaded
+    on_links = [link.load * ranks for link in result.links if "port" not in link.line]
+    assert sorted(on_links) == pytest.approx(sorted(expected[expected > 0]))
