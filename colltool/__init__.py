@@ -6,7 +6,7 @@
 # as typing has it, whose import would cost more than all of this file; checkers know the name
 TYPE_CHECKING = False
 
-__version__ = "0.26.0"
+__version__ = "0.26.1"
 # The modules of public names, each loaded when one of its names is first used. The same names are in
 # __all__, and below for checkers of types.
 _HOMES = {
