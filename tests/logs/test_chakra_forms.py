@@ -138,7 +138,7 @@ def calls(found: Any) -> list[tuple[str, int, int, int]]:
     ]
 
 
-@swept("number", range(len(TODAY) + len(OLDER)))
+@swept("number", range(len(TODAY) + len(OLDER)), most=40)
 def test_every_schema_is_read(number: int, tmp_path: Path) -> None:
     """Eight files that name no group: the files are the group, as ASTRA-sim takes all ranks."""
     content = (*TODAY, *OLDER)[number]

@@ -32,6 +32,9 @@ from colltool.render.site.measured import measured_curves
 from colltool.render.site.scoreboard import PREDICTORS
 from tests.commands.conftest import run
 
+# a site of three machines and all guides takes seconds
+pytestmark = pytest.mark.ci
+
 VOID = {"meta", "link", "img", "br", "hr"}
 MOST_BYTES = 300_000
 MACHINES = ("nvl72", "a100-pcie", "tpu-v6e")
@@ -108,7 +111,6 @@ def sections(name: str) -> Iterator[tuple[str, Page]]:
         yield found.ids[0], found
 
 
-@pytest.mark.ci
 def test_every_machine_and_guide_has_a_page_that_the_first_leads_to() -> None:
     expected = {f"guides/{topic}.html" for topic in TOPICS}
     expected |= {f"machines/{name}.html" for name in MACHINES} | {"scoreboard.html"}
