@@ -51,7 +51,15 @@ _IMPOSSIBLE = 20
 
 
 class SeriesFit(NamedTuple):
-    """The result for one series; ``errors`` are relative, cross-validated, of the sizes used."""
+    """The result for one series.
+
+    Args:
+        member: the series, and which of its sizes the fit uses.
+        choice: the fit of the chosen algorithms, and why they were chosen.
+        protocols: as the file will list them.
+        errors: relative, cross-validated, of the sizes used.
+        left_out: the sizes that the fit does not use, and why.
+    """
 
     member: Member
     choice: SelectedFit
@@ -233,7 +241,16 @@ class CollectiveSeries(NamedTuple):
 def _fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> ChosenAlgorithms:
-    """Fit the algorithms that ran: those that the user names, or those whose fit is chosen."""
+    """Fit the algorithms that ran: those that the user names, or those whose fit is chosen.
+
+    Args:
+        series: all of one collective.
+        algorithms: what the user says ran; empty to choose.
+
+    Raises:
+        ColltoolError: a single size, algorithms that cannot run, or times that need a rate far above
+            the ports'.
+    """
     title = series[0].title
     where = series[0].points[0].where
     if sum(len(measured.points) for measured in series) < _LEAST_SIZES:
@@ -245,6 +262,7 @@ def _fit_collective(
     placed = [check_fits(fabric, measured) for measured in series]
     all_points = [np.ones(len(measured.points), dtype=bool) for measured in series]
     collective = CollectiveSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
+    # what the library runs at each size, where its own rules say so
     known = None if algorithms else library_runs_of(series, collective.hardware)
     runnable = _runnable(collective, algorithms, known)
     prior = _prior_of(fabric, tier, series[0])
@@ -255,18 +273,18 @@ def _fit_collective(
         points, excluded = usable_points(member, prior)
         used.append(points)
         left_out.append(excluded)
-    # the set that the library documents (``ran``), then all others
+    # first the set that the library runs over all sizes, then all others
     documented = None
     options = []
-    ran: tuple[str, ...] = ()
+    library_set: tuple[str, ...] = ()
     if known:
-        ran = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
-    if known and ran:
+        library_set = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
+    if known and library_set:
         documented = known.documented
-        members = _with_unlikely(collective.members(ran, used), ran, known)
-        options.append(AlgorithmSet(ran, members))
+        members = _with_unlikely(collective.members(library_set, used), library_set, known)
+        options.append(AlgorithmSet(library_set, members))
     for names in _sets_to_compare(collective, runnable, algorithms):
-        if set(names) != set(ran):
+        if set(names) != set(library_set):
             options.append(AlgorithmSet(names, collective.members(names, used)))
     # of the fabric's ports together: what the hardware carries, whatever line rate the user states
     # for the shares in the file
@@ -307,6 +325,7 @@ def _with_unlikely(
     # ring and tree compared where it runs ring, tree and nvls: the ring is marked at the second size,
     # the tree at the first
     marked = []
+    # the algorithm of each point, for each member
     for member, calls in zip(members, known.runs, strict=True):
         ran = np.array(calls)
         ran_another = ran != np.array(names)[:, None]
@@ -317,7 +336,11 @@ def _with_unlikely(
 def _runnable(
     collective: CollectiveSeries, algorithms: Sequence[str], known: LibraryRuns | None
 ) -> tuple[str, ...]:
-    """The algorithms that can run on every group, those that the library documents first."""
+    """The algorithms that can run on every group, those that the library documents first.
+
+    Raises:
+        ColltoolError: none can, or not all that the user names.
+    """
     first = collective.series[0]
     names: Sequence[str]
     if algorithms:
@@ -350,7 +373,7 @@ def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> Colltoo
             try:
                 named_candidates(group, first.primitive, ModelOptions(), [name])
             except ColltoolError as error:
-                # a place says more than an argument
+                # an error names its place in a file, or the argument that caused it: a place says more
                 return ColltoolError(
                     f"{first.title}: {error.what}",
                     where=error.where,

@@ -55,7 +55,7 @@ def checkpoint_weights(path: str, model: TransformerModel) -> WeightFormat | Non
     return _format(model, scheme, quantization)
 
 
-class _Mean:
+class _MeanWidth:
     """The mean bytes per weight of what was added."""
 
     def __init__(self) -> None:
@@ -77,15 +77,21 @@ class _Mean:
 def _format(
     model: TransformerModel, scheme: QuantizationScheme, quantization: Quantization
 ) -> WeightFormat:
-    """The mean bytes per weight of each part, over all layers."""
-    dense = _Mean()
-    experts = _Mean()
-    replicated = _Mean()
-    unquantized_layers: dict[str, float] = {}  # by part
+    """The mean bytes per weight of each part, over all layers.
+
+    Args:
+        scheme: the format of what is quantized.
+        quantization: the config's own entry on it, with the list of modules that are not.
+    """
+    dense = _MeanWidth()
+    experts = _MeanWidth()
+    replicated = _MeanWidth()
+    unquantized_layers: dict[str, float] = {}  # by part: how many layers have it in 16 bits
     parts_of_layers = [_parts(model, layer) for layer in range(model.layers)]
     unquantized = _unquantized_shares(parts_of_layers, unquantized_modules(quantization))
     for layer, parts in enumerate(parts_of_layers):
-        # norms and routers stay in 16 bits; bottlenecks, of the parts below, need not
+        # norms and routers stay in 16 bits; bottlenecks, the replicated weights of the parts below, need
+        # not
         bottlenecks = sum(part.share * part.replicated for part in parts)
         replicated.add(_replicated(model, layer) - bottlenecks, BF16)
         for part in parts:
@@ -161,8 +167,14 @@ def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
         # some mixers have their matrices in the layer itself
         under = f"{root}.{mixer.description.under}".rstrip(".")
         names = tuple(f"{under}.{module}" for module in mixer.description.modules)
-        matrices = mixer.split_parameters(), mixer.replicated_parameters()
-        parts.append(_LayerPart(mixer_name(mixer), (names,), *matrices, share=mixer.share))
+        part = _LayerPart(
+            mixer_name(mixer),
+            (names,),
+            parameters=mixer.split_parameters(),
+            replicated=mixer.replicated_parameters(),
+            share=mixer.share,
+        )
+        parts.append(part)
     moe = shape.moe
     if moe is None or not model.has_experts(layer):
         ffn = ffn_parameters(shape, shape.ffn)

@@ -3,6 +3,15 @@
 :func:`execute_flat` and :func:`execute_composed` run a schedule and count its α and bytes.
 :func:`judge` compares these counts with the formula's. :class:`TimedLinks` puts the messages on the
 links of a fabric; :func:`judge_time` compares the seconds that follow with the price.
+
+A ``Network`` adds up what the steps load its ports and links with, in units of M over their capacity:
+``hops`` has the longest path of each step, ``peak`` the busiest port or link of each step, and
+``busiest`` the largest total of one port or link. A verdict is:
+
+    proved        the execution agrees with formula and price
+    counts only   it agrees with the formula; its time is not known
+    idealised     it differs in a way that is known and stated
+    mismatch      it differs otherwise
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -45,7 +54,7 @@ _CLOSE = 0.01
 
 
 class Counts(NamedTuple):
-    """Coefficients of α and of M/BW."""
+    """Coefficients of α and of M/BW: messages one after the other, and bytes in units of M."""
 
     n_alpha: float
     n_beta: float
@@ -119,7 +128,7 @@ def model_options(segments: int, *, ideal: bool) -> ModelOptions:
 class Execution(NamedTuple):
     """An executed flat schedule."""
 
-    outcome: Outcome
+    outcome: Outcome  # whether the collective's result is right
     counts: Counts
     busiest: float  # the largest total on one port or link, in units of M
     streamed: bool  # whether steps overlap
@@ -165,7 +174,7 @@ def flat_trace(algorithm: Algorithm, group: Group, segments: int, vectors: Vecto
     return traced(program, network, vectors)
 
 
-def seconds(
+def flat_seconds(
     algorithm: Algorithm,
     group: Group,
     placed: PlacedGroup,
@@ -175,10 +184,14 @@ def seconds(
     size: float,
     segments: int,
 ) -> Seconds | str:
-    """The time of an execution without contention, or the reason why it is not known.
+    """The time of a flat schedule's execution without contention, or the reason why it is not known.
 
     Where the cost is the same for all pairs it follows from the counts; elsewhere every message is
     put on its links.
+
+    Args:
+        size: M in bytes.
+        segments: P of pipelined algorithms.
     """
     unknown = _unknown_planes(placed)
     if unknown:
@@ -192,11 +205,12 @@ def seconds(
                 " uplinks is not executed"
             )
         if algorithm.in_switch or len(levels) == 1:
-            first = cost_model.parts[0].cost
+            # all parts have one α and bandwidth
+            cost = cost_model.parts[0].cost
             return Seconds(
-                execution.counts.n_alpha * first.alpha_s,
-                execution.counts.n_beta * size / first.bandwidth_Bps,
-                execution.busiest * size / first.bandwidth_Bps,
+                alpha_s=execution.counts.n_alpha * cost.alpha_s,
+                carried_s=execution.counts.n_beta * size / cost.bandwidth_Bps,
+                busiest_s=execution.busiest * size / cost.bandwidth_Bps,
             )
     elif any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
@@ -209,7 +223,7 @@ def seconds(
 
 
 def _levels_in_use(span: Span) -> tuple[DistanceClass, ...]:
-    """The levels of a tier up to the one that joins all members."""
+    """The levels of a tier, the nearest first, up to the one that joins all members."""
     levels = capabilities_of(span.tier).classes
     # levels whose switches join fewer members than the group has
     too_small = 0
@@ -259,10 +273,11 @@ def _at_segments(pipeline: Pipeline, segments: int) -> Counts:
 def execute_composed(
     placed: PlacedGroup, cost_model: CostModel, segments: int, options: ModelOptions, size: float
 ) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds | str]:
-    """Execute a composition.
+    """Execute a composition for M of ``size`` bytes.
 
-    Returns its outcome; for each tier, innermost first, the counts of its formulas and those of the
-    execution; and its time, or the reason why that is not known.
+    Returns:
+        Its outcome; for each tier, innermost first, the counts of its formulas and those of the
+        execution; and its time, or the reason why that is not known.
 
     Raises:
         ValueError: a phase has no schedule without switches.
@@ -338,7 +353,7 @@ def judge(
     """The verdict on the counts of an execution, and where they differ a note on how, else an empty one.
 
     Args:
-        status: of the algorithm.
+        status: of the algorithm; ``idealised`` if its formula is known to leave something out.
         expected: the counts of the formula.
         counted: those of the execution.
         busiest: the largest total on one port or link, in units of M.
@@ -349,6 +364,7 @@ def judge(
     for field_name, formula, execution in zip(Counts._fields, expected, counted, strict=True):
         margin = _SAME * max(1.0, formula)
         more_counted.append(execution > formula + margin)
+        # fewer than the formula are no better than more
         if more_counted[-1] or execution < formula - margin:
             ratios.append(f"{field_name} {execution / formula:.4g}")
     if not ratios:
@@ -394,7 +410,8 @@ def judge_time(
     executed: Seconds | str,
     size: float,
 ) -> tuple[Verdict, str, TimePair | None]:
-    """The verdict that takes the time into account, a note on it, and both times.
+    """The verdict that takes the time into account, a note on it (empty without one), and both times
+    (None where the execution's is not known).
 
     Where the time is not known (``executed`` is the reason) the verdict is on counts only. A price
     below the transfer time of the busiest port, link or uplink is a mismatch, even if the counts

@@ -67,7 +67,8 @@ class Verified(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification(Result):
-    """Every algorithm that was executed, and those that were not, with the reason."""
+    """Every algorithm that was executed, and those that were not, with the reason: a name with its
+    primitive, and why."""
 
     subject: ClassVar[str] = "verify"
     results: tuple[Verified, ...]
@@ -121,7 +122,8 @@ def verify(
         ColltoolError: a name that no primitive has, a trace or vectors that do not fit the ranks, or
             nothing that can be executed.
     """
-    segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
+    if segments is None:
+        segments = TRACED_SEGMENTS if trace else SEGMENTS
     placed = place(fabric, group)
     if trace and placed.ranks > MOST_TRACED:
         what = f"the steps of {placed.ranks} ranks are too many to read"
@@ -129,16 +131,23 @@ def verify(
         raise ColltoolError(what, argument="trace", fix=fix)
     vectors = _vector_of_each_rank(vectors, placed.ranks)
     options = executed.model_options(segments, ideal=True)
-    # each once, in their order
-    choices_of_names: dict[Choice, None] = {}
+    choices: list[Choice] = []
     for primitive in primitives:
         for name in names:
-            choices_of_names[choice_on(placed, primitive, options, name)] = None
-    choices = list(choices_of_names)
+            choice = choice_on(placed, primitive, options, name)
+            if choice not in choices:
+                choices.append(choice)
     _check_names(primitives, choices)
     flat, paths = flat_group(placed, options)
     run = _GroupRun(
-        placed, flat, paths, options, size=size, segments=segments, trace=trace, vectors=vectors
+        placed=placed,
+        group=flat,
+        paths=paths,
+        options=options,
+        size=size,
+        segments=segments,
+        trace=trace,
+        vectors=vectors,
     )
     rows: list[Verified | Infeasible] = []
     if names or not custom:
@@ -157,8 +166,12 @@ def verify(
 
 
 def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
-    """A vector for each rank; a single one is divided evenly over the ranks. ColltoolError where the
-    numbers do not fit the ranks."""
+    """A vector for each rank; a single one is divided evenly over the ranks. None (empty) and the word
+    ``example`` come back as they are.
+
+    Raises:
+        ColltoolError: numbers that do not fit the ranks.
+    """
     if vectors == "example" or not vectors:
         return vectors
     if len(vectors) == 1:
@@ -193,8 +206,8 @@ def _check_names(primitives: Sequence[Primitive], choices: Sequence[Choice]) -> 
 def _flat_rows(
     run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """Execute the flat algorithms that run on the group, or those that the user chose; one that takes a
-    number is executed once for each number chosen, and only then."""
+    """Execute the flat algorithms that run on the group, or those that the user chose. One that takes a
+    number, such as ``parameter-server:4``, runs only where it was chosen, once for each number."""
     on_demand = [row for row in on_request() if row.primitive is primitive]
     for algorithm in with_progress([*algorithms(primitive), *on_demand]):
         groups = [
@@ -215,7 +228,8 @@ def _flat_rows(
 def _composed_rows(
     run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """Execute the textbook choice of each composition, or the compositions that the user chose."""
+    """Execute the textbook choice of each composition, or the compositions that the user chose: with
+    the algorithms that a choice names for the tiers, or else with the textbook ones."""
     for composition in hierarchical_candidates(run.placed, primitive, run.options):
         if not choices:
             yield _execute_composed(run, composition.usual())
@@ -241,9 +255,9 @@ def why_not_executed(
 ) -> str:
     """Why an algorithm that runs on a group is not executed: it has no schedule, or moves more than
     roughly ``most`` chunks. Empty if it is."""
-    # The schedule of this one is only for domains of different sizes.
-    has_same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
-    if program_maker(algorithm.primitive, algorithm.name) is None or has_same_sizes:
+    # The schedule of this one is only for domains of different sizes, which a group lists.
+    is_rail_ring_of_same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
+    if program_maker(algorithm.primitive, algorithm.name) is None or is_rail_ring_of_same_sizes:
         if algorithm.baseline:
             return "a baseline: the schedule of ring or pairwise over other links"
         return "no schedule is written for it"
@@ -281,7 +295,7 @@ def _execute_flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verifie
         execution.busiest,
         streamed=execution.streamed,
     )
-    seconds = executed.seconds(
+    seconds = executed.flat_seconds(
         algorithm, group, run.placed, cost_model, execution, size=run.size, segments=segments
     )
     return _verified_row(
@@ -370,6 +384,7 @@ def _verified_row(
     Args:
         judged: the verdict on counts, and a note on it.
         tiers: the expected and the executed counts of each tier.
+        seconds: the execution's time, or the reason why it is not known.
         cut: into how many segments, for the note; empty where nothing is cut.
     """
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
