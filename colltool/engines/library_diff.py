@@ -107,18 +107,19 @@ def diff_kernels(
         before = price_kernels(old, fabric, "all_reduce", size, ranks, mode).best
         after = price_kernels(new, fabric, "all_reduce", size, ranks, mode).best
         if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > _SAME_TIME:
-            change = PickChange(
-                primitive="all_reduce",
-                ranks=ranks,
-                stride=1,
-                from_bytes=size,
-                to_bytes=size,
-                old=before.kernel,
-                new=after.kernel,
-                old_s=before.total_s,
-                new_s=after.total_s,
+            changes.append(
+                PickChange(
+                    primitive="all_reduce",
+                    ranks=ranks,
+                    stride=1,
+                    from_bytes=size,
+                    to_bytes=size,
+                    old=before.kernel,
+                    new=after.kernel,
+                    old_s=before.total_s,
+                    new_s=after.total_s,
+                )
             )
-            changes.append(change)
     return LibraryDiff(
         fabric=fabric.name,
         old=old.full_name,

@@ -69,9 +69,7 @@ class _MeanWidth:
 
     def width(self, default: float) -> float:
         """The mean, or the default if nothing was added."""
-        if not self.weights:
-            return default
-        return self.bytes / self.weights
+        return self.bytes / self.weights if self.weights else default
 
 
 def _format(
@@ -167,14 +165,15 @@ def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
         # some mixers have their matrices in the layer itself
         under = f"{root}.{mixer.description.under}".rstrip(".")
         names = tuple(f"{under}.{module}" for module in mixer.description.modules)
-        part = _LayerPart(
-            mixer_name(mixer),
-            (names,),
-            parameters=mixer.split_parameters(),
-            replicated=mixer.replicated_parameters(),
-            share=mixer.share,
+        parts.append(
+            _LayerPart(
+                mixer_name(mixer),
+                (names,),
+                parameters=mixer.split_parameters(),
+                replicated=mixer.replicated_parameters(),
+                share=mixer.share,
+            )
         )
-        parts.append(part)
     moe = shape.moe
     if moe is None or not model.has_experts(layer):
         ffn = ffn_parameters(shape, shape.ffn)

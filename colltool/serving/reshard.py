@@ -76,7 +76,7 @@ class ReshardWay(NamedTuple):
             "tensors": self.tensors_s,
             "load": self.load_s,
         }
-        return max(parts, key=lambda part: parts[part])
+        return max(parts, key=parts.__getitem__)
 
 
 @result
@@ -337,12 +337,10 @@ class _Syncs(NamedTuple):
 def _mesh_network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     """The network between two meshes: the innermost tier that joins all their ranks."""
     domain_ranks = 1
-    tier = fabric.tiers[0]
-    for outer in fabric.tiers:
-        tier = outer
-        if domain_ranks * outer.endpoints >= senders + receivers and outer.endpoints > 1:
+    for tier in fabric.tiers:
+        if domain_ranks * tier.endpoints >= senders + receivers and tier.endpoints > 1:
             break
-        domain_ranks *= outer.endpoints
+        domain_ranks *= tier.endpoints
     # where no tier holds all ranks, the loop has counted the endpoints of the outermost one too
     domain_ranks = min(domain_ranks, fabric.ranks // tier.endpoints)
     abilities = capabilities_of(tier)

@@ -169,12 +169,12 @@ class ServedPhase(NamedTuple):
         if network is None:
             return None
         exchanged_share = self.exchanged_s / self.network_s if self.network_s else 0.0
-        ends = []
-        for side in ("low_s", "high_s"):
-            network_s = getattr(network, side)
-            exchanged_s = exchanged_share * network_s
-            ends.append(self.together_s(network_s, exchanged_s, getattr(kernels, side)))
-        return kernels._replace(low_s=ends[0], high_s=ends[1])
+        return kernels._replace(
+            low_s=self.together_s(network.low_s, exchanged_share * network.low_s, kernels.low_s),
+            high_s=self.together_s(
+                network.high_s, exchanged_share * network.high_s, kernels.high_s
+            ),
+        )
 
     @property
     def limit_s(self) -> float | None:
@@ -317,7 +317,8 @@ class Served(Result):
         """Each phase, decode first, with what it was without two-batch overlap; empty without it."""
         if self.whole is None:
             return []
-        return [*reversed(list(zip(self.phases, self.whole, strict=True)))]
+        prefill, decode = self.whole
+        return [(self.decode, decode), (self.prefill, prefill)]
 
     @property
     def prefill(self) -> ServedPhase:
@@ -331,7 +332,7 @@ class Served(Result):
     def bound_tokens_s(self) -> float | None:
         """Tokens per second of the whole deployment if only the network took time; None without
         network."""
-        return self.deployment.batch / self.decode.network_s if self.decode.network_s else None
+        return self._tokens_in(self.decode.network_s)
 
     @property
     def time_per_token_s(self) -> float | None:
@@ -342,7 +343,7 @@ class Served(Result):
     @property
     def tokens_per_s(self) -> float | None:
         """Most tokens/s of the whole deployment; None if the device is unknown."""
-        return self.deployment.batch / self.decode.limit_s if self.decode.limit_s else None
+        return self._tokens_in(self.decode.limit_s)
 
     @property
     def estimated_time_per_token_s(self) -> float | None:
@@ -352,10 +353,12 @@ class Served(Result):
     @property
     def estimated_tokens_per_s(self) -> float | None:
         """Estimate of the tokens/s of the whole deployment; None if the device is unknown."""
-        token_s = self.decode.estimate_s
-        if not token_s:
-            return None
-        return self.deployment.batch / token_s
+        return self._tokens_in(self.decode.estimate_s)
+
+    def _tokens_in(self, token_s: float | None) -> float | None:
+        """Tokens per second of the whole deployment where each sequence gets one in so many seconds;
+        None where these are unknown or 0."""
+        return self.deployment.batch / token_s if token_s else None
 
     @property
     def share(self) -> float | None:

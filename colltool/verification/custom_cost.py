@@ -68,17 +68,20 @@ def _check_option(name: str, value: str, applies: str) -> None:
     """Raise ColltoolError for an option that custom schedules do not know: they follow the links of
     their own messages."""
     if value != applies:
-        what = f"a schedule of your own is executed {applies}, not {value}"
-        fix = f"leave it out, or {argument_text('algorithm_files')}"
-        raise ColltoolError(what, argument=name, fix=fix)
+        raise ColltoolError(
+            f"a schedule of your own is executed {applies}, not {value}",
+            argument=name,
+            fix=f"leave it out, or {argument_text('algorithm_files')}",
+        )
 
 
 def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
     """Raise ColltoolError for a schedule that is for another number of ranks than the group has."""
     if schedule.ranks != placed.ranks:
-        what = f"{schedule.name} is for {schedule.ranks} ranks, and the group has {placed.ranks}"
         raise ColltoolError(
-            what, where=schedule.file, fix=f"take {argument_text('ranks', schedule.ranks)}"
+            f"{schedule.name} is for {schedule.ranks} ranks, and the group has {placed.ranks}",
+            where=schedule.file,
+            fix=f"take {argument_text('ranks', schedule.ranks)}",
         )
 
 
@@ -113,8 +116,9 @@ def schedule_cost(
         try:
             links.carry(batch, sizes)
         except ColltoolError as error:
-            what = f"step {number}: {error.what}"
-            raise ColltoolError(what, where=schedule.file, fix=error.fix) from error
+            raise ColltoolError(
+                f"step {number}: {error.what}", where=schedule.file, fix=error.fix
+            ) from error
     hops, alpha_s = links.chain()
     parts = []
     for number, span in enumerate(placed.spans):

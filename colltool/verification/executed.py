@@ -364,7 +364,7 @@ def judge(
     for field_name, formula, execution in zip(Counts._fields, expected, counted, strict=True):
         margin = _SAME * max(1.0, formula)
         more_counted.append(execution > formula + margin)
-        # fewer than the formula are no better than more
+        # what differs, in either direction
         if more_counted[-1] or execution < formula - margin:
             ratios.append(f"{field_name} {execution / formula:.4g}")
     if not ratios:

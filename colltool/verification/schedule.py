@@ -56,9 +56,9 @@ class Scheduled(NamedTuple):
         for batch in self.program.batches:
             src, dst, chunk = concatenated(batch)
             if max(src.max(initial=0), dst.max(initial=0)) >= ranks:
-                what = "works in switches or servers, and other programs have only ranks"
                 raise ColltoolError(
-                    f"{self.cost_model.title} {what}",
+                    f"{self.cost_model.title} works in switches or servers, and other programs have"
+                    " only ranks",
                     argument="algorithm",
                     fix=f"take one that ranks run alone: {argument_text('algorithm', 'ring')}",
                 )
@@ -67,9 +67,9 @@ class Scheduled(NamedTuple):
             carried = np.bincount(message, self.program.chunk_bytes[chunk] * size)  # bytes
             sends_left -= len(carried)
             if sends_left < 0:
-                what = f"{self.cost_model.title} on {ranks} ranks sends more than"
                 raise ColltoolError(
-                    f"{what} {MOST_SENDS:,} messages",
+                    f"{self.cost_model.title} on {ranks} ranks sends more than {MOST_SENDS:,}"
+                    " messages",
                     argument="ranks",
                     fix=f"take fewer ranks: {argument_text('ranks', 64)}",
                 )
@@ -99,7 +99,8 @@ def scheduled(
     Raises:
         ColltoolError: there is no such algorithm, it does not run on the group, or it is too large.
     """
-    segments = segments or SEGMENTS
+    if segments is None:
+        segments = SEGMENTS
     placed = place(fabric, group)
     options = executed.model_options(segments, ideal=ideal)
     choice = choice_on(placed, primitive, options, name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from math import prod
 from typing import Any, NamedTuple
 
@@ -121,11 +122,9 @@ def _factors(cost_model: CostModel, share: float, placed: PlacedGroup) -> Iterat
     """The factor by which the transfer time of each part of a price grows. Raises
     :class:`UnknownCost`."""
     # a price lists the parts of its phases in their order
-    remaining = list(cost_model.parts)
+    remaining = iter(cost_model.parts)
     for run in _phase_runs(cost_model, placed):
-        count = len(run.parts)
-        parts = remaining[:count]
-        remaining = remaining[count:]
+        parts = list(islice(remaining, len(run.parts)))
         if all(isinstance(part.route, _UNIFORM) for part in parts):
             factors = _repriced(run, share, cost_model.readings)
         else:

@@ -126,9 +126,11 @@ def verify(
         segments = TRACED_SEGMENTS if trace else SEGMENTS
     placed = place(fabric, group)
     if trace and placed.ranks > MOST_TRACED:
-        what = f"the steps of {placed.ranks} ranks are too many to read"
-        fix = f"take {argument_text('ranks', MOST_TRACED)} or fewer"
-        raise ColltoolError(what, argument="trace", fix=fix)
+        raise ColltoolError(
+            f"the steps of {placed.ranks} ranks are too many to read",
+            argument="trace",
+            fix=f"take {argument_text('ranks', MOST_TRACED)} or fewer",
+        )
     vectors = _vector_of_each_rank(vectors, placed.ranks)
     options = executed.model_options(segments, ideal=True)
     choices: list[Choice] = []
@@ -159,8 +161,10 @@ def verify(
     skipped = tuple(row for row in rows if isinstance(row, Infeasible))
     if not verified:
         reasons = "; ".join(dict.fromkeys(f"{row.algorithm}: {row.reason}" for row in skipped))
-        what = f"nothing to execute on {placed.placement.label} of {fabric.name}"
-        raise ColltoolError(what, fix=reasons or "price lists what can run")
+        raise ColltoolError(
+            f"nothing to execute on {placed.placement.label} of {fabric.name}",
+            fix=reasons or "price lists what can run",
+        )
     skipped = tuple(row._replace(reason=localize(row.reason)) for row in skipped)
     return Verification(verified, skipped, fabric.overrides)
 
@@ -178,16 +182,20 @@ def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
         numbers = vectors[0]
         length, left_over = divmod(len(numbers), ranks)
         if left_over or not length:
-            what = f"{len(numbers)} numbers for {ranks} ranks"
-            fix = f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}"
-            raise ColltoolError(what, argument="values", fix=fix)
+            raise ColltoolError(
+                f"{len(numbers)} numbers for {ranks} ranks",
+                argument="values",
+                fix=f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}",
+            )
         return [numbers[start : start + length] for start in range(0, len(numbers), length)]
     lengths = sorted({len(vector) for vector in vectors})
     if len(vectors) != ranks or len(lengths) > 1:
         listed = " and ".join(map(str, lengths))
-        what = f"{len(vectors)} vectors of {listed} values for {ranks} ranks"
-        fix = "one vector for each rank, all of the same length"
-        raise ColltoolError(what, argument="values", fix=fix)
+        raise ColltoolError(
+            f"{len(vectors)} vectors of {listed} values for {ranks} ranks",
+            argument="values",
+            fix="one vector for each rank, all of the same length",
+        )
     return vectors
 
 
@@ -323,9 +331,10 @@ def _execute_composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infea
         )
     except ValueError as error:
         return _skipped_row(cost_model.title, cost_model.primitive, str(error))
-    verdicts = []
-    for expected, counted in tiers:
-        verdicts.append(executed.judge(cost_model.status, expected, counted, counted.n_beta))
+    verdicts = [
+        executed.judge(cost_model.status, expected, counted, counted.n_beta)
+        for expected, counted in tiers
+    ]
     trace = None
     if run.trace:
         trace = executed.composed_trace(placed, cost_model, run.segments, run.options, run.vectors)
