@@ -121,12 +121,14 @@ class Selection:
         """Whether the first fit can be written, and no other predicts unseen sizes too much
         better."""
         first = self.fits[0]
-        # a fit above the port's stated rate counts only if it is better by _DOUBTED
+        # others overrule it if they are better by the factor worth, and one that needs more than the
+        # port's stated rate if it is better by _DOUBTED too
         limit = documented.worth * min(self.best_error_within, _DOUBTED * self.best_error)
         return first is self.loadable[0] and first.cv_mape <= limit + EXACT
 
     def best_choice(self) -> CollectiveFit:
-        """The first fit that is about as good on unseen sizes as the best one."""
+        """The first fit that is about as good on unseen sizes as the best one: within a factor WORTH, or
+        _WORTH_TWO for a single algorithm, which two must clearly beat."""
         best = min(map(_error, self.possible))
         for fit in self.possible:
             factor = WORTH if len(fit.algorithms) > 1 else _WORTH_TWO

@@ -131,7 +131,8 @@ def fit_tier(
     # of the first series, whose collective stands for all
     prior = _prior_of(fabric, tier, series[0])
     joint = joint_fit([algorithms_of.choice.fit for algorithms_of in chosen], prior)
-    # the joint fit's members are those of all collectives, in order: each takes its own from the front
+    # the joint fit's members are those of all collectives, in order: each collective takes its own from
+    # the front of this list
     joint_errors: list[NDArray[np.float64]] = []
     if joint is not None:
         joint = with_protocol_names(joint, prior)

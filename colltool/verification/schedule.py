@@ -19,6 +19,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.network.arrays import np
 from colltool.verification import executed
+from colltool.verification.verdicts import price_s
 from colltool.verification.verify import MOST_MESSAGES, SEGMENTS, why_not_executed
 
 MOST_SENDS = 2_000_000  # messages of an exported schedule: about 100 MB of text
@@ -42,7 +43,7 @@ class Scheduled(NamedTuple):
     def wire_s(self, size: float) -> float:
         """Latency and transfer time in seconds for ``size`` bytes of M, without launch and library
         overhead."""
-        return executed.price_s(self.cost_model, size)
+        return price_s(self.cost_model, size)
 
     def steps(self, size: float) -> Iterator[list[Sent]]:
         """The messages of each step for ``size`` bytes of M, ordered by sender and receiver.

@@ -1,8 +1,9 @@
 """``verify``: executes the schedules of algorithms and compares them with their formulas and prices.
 
 :func:`verify` is the entry. It decides which algorithms run on a group and which of them are small
-enough to execute; :mod:`colltool.verification.executed` executes and judges each of them. For every
-algorithm there is a row: a :class:`Verified`, or an ``Infeasible`` with the reason why it was skipped.
+enough to execute; :mod:`colltool.verification.executed` executes each of them, and
+:mod:`colltool.verification.verdicts` judges it. For every algorithm there is a row: a
+:class:`Verified`, or an ``Infeasible`` with the reason why it was skipped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,17 @@ from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 from colltool.verification import executed
 from colltool.verification.custom_cost import check_ranks, schedule_cost
-from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
+from colltool.verification.verdicts import (
+    VERDICTS,
+    CountPair,
+    Counts,
+    Seconds,
+    TimePair,
+    Verdict,
+    judge,
+    judge_time,
+    price_s,
+)
 
 SEGMENTS = 16  # of pipelined algorithms by default
 TRACED_SEGMENTS = 2  # in a trace, short enough to be read
@@ -50,11 +61,11 @@ class Verified(NamedTuple):
     fabric: str  # its name
     group: GroupPlacement
     verdict: Verdict
-    n_alpha: executed.CountPair  # a custom schedule has no formula
-    n_beta: executed.CountPair
+    n_alpha: CountPair  # a custom schedule has no formula
+    n_beta: CountPair
     post_condition: bool  # whether the result is right
     note: str
-    time_s: executed.TimePair | None = None  # None: only counts are compared; the note says why
+    time_s: TimePair | None = None  # None: only counts are compared; the note says why
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, if requested
     simulated_s: float | None = None  # the same schedule in a simulator, if requested
@@ -296,7 +307,7 @@ def _execute_flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verifie
         expected = executed.costed_counts(cost_model, segments)
     else:
         expected = executed.formula_counts(algorithm, group, segments)
-    verdict, note = executed.judge(
+    verdict, note = judge(
         algorithm.status_on(group),
         expected,
         execution.counts,
@@ -332,8 +343,7 @@ def _execute_composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infea
     except ValueError as error:
         return _skipped_row(cost_model.title, cost_model.primitive, str(error))
     verdicts = [
-        executed.judge(cost_model.status, expected, counted, counted.n_beta)
-        for expected, counted in tiers
+        judge(cost_model.status, expected, counted, counted.n_beta) for expected, counted in tiers
     ]
     trace = None
     if run.trace:
@@ -367,11 +377,11 @@ def _execute_custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict="proved",
-        n_alpha=executed.CountPair(None, counted.n_alpha),
-        n_beta=executed.CountPair(None, counted.n_beta),
+        n_alpha=CountPair(None, counted.n_alpha),
+        n_beta=CountPair(None, counted.n_beta),
         post_condition=True,
         note=note,
-        time_s=executed.TimePair(executed.price_s(cost_model, run.size), seconds.total_s),
+        time_s=TimePair(price_s(cost_model, run.size), seconds.total_s),
         spec=cost_model.choice.spec,
         trace=trace,
     )
@@ -397,20 +407,18 @@ def _verified_row(
         cut: into how many segments, for the note; empty where nothing is cut.
     """
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
-    verdict, time_note, time_s = executed.judge_time(
-        verdict, run.placed, cost_model, seconds, run.size
-    )
+    verdict, time_note, time_s = judge_time(verdict, run.placed, cost_model, seconds, run.size)
     return Verified(
         primitive=cost_model.primitive,
         algorithm=cost_model.title,
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict=verdict,
-        n_alpha=executed.CountPair(
+        n_alpha=CountPair(
             sum(expected.n_alpha for expected, _ in tiers),
             sum(counted.n_alpha for _, counted in tiers),
         ),
-        n_beta=executed.CountPair(
+        n_beta=CountPair(
             sum(expected.n_beta for expected, _ in tiers),
             sum(counted.n_beta for _, counted in tiers),
         ),
