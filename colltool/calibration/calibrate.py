@@ -91,11 +91,17 @@ class Calibration(Result):
 
 
 class FitRequest(NamedTuple):
-    """The user's choices."""
+    """The user's choices.
 
-    tier: str | None = None  # None for every measured one
-    algorithms: tuple[str, ...] = ()  # what ran; empty to find it
-    # bytes/s of a port: the file states bandwidths as shares of it (eta); None to state them in bytes/s
+    Args:
+        tier: the only one to fit; None for every measured one.
+        algorithms: what ran; empty to find it.
+        line_Bps: the rate of a port: bandwidths up to it are written as shares of it (eta); None to
+            write them as rates.
+    """
+
+    tier: str | None = None
+    algorithms: tuple[str, ...] = ()
     line_Bps: float | None = None
 
 
@@ -106,6 +112,7 @@ def calibrate(
 
     Args:
         data: the fabric's file as read, which stays as it is.
+        measurements: the series of the logs, and what was skipped.
         name: of the calibrated fabric.
 
     Raises:
@@ -130,6 +137,7 @@ def calibrate(
     # schema /1, in which protocols are numbers of the tiers
     data = in_old_form(data, fabric)
     by_tier = _by_tier(fabric, measurements.series, request.tier)
+    # innermost first: an outer tier's fit takes what the file then says of inner ones
     fits: list[SeriesFit] = []
     for tier, series in with_progress(list(by_tier.items())):
         try:
@@ -152,6 +160,7 @@ def calibrate(
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)
     notes = notes_of(results, fits, line_Bps, unused)
+    # the second argument has the comments at the head of the file
     text = fabric_text(data, head_comments(results, notes))
     return Calibration(
         fabric=fabric,

@@ -101,7 +101,7 @@ def _observation(
 ) -> Observation:
     """A row as the smoother takes it; of one that was not made only the place counts, and its ratio
     is left at 0."""
-    # any one name: measured and proposed rows are of one source, the user, and deviate together
+    # any name of a source will do: in the process of one machine sources do not deviate
     return Observation(str(primitive), scope, ranks, size, log_ratio, "own")
 
 

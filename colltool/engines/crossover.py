@@ -52,7 +52,7 @@ def kernel_crossover(
     Args:
         operation: what the kernels do, as library files name it: ``all_reduce``.
         group: the ranks; None for all of the fabric.
-        mode: how an engine launches calls, ``graph`` or ``eager``; None for the library's usual one.
+        mode: how an engine launches calls; None: in CUDA graphs.
 
     Raises:
         ColltoolError: no kernels on this machine, or only one and no threshold.
@@ -103,7 +103,8 @@ def kernel_crossover(
 def _thresholds(
     contest: _KernelContest, rules: list[DispatchRule], nccl_s: _SecondsAt
 ) -> Iterator[Threshold]:
-    """Where the library's pick changes, by size; kernels that were not measured here are left out.
+    """Where the library's pick changes, by size. Left out are changes from NCCL to a kernel, and those
+    from or to a kernel that was not measured here.
 
     Args:
         nccl_s: of NCCL's all-reduce, by bytes.
@@ -137,7 +138,8 @@ class _KernelContest(NamedTuple):
     """Kernels that were measured on a machine, compared by size.
 
     Args:
-        launches: how the host launches each, by name; empty in CUDA graphs.
+        kernels: at least one.
+        launches: how the host launches each, and NCCL's, by name; empty in CUDA graphs.
     """
 
     kernels: tuple[KernelFile, ...]
@@ -182,7 +184,7 @@ class _KernelContest(NamedTuple):
     def threshold(
         self, low: KernelFile, high: KernelFile | None, size: float, nccl_s: _SecondsAt
     ) -> Threshold:
-        """The threshold at ``size`` bytes, and the tie nearest to it, in bytes.
+        """The threshold at ``size`` bytes, with the tie that is the fewest bytes away from it.
 
         Args:
             low: the kernel below the threshold.
@@ -192,12 +194,12 @@ class _KernelContest(NamedTuple):
         above = NCCL
         above_s = nccl_s
         sizes = [size * factor for factor in _FACTORS]
-        were_measured = [low]
+        own_kernels = [low]
         if high is not None:
             above = high.name
             above_s = partial(self.seconds, high)
             sizes = _SIZES
-            were_measured.append(high)
+            own_kernels.append(high)
 
         def ahead_s(other_size: float) -> float:
             """Seconds by which the kernel below the threshold is ahead at a size."""
@@ -211,7 +213,7 @@ class _KernelContest(NamedTuple):
             at_bytes=size,
             equal_bytes=tie,
             costs_s=abs(apart_s),
-            measured=all(_was_measured(kernel, size, tie) for kernel in were_measured),
+            measured=all(_was_measured(kernel, size, tie) for kernel in own_kernels),
             faster=low.name if apart_s >= 0 else above,
         )
 

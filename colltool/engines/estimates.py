@@ -74,7 +74,8 @@ def _error(measured: MeasuredKernel, ranks: int, measured_here: bool) -> float |
     """The kernel's median relative error; None if it is not known.
 
     Where the call was not measured it is doubled, or times the ranks over the most measured if that is
-    more, and 1 at most. It is never less than the error of another GPU's numbers.
+    more, and at least ``error_beyond`` for each doubling of these ranks; but 1 at most. It is never less
+    than the error of another GPU's numbers.
     """
     error = measured.kernel.error
     if error is None:

@@ -80,11 +80,9 @@ def price_kernels(
         # and do so where no rule of their table names a kernel for the size
         if pick.kernel != NCCL and pick_at(rules, size) is None:
             pick = LibraryPick(NCCL, "larger than its own kernels were measured at: left to NCCL")
-    # from here on the pick stands; the host's launch changes times, so that rows are sorted after it
     if mode == "eager":
         rows = [with_host_launch(row, host_launch(library, site, row.kernel)) for row in rows]
-    rows = [row._replace(picked=row.kernel == pick.kernel) for row in rows]
-    rows.sort(key=lambda row: (not row.picked, row.total_s))
+    rows = _picked_first(rows, pick.kernel)
     if mode == "graph" and not rows[0].captured:
         raise ColltoolError(
             f"{library.full_name} captures no graph on {site.gpu}, where {pick.kernel} runs its calls",
@@ -103,6 +101,12 @@ def price_kernels(
         notes=(library.said,) if library.said else (),
         overrides=fabric.overrides,
     )
+
+
+def _picked_first(rows: list[KernelEstimate], kernel: str) -> list[KernelEstimate]:
+    """The rows with the picked kernel marked and first, then the fastest."""
+    rows = [row._replace(picked=row.kernel == kernel) for row in rows]
+    return sorted(rows, key=lambda row: (not row.picked, row.total_s))
 
 
 def _pick_of_type(

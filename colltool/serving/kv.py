@@ -21,7 +21,8 @@ from colltool.estimate.price import price
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.serving.deployment import Deployment, kv_bytes, kv_bytes_of_rank, shape_of
-from colltool.serving.results import KvTransfer, ServedPhase, ServeQuestion
+from colltool.serving.question import ServeQuestion
+from colltool.serving.results import KvTransfer, ServedPhase
 from colltool.training.model import TransformerModel
 
 

@@ -171,8 +171,8 @@ class _MeshNetwork(NamedTuple):
         return ReshardWay(name, total_s, slowest.name, out_bytes, in_bytes, wire_s=total_s)
 
     def wire_interval(self, way: ReshardWay) -> Interval | None:
-        """Where the time of a way of wire alone lies; None if unknown. A P2P price of its busiest end
-        stands for it."""
+        """Where the time of a way of wire alone lies, as of a message as large as the bytes of its
+        busiest rank; None if unknown."""
         return interval_of(
             self.fabric,
             P2P,

@@ -44,7 +44,8 @@ from colltool.serving.deployment import (
 )
 from colltool.serving.kv import kv_transfer
 from colltool.serving.quantization import WeightFormat, uniform
-from colltool.serving.results import Served, ServedOperation, ServedPhase, ServeQuestion
+from colltool.serving.question import ServeQuestion
+from colltool.serving.results import Served, ServedOperation, ServedPhase
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Moe, TransformerModel
 from colltool.training.stack import Accelerator, accelerator_of
@@ -62,7 +63,7 @@ class ServingContext(NamedTuple):
         experts: the library of dispatch and combine; None for the fastest that was measured.
         experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
         weights: the format of the weights.
-        mode, sms: as of :class:`colltool.serving.results.ServeQuestion`.
+        mode, sms: as of :class:`colltool.serving.question.ServeQuestion`.
     """
 
     model: TransformerModel
@@ -115,13 +116,13 @@ def serve(
         sms=question.sms,
     )
     _check_launch(serving)
+    without_overlap = None
+    batch_parts = 1
     if question.two_batches:
         _check_two_batches(serving)
-    without_overlap = None
-    prefill, decode = _phases(serving, 1)
-    if question.two_batches:
-        without_overlap = (prefill, decode)
-        prefill, decode = _phases(serving, 2)
+        without_overlap = _phases(serving, 1)
+        batch_parts = 2
+    prefill, decode = _phases(serving, batch_parts)
     weights = weight_bytes(model, deployment, deployment.tokens, serving.weights).weights
     # of a rank: the KV cache of a whole sequence, and the state of layers without one
     sequence_bytes = kv_bytes_of_rank(model, deployment) * (deployment.input + deployment.output)

@@ -170,7 +170,7 @@ def flat_seconds(
                 " uplinks is not executed"
             )
         if algorithm.in_switch or len(levels) == 1:
-            # all parts have one α and bandwidth
+            # on one level all messages have one α and bandwidth
             cost = cost_model.parts[0].cost
             return Seconds(
                 alpha_s=execution.counts.n_alpha * cost.alpha_s,
