@@ -290,10 +290,12 @@ def _fit_collective(
         library_set = tuple(
             algorithm for algorithm in library_runs.algorithms if algorithm in runnable
         )
-    if library_runs and library_set:
-        documented = library_runs.documented
-        members = _with_unlikely(collective.members(library_set, used), library_set, library_runs)
-        options.append(AlgorithmSet(library_set, members))
+        if library_set:
+            documented = library_runs.documented
+            members = _with_unlikely(
+                collective.members(library_set, used), library_set, library_runs
+            )
+            options.append(AlgorithmSet(library_set, members))
     for names in _sets_to_compare(collective, runnable, algorithms):
         if set(names) != set(library_set):
             options.append(AlgorithmSet(names, collective.members(names, used)))

@@ -86,23 +86,24 @@ def _format(
     replicated = _MeanWidth()
     unquantized_layers: dict[str, float] = {}  # by part: how many layers have it in 16 bits
     parts_of_layers = [_parts(model, layer) for layer in range(model.layers)]
-    unquantized = _unquantized_shares(parts_of_layers, unquantized_modules(quantization))
+    unquantized_shares = _unquantized_shares(parts_of_layers, unquantized_modules(quantization))
     for layer, parts in enumerate(parts_of_layers):
         # norms and routers stay in 16 bits; bottlenecks, the replicated weights of the parts below, need
         # not
         bottlenecks = sum(part.share * part.replicated for part in parts)
         replicated.add(_replicated(model, layer) - bottlenecks, BF16)
         for part in parts:
-            share = unquantized[part.name, layer]
-            width = share * BF16 + (1 - share) * scheme.width
+            unquantized = unquantized_shares[part.name, layer]
+            width = unquantized * BF16 + (1 - unquantized) * scheme.width
             mean = experts if part.name == EXPERTS else dense
             mean.add(part.share * part.parameters, width)
             replicated.add(part.share * part.replicated, width)
-            if share and part.parameters:
+            if unquantized and part.parameters:
                 layers = 1.0
-                # the share is then the same in all layers: the sum is of the layers that are named
+                # a part that only some layers have is unquantized alike in all: the sum is of the layers
+                # that are named
                 if part.share < 1:
-                    layers = share * part.share
+                    layers = unquantized * part.share
                 unquantized_layers[part.name] = unquantized_layers.get(part.name, 0.0) + layers
     head = BF16
     if quantization.get("lm_head") is True:
