@@ -93,7 +93,7 @@ def algorithm_costs(
     if base_s_per_byte <= 1e-9 * plain.b:
         base_s_per_byte = 0.0
     # Where an inner tier's protocol states a copy rate, the local copy is a fixed part of the base,
-    # and the tier under test has none to fit.
+    # and the tier under test has none to fit; of several the outermost counts.
     own_share = local_share(primitive, placed.ranks)
     copy_Bps = None
     for name, protocol in inner.items():
@@ -103,9 +103,9 @@ def algorithm_costs(
         base_s_per_byte += own_share / copy_Bps
         own_share = 0.0
     return AlgorithmCosts(
-        algorithm,
-        n_alpha,
-        n_beta,
+        algorithm=algorithm,
+        n_alpha=n_alpha,
+        n_beta=n_beta,
         own_share=own_share,
         base_s=max(plain.a - n_alpha * _PROBE_ALPHA_S, 0.0),
         base_s_per_byte=base_s_per_byte,

@@ -39,27 +39,38 @@ from colltool.machines.factor import MeasuredMachine
 
 # Characters of a fabric's name, as the model limits it.
 _LONGEST_NAME = 64
-# Mean relative error beyond which a fit explains nothing.
-_ABSURD = 1.0
+# Mean relative error beyond which a fit explains nothing; the error states it as 100%.
+_LARGEST_MEAN_ERROR = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
-    """A calibrated fabric. Without ``series`` the machine file is all, and the fabric is as it
-    was."""
+    """A calibrated fabric, or a machine file alone.
+
+    Args:
+        fabric: the calibrated one; as it was loaded where only a machine file was made.
+        tier: names of the fitted tiers, innermost first, joined by commas; empty without a fit.
+        series: the fit of each series; empty without a fit.
+        notes: the caveats of the fit.
+        skipped: rows of the logs that were left out, or used with a reservation.
+        text: the fabric's YAML file; empty without a fit.
+        path: where the caller wrote it; empty if nowhere.
+        overrides: of the fabric, key and value, where only a machine file was made.
+        machine_rows: the same rows as a machine file; None where there is none.
+        no_machine: why a fit has no machine file.
+    """
 
     subject: ClassVar[str] = "calibrate"
     fabric: Fabric
     tier: str
     series: tuple[FittedSeries, ...]
-    notes: tuple[str, ...]  # the caveats of the fit
+    notes: tuple[str, ...]
     skipped: tuple[Skipped, ...]
-    text: str  # its YAML file
+    text: str
     path: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
-    # the same rows as a machine file; None where there is none
     machine_rows: MachineRows | None = None
-    no_machine: str = ""  # why there is no machine file
+    no_machine: str = ""
 
     @property
     def machine_text(self) -> str:
@@ -80,11 +91,18 @@ class Calibration(Result):
 
 
 class FitRequest(NamedTuple):
-    """The user's choices."""
+    """The user's choices.
 
-    tier: str | None = None  # None for every measured one
-    algorithms: tuple[str, ...] = ()  # what ran; empty to find it
-    line_Bps: float | None = None  # line rate of which bandwidths are written as shares (eta)
+    Args:
+        tier: the only one to fit; None for every measured one.
+        algorithms: what ran; empty to find it.
+        line_Bps: the rate of a port: bandwidths up to it are written as shares of it (eta); None to
+            write them as rates.
+    """
+
+    tier: str | None = None
+    algorithms: tuple[str, ...] = ()
+    line_Bps: float | None = None
 
 
 def calibrate(
@@ -94,6 +112,7 @@ def calibrate(
 
     Args:
         data: the fabric's file as read, which stays as it is.
+        measurements: the series of the logs, and what was skipped.
         name: of the calibrated fabric.
 
     Raises:
@@ -108,6 +127,8 @@ def calibrate(
             fix="write 450GB/s, 400Gbps",
         )
     check_any(measurements, "nothing to fit: the logs hold no usable series")
+    # These two and calibrate_tier change the data in place. A fitted alpha is that of cables and
+    # switches together, and the intervals of old protocols are not those of fitted ones.
     data = deepcopy(data)
     without_cables(data)
     without_intervals(data)
@@ -116,6 +137,7 @@ def calibrate(
     # schema /1, in which protocols are numbers of the tiers
     data = in_old_form(data, fabric)
     by_tier = _by_tier(fabric, measurements.series, request.tier)
+    # innermost first: an outer tier's fit takes what the file then says of inner ones
     fits: list[SeriesFit] = []
     for tier, series in with_progress(list(by_tier.items())):
         try:
@@ -138,26 +160,44 @@ def calibrate(
     results = tuple(_result(fabric, fit) for fit in fits)
     unused = len(measurements.series) - len(results)
     notes = notes_of(results, fits, line_Bps, unused)
+    # the second argument has the comments at the head of the file
     text = fabric_text(data, head_comments(results, notes))
     return Calibration(
-        fabric, ", ".join(by_tier), results, tuple(notes), measurements.skipped, text
+        fabric=fabric,
+        tier=", ".join(by_tier),
+        series=results,
+        notes=tuple(notes),
+        skipped=measurements.skipped,
+        text=text,
     )
 
 
 def machine_calibration(
     fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
-    """A machine file of the measured rows, without a fit of tiers."""
-    rows = machine_rows(fabric, measurements, name, request.algorithms)
+    """A machine file of the measured rows, called ``name``, without a fit of tiers."""
     return Calibration(
-        fabric, "", (), (), measurements.skipped, "", overrides=fabric.overrides, machine_rows=rows
+        fabric=fabric,
+        tier="",
+        series=(),
+        notes=(),
+        skipped=measurements.skipped,
+        text="",
+        overrides=fabric.overrides,
+        machine_rows=machine_rows(fabric, measurements, name, request.algorithms),
     )
 
 
 def with_machine(
     fitted: Calibration, fabric: Fabric, measurements: Measurements, request: FitRequest, name: str
 ) -> Calibration:
-    """A fit with the machine file of the same rows, or with the reason why there is none."""
+    """A fit with the machine file of the same rows. Where none can be written the fit stands, with
+    the reason in ``no_machine``.
+
+    Args:
+        fabric: the fabric before the fit: a machine file has ratios to its prices.
+        name: of the machine.
+    """
     try:
         return replace(
             fitted, machine_rows=machine_rows(fabric, measurements, name, request.algorithms)
@@ -167,7 +207,16 @@ def with_machine(
 
 
 def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict[str, list[Series]]:
-    """The series by the outermost tier that they span, innermost first."""
+    """The series by the outermost tier that they span, innermost first; tiers without any are left
+    out.
+
+    Args:
+        only: the one tier to fit; None for all.
+
+    Raises:
+        ColltoolError: the fabric has no such tier, no series ends on it, or a series does not fit the
+            fabric.
+    """
     names = [tier.name for tier in fabric.tiers]
     if only is not None and only not in names:
         raise ColltoolError(
@@ -177,7 +226,8 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
         )
     series_by_tier: dict[str, list[Series]] = {name: [] for name in names}
     for measured in series:
-        series_by_tier[check_fits(fabric, measured).spans[-1].tier.name].append(measured)
+        placed = check_fits(fabric, measured)
+        series_by_tier[placed.spans[-1].tier.name].append(measured)
     spanned = {
         name: series_of_tier for name, series_of_tier in series_by_tier.items() if series_of_tier
     }
@@ -196,32 +246,40 @@ def _by_tier(fabric: Fabric, series: Sequence[Series], only: str | None) -> dict
 def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
     """The fit of a series with the errors of the written file at each size.
 
+    ``mape`` and ``worst`` are those of the file at the sizes that were fitted; ``cv_mape`` is of sizes
+    that no fit has seen.
+
+    Args:
+        fabric: the written file, loaded.
+        fit: its ``member`` says which sizes were ``used``, its ``errors`` are those of each used size
+            under a fit without it.
+
     Raises:
-        ColltoolError: the file is off by more than :data:`_ABSURD` in the mean.
+        ColltoolError: the file is off by more than :data:`_LARGEST_MEAN_ERROR` in the mean.
     """
     series = fit.member.series
     rows = []
-    errors = []
-    # cross-validated errors, and those of sizes that the fit does not use, which it has not seen either
-    unseen = list(fit.errors)
+    used_errors = []
+    # the sizes that the fit does not use it has not seen either
+    unseen_errors = list(fit.errors)
     priced = price_series(fabric, series, ModelOptions()).best
     for point, is_used, best in zip(series.points, fit.member.used, priced, strict=True):
         row = Residual(
-            point.bytes,
-            point.seconds,
-            best.seconds,
-            best.seconds / point.seconds - 1,
-            best.algorithm,
-            best.protocol,
+            bytes=point.bytes,
+            measured_s=point.seconds,
+            fitted_s=best.seconds,
+            relative_error=best.seconds / point.seconds - 1,
+            algorithm=best.algorithm,
+            protocol=best.protocol,
             used=bool(is_used),
         )
         rows.append(row)
         if row.used:
-            errors.append(row.relative_error)
+            used_errors.append(row.relative_error)
         else:
-            unseen.append(row.relative_error)
-    mean_error = mape(np.array(errors))
-    if mean_error > _ABSURD:
+            unseen_errors.append(row.relative_error)
+    mean_error = mape(np.array(used_errors))
+    if mean_error > _LARGEST_MEAN_ERROR:
         raise ColltoolError(
             f"{series.title}: no alpha-beta curve fits these times, the best is off by more than"
             " 100%",
@@ -237,6 +295,6 @@ def _result(fabric: Fabric, fit: SeriesFit) -> FittedSeries:
         residuals=tuple(rows),
         left_out=fit.left_out,
         mape=mean_error,
-        worst=max(errors, key=abs, default=0.0),
-        cv_mape=unseen_mape(np.array(unseen)),
+        worst=max(used_errors, key=abs, default=0.0),
+        cv_mape=unseen_mape(np.array(unseen_errors)),
     )

@@ -32,8 +32,9 @@ class Certainty(NamedTuple):
 
 
 def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
-    """Confidence intervals by Bayesian bootstrap (random weights of the points), with the assignment
-    of points to components held fixed; NaN with fewer than three points."""
+    """How certain the parameters of one component are. The intervals are by Bayesian bootstrap (random
+    weights of the points), with the assignment of points to components held fixed; NaN with fewer
+    than three points."""
     unknown = np.full((4, 2), np.nan)
     of_component = fit.component == component
     if not of_component.any():
@@ -43,17 +44,7 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     y = all_y[of_component]
     theta = fit.theta[component]
     width_s = float(prior_width(theta, sample.prior))
-    # Do the points constrain α more than the prior does, with the other parameters free? They do
-    # not where all points take equally many steps (α and launch overhead are one sum) or are too
-    # large for a step to matter. Of a ring of 8 alone the column of steps is 14 times that of
-    # launches: these explain it, and nothing of it is left for α.
-    scale = np.abs(x).max(axis=0)
-    scaled = x / np.where(scale > 0, scale, 1.0)
-    others = scaled[:, [LAUNCH, PER_BYTE, PER_OWN_BYTE]]
-    steps = x[:, ALPHA]
-    explained = others @ np.linalg.lstsq(others, steps, rcond=1e-9)[0]
-    left_for_alpha = ((steps - explained) ** 2).sum()
-    determined = bool(left_for_alpha > (NOISE / width_s) ** 2)
+    determined = _is_alpha_determined(x, width_s)
     points = len(y)
     # a line passes through two points, which leaves no error to judge it by
     if points <= 2:
@@ -69,3 +60,20 @@ def certainty(sample: Sample, fit: Envelope, component: int) -> Certainty:
     # theta is robust, unlike the draws: it may lie outside their interval
     ci95 = np.stack([np.minimum(low, theta), np.maximum(high, theta)], axis=1)
     return Certainty(ci95, determined)
+
+
+def _is_alpha_determined(x: Array, width_s: float) -> bool:
+    """Whether points constrain α more than its prior of this width does, with the other parameters
+    free; ``x`` are their rows, (points, 4).
+
+    They do not where all take equally many steps (α and launch overhead are one sum) or are too large
+    for a step to matter. Of a ring of 8 alone the column of steps is 14 times that of launches: these
+    explain it, and nothing of it is left for α.
+    """
+    scale = np.abs(x).max(axis=0)
+    scaled = x / np.where(scale > 0, scale, 1.0)
+    others = scaled[:, [LAUNCH, PER_BYTE, PER_OWN_BYTE]]
+    steps = x[:, ALPHA]
+    explained = others @ np.linalg.lstsq(others, steps, rcond=1e-9)[0]
+    left_for_alpha = ((steps - explained) ** 2).sum()
+    return bool(left_for_alpha > (NOISE / width_s) ** 2)

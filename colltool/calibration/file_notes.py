@@ -1,5 +1,9 @@
 """The comments that a calibrated file has on its fits: caveats (:func:`notes_of`), and at its head
-the errors by size (:func:`head_comments`)."""
+the errors by size (:func:`head_comments`).
+
+A ``fit`` is a :class:`FittedSeries` here: a measured series with the errors of the written file. Only
+:func:`notes_of` takes the fits behind the file too, :class:`SeriesFit`.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -72,14 +72,15 @@ def with_protocol_names(fit: CollectiveFit, prior: Prior) -> CollectiveFit:
     per_byte_s = np.maximum(slopes, _LEAST_PER_BYTE_S)
     fastest = per_byte_s[slopes > 0].min(initial=np.inf)
     protocols = []
+    # after the segments there may be the switch, which is no protocol
     for segment, points in enumerate(_points_by_segment(fit)[:segments]):
         rate_share = float(fastest / per_byte_s[segment])
         is_last = segment == segments - 1
-        protocols.append(_protocol(points, rate_share, serves_largest=is_last))
+        protocols.append(_identify(points, rate_share, serves_largest=is_last))
     names = list(fit.names)
     for protocol, name in PROTOCOL_NAMES.items():
-        # Of several segments of one protocol that of the largest sizes is the protocol, those of
-        # smaller sizes are parts of it.
+        # Segments are in the order of their sizes. Of several of one protocol that of the largest sizes
+        # has the protocol's name, those of smaller sizes that of a part of it.
         segments_of_protocol = [
             segment for segment, identified in enumerate(protocols) if identified == protocol
         ]
@@ -143,7 +144,9 @@ def _modelled_point(
         protocols_near.add(min(modelled, key=modelled.__getitem__))
     rate = None
     if 0.0 < times.get("ll", inf) < inf:
-        rate = (_modelled_times(member, spec, 2 * size)["ll"] - times["ll"]) / size / per_byte_s
+        # what twice the size takes more, over the size: LL's seconds per byte
+        ll_per_byte_s = (_modelled_times(member, spec, 2 * size)["ll"] - times["ll"]) / size
+        rate = ll_per_byte_s / per_byte_s
     return ModelledPoint(min(times, key=times.__getitem__), protocols_near, rate, size)
 
 
@@ -171,7 +174,7 @@ def _modelled_times(member: Member, spec: str, size: float) -> dict[str, float]:
     return seconds
 
 
-def _protocol(points: Sequence[ModelledPoint], rate_share: float, *, serves_largest: bool) -> str:
+def _identify(points: Sequence[ModelledPoint], rate_share: float, *, serves_largest: bool) -> str:
     """A segment's protocol by majority of its sizes, if its rate allows that. Empty if undecided.
 
     Args:

@@ -68,6 +68,7 @@ def robust_fit(x: Array, y: Array, is_in_set: NDArray[np.bool_], prior: Prior) -
     """
     weight = is_in_set.astype(float)
     theta = np.zeros((*is_in_set.shape[:-1], PARAMETERS))
+    # (..., rows, 4): x of the parameters that are solved for
     mixed = x @ _MIXED
     products = _products(mixed, y)
     scale = _largest(np.abs(mixed), is_in_set)
@@ -117,6 +118,7 @@ def _solve_normal_equations(
 ) -> Array:
     """θ from the rows' terms of the normal equations, with columns scaled by their largest
     value: seconds and seconds per byte lie too far apart to be solved together."""
+    # (..., sets, 14): ten entries of a set's matrix, then four of its right side
     sums = weight @ products
     # (..., sets, 4, 4) and (..., sets, 4): the matrix and the right side
     gram = sums[..., _PLACES] / (scale[..., :, None] * scale[..., None, :])
@@ -125,10 +127,10 @@ def _solve_normal_equations(
     # diagonal is a view: gram itself is changed.
     diagonal = np.einsum("...ii->...i", gram)
     diagonal += _RIDGE * np.maximum(diagonal.max(axis=-1, keepdims=True), 1e-9)
-    # each prior is one more row, of a width in units of the noise
+    # each prior is one more row, of a width in units of the noise: column, expected value, width
     priors = [(ALPHA, prior.alpha_s, width_s)]
     if prior.launch_s is not None:
-        # hosts launch nothing: 0 s
+        # hosts launch nothing: of 0 s the width is that of α
         launch_width_s = prior.loose * (prior.launch_s or prior.alpha_s)
         priors.append((LAUNCH, prior.launch_s, np.asarray(launch_width_s)))
     for column, expected_s, width in priors:

@@ -37,7 +37,11 @@ class DocumentedChoice(NamedTuple):
 
 
 class LibraryRuns(NamedTuple):
-    """The algorithms that the library would run: for each series, at each of its points."""
+    """The algorithms that the library would run, and what says so.
+
+    Args:
+        runs: for each series, the algorithm at each of its points.
+    """
 
     documented: DocumentedChoice
     runs: tuple[tuple[str, ...], ...]

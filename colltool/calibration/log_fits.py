@@ -16,7 +16,12 @@ MOST_IN_A_HOST = 16
 
 
 def check_fits(fabric: Fabric, series: Series) -> PlacedGroup:
-    """The series' ranks placed on the fabric; an error with a fix where fabric and log disagree."""
+    """The series' ranks placed on the fabric.
+
+    Raises:
+        ColltoolError: a time that no collective takes, ranks that the fabric does not hold, or other
+            hosts than the fabric's; the fix says which sizes would fit.
+    """
     for point in series.points:
         for seconds in (point.seconds, point.low_s, point.high_s):
             check_timing(point.bytes, seconds, point.where)
@@ -70,7 +75,7 @@ def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
         if size != tier.endpoints:
             changed[tier.name] = size
             most = min(capabilities_of(tier).largest_size, tier.max_size or size)
-            possible &= size <= most
+            possible = possible and size <= most
             tiers[index] = tier.model_copy(update={"size": size})
     if changed and possible and _holds(fabric.model_copy(update={"tiers": tuple(tiers)}), series):
         sizes = [f"{name}.size={size}" for name, size in changed.items()]
@@ -88,9 +93,11 @@ def _fix_sizes(fabric: Fabric, series: Series, nearest: str = "") -> str:
 
 
 def _fitting_sizes(fabric: Fabric, series: Series) -> dict[int, int]:
-    """Sizes of the innermost and outermost tier that would hold the ranks, by index of the tier."""
+    """Sizes of the innermost and outermost tier that would hold the ranks, by index of the tier. Empty
+    where no such sizes are known."""
     tiers = fabric.tiers
     inner = tiers[0]
+    # ranks in a domain of the innermost tier; 0 where they are not known or not equal
     if series.nodes is not None:
         per_domain = 0 if series.ranks % series.nodes else series.ranks // series.nodes
     else:

@@ -37,7 +37,7 @@ from colltool.machines.machine_file import (
     machine_text,
 )
 
-# Wires, contention and library: the prices that a machine's rows are compared with.
+# Wires, contention and library (layers 1 to 3): the prices that a machine's rows are compared with.
 LIBRARY = ModelOptions(numbers="library")
 
 # Names of tuner files by NCCL_ALGO's spelling in lower case: collnet_direct by collnetdirect.
@@ -73,7 +73,11 @@ class SeriesRows(NamedTuple):
 
 
 class MachineRows(NamedTuple):
-    """A machine file with its text, the machine that it makes, and the series it is made of."""
+    """A machine file with its text, the machine that it makes, and the series it is made of.
+
+    Args:
+        machine: as ``machine=`` of a price takes it: the shipped one, corrected by the rows.
+    """
 
     text: str
     file: MachineFile
@@ -119,7 +123,7 @@ def machine_rows(
             "rows": tuple(rows),
         }
     )
-    # the user's rows correct the machine that ships for the fabric
+    # the user's rows correct the machine that ships for the fabric, not one from a user's file
     shipped = fabric.machine
     if shipped is not None and shipped.file:
         shipped = None
@@ -127,8 +131,14 @@ def machine_rows(
 
 
 def check_any(measurements: Measurements, what: str) -> None:
-    """Refuse logs without a series, in the words of ``what`` with the reasons why records were
-    skipped."""
+    """Refuse logs without a series.
+
+    Args:
+        what: the words of the error, which the reasons follow why records were skipped.
+
+    Raises:
+        ColltoolError: there is no series.
+    """
     if measurements.series:
         return
     reasons = "; ".join(f"{skipped.reason} ({skipped.where})" for skipped in measurements.skipped)
@@ -199,7 +209,11 @@ def _forced(placed: PlacedGroup, series: Series) -> Forced:
 
 
 def _library_s(fabric: Fabric, series: Series, point: Point, forced: Forced) -> float:
-    """The seconds that wires, contention and library take for what ran."""
+    """The seconds that wires, contention and library take for what ran.
+
+    Raises:
+        ColltoolError: nothing, or not what was forced, can run on the fabric.
+    """
     only = [forced.spec] if forced.spec else []
     try:
         priced = price(fabric, series.primitive, float(point.bytes), series.ranks, LIBRARY, only)

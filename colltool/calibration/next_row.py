@@ -4,6 +4,9 @@ command to run.
 A row lowers the uncertainty of prices, sigma of ln(measured / priced), by what the Gaussian process
 of :mod:`colltool.machines.smoother` says, whatever its time turns out to be: each possible row is
 tried. :func:`next_row` is the entry.
+
+A scope is where a row's group lies: ``inside`` a memory domain, or else the name of the outermost
+medium that it crosses, such as ``efa``.
 """
 
 from __future__ import annotations
@@ -26,15 +29,16 @@ from colltool.machines.smoother import Observation, posterior
 SIZES = tuple(float(4**step * 2**10) for step in range(12))
 # Collectives whose prices count even where none was measured: those of training.
 _COMMON = (AR, AG, RS, A2A)
-# A row that lowers the mean sigma by a smaller share is not worth a job.
-_LEAST_GAIN = 0.01
+# A row that lowers the mean sigma by a smaller share than this is not worth a job.
+_LEAST_SHARE = 0.01
 
 
 class NextRow(NamedTuple):
     """A measurement that was not made yet.
 
     Args:
-        sigma, sigma_after: the mean standard deviation of ln time over common sizes and
+        ranks, bytes: the group, and M of the call.
+        sigma, sigma_after: the mean standard deviation of ln time in the scope, over common sizes and
             collectives, without it and with it.
     """
 
@@ -61,11 +65,12 @@ class NextRow(NamedTuple):
 
 
 def next_row(file: MachineFile) -> NextRow | None:
-    """The row that would lower the mean sigma most, at the file's scopes and rank counts. None
-    where every gain is below :data:`_LEAST_GAIN`."""
+    """The row that would lower the mean sigma of its scope most, in absolute terms, among the file's
+    scopes and rank counts. None where this one lowers it by a share below :data:`_LEAST_SHARE`."""
+    # the model of a machine file requires a row, so that there is a scope
     scopes = dict.fromkeys(measured.scope for measured in file.rows)
     best = max((_best_in(file, scope) for scope in scopes), key=attrgetter("gain"))
-    return best if best.sigma_after <= (1 - _LEAST_GAIN) * best.sigma else None
+    return best if best.sigma_after <= (1 - _LEAST_SHARE) * best.sigma else None
 
 
 def _best_in(file: MachineFile, scope: str) -> NextRow:
@@ -96,6 +101,7 @@ def _observation(
 ) -> Observation:
     """A row as the smoother takes it; of one that was not made only the place counts, and its ratio
     is left at 0."""
+    # any name of a source will do: in the process of one machine sources do not deviate
     return Observation(str(primitive), scope, ranks, size, log_ratio, "own")
 
 
@@ -111,10 +117,13 @@ def _mean_sigma(
     import numpy as np
 
     smoother = machine_smoother(scope, file.smoother)
+    # one for each of SIZES
     least_sigma = np.array(_least_sigma("inside" if scope == INSIDE else "across"))
     total = 0.0
     for primitive in primitives:
+        # posterior() reads its primitive and scope alone
         place = Observation(str(primitive), scope, ranks=1, size=1.0, r=0.0, source="")
+        # (ranks, sizes)
         sigma = posterior(smoother, rows, place, rank_counts, SIZES).sigma
         total += float(np.maximum(sigma, least_sigma).mean())
     return total / len(primitives)
@@ -122,5 +131,7 @@ def _mean_sigma(
 
 @cache
 def _least_sigma(scope: Literal["inside", "across"]) -> list[float]:
-    """The sigma of prices where rows were measured, at each of the sizes."""
+    """The sigma of prices where rows were measured, at each of :data:`SIZES`: the part ``base_inside``
+    or ``base_across`` of the table of :mod:`colltool.estimate.spread`, between its knots by log2 of
+    the size."""
     return [by_size(sigma_table(), f"base_{scope}", log2(size)) for size in SIZES]

@@ -35,7 +35,7 @@ _TEXTS = {
 
 def in_old_form(data: dict[str, Any], fabric: Fabric) -> dict[str, Any]:
     """The data of a loaded fabric in schema /1, with the protocols, algorithms and shares of its
-    library written out."""
+    library written out. ``data`` itself is not changed, but shares what stays the same."""
     tiers = list(map(_tier_data, data["tiers"], fabric.tiers))
     old = data | {"schema": "colltool.fabric/1", "tiers": tiers}
     facts = fabric.library_facts
@@ -65,8 +65,8 @@ def _tier_data(data: dict[str, Any], tier: Tier) -> dict[str, Any]:
 
 
 def old_numbers(row: ProtocolNumbers, tier: Tier) -> dict[str, Any]:
-    """A protocol in numbers that replace the tier's, in SI units: the inverse of reading schema
-    /1."""
+    """A protocol in numbers that replace the tier's, in SI units, by the keys of a file: the inverse of
+    reading schema /1. ``share`` and ``line`` of its numbers are shares of the tier's bandwidth."""
     old: dict[str, Any] = {"name": row.name}
     if row.launch_s is not None:
         old["launch_overhead"] = row.launch_s

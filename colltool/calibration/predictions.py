@@ -210,12 +210,12 @@ class _AnswerLine(NamedTuple):
                 f"ranks '{clipped(ranks)}' is no whole number", where=self.where, fix="write 8"
             )
         return Question(
-            self.text("machine"),
-            int(ranks),
-            collective,
-            size,
-            self.text("source"),
-            self.text("library"),
+            machine=self.text("machine"),
+            ranks=int(ranks),
+            collective=collective,
+            bytes=size,
+            source=self.text("source"),
+            library=self.text("library"),
         )
 
     def predicted(self) -> Predicted | None:

@@ -236,9 +236,9 @@ def as_written(fit: CollectiveFit) -> CollectiveFit | None:
     return fit._replace(names=placeholder_names(protocols + 1))
 
 
-def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
-    """The bandwidth (bytes/s) that a fit needs where bandwidth matters, if that exceeds the port's
-    stated rate; else None."""
+def above_line(fit: CollectiveFit, ports_Bps: float) -> float | None:
+    """The bandwidth (bytes/s) that a fit needs where bandwidth matters, if that exceeds the
+    ports' rate; else None."""
     # a ring of 8 sends 1.75 MB of 1 MB: at 2.5e-11 s a byte 44 us, of a measured 60 us most, so that
     # it needs 40 GB/s
     sample = fit.sample
@@ -251,7 +251,7 @@ def above_line(fit: CollectiveFit, line_Bps: float) -> float | None:
         # only where the wires take over half of some message's time
         if wire_share.max(initial=0.0) > 0.5:
             needed_Bps = max(needed_Bps, 1 / float(per_byte_s))
-    return needed_Bps if needed_Bps > line_Bps * _ABOVE_LINE else None
+    return needed_Bps if needed_Bps > ports_Bps * _ABOVE_LINE else None
 
 
 def renamed(fit: CollectiveFit, names: tuple[str, ...], prior: Prior) -> CollectiveFit:

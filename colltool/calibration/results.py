@@ -10,7 +10,7 @@ from colltool.logs.series import Series
 
 
 class Residual(NamedTuple):
-    """A measured size against the price by the written file.
+    """A measured size, in bytes, against the price by the written file.
 
     Args:
         relative_error: fitted/measured - 1.
@@ -28,9 +28,12 @@ class Residual(NamedTuple):
 
 
 class FittedSeries(NamedTuple):
-    """The fit of one series.
+    """The fit of one series, as the written file has it.
 
     Args:
+        protocols: those of the file for this collective, small sizes first.
+        residuals: every measured size, in the order of the series.
+        left_out: sizes that the fit does not use, and why.
         reasons: why ``algorithms`` were chosen from ``candidates``, and how clearly they won.
         mape, worst: mean absolute and largest (signed) relative error over the sizes used.
         cv_mape: the mean error on unseen sizes, cross-validated; None where no size could be left

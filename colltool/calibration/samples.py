@@ -106,7 +106,7 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
     if SWITCH in components:
         allowed[-1] = members[0].switched
     # costs are the same under all components where no inner tier lists several protocols
-    differ = any(len(member.inner) > 1 for member in members)
+    has_inner_choice = any(len(member.inner) > 1 for member in members)
     # member by member, with the shapes of Sample
     seconds = []
     sizes = []
@@ -124,9 +124,12 @@ def sample_of(members: Sequence[Member], names: Sequence[str], prior: Prior) -> 
             [(1.0, cost.n_alpha, cost.n_beta, cost.own_share) for cost in member.costs]
         )
         x.append(terms[:, None] * np.stack([ones, ones, size, size], axis=1))
+        costs_by_component = [member.costs]
+        if has_inner_choice:
+            costs_by_component = _costs_by_component(member, components)
         offset_by_component = []
         # seconds of the other tiers, (algorithms, points) for each component
-        for costs in _costs_by_component(member, components) if differ else [member.costs]:
+        for costs in costs_by_component:
             base = np.array([(cost.base_s, cost.base_s_per_byte) for cost in costs])
             offset_by_component.append(base[:, :1] + base[:, 1:] * size)
         offsets.append(np.stack(offset_by_component))

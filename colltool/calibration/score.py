@@ -86,10 +86,10 @@ class ScoreRow(NamedTuple):
 
 
 class ScoredPredictor(NamedTuple):
-    """What a predictor answered."""
+    """How much a predictor answered, and which of its lines were of no use."""
 
     name: str
-    answered: int
+    answered: int  # rows with a prediction
     missing: int  # rows without a prediction
     unit: str = ""  # that its times seem to be in, where it is not the column's
     unknown: tuple[tuple[str, int], ...] = ()  # lines of machines without a row, by machine
@@ -129,7 +129,15 @@ class Score(Result):
 
 
 def score(predictions: Sequence[AnyPath]) -> Score:
-    """Score files of predictions and predictors by name."""
+    """Score files of predictions and predictors by name.
+
+    Args:
+        predictions: each a name of :data:`PREDICTORS`, or else the path of a file, whose name without
+            its suffix is then the predictor's.
+
+    Raises:
+        ColltoolError: a name twice, or a file that cannot be read as predictions.
+    """
     predictors: list[ScoredPredictor] = []
     judged: dict[str, list[Judged]] = {}
     for file_or_name in predictions:
@@ -148,12 +156,12 @@ def score(predictions: Sequence[AnyPath]) -> Score:
         rows += _rows_of_group(judged, by, group)
     published = published_rows()
     return Score(
-        tuple(predictors),
-        tuple(rows),
-        tuple(_lost(judged)),
-        len(published),
-        len(published_sources()),
-        sum(not measured.unseen for measured in published),
+        predictors=tuple(predictors),
+        rows=tuple(rows),
+        lost=tuple(_lost(judged)),
+        published=len(published),
+        sources=len(published_sources()),
+        seen=sum(not measured.unseen for measured in published),
     )
 
 
@@ -162,6 +170,7 @@ def _answers_of(name: str, path: str) -> tuple[list[Judged], ScoredPredictor]:
     or a file of predictions."""
     published = published_rows()
     file = None
+    # a callable: a published row to its Predicted, or None where it has no answer
     answer = PREDICTORS.get(path)
     if answer is None:
         file = read_predictions(path)
@@ -194,8 +203,8 @@ def machine_score(machine: str) -> list[ScoreRow]:
 
 
 def _unit(answers: Sequence[Judged]) -> str:
-    """The unit that times are likely in, where the median is a factor of a thousand off; else
-    empty."""
+    """The unit that times are likely in, where the median ratio is near a factor of :data:`_UNITS`;
+    else empty. A file without any answer was refused before."""
     middle = median(entry.ratio for entry in answers)
     for factor, unit in _UNITS.items():
         if factor / _UNIT_WITHIN <= middle <= factor * _UNIT_WITHIN:
@@ -221,7 +230,7 @@ def _group_of(row: PublishedRow, by: By) -> str:
 
 
 def _groups() -> Iterator[tuple[By, str]]:
-    """All groups; sizes from small to large, others by their first row."""
+    """All groups, as a key and a name; sizes from small to large, others by their first row."""
     for by in get_args(By):
         names = (
             CLASSES if by == "size" else [_group_of(measured, by) for measured in published_rows()]
@@ -258,7 +267,7 @@ def _score_row(name: str, by: By, group: str, answers_here: Sequence[Judged]) ->
         name=group,
         rows=len(answers_here),
         median=median(errors),
-        # the smallest error that nine of ten do not exceed: the 23rd of 25
+        # the smallest error that nine of ten do not exceed: the 23rd of 25, -(-n // 10) rounding up
         p90=errors[-(-9 * len(errors) // 10) - 1],
         bias=median(entry.ratio for entry in answers_here) - 1,
         covered=_share(inside_interval),

@@ -33,7 +33,7 @@ from colltool.calibration.sentences import FitFinding
 _WORTH_TWO = 1.2
 # How much better a choice must be to be called clear.
 _CLEAR = 1.5
-# How much better a set must be that needs more than the port's stated rate.
+# How much better a set must be that needs more than the ports' rate.
 _DOUBTED = 4 / 3
 
 
@@ -65,7 +65,9 @@ class Selection:
     """The fits of one collective, simplest and likeliest first, among which one is chosen."""
 
     fits: Sequence[CollectiveFit]
-    line_Bps: float  # the port's stated rate; sets that need more come last
+    # Rate of the fabric's ports together, which is not the line rate that the user states for the file;
+    # sets that need more come last.
+    ports_Bps: float
     documented: DocumentedChoice | None  # what says that the first one ran, None where nothing does
 
     @cached_property
@@ -87,20 +89,20 @@ class Selection:
         return min(map(_error, self.loadable))
 
     @cached_property
-    def within_line_rate(self) -> list[CollectiveFit]:
-        """The fits among these that need no more than the port's stated rate."""
-        return [fit for fit in self.loadable if above_line(fit, self.line_Bps) is None]
+    def within_ports_rate(self) -> list[CollectiveFit]:
+        """The fits among these that need no more than the ports' rate."""
+        return [fit for fit in self.loadable if above_line(fit, self.ports_Bps) is None]
 
     @property
     def best_error_within(self) -> float:
-        """The least error within the stated rate; of all, where no fit is within it."""
-        return min(map(_error, self.within_line_rate), default=self.best_error)
+        """The least error within the ports' rate; of all, where no fit is within it."""
+        return min(map(_error, self.within_ports_rate), default=self.best_error)
 
     @cached_property
     def possible(self) -> list[CollectiveFit]:
-        """The fits to choose from: those within the port's stated rate; all if none within it
+        """The fits to choose from: those within the ports' rate; all if none within it
         predicts nearly as well."""
-        within = self.within_line_rate
+        within = self.within_ports_rate
         if within and self.best_error_within <= _CLEAR * self.best_error + EXACT:
             return within
         return self.loadable
@@ -121,12 +123,14 @@ class Selection:
         """Whether the first fit can be written, and no other predicts unseen sizes too much
         better."""
         first = self.fits[0]
-        # a fit above the port's stated rate counts only if it is better by _DOUBTED
+        # others overrule it if they are better by the factor worth, and one that needs more than the
+        # ports' rate if it is better by _DOUBTED too
         limit = documented.worth * min(self.best_error_within, _DOUBTED * self.best_error)
         return first is self.loadable[0] and first.cv_mape <= limit + EXACT
 
     def best_choice(self) -> CollectiveFit:
-        """The first fit that is about as good on unseen sizes as the best one."""
+        """The first fit that is about as good on unseen sizes as the best one: within a factor WORTH, or
+        _WORTH_TWO for a single algorithm, which two must clearly beat."""
         best = min(map(_error, self.possible))
         for fit in self.possible:
             factor = WORTH if len(fit.algorithms) > 1 else _WORTH_TWO
@@ -166,9 +170,9 @@ class Selection:
             reasons.append(_against(code, chosen, rival))
         # a set that was excluded for its rate; else the chosen fit itself may need too much
         for fit in _without(self.loadable, self.possible) or [chosen]:
-            needed_Bps = above_line(fit, self.line_Bps)
+            needed_Bps = above_line(fit, self.ports_Bps)
             if needed_Bps:
-                rates = {"needed": format_rate(needed_Bps), "line": format_rate(self.line_Bps)}
+                rates = {"needed": format_rate(needed_Bps), "line": format_rate(self.ports_Bps)}
                 reasons.append(FitFinding("above_line", {"rival": fit.label, **rates}))
                 break
         reasons = reasons or [FitFinding("alone")]
@@ -186,18 +190,18 @@ def _error(fit: CollectiveFit) -> float:
 def select_algorithms(
     options: Sequence[AlgorithmSet],
     prior: Prior,
-    line_Bps: float,
+    ports_Bps: float,
     documented: DocumentedChoice | None = None,
 ) -> SelectedFit:
     """The best set of algorithms for one collective.
 
     Args:
         options: what may have run, simplest and likeliest first.
-        line_Bps: the port's stated rate.
+        ports_Bps: the ports' rate.
         documented: what says that the first set ran.
     """
     fits = [fit_collective(option.algorithms, option.members, prior) for option in options]
-    return Selection(fits, line_Bps, documented).choice(prior)
+    return Selection(fits, ports_Bps, documented).choice(prior)
 
 
 def _without(

@@ -43,6 +43,8 @@ class FittedProtocol(NamedTuple):
     """One fitted protocol.
 
     Args:
+        name: as the file will have it.
+        launch_overhead_s, alpha_s, bandwidth_Bps: seconds of a call, seconds of a step, bytes/s.
         copy_Bps: rate at which a rank moves its own share M/N, None where not visible.
         eta_beta: bandwidth over the stated line rate; None without one, or above it.
         ci95: 95% intervals by field name.
@@ -70,9 +72,9 @@ def fitted_protocols(
         prefix: what placeholder names begin with.
     """
     # what a protocol without a size of its own gets is no slower than any that was measured
-    least_per_byte = fit.envelope.theta[: len(fit.names), PER_BYTE].min()
-    if least_per_byte > 0:
-        nominal_Bps = max(nominal_Bps, 1 / least_per_byte)
+    least_per_byte_s = fit.envelope.theta[: len(fit.names), PER_BYTE].min()
+    if least_per_byte_s > 0:
+        nominal_Bps = max(nominal_Bps, 1 / least_per_byte_s)
     nominal_Bps = min(nominal_Bps, MAX_BANDWIDTH_BPS)
     protocols = []
     for index, name in enumerate(fit.names):
@@ -85,7 +87,8 @@ def fitted_protocols(
 def _protocol(
     fit: CollectiveFit, index: int, name: str, nominal_Bps: float, line_Bps: float | None
 ) -> FittedProtocol:
-    """The protocol of one component of a fit, under this name."""
+    """The protocol of one component of a fit, under this name. Where the sizes do not determine its
+    bandwidth it gets the nominal one."""
     launch_s, alpha_s, per_byte_s, per_own_byte_s = fit.envelope.theta[index].tolist()
     certain = certainty(fit.sample, fit.envelope, index)
     tied = []
@@ -105,15 +108,17 @@ def _protocol(
         bandwidth_Bps = min(1 / per_byte_s, MAX_BANDWIDTH_BPS)
         if per_own_byte_s > max(_VISIBLE * per_byte_s, 1 / MAX_BANDWIDTH_BPS):
             copy_Bps = 1 / per_own_byte_s
+    # fields that were not measured have no interval
     hidden = set(tied)
     if copy_Bps is None:
         hidden.add("local_copy_Bps")
+    # above the line rate the file states the bandwidth itself
     eta_beta = bandwidth_Bps / line_Bps if line_Bps and bandwidth_Bps <= line_Bps else None
     return FittedProtocol(
-        name,
-        launch_s,
-        max(alpha_s, MIN_ALPHA_S),
-        bandwidth_Bps,
+        name=name,
+        launch_overhead_s=launch_s,
+        alpha_s=max(alpha_s, MIN_ALPHA_S),
+        bandwidth_Bps=bandwidth_Bps,
         copy_Bps=copy_Bps,
         eta_beta=eta_beta,
         ci95=_intervals(certain.ci95, hidden),
@@ -199,6 +204,7 @@ def switch_update(fit: CollectiveFit, steps: float, last_eta_beta: float) -> dic
     theta = fit.envelope.theta
     alpha_s = 0.0
     update: dict[str, Any] = {}
+    # the switch is a component after those of the protocols
     if len(theta) > len(fit.names):
         last = theta[len(fit.names) - 1]
         launch_s, _, per_byte, per_own_byte = theta[len(fit.names)]

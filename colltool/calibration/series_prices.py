@@ -90,11 +90,18 @@ def price_series(
     by_title = {}
     for row in price(fabric, primitive, sizes, series.ranks, readings, names).results:
         parts = (row.steps_s, row.moved_s, row.overhead_s, row.rest_s, row.total_s, row.protocol)
-        # a part may be alike at all sizes
+        # a list by size for each part, which may be one number where it is alike at all sizes
         columns = [np.broadcast_to(np.asarray(part), len(sizes)).tolist() for part in parts]
         quotes = [
-            Quote(row.title, protocol, total_s, bound_by(*split), row.spec)
-            for *split, total_s, protocol in zip(*columns, strict=True)
+            Quote(
+                algorithm=row.title,
+                protocol=protocol,
+                seconds=total_s,
+                bound=bound_by(*split_s),
+                spec=row.spec,
+            )
+            # split_s: steps, bytes, overhead and the rest, as bound_by takes them
+            for *split_s, total_s, protocol in zip(*columns, strict=True)
         ]
         by_title[row.title] = tuple(quotes)
     best = [

@@ -51,7 +51,15 @@ _IMPOSSIBLE = 20
 
 
 class SeriesFit(NamedTuple):
-    """The result for one series; ``errors`` are relative, cross-validated, of the sizes used."""
+    """The result for one series.
+
+    Args:
+        member: the series, and which of its sizes the fit uses.
+        choice: the fit of the chosen algorithms, and why they were chosen.
+        protocols: as the file will list them.
+        errors: relative, cross-validated, of the sizes used.
+        left_out: the sizes that the fit does not use, and why.
+    """
 
     member: Member
     choice: SelectedFit
@@ -61,8 +69,12 @@ class SeriesFit(NamedTuple):
 
 
 class ChosenAlgorithms(NamedTuple):
-    """The algorithms of one collective, before collectives share protocols; ``left_out``: the
-    sizes of each series that the fit does not use."""
+    """The algorithms of one collective, before collectives share protocols.
+
+    Args:
+        choice: their fit, and why they were chosen.
+        left_out: for each series the sizes that the fit does not use.
+    """
 
     choice: SelectedFit
     left_out: tuple[tuple[ExcludedSize, ...], ...]
@@ -92,7 +104,12 @@ class FittedCollective(NamedTuple):
 
 
 class TierFit(NamedTuple):
-    """All collectives of a tier; ``shared``: whether under one set of protocols."""
+    """The fits of all collectives of a tier.
+
+    Args:
+        tier, fabric: without earlier protocols of the tier.
+        shared: whether all collectives are under one set of protocols.
+    """
 
     tier: Tier
     fabric: Fabric
@@ -123,12 +140,14 @@ def fit_tier(
     # of the first series, whose collective stands for all
     prior = _prior_of(fabric, tier, series[0])
     joint = joint_fit([algorithms_of.choice.fit for algorithms_of in chosen], prior)
-    # the joint fit's members are those of all collectives, in order: each takes its own from the front
+    # the joint fit's members are those of all collectives, in order: each collective takes its own from
+    # the front of this list
     joint_errors: list[NDArray[np.float64]] = []
     if joint is not None:
         joint = with_protocol_names(joint, prior)
         joint_errors = joint.errors_by_member
-    # where a tier inside this one lists protocols, this tier's need names of their own
+    # where a tier inside this one lists protocols, this tier's placeholder names begin with its own
+    # name: ib-
     inside = fabric.tiers[: fabric.tiers.index(tier)]
     prefix = f"{tier.name}-" if any(inner.protocols for inner in inside) else ""
     # what a protocol gets whose bandwidth no size determines
@@ -233,20 +252,28 @@ class CollectiveSeries(NamedTuple):
 def _fit_collective(
     fabric: Fabric, tier: Tier, series: Sequence[Series], algorithms: Sequence[str]
 ) -> ChosenAlgorithms:
-    """Fit the algorithms that ran: those that the user names, or those whose fit is chosen."""
-    title = series[0].title
-    where = series[0].points[0].where
+    """Fit the algorithms that ran: those that the user names, or those whose fit is chosen.
+
+    Args:
+        series: all of one collective.
+        algorithms: what the user says ran; empty to choose.
+
+    Raises:
+        ColltoolError: a single size, algorithms that cannot run, or times that need a rate far above
+            the ports'.
+    """
     if sum(len(measured.points) for measured in series) < _LEAST_SIZES:
         raise ColltoolError(
-            f"{title}: a single size does not determine a line",
-            where=where,
+            f"{series[0].title}: a single size does not determine a line",
+            where=series[0].points[0].where,
             fix="measure several sizes, ideally 1 KB to 1 GB",
         )
     placed = [check_fits(fabric, measured) for measured in series]
     all_points = [np.ones(len(measured.points), dtype=bool) for measured in series]
     collective = CollectiveSeries(tier, series, placed, nccl_on(fabric, placed, series[0].library))
-    known = None if algorithms else library_runs_of(series, collective.hardware)
-    runnable = _runnable(collective, algorithms, known)
+    # what the library runs at each size, where its own rules say so
+    library_runs = None if algorithms else library_runs_of(series, collective.hardware)
+    runnable = _runnable(collective, algorithms, library_runs)
     prior = _prior_of(fabric, tier, series[0])
     # which sizes lie on a curve does not depend on the algorithm: the first one tells
     used = []
@@ -255,32 +282,43 @@ def _fit_collective(
         points, excluded = usable_points(member, prior)
         used.append(points)
         left_out.append(excluded)
-    # the set that the library documents (``ran``), then all others
+    # first the set that the library runs over all sizes, which is documented, then all others
     documented = None
     options = []
-    ran: tuple[str, ...] = ()
-    if known:
-        ran = tuple(algorithm for algorithm in known.algorithms if algorithm in runnable)
-    if known and ran:
-        documented = known.documented
-        members = _with_unlikely(collective.members(ran, used), ran, known)
-        options.append(AlgorithmSet(ran, members))
+    library_set: tuple[str, ...] = ()
+    if library_runs:
+        library_set = tuple(
+            algorithm for algorithm in library_runs.algorithms if algorithm in runnable
+        )
+        if library_set:
+            documented = library_runs.documented
+            members = _with_unlikely(
+                collective.members(library_set, used), library_set, library_runs
+            )
+            options.append(AlgorithmSet(library_set, members))
     for names in _sets_to_compare(collective, runnable, algorithms):
-        if set(names) != set(ran):
+        if set(names) != set(library_set):
             options.append(AlgorithmSet(names, collective.members(names, used)))
     # of the fabric's ports together: what the hardware carries, whatever line rate the user states
     # for the shares in the file
     ports_Bps = tier.bandwidth * tier.ports
     choice = select_algorithms(options, prior, ports_Bps, documented)
-    needed_Bps = above_line(choice.fit, ports_Bps)
+    _check_rate(choice.fit, ports_Bps)
+    return ChosenAlgorithms(choice, tuple(left_out))
+
+
+def _check_rate(fit: CollectiveFit, ports_Bps: float) -> None:
+    """Raise ColltoolError for a fit that needs so many times the rate of the ports that its times must
+    be in another unit."""
+    needed_Bps = above_line(fit, ports_Bps)
     if needed_Bps and needed_Bps > _IMPOSSIBLE * ports_Bps:
-        rates = f"{format_rate(needed_Bps)} from a port of {format_rate(ports_Bps)}"
+        first = fit.members[0].series
         raise ColltoolError(
-            f"{title}: these times need {rates}",
-            where=where,
+            f"{first.title}: these times need {format_rate(needed_Bps)} from a port of"
+            f" {format_rate(ports_Bps)}",
+            where=first.points[0].where,
             fix="check the unit of the times, the ranks and the fabric",
         )
-    return ChosenAlgorithms(choice, tuple(left_out))
 
 
 def _sets_to_compare(
@@ -300,14 +338,15 @@ def _sets_to_compare(
 
 
 def _with_unlikely(
-    members: Sequence[Member], names: Sequence[str], known: LibraryRuns
+    members: Sequence[Member], names: Sequence[str], library_runs: LibraryRuns
 ) -> list[Member]:
     """Mark in each member what the library would not have run (``unlikely``, (algorithms, points)). A
     size where the library runs an algorithm that is not compared has no marks."""
     # ring and tree compared where it runs ring, tree and nvls: the ring is marked at the second size,
     # the tree at the first
     marked = []
-    for member, calls in zip(members, known.runs, strict=True):
+    # the algorithm of each point, for each member
+    for member, calls in zip(members, library_runs.runs, strict=True):
         ran = np.array(calls)
         ran_another = ran != np.array(names)[:, None]
         marked.append(member._replace(unlikely=np.isin(ran, names) & ran_another))
@@ -315,9 +354,13 @@ def _with_unlikely(
 
 
 def _runnable(
-    collective: CollectiveSeries, algorithms: Sequence[str], known: LibraryRuns | None
+    collective: CollectiveSeries, algorithms: Sequence[str], library_runs: LibraryRuns | None
 ) -> tuple[str, ...]:
-    """The algorithms that can run on every group, those that the library documents first."""
+    """The algorithms that can run on every group, those that the library documents first.
+
+    Raises:
+        ColltoolError: none can, or not all that the user names.
+    """
     first = collective.series[0]
     names: Sequence[str]
     if algorithms:
@@ -326,8 +369,8 @@ def _runnable(
         tiers = max(len(group.spans) for group in collective.placed)
         joined_by = capabilities_of(collective.tier).joined_by
         names = algorithms_to_try(first.primitive, first.library, joined_by, tiers)
-    if known:
-        names = [*known.algorithms, *names]
+    if library_runs:
+        names = [*library_runs.algorithms, *names]
     runnable = []
     missing = []
     for name in dict.fromkeys(names):
@@ -350,7 +393,7 @@ def _cannot_run(collective: CollectiveSeries, missing: Sequence[str]) -> Colltoo
             try:
                 named_candidates(group, first.primitive, ModelOptions(), [name])
             except ColltoolError as error:
-                # a place says more than an argument
+                # an error names its place in a file, or the argument that caused it: a place says more
                 return ColltoolError(
                     f"{first.title}: {error.what}",
                     where=error.where,

@@ -73,7 +73,9 @@ def _write_fit(tier_fit: TierFit, tier_data: dict[str, Any], line_Bps: float | N
 
 
 def _entries(tier_fit: TierFit) -> list[dict[str, Any]]:
-    """The tier's protocols as its file lists them."""
+    """The tier's protocols as its file lists them: those of each collective, or once those that all
+    share."""
+    # whether the tier has contention factors, which are not to apply to what was measured
     eta = tier_fit.tier.eta.alpha != 1 or tier_fit.tier.eta.beta != 1
     groups = [[collective] for collective in tier_fit.collectives]
     if tier_fit.shared:
@@ -92,7 +94,11 @@ def _entries(tier_fit: TierFit) -> list[dict[str, Any]]:
 def _switch_data(
     data: Mapping[str, Any], tier_fit: TierFit, collective: FittedCollective
 ) -> dict[str, Any]:
-    """The switch's data with its fitted parameters; its η_β of other collectives stay."""
+    """The switch's data with the parameters that one collective's fit gives it.
+
+    Args:
+        data: ``in_network`` of the tier, which is not changed.
+    """
     fit = collective.fit
     # where other algorithms compete with it, the switch runs under the last protocol
     last = collective.protocols[-1]

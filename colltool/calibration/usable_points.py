@@ -53,11 +53,11 @@ def usable_points(
     seconds = member.seconds
     sizes = member.sizes
     # times of 10, 12, 40 and 13 us at 1, 2, 4 and 8 KB: no larger message is faster than 10, 12, 13
-    # and 13 us (later), and by the smaller ones 4 KB take at most 24 us (smaller): 40 us are off
-    # the curve
-    later = np.minimum.accumulate(seconds[::-1])[::-1]
-    smaller = np.minimum.accumulate(seconds / sizes) * sizes
-    used = seconds <= (1 + _FAR_OFF) * np.minimum(later, smaller)
+    # and 13 us (by_larger_s), and by the smaller ones 4 KB take at most 24 us (by_smaller_s): 40 us
+    # are off the curve
+    by_larger_s = np.minimum.accumulate(seconds[::-1])[::-1]
+    by_smaller_s = np.minimum.accumulate(seconds / sizes) * sizes
+    used = seconds <= (1 + _FAR_OFF) * np.minimum(by_larger_s, by_smaller_s)
     names = placeholder_names(most_protocols(int(used.sum())))
     all_points = sample_of([member], names, prior)
     # ratio and used: one for each point

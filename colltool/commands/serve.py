@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from colltool.fabric.custom_machine import CustomMachine
     from colltool.fabric.model import Fabric
     from colltool.serving.deployment import Deployment
-    from colltool.serving.results import Served, ServeList, ServeQuestion
+    from colltool.serving.question import ServeQuestion
+    from colltool.serving.results import Served, ServeList
     from colltool.serving.spread import ServeSpread
     from colltool.training.model import TransformerModel
 
@@ -145,7 +146,7 @@ def serve(
         text_of,
     )
     from colltool.commands.requests import fabric_with
-    from colltool.serving.results import ServeQuestion
+    from colltool.serving.question import ServeQuestion
 
     loaded = job_of(job, model_file)
     model = model_of(loaded)

@@ -69,6 +69,7 @@ def _line(
 ) -> CompareLine:
     """The library's picks at a size, and how sure the ratios of their times are."""
     cells = [_cell(library, primitive, fabric, group, size) for fabric in fabrics]
+    # of ratios to the first column, and to the fastest, which the line itself finds
     unknown = (0.0,) * len(cells)
     line = CompareLine(primitive, group.ranks or 0, size, tuple(cells), unknown, unknown)
     return line._replace(sigmas=_sigmas(cells, 0), rival_sigmas=_sigmas(cells, line.fastest() or 0))

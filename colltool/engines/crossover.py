@@ -1,4 +1,9 @@
-"""Where a library's kernels cross on a machine, and what its own thresholds cost there."""
+"""Where a library's kernels cross on a machine, and what its own thresholds cost there.
+
+A crossing is a size at which the fastest of the measured kernels changes. A threshold is a size at
+which the library's own dispatch table changes its kernel: it is compared with the size at which the
+two kernels take the same time (their tie). :func:`kernel_crossover` is the entry.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +34,8 @@ _FACTORS = [2.0 ** (step / 2) for step in range(-12, 13)]
 # halvings of the step between two sizes: to 1e-12 of a size
 _HALVINGS = 40
 
-# seconds of a call by its bytes
-_Seconds = Callable[[float], float]
+# bytes of a call to its seconds, or to the seconds by which one call is ahead of another
+_SecondsAt = Callable[[float], float]
 
 
 def kernel_crossover(
@@ -41,6 +46,13 @@ def kernel_crossover(
     mode: Mode | None = None,
 ) -> KernelCrossover:
     """Return every size at which the fastest kernel changes, and the library's own thresholds.
+
+    NCCL is compared at thresholds only: crossings are those of the library's own kernels.
+
+    Args:
+        operation: what the kernels do, as library files name it: ``all_reduce``.
+        group: the ranks; None for all of the fabric.
+        mode: how an engine launches calls; None: in CUDA graphs.
 
     Raises:
         ColltoolError: no kernels on this machine, or only one and no threshold.
@@ -89,13 +101,15 @@ def kernel_crossover(
 
 
 def _thresholds(
-    contest: _KernelContest, rules: list[DispatchRule], nccl_s: _Seconds
+    contest: _KernelContest, rules: list[DispatchRule], nccl_s: _SecondsAt
 ) -> Iterator[Threshold]:
-    """Where the library's pick changes, by size; kernels that were not measured here are left out.
+    """Where the library's pick changes, by size. Left out are changes from NCCL to a kernel, and those
+    from or to a kernel that was not measured here.
 
     Args:
-        nccl_s: of NCCL's all-reduce.
+        nccl_s: of NCCL's all-reduce, by bytes.
     """
+    # all finite: a row without an end states a size above any message
     ends: set[float] = set()
     for rule in rules:
         ends |= {rule.from_bytes, rule.to_bytes}
@@ -106,8 +120,8 @@ def _thresholds(
         upper = pick_at(rules, _between(size, after))
         if lower is None or upper is None or lower.kernel == upper.kernel:
             continue
-        low = contest.named(lower.kernel, size)
-        high = contest.named(upper.kernel, size)
+        low = contest.fastest_of(lower.kernel, size)
+        high = contest.fastest_of(upper.kernel, size)
         if low is not None and (high is not None or upper.kernel == NCCL):
             yield contest.threshold(low, high, size, nccl_s)
 
@@ -124,15 +138,17 @@ class _KernelContest(NamedTuple):
     """Kernels that were measured on a machine, compared by size.
 
     Args:
-        launches: how the host launches each, by name; empty in CUDA graphs.
+        kernels: at least one.
+        launches: how the host launches each, and NCCL's, by name; empty in CUDA graphs.
     """
 
     kernels: tuple[KernelFile, ...]
     site: KernelSite
     launches: dict[str, LaunchFile]
 
-    def named(self, names: str, size: float) -> KernelFile | None:
-        """The faster of the kernels that a rule names; None if none is here."""
+    def fastest_of(self, names: str, size: float) -> KernelFile | None:
+        """The kernel that is fastest at a size of those that a rule names, one or several joined by
+        EITHER; None if none of them was measured here, as with NCCL."""
         candidates = [kernel for kernel in self.kernels if kernel.name in names.split(EITHER)]
         return min(candidates, key=lambda kernel: self.seconds(kernel, size), default=None)
 
@@ -166,43 +182,45 @@ class _KernelContest(NamedTuple):
                 yield size, below, self.fastest(size * (1 + 1e-9))
 
     def threshold(
-        self, low: KernelFile, high: KernelFile | None, size: float, nccl_s: _Seconds
+        self, low: KernelFile, high: KernelFile | None, size: float, nccl_s: _SecondsAt
     ) -> Threshold:
-        """The threshold at ``size`` bytes, and the size nearest to it at which both take as long.
+        """The threshold at ``size`` bytes, with the tie that is the fewest bytes away from it.
 
         Args:
             low: the kernel below the threshold.
-            high: the kernel above; None for NCCL.
+            high: the kernel above; None for NCCL, which counts as measured at any size.
+            nccl_s: of NCCL's all-reduce, by bytes.
         """
+        above = NCCL
+        above_s = nccl_s
+        sizes = [size * factor for factor in _FACTORS]
+        own_kernels = [low]
+        if high is not None:
+            above = high.name
+            above_s = partial(self.seconds, high)
+            sizes = _SIZES
+            own_kernels.append(high)
 
         def ahead_s(other_size: float) -> float:
             """Seconds by which the kernel below the threshold is ahead at a size."""
-            above_s = nccl_s(other_size) if high is None else self.seconds(high, other_size)
-            return above_s - self.seconds(low, other_size)
+            return above_s(other_size) - self.seconds(low, other_size)
 
-        above = NCCL
-        sizes = [size * factor for factor in _FACTORS]
-        if high is not None:
-            above = high.name
-            sizes = _SIZES
-        equal = min(_ties(ahead_s, sizes), key=lambda tie: abs(tie - size), default=None)
-        measured = _was_measured(low, size, equal)
-        if high is not None:
-            measured = measured and _was_measured(high, size, equal)
+        tie = min(_ties(ahead_s, sizes), key=lambda other_tie: abs(other_tie - size), default=None)
         apart_s = ahead_s(size)
         return Threshold(
             below=low.name,
             above=above,
             at_bytes=size,
-            equal_bytes=equal,
+            equal_bytes=tie,
             costs_s=abs(apart_s),
-            measured=measured,
+            measured=all(_was_measured(kernel, size, tie) for kernel in own_kernels),
             faster=low.name if apart_s >= 0 else above,
         )
 
 
-def _ties(ahead_s: _Seconds, sizes: Sequence[float]) -> list[float]:
-    """Sizes at which a difference of times changes its sign; ``sizes`` ascend."""
+def _ties(ahead_s: _SecondsAt, sizes: Sequence[float]) -> list[float]:
+    """Sizes at which a difference of times changes its sign, at most one between two of ``sizes``,
+    which ascend."""
     ties = []
     low, low_s = sizes[0], ahead_s(sizes[0])
     for size in sizes[1:]:
@@ -215,7 +233,7 @@ def _ties(ahead_s: _Seconds, sizes: Sequence[float]) -> list[float]:
     return ties
 
 
-def _has_sign(ahead_s: _Seconds, signed: float, size: float) -> bool:
+def _has_sign(ahead_s: _SecondsAt, signed: float, size: float) -> bool:
     """Whether a difference at a size has the sign of ``signed``."""
     return ahead_s(size) * signed > 0
 
@@ -231,10 +249,11 @@ def _bisect(is_below: Callable[[float], bool], low: float, high: float) -> float
     return high
 
 
-def _was_measured(kernel: KernelFile, size: float, equal: float | None) -> bool:
-    """Whether a kernel was measured at a threshold, and at the size where it is equal to another,
-    if there is one; a kernel without sizes is taken to be measured at all."""
+def _was_measured(kernel: KernelFile, size: float, tie: float | None) -> bool:
+    """Whether a kernel was measured at a threshold of ``size`` bytes, and at its tie if it has one; a
+    kernel without sizes is taken to be measured at all sizes."""
     if kernel.sizes is None:
         return True
     least, largest = kernel.sizes
-    return least <= min(size, equal or size) and max(size, equal or size) <= largest
+    sizes = [size] if tie is None else [size, tie]
+    return least <= min(sizes) and max(sizes) <= largest

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from colltool.base.formatting import size_text
@@ -59,7 +60,9 @@ class LibraryPick(NamedTuple):
 def library_choice(
     library: LibraryFile, operation: str, site: KernelSite, rules: list[DispatchRule], size: float
 ) -> LibraryPick:
-    """Return what the library picks for ``size`` bytes by its ``rules`` for the machine."""
+    """Return what the library picks for ``size`` bytes by its ``rules`` for the machine: NCCL for an
+    all-reduce of too many ranks; the first rule that takes the size; NCCL above the table; else the
+    fastest."""
     if operation == "all_reduce" and too_many_ranks(library, site):
         most = library.most_ranks
         reason = "across nodes" if site.nodes > 1 else f"more than {most} ranks"
@@ -68,7 +71,8 @@ def library_choice(
     if rule is not None and rule.kernel != NCCL:
         sizes = _sizes_of(rule, rules, size)
         return LibraryPick(rule.kernel, f"its table for {site.ranks} ranks of {site.gpu}: {sizes}")
-    beyond_table = rules and size >= max(row.to_bytes for row in rules)
+    # without rules: False
+    beyond_table = size >= max((row.to_bytes for row in rules), default=inf)
     if rule is not None or beyond_table:
         return LibraryPick(NCCL, _why_nccl(library, site, rules, size))
     if library.dispatch:
@@ -102,7 +106,7 @@ def _sizes_of(rule: DispatchRule, rules: list[DispatchRule], size: float) -> str
 def _why_nccl(
     library: LibraryFile, site: KernelSite, rules: list[DispatchRule], size: float
 ) -> str:
-    """Why a library leaves a call to NCCL, for people."""
+    """Why a library leaves a call to NCCL, for people; no rule with a kernel takes it."""
     kernel_rules = [rule for rule in rules if rule.kernel != NCCL]
     if kernel_rules:
         end = max(rule.to_bytes for rule in kernel_rules)
@@ -134,14 +138,15 @@ def rules_for(
             # a table by the bytes of all ranks is turned into one by those of a rank; tables by
             # blocks are of algorithms, in colltool.engines.tables
             sharers = site.ranks if case.per == "total" else 1
-            rule = DispatchRule(
-                from_bytes=max(1.0, case.from_ / sharers),
-                to_bytes=case.to / sharers,
-                kernel=case.kernel,
-                to_included=case.to_included,
-                multiple_of=case.multiple_of,
+            rules.append(
+                DispatchRule(
+                    from_bytes=max(1.0, case.from_ / sharers),
+                    to_bytes=case.to / sharers,
+                    kernel=case.kernel,
+                    to_included=case.to_included,
+                    multiple_of=case.multiple_of,
+                )
             )
-            rules.append(rule)
     return rules
 
 

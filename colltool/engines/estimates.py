@@ -43,6 +43,7 @@ def kernel_estimate(
     # so begins what lookup says of a version that another one stands in for
     if library.said.startswith(WARNING):
         unmeasured = [*unmeasured, "measured in other versions"]
+    # notes say that another GPU's numbers are used; like_error is how well they hold here
     other_machine = bool(measured.notes) and measured.like_error is None
     measured_here = not unmeasured and not other_machine
     error = _error(measured, site.ranks, measured_here)
@@ -70,16 +71,20 @@ def kernel_estimate(
 
 
 def _error(measured: MeasuredKernel, ranks: int, measured_here: bool) -> float | None:
-    """The kernel's median relative error, doubled off what was measured, more beyond twice its
-    ranks, and 1 at most; None if it is not known."""
+    """The kernel's median relative error; None if it is not known.
+
+    Where the call was not measured it is doubled, or times the ranks over the most measured if that is
+    more, and at least ``error_beyond`` for each doubling of these ranks; but 1 at most. It is never less
+    than the error of another GPU's numbers.
+    """
     error = measured.kernel.error
     if error is None:
         return None
     if not measured_here:
-        times_ranks = ranks / measured.kernel.ranks[1]
-        error *= max(_ERROR_FACTOR, times_ranks)
-        if times_ranks > 1 and measured.kernel.error_beyond is not None:
-            error = max(error, measured.kernel.error_beyond * log2(times_ranks))
+        rank_ratio = ranks / measured.kernel.ranks[1]
+        error *= max(_ERROR_FACTOR, rank_ratio)
+        if rank_ratio > 1 and measured.kernel.error_beyond is not None:
+            error = max(error, measured.kernel.error_beyond * log2(rank_ratio))
         error = min(1.0, error)
     return max(measured.like_error or 0.0, error)
 
@@ -107,8 +112,8 @@ def _interval(
 
 
 def within_measured(kernel: KernelFile, size: float) -> tuple[float, list[str]]:
-    """Bytes at which to evaluate the formula, at least the fewest measured; and notes on sizes that
-    were not measured."""
+    """Bytes at which to evaluate the formula: the least measured size for a smaller one, else ``size``;
+    and notes on a size that was not measured, none where it was."""
     if kernel.sizes is not None:
         least, largest = kernel.sizes
         if size < least:

@@ -1,7 +1,11 @@
 """Prices of calls of experts by measured kernels: dispatch, combine, and the counts before them.
 
 :func:`price_experts` takes the kernels that were measured on the machine, in the mode and format of
-the call, and prices each for its tokens.
+the call, and prices each for its tokens. The order of the choice: operation, GPU, network, mode,
+format, and among kernels of one name the nearest number of ranks.
+
+A call is given as :class:`~colltool.engines.tokens.Tokens`: the tokens of a rank, their hidden size,
+the experts, and the format (``dtype``) to send them in. The bytes that leave a rank follow from it.
 """
 
 from __future__ import annotations
@@ -139,7 +143,7 @@ def _never_measured(
     """The error for an operation that no library was measured for, with the distinct reasons.
 
     Args:
-        refused: libraries, each with its reason.
+        refused: libraries, each with its reason; at least one, as some library has the operation.
     """
     reasons: dict[str, None] = {}
     for library, reason in refused:
@@ -172,21 +176,26 @@ def _estimates(
         kernels = _that_send(library, _of_mode(library, kernels, mode), call)
     # without any the error says which GPUs were measured
     measured = measured_kernels(library, operation, site, among=kernels or of_operation)
-    if call.sms and not any(estimable.kernel.sms_default for estimable in measured):
+    # a kernel whose time depends on its SMs states how many it takes by default
+    if call.sms and not any(numbers.kernel.sms_default for numbers in measured):
         raise ColltoolError(
             f"no kernel of {library.full_name} was measured by its SMs there",
             argument="sms",
             fix=f"leave {argument_text('sms')} out",
         )
-    return [_estimate(estimable, library, site, call) for estimable in measured]
+    return [_estimate(numbers, library, site, call) for numbers in measured]
 
 
 def _on_network(
     library: LibraryFile, kernels: list[KernelFile], site: KernelSite
 ) -> list[KernelFile]:
-    """The kernels that were measured on the machine's kind of network.
+    """The kernels that were measured on the machine's kind of network; all on one node, and where none
+    was measured across nodes.
 
     Across nodes kernels of experts drive the NICs themselves, so they depend on it.
+
+    Raises:
+        ColltoolError: those across nodes were measured on other kinds alone.
     """
     across = [kernel for kernel in kernels if kernel.across]
     if site.nodes == 1 or not across:
@@ -207,7 +216,11 @@ def _on_network(
 def _of_mode(
     library: LibraryFile, kernels: list[KernelFile], mode: Mode | None
 ) -> list[KernelFile]:
-    """The kernels of a mode; None for graphs, or eager where nothing else was measured."""
+    """The kernels of a mode; None for graphs, or eager where nothing else was measured.
+
+    Raises:
+        ColltoolError: none was measured in the mode; all of ``kernels`` are then of the other one.
+    """
     modes = {kernel.mode for kernel in kernels}
     if mode is None:
         mode = "graph" if "graph" in modes else "eager"
@@ -262,6 +275,7 @@ def _estimate(
     least_s = _least_exchange_s(kernel, site, formula_call.bytes)
     times = KernelTimes(times.latency_s, max(times.bandwidth_s, least_s))
     notes = [*measured.notes]
+    # within a tenth it is the same kind of NIC
     if site.nodes > 1 and not 0.9 < site.nic_Bps / _MEASURED_NIC_BPS < 1.1:
         measured_rate = format_rate(_MEASURED_NIC_BPS)
         notes.append(f"measured with {measured_rate} per rank, not {format_rate(site.nic_Bps)}")
@@ -313,6 +327,7 @@ def _least_exchange_s(kernel: KernelFile, site: KernelSite, sent_bytes: float) -
     peers = site.nodes if site.nodes > 1 else site.ranks
     remote_share = (peers - 1) / peers
     # M of an all-to-all counts the part for the rank itself, which is not sent
-    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(sent_bytes / remote_share))
+    all_to_all_bytes = sent_bytes / remote_share
+    cut_s = float(cut_bound_of(site.placed, A2A, ModelOptions()).seconds(all_to_all_bytes))
     # a kernel takes the same share of slower links as of its NIC
     return cut_s / kernel.parameters.get("eta", 1.0)

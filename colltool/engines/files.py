@@ -27,9 +27,7 @@ from colltool.definitions.field_types import (
 )
 from colltool.definitions.source import KeyPath
 from colltool.engines.formulas import FORMULAS, FormulaName
-from colltool.engines.shipped import (
-    version_key,
-)
+from colltool.engines.shipped import version_key
 from colltool.engines.tokens import WIDTHS, Copies
 from colltool.fabric.library import DeviceName
 from colltool.fabric.tier_parts import check_algorithm
@@ -356,10 +354,16 @@ class LibraryFile(Part):
     def likes(self, gpu: str) -> tuple[str, ...]:
         """A GPU and those whose numbers stand in for it, the nearest first."""
         stand_ins = self.like.get(gpu, ())
-        return (gpu, *((stand_ins,) if isinstance(stand_ins, str) else stand_ins))
+        if isinstance(stand_ins, str):
+            stand_ins = (stand_ins,)
+        return (gpu, *stand_ins)
 
     def at_version(self, version: str, said: str = "") -> LibraryFile:
-        """The library in a version: what holds in it; ``said``: what an answer says of that."""
+        """The library in a version, with the parts that hold in it.
+
+        Args:
+            said: a note on every answer by this version, before the file's own; empty for none.
+        """
         parts: dict[str, object] = {}
         for key in ("kernels", "dispatch", "launch"):
             several: tuple[VersionedPart, ...] = getattr(self, key)

@@ -3,6 +3,9 @@
 Each formula has two to six measured parameters, with their unit in the name: ``_us``, ``GBps`` and
 ``MB_us`` (us for each MB), as in library files. n is the number of ranks, M the bytes of the vector
 that each rank reduces or, for experts, that each rank sends (:mod:`colltool.engines.tokens`).
+
+:data:`FORMULAS`, at the end, has each by its name in library files. All take the kernel's parameters,
+which were checked when the file was read, and the call, and return a :class:`KernelTimes`.
 """
 
 from __future__ import annotations
@@ -41,9 +44,10 @@ class KernelCall(NamedTuple):
 
     Args:
         ranks: n; of a transfer the pairs of ranks that send at once.
-        bytes: M of an all-reduce; for experts the bytes that leave a rank.
+        bytes: M of an all-reduce; for experts the bytes that leave a rank; of a transfer those of all
+            pairs together.
         experts: experts in all; 0 without any.
-        nic_Bps: bandwidth of a rank's share of the NICs.
+        nic_Bps: bandwidth of a rank's share of the NICs, bytes/s; 0 for formulas without NICs.
         token_bytes: bytes of a rank's own tokens, each counted once, in the format that is sent.
         values: values of a rank's own tokens.
         tokens: tokens of a rank.
@@ -210,8 +214,8 @@ def _exchange_sm(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 
 def _hidden_size_s(parameters: Parameters, call: KernelCall) -> float:
-    """The first token takes longer to go through with a larger hidden size: ``hidden_us`` for each
-    1000 of its values."""
+    """Seconds that the first token takes to go through, longer with a larger hidden size (values of a
+    token): ``hidden_us`` for each 1000 of them."""
     hidden_size = call.values / max(1, call.tokens)
     return parameters.get("hidden_us", 0.0) * hidden_size / 1000 * 1e-6
 
@@ -236,11 +240,13 @@ def _exchange_host(parameters: Parameters, call: KernelCall) -> KernelTimes:
     start_s = _latency_s(parameters, call.ranks) + _hidden_size_s(parameters, call)
     start_s += call.tokens * parameters["token_us"] * 1e-6
     sent_s = call.bytes / _rate_Bps(parameters)
+    # total_s is the larger of floor_s and start_s + sent_s
     return KernelTimes(max(floor_s - sent_s, start_s), sent_s)
 
 
 def _counts(parameters: Parameters, call: KernelCall) -> KernelTimes:
-    """Counts of tokens that ranks tell each other: no values, but a time for each token."""
+    """Counts of tokens that ranks tell each other: no values, but a time for each token, which is
+    given as ``bandwidth_s``."""
     return KernelTimes(
         _latency_s(parameters, call.ranks), call.tokens * parameters["token_us"] * 1e-6
     )
@@ -272,6 +278,7 @@ def _messages(parameters: Parameters, call: KernelCall) -> KernelTimes:
 
 # blocks of threads that send tokens at once, one an expert; the 128 in the words of "exchange"
 _MOST_BLOCKS = 128
+# parameters of most formulas; B in their words is GBps
 _PER_RANK = ("base_us", "per_rank_us", "GBps")
 FORMULAS: dict[FormulaName, Formula] = {
     "one-shot": Formula(_PER_RANK, "base + per_rank (n-1) + (n-1) M / B", _one_shot),

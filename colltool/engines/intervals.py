@@ -15,6 +15,8 @@ from colltool.estimate.spread import sigma_table
 # than those of a normal distribution, as are those of the errors of prices.
 _MEDIAN_OF_T4 = 0.741
 _NINE_OF_TEN_OF_T4 = 2.132
+# why a kernel's row has no error: colltool.render.views.kernels prints it
+ERROR_UNKNOWN = "no measurement of this kernel was held out to judge its formula"
 
 
 def log_factors(error: float) -> tuple[float, float]:
@@ -58,7 +60,3 @@ def kernel_interval(
         nearest=error_of or None,
         reason=reason,
     )
-
-
-# why a kernel's row has no error: colltool.render.views.kernels prints it
-ERROR_UNKNOWN = "no measurement of this kernel was held out to judge its formula"

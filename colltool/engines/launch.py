@@ -58,8 +58,8 @@ def with_host_launch(row: KernelEstimate, launch: LaunchFile) -> KernelEstimate:
     """The price of a kernel as a call that the host launches: at least the host's time, and with the
     copy before the kernel.
 
-    Up to a few times the host's time the launch is hidden in part, so that its error counts as
-    well.
+    Up to a few times the host's time the launch is hidden in part, so that its error counts as well:
+    the larger of both. Where the host's time is all of it, its error alone counts.
     """
     least_s = launch.us * 1e-6
     copy_s = launch.copy_s(row.bytes)

@@ -92,35 +92,39 @@ class LibraryDiff(Result):
 def diff_kernels(
     fabric: Fabric, old: LibraryFile, new: LibraryFile, ranks: int, mode: Mode | None = None
 ) -> LibraryDiff:
-    """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group.
+    """Compare two libraries of kernels: an all-reduce of 1 KiB to 64 MiB on a group of ``ranks``.
 
     A change is one size at which they take other kernels, or one kernel takes another time.
 
     Args:
         mode: how engines launch it; None: in a CUDA graph.
+
+    Raises:
+        ColltoolError: kernels of either were not measured on the fabric, or not in the mode.
     """
     changes: list[PickChange] = []
     for size in KERNEL_SIZES:
         before = price_kernels(old, fabric, "all_reduce", size, ranks, mode).best
         after = price_kernels(new, fabric, "all_reduce", size, ranks, mode).best
         if before.kernel != after.kernel or abs(before.total_s / after.total_s - 1) > _SAME_TIME:
-            change = PickChange(
-                primitive="all_reduce",
-                ranks=ranks,
-                stride=1,
-                from_bytes=size,
-                to_bytes=size,
-                old=before.kernel,
-                new=after.kernel,
-                old_s=before.total_s,
-                new_s=after.total_s,
+            changes.append(
+                PickChange(
+                    primitive="all_reduce",
+                    ranks=ranks,
+                    stride=1,
+                    from_bytes=size,
+                    to_bytes=size,
+                    old=before.kernel,
+                    new=after.kernel,
+                    old_s=before.total_s,
+                    new_s=after.total_s,
+                )
             )
-            changes.append(change)
     return LibraryDiff(
-        fabric.name,
-        old.full_name,
-        new.full_name,
-        tuple(changes),
+        fabric=fabric.name,
+        old=old.full_name,
+        new=new.full_name,
+        changes=tuple(changes),
         looked=len(KERNEL_SIZES),
         differ=len(changes),
     )
@@ -155,7 +159,14 @@ def diff_versions(fabric: Fabric, old: str, new: str) -> LibraryDiff:
             for change, size_count in versions.changes(primitive):
                 changes.append(change)
                 differ += size_count
-    return LibraryDiff(fabric.name, f"nccl@{old}", f"nccl@{new}", tuple(changes), looked, differ)
+    return LibraryDiff(
+        fabric=fabric.name,
+        old=f"nccl@{old}",
+        new=f"nccl@{new}",
+        changes=tuple(changes),
+        looked=looked,
+        differ=differ,
+    )
 
 
 def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
@@ -163,6 +174,7 @@ def _groups(fabric: Fabric) -> Iterator[GroupSpec]:
     to _MOST_NODES. A fabric of one tier has nodes of one rank."""
     node_ranks = fabric.tiers[0].endpoints if len(fabric.tiers) > 1 else 1
     nodes = fabric.ranks // node_ranks
+    # up to _MOST_NODES, 2**5
     powers = [2**power for power in range(6) if 2**power <= nodes]
     for count in sorted({*powers, min(nodes, _MOST_NODES)}):
         if count * node_ranks >= 2:
@@ -184,7 +196,8 @@ class _Versions(NamedTuple):
     new: Hardware
 
     def changes(self, primitive: Primitive) -> Iterator[tuple[PickChange, int]]:
-        """Yield each run of consecutive sizes with different picks, and how many sizes it has."""
+        """Yield each run of consecutive sizes with the same two picks, where these differ, and how many
+        sizes it has."""
         for names, run in groupby(NCCL_SIZES, partial(self._names, primitive)):
             if names.old == names.new:
                 continue

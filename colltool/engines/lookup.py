@@ -41,7 +41,9 @@ def find_library(requested: str) -> LibraryFile:
     Raises:
         ColltoolError: no library has this name, or there is no data of this version.
     """
+    # without an @ the version is empty
     name, _, version = requested.lower().partition("@")
+    # ascending
     versions = _measured_versions(name)
     if not versions:
         raise _unknown_library(name)

@@ -102,9 +102,9 @@ def _nearest(
 
     def distance(kernel: KernelFile) -> tuple[int, int]:
         """How far the GPU is in ``gpus``, and how many ranks lie outside of the measured."""
-        gpu = min(gpus.index(name) for name in kernel.gpus if name in gpus)
+        gpu_distance = min(gpus.index(name) for name in kernel.gpus if name in gpus)
         fewest, most = kernel.ranks
-        return gpu, max(fewest - site.ranks, site.ranks - most, 0)
+        return gpu_distance, max(fewest - site.ranks, site.ranks - most, 0)
 
     kernel = min(kernels, key=distance)
     if site.gpu in kernel.gpus:
@@ -117,7 +117,8 @@ def _nearest(
 def _not_reached(
     library: LibraryFile, kernels: list[KernelFile], site: KernelSite
 ) -> ColltoolError:
-    """The error for a group on which none of the kernels runs."""
+    """The error for a group on which none of the kernels runs: each is of one host, of one domain, or
+    ``across`` domains (nodes) alone."""
     gpus: dict[str, None] = {}
     for kernel in kernels:
         gpus |= dict.fromkeys(kernel.gpus)

@@ -37,10 +37,10 @@ from colltool.fabric.library_numbers import under_library
 from colltool.fabric.model import Fabric
 
 # NCCL among more than two L40S without P2P, by 53 calls of engines (vLLM, SGLang and TensorRT-LLM,
-# ai-dynamo/aiconfigurator 0.12.0): nine of ten are within this factor, and this is the median relative
-# error
-_HOST_MEMORIES_WITHIN = 1.9
-_HOST_MEMORIES_DIFFER = 0.31
+# ai-dynamo/aiconfigurator 0.12.0): the factor of the price within which nine of ten lie
+_HOST_MEMORY_FACTOR = 1.9
+# and their median relative error
+_HOST_MEMORY_ERROR = 0.31
 
 
 def price_kernels(
@@ -52,7 +52,7 @@ def price_kernels(
     mode: Mode | None = None,
     dtype: ReducedType = USUAL_TYPE,
 ) -> KernelPrice:
-    """Price a collective of ``size`` bytes by a library's kernels, its choice first.
+    """Price a collective of ``size`` bytes by a library's kernels: its choice first, then the fastest.
 
     A row of NCCL is among them where an all-reduce is left to it, or may be.
 
@@ -66,27 +66,23 @@ def price_kernels(
     mode = launch_mode(library, mode)
     site = kernel_site(fabric, group)
     rules = rules_for(library, operation, site, dtype)
-    pick = library_choice(library, operation, site, rules, size)
-    # where only the type keeps a kernel from running, the reason says so
-    if pick.kernel == NCCL and dtype != USUAL_TYPE:
-        usual_rules = rules_for(library, operation, site)
-        usual = library_choice(library, operation, site, usual_rules, size)
-        if usual.kernel != NCCL:
-            pick = pick._replace(reason=f"{usual.kernel} takes no {dtype}")
+    # the pick of its table: NCCL, or kernels of its own, of which one is left once they are priced
+    pick = _pick_of_type(library, operation, site, rules, size, dtype)
     rows: list[KernelEstimate] = []
     if pick.kernel != NCCL:
         rows = _estimates(library, operation, site, size, rules)
-        pick = _narrow(pick, rows)
+        pick = _fastest_named(pick, rows)
+    # engines may leave to NCCL what is larger than their kernels were measured at
     is_beyond = library.leaves_rest and size > _largest_measured(library, operation) * ROUNDING
+    # tables of shipped libraries name NCCL for all-reduces alone
     if operation == "all_reduce" and (pick.kernel == NCCL or is_beyond):
         rows.append(nccl_estimate(fabric, group, size))
-        # without a rule of its table, sizes beyond the measured ones are left to NCCL
+        # and do so where no rule of their table names a kernel for the size
         if pick.kernel != NCCL and pick_at(rules, size) is None:
             pick = LibraryPick(NCCL, "larger than its own kernels were measured at: left to NCCL")
     if mode == "eager":
         rows = [with_host_launch(row, host_launch(library, site, row.kernel)) for row in rows]
-    rows = [row._replace(picked=row.kernel == pick.kernel) for row in rows]
-    rows.sort(key=lambda row: (not row.picked, row.total_s))
+    rows = _picked_first(rows, pick.kernel)
     if mode == "graph" and not rows[0].captured:
         raise ColltoolError(
             f"{library.full_name} captures no graph on {site.gpu}, where {pick.kernel} runs its calls",
@@ -101,14 +97,40 @@ def price_kernels(
         results=tuple(rows),
         library=KernelChoice(library.name, library.version, pick.kernel, pick.reason),
         mode=mode,
-        notes=tuple(filter(None, (library.said,))),
+        # a note of the file on every answer, or on the version that stands in for another
+        notes=(library.said,) if library.said else (),
         overrides=fabric.overrides,
     )
 
 
-def _narrow(pick: LibraryPick, rows: list[KernelEstimate]) -> LibraryPick:
-    """A pick of one kernel: the fastest of those that it names, or of all rows if none of them was
-    measured here."""
+def _picked_first(rows: list[KernelEstimate], kernel: str) -> list[KernelEstimate]:
+    """The rows with the picked kernel marked and first, then the fastest."""
+    rows = [row._replace(picked=row.kernel == kernel) for row in rows]
+    return sorted(rows, key=lambda row: (not row.picked, row.total_s))
+
+
+def _pick_of_type(
+    library: LibraryFile,
+    operation: str,
+    site: KernelSite,
+    rules: list[DispatchRule],
+    size: float,
+    dtype: ReducedType,
+) -> LibraryPick:
+    """What the library picks by its ``rules`` for the type. Where only the type keeps a kernel of its
+    own from running, the reason says so."""
+    pick = library_choice(library, operation, site, rules, size)
+    if pick.kernel == NCCL and dtype != USUAL_TYPE:
+        usual_rules = rules_for(library, operation, site)
+        usual = library_choice(library, operation, site, usual_rules, size)
+        if usual.kernel != NCCL:
+            return pick._replace(reason=f"{usual.kernel} takes no {dtype}")
+    return pick
+
+
+def _fastest_named(pick: LibraryPick, rows: list[KernelEstimate]) -> LibraryPick:
+    """The pick with one kernel: the fastest of those that it names (one, or several joined by
+    EITHER), or of all rows if it names none (an empty text) or none of them was measured here."""
     named = [row for row in rows if row.kernel in pick.kernel.split(EITHER)]
     if pick.kernel and not named:
         unmeasured = f"{pick.kernel} was not measured here: the fastest of the others"
@@ -141,13 +163,14 @@ def _estimates(
 
 
 def _largest_measured(library: LibraryFile, operation: str) -> float:
-    """The largest size of any kernel, in bytes; infinite if none has sizes."""
+    """The largest size that any kernel for the operation was measured at, in bytes; infinite if none
+    states sizes."""
     sizes = [kernel.sizes for kernel in library.kernels if kernel.operation == operation]
     return max((ends[1] for ends in sizes if ends), default=float("inf"))
 
 
 def nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimate:
-    """Colltool's price of NCCL's all-reduce on the fabric, as a row among kernels."""
+    """Colltool's price of NCCL's all-reduce of ``size`` bytes on the fabric, as a row among kernels."""
     nccl_fabric = under_library(fabric, "nccl")
     prices = price_of(nccl_fabric, AR, float(size), group)
     priced = price_for_user(prices, nccl_fabric, ModelOptions())
@@ -157,6 +180,7 @@ def nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimat
     accuracy = priced.accuracy
     if accuracy is not None:
         row = row._replace(error=accuracy.median, error_of=accuracy.like)
+    # of the file, whichever library it prices
     facts = fabric.library_facts
     if facts is not None and facts.p2p is False and prices.ranks > 2:
         return _by_host_memory(row)
@@ -166,11 +190,11 @@ def nccl_estimate(fabric: Fabric, group: AnyGroup, size: float) -> KernelEstimat
 def _by_host_memory(row: KernelEstimate) -> KernelEstimate:
     """NCCL among cards that cannot reach each other's memory: all of them share their host's, whose
     speed the fabric does not state."""
-    half_width = log(_HOST_MEMORIES_WITHIN)
+    half_width = log(_HOST_MEMORY_FACTOR)
     interval = kernel_interval(
         row.total_s, (-half_width, half_width), row.error_of, measured_here=True
     )
     return row._replace(
-        error=_HOST_MEMORIES_DIFFER,
+        error=_HOST_MEMORY_ERROR,
         interval=interval._replace(reason="hosts of cards without P2P differ"),
     )

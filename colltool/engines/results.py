@@ -124,8 +124,9 @@ class KernelPrice(Result):
     """One call by a library's kernels: the one that it takes first, then the fastest.
 
     Args:
-        bytes: M of an all-reduce; for dispatch and combine T k h w, all copies of all tokens of a
-            rank.
+        bytes: M of an all-reduce; for dispatch and combine all copies of all tokens of a rank: tokens
+            times experts of each, values of a token and bytes of a value.
+        results: the one that the library takes first; at least one.
         library: the requested one; None if every library measured on the machine is listed.
         what: the tokens of a call of experts.
         refused: libraries that were not measured there, and why.

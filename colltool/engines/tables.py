@@ -43,8 +43,7 @@ def price_by_table(
     row = _table_row(library, operation, prices.ranks, size)
     results = [_picked_estimate(call, row.kernel)._replace(kernel=row.kernel, picked=True)]
     others = [other for other in prices.leading if other.title != row.kernel]
-    for other in others[:_OTHERS_SHOWN]:
-        results.append(call.kernel_estimate(other, prices.ranks))
+    results += [call.kernel_estimate(other, prices.ranks) for other in others[:_OTHERS_SHOWN]]
     unit = "per block" if row.per == "block" else "per rank"
     reason = (
         f"its table for {row.ranks[0]} to {row.ranks[1]} ranks: {size_text(row.from_)} to"
@@ -62,7 +61,8 @@ def price_by_table(
 
 
 def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) -> DispatchFile:
-    """The first row of the library's table for an operation, rank count and size in bytes (M).
+    """The first row of the library's table for an operation, rank count and size in bytes (M). Its
+    ``kernel`` is the name of an algorithm of colltool, or TWO_CALLS.
 
     Raises:
         ColltoolError: there is none.
@@ -76,7 +76,7 @@ def _table_row(library: LibraryFile, operation: str, ranks: int, size: float) ->
             fix=f"it has: {known}",
         )
     for row in rows:
-        # a block of less than a byte is looked up as one byte
+        # in bytes, of a block of the vector or of all of it; less than a byte is looked up as one
         looked_up = max(1.0, size / ranks if row.per == "block" else size)
         is_below_end = looked_up < row.to or (row.to_included and looked_up == row.to)
         takes_ranks = row.ranks[0] <= ranks <= row.ranks[1]
@@ -120,7 +120,8 @@ class _TableCall(NamedTuple):
 
 
 def _picked_estimate(call: _TableCall, name: str) -> KernelEstimate:
-    """The price of the table's algorithm, or of the two calls that it names instead."""
+    """The price of the table's algorithm, or of the two calls (reduce, then broadcast) that TWO_CALLS
+    names instead."""
     if name != TWO_CALLS:
         return call.best(call.primitive, name)
     # the second call starts when the first has ended

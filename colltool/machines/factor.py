@@ -47,7 +47,8 @@ class GridCell(NamedTuple):
 
 @dataclass(frozen=True)
 class MachineFactor:
-    """d and sigma of one primitive in one scope; ``lines`` ascend in ranks."""
+    """d and sigma of one primitive in one scope; ``lines`` ascend in ranks, and there is at least
+    one."""
 
     primitive: str
     scope: str
@@ -143,7 +144,8 @@ class MeasuredMachine:
         borrowed: for primitives that were not measured.
         prior: the standard deviation of d where no row is near, by scope.
         sources: number of rows by the id of their source.
-        exceptions: falls of the bus bandwidth by more than a tenth that rows show.
+        exceptions: falls of the bus bandwidth by more than a tenth that rows show, as the data file
+            lists them.
         file: path of the user's machine file; empty for a machine that ships.
         idle: scopes of the file that the fabric does not have.
         protocols: a library's numbers that the file states for an algorithm and protocol.

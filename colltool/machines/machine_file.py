@@ -56,7 +56,8 @@ _MOST_SECONDS = 1e5
 
 
 def _seconds(value: Any) -> float:
-    """Read a time; a number without a unit is refused."""
+    """Seconds of a text such as ``412us``; a number without a unit is refused with ValueError, as
+    pydantic has it."""
     if not isinstance(value, str):
         raise ValueError("expected text with a unit")
     return float(parsed_quantity(fmt.parse_time, value))
@@ -214,15 +215,17 @@ def _row_text(row: MachineRow) -> str:
 def machine_of(
     file: MachineFile, base: MeasuredMachine | None = None, path: str = ""
 ) -> MeasuredMachine:
-    """Return a machine whose d follows the rows of a file and goes to 0, or to ``base``'s d, away from
-    them.
+    """Return a machine whose d (ln of measured over priced time) follows the rows of a file and goes to
+    0, or to ``base``'s d, away from them.
 
-    A row of one primitive also moves d of the others in its scope, by less.
+    A row of one primitive also moves d of the others in its scope, by less. Scopes without a row keep
+    the base's factors.
 
     Args:
         base: a shipped machine of the same device and media; the rows then correct it.
-        path: of the file.
+        path: of the file; empty for the name with the usual suffix.
     """
+    # by primitive and scope; the prior is the standard deviation of d without rows, by scope
     factors: dict[tuple[str, str], MachineFactor] = {}
     prior: dict[str, float] = {}
     borrowed: dict[str, Borrowed] = {}
@@ -275,10 +278,15 @@ def machine_smoother(scope: str, settings: SmootherSettings) -> Smoother:
     """Return the Gaussian process for the rows of one machine: they are of one source, so that d has
     no separate part for the source."""
     sigma = settings.sigma or SIGMA.get(scope, SIGMA_ACROSS)
-    curve = Smooth(sqrt(_CURVE) * sigma, settings.size_doublings, settings.rank_doublings)
+    curve = Smooth(
+        sd=sqrt(_CURVE) * sigma,
+        size_doublings=settings.size_doublings,
+        rank_doublings=settings.rank_doublings,
+    )
     return Smoother(
         parts=(curve,),
-        source=Smooth(0.0, 1.0, rank_doublings=1.0),
+        # without an effect: its lengths only must not be 0
+        source=Smooth(sd=0.0, size_doublings=1.0, rank_doublings=1.0),
         noise=sqrt(1 - _CURVE) * sigma,
         other_primitive=settings.other_primitive,
     )
@@ -294,8 +302,15 @@ def grid_ranks(measured: Sequence[int]) -> list[int]:
 def _observation(row: MachineRow, base: MeasuredMachine | None) -> Observation:
     """A row as an observation of its difference from the base."""
     base_d = base.d(row.primitive, row.scope, row.ranks, row.bytes) if base else 0.0
-    r = row.r - float(base_d)
-    return Observation(str(row.primitive), row.scope, row.ranks, row.bytes, r, "own")
+    return Observation(
+        primitive=str(row.primitive),
+        scope=row.scope,
+        ranks=row.ranks,
+        size=row.bytes,
+        r=row.r - float(base_d),
+        # any name: all rows of a file are of one owner
+        source="own",
+    )
 
 
 def _on_base(
@@ -305,6 +320,6 @@ def _on_base(
     import numpy as np
 
     sizes = np.array(SIZES, dtype=float)
-    rows = [base.d(target.primitive, target.scope, count, sizes) for count in ranks]
-    base_d = np.stack([np.broadcast_to(row, sizes.shape) for row in rows])
+    # shape (ranks, sizes)
+    base_d = np.stack([base.d(target.primitive, target.scope, count, sizes) for count in ranks])
     return correction._replace(d=correction.d + base_d)

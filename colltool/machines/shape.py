@@ -74,7 +74,9 @@ def room_of(best: Floats, curves: list[Floats]) -> Room:
 
 
 def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
-    """Return the grid within the bounds that is nearest to d, with weights of 1/sigma^2, by ADMM.
+    """Return the grid within the bounds that is nearest to d, by ADMM: the one with the least sum of
+    (grid - d)^2 / sigma^2. All are of the shape (ranks, sizes). It is off the bounds by the tolerance at
+    most, unless the rounds do not suffice.
 
     Two copies of the steps of d are kept: those of the grid, and the same clipped to their bounds. A
     round finds the grid near d whose steps are near the clipped ones, clips its steps again, and adds
@@ -86,6 +88,7 @@ def shaped(d: Floats, sigma: Floats, room: Room) -> Floats:
         return d
     weight = 1 / np.maximum(sigma, _LEAST_SIGMA) ** 2
     weight = weight / weight.mean()
+    # the grid of each round solves one linear system, of which only the right side changes
     inverse = np.linalg.inv(np.diag(weight.ravel()) + _PENALTY * _normal_matrix(*d.shape))
     weighted_d = weight * d
     bounds = _bounds(room)
@@ -116,6 +119,7 @@ def _bounds(room: Room) -> tuple[Bounds, Bounds]:
 
 
 def _clip(step: Floats, bounds: Bounds) -> Floats:
+    """The steps, those beyond a bound at the bound."""
     import numpy as np
 
     clipped: Floats = np.clip(step, *bounds)

@@ -60,7 +60,7 @@ def machine_for(
     same_inside = [entry for entry in of_device if entry.inside == inside_medium]
     if not same_inside:
         return None
-    # the first of the index is used inside a domain
+    # the first of the index is used inside a domain, and for all where none has the outer medium
     inside = same_inside[0]
     across = next((entry for entry in same_inside if outside_medium in entry.outside), inside)
     return _with_board(across.name, inside.name)
@@ -99,6 +99,7 @@ def machine(name: str) -> MeasuredMachine:
 
 def from_data(data: dict[str, Any]) -> MeasuredMachine:
     """Return a machine from the data of its file."""
+    # a row is one rank count of a primitive in a scope; a file has them ascending in ranks
     lines: dict[tuple[str, str], list[RankLine]] = {}
     for row in data["factors"]:
         line = RankLine(row["ranks"], tuple(row["d"]), tuple(row["sigma"]))
@@ -109,7 +110,9 @@ def from_data(data: dict[str, Any]) -> MeasuredMachine:
         generation=data["generation"],
         inside=data["inside"],
         outside=tuple(data["outside"]),
+        # keys are (primitive, scope), the first two fields of a factor
         factors={key: MachineFactor(*key, tuple(grid)) for key, grid in lines.items()},
+        # each a primitive and a share: {"broadcast": ["all_gather", 0.5]}
         borrowed={primitive: Borrowed(*other) for primitive, other in data["borrowed"].items()},
         prior=data["prior"],
         sources=data["sources"],

@@ -56,7 +56,7 @@ class Smoother:
         parts: the parts that d is the sum of.
         source: the deviation of a source from d.
         noise: standard deviation of a row around its source's curve.
-        primitives: correlation of d between two primitives that differ: (one, the other, correlation).
+        primitives: correlation of d between two primitives that differ: (first, second, correlation).
         other_primitive: correlation of two primitives that are not listed.
         other_scope, other_machine: correlation of two that differ.
     """

@@ -26,6 +26,7 @@ class ServingTrial(NamedTuple):
 
     Args:
         name: the change for people, ``tp 4, pp 2``.
+        deployment, fabric: as changed, or as they are.
         engine: another engine; None for the engine as it is.
     """
 

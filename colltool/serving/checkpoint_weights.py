@@ -55,7 +55,7 @@ def checkpoint_weights(path: str, model: TransformerModel) -> WeightFormat | Non
     return _format(model, scheme, quantization)
 
 
-class _Mean:
+class _MeanWidth:
     """The mean bytes per weight of what was added."""
 
     def __init__(self) -> None:
@@ -69,36 +69,41 @@ class _Mean:
 
     def width(self, default: float) -> float:
         """The mean, or the default if nothing was added."""
-        if not self.weights:
-            return default
-        return self.bytes / self.weights
+        return self.bytes / self.weights if self.weights else default
 
 
 def _format(
     model: TransformerModel, scheme: QuantizationScheme, quantization: Quantization
 ) -> WeightFormat:
-    """The mean bytes per weight of each part, over all layers."""
-    dense = _Mean()
-    experts = _Mean()
-    replicated = _Mean()
-    unquantized_layers: dict[str, float] = {}  # by part
+    """The mean bytes per weight of each part, over all layers.
+
+    Args:
+        scheme: the format of what is quantized.
+        quantization: the config's own entry on it, with the list of modules that are not.
+    """
+    dense = _MeanWidth()
+    experts = _MeanWidth()
+    replicated = _MeanWidth()
+    unquantized_layers: dict[str, float] = {}  # by part: how many layers have it in 16 bits
     parts_of_layers = [_parts(model, layer) for layer in range(model.layers)]
-    unquantized = _unquantized_shares(parts_of_layers, unquantized_modules(quantization))
+    unquantized_shares = _unquantized_shares(parts_of_layers, unquantized_modules(quantization))
     for layer, parts in enumerate(parts_of_layers):
-        # norms and routers stay in 16 bits; bottlenecks, of the parts below, need not
+        # norms and routers stay in 16 bits; bottlenecks, the replicated weights of the parts below, need
+        # not
         bottlenecks = sum(part.share * part.replicated for part in parts)
         replicated.add(_replicated(model, layer) - bottlenecks, BF16)
         for part in parts:
-            share = unquantized[part.name, layer]
-            width = share * BF16 + (1 - share) * scheme.width
+            unquantized = unquantized_shares[part.name, layer]
+            width = unquantized * BF16 + (1 - unquantized) * scheme.width
             mean = experts if part.name == EXPERTS else dense
             mean.add(part.share * part.parameters, width)
             replicated.add(part.share * part.replicated, width)
-            if share and part.parameters:
+            if unquantized and part.parameters:
                 layers = 1.0
-                # the share is then the same in all layers: the sum is of the layers that are named
+                # a part that only some layers have is unquantized alike in all: the sum is of the layers
+                # that are named
                 if part.share < 1:
-                    layers = share * part.share
+                    layers = unquantized * part.share
                 unquantized_layers[part.name] = unquantized_layers.get(part.name, 0.0) + layers
     head = BF16
     if quantization.get("lm_head") is True:
@@ -161,8 +166,15 @@ def _parts(model: TransformerModel, layer: int) -> list[_LayerPart]:
         # some mixers have their matrices in the layer itself
         under = f"{root}.{mixer.description.under}".rstrip(".")
         names = tuple(f"{under}.{module}" for module in mixer.description.modules)
-        matrices = mixer.split_parameters(), mixer.replicated_parameters()
-        parts.append(_LayerPart(mixer_name(mixer), (names,), *matrices, share=mixer.share))
+        parts.append(
+            _LayerPart(
+                mixer_name(mixer),
+                (names,),
+                parameters=mixer.split_parameters(),
+                replicated=mixer.replicated_parameters(),
+                share=mixer.share,
+            )
+        )
     moe = shape.moe
     if moe is None or not model.has_experts(layer):
         ffn = ffn_parameters(shape, shape.ffn)

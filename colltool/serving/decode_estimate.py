@@ -46,7 +46,11 @@ MEASURED_STEPS = 10
 def kernels_s(
     model: TransformerModel, deployment: Deployment, device: Accelerator, work: StepWork
 ) -> float:
-    """Seconds of a step's kernels on a rank of one stage, without its network."""
+    """Seconds of a step's kernels on a rank of one stage, without its network.
+
+    Args:
+        work: what the step reads and computes on such a rank.
+    """
     bandwidth_Bps = OF_BANDWIDTH * device.bandwidth_Bps
     layers = model.layers / deployment.pp
     products_s = max(work.weight_bytes / bandwidth_Bps, work.flops / (OF_PEAK * work.peak_flops))
@@ -68,6 +72,7 @@ def kernels_interval(
     basis: Basis = "other machine"
     if model.moe_layers:
         low, high = WITH_EXPERTS
+        # published steps are whole: none was measured kernel by kernel
         reason = "no measured experts"
     elif device.name == MEASURED_ON:
         low, high = ON_H100
@@ -82,7 +87,7 @@ def kernels_interval(
         share=SHARE,
         rows=MEASURED_STEPS,
         basis=basis,
-        # how far the upper end is off, as a share: all of it is the kernels'
+        # by name, the one part of the interval: how far the upper end is off, as a share of the estimate
         parts=(("kernels", high - 1),),
         nearest=None,
         reason=reason,

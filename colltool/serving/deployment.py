@@ -1,5 +1,12 @@
 """Deployments of a served model: how it is split over ranks, its weights and KV cache in bytes, and
-the lower limit of a step, the least time of memory and compute on a rank."""
+the lower limit of a step, the least time of memory and compute on a rank.
+
+A model's :class:`~colltool.training.model.Shape` has its ``parts``, the kinds of its sequence mixers
+(attention, recurrent layers), each with a ``share`` of the layers and formulas of the values that it
+keeps for a token (``cache``) or a sequence (``state``). ``mixer.on(tp)`` evaluates them with tp ranks,
+``mixer.on()`` without a split. Parameters of a layer are ``split`` by tp, ``replicated`` on every rank,
+``looked_up`` (tables of which a token reads rows), or of its ``experts``. Widths are bytes of a value.
+"""
 
 from __future__ import annotations
 
@@ -129,8 +136,8 @@ def checked_deployment(
 
 def _divisors(number: int) -> str:
     """All divisors for an error: ``1, 2, 4 or 8``."""
-    divisors = [str(size) for size in range(1, number + 1) if number % size == 0]
-    return " or ".join(filter(None, (", ".join(divisors[:-1]), divisors[-1])))
+    *smaller, largest = [str(size) for size in range(1, number + 1) if number % size == 0]
+    return f"{', '.join(smaller)} or {largest}" if smaller else largest
 
 
 def _check_experts(model: TransformerModel, deployment: Deployment) -> None:
@@ -183,7 +190,8 @@ def kv_bytes_of_rank(
         # tp splits the KV heads, down to one a rank; a latent cache is the same on every rank
         if not mixer.description.on_all_ranks and cached:
             cached /= min(deployment.tp, dict(mixer.sizes)["kv_heads"])
-        # where all layers are attention windows are not counted: only a share of them may have one
+        # a shape without mixers is attention alone, where only a share of the layers may have the
+        # window: it is not counted
         if read_tokens and mixer.window and shape_of(model).mixers:
             cached *= min(1.0, mixer.window / read_tokens)
         values += mixer.share * cached
@@ -252,10 +260,11 @@ def weight_bytes(
 ) -> WeightBytes:
     """Return the weights of a rank of the busiest stage, for a step of ``tokens`` per replica.
 
-    A step reads the experts that at least one token of all replicas chose, on average over
-    uniform routing.
+    A step reads the experts that at least one token chose, on average over uniform routing: a token
+    of any replica, where tokens are sent to experts.
 
     Args:
+        tokens: one for each sequence of a replica's stage in decode.
         weights: their format; None for the deployment's for all.
     """
     widths = uniform(deployment.dtype) if weights is None else weights
@@ -264,6 +273,7 @@ def weight_bytes(
     moe = layer_parameters(shape, experts=True)
     split = model.dense_layers * dense.split + model.moe_layers * moe.split
     replicated = model.dense_layers * dense.replicated + model.moe_layers * moe.replicated
+    # of all stages, as are looked_up and experts: stages divide them evenly
     layers = split / deployment.tp * widths.dense + replicated * widths.whole
     looked_up = model.layers * dense.looked_up / deployment.tp * widths.ends
     expert_ranks = deployment.ep if deployment.exchanges else deployment.tp
@@ -273,7 +283,8 @@ def weight_bytes(
         all_tokens = tokens * deployment.dp if deployment.exchanges else tokens
         chosen = 1 - (1 - shape.moe.top_k / shape.moe.experts) ** all_tokens
     ends = ends_of(shape, deployment.tp) * widths.ends
-    # a step reads the whole head, but of the embedding only a row per token
+    # ends are the embedding and the head, each taken for half of them: a step reads the whole head, but of the
+    # embedding only a row per token
     read = (layers + experts * chosen) / deployment.pp + ends / 2
     return WeightBytes((layers + experts + looked_up) / deployment.pp + ends, read)
 
@@ -284,6 +295,7 @@ def active_flops(model: TransformerModel, deployment: Deployment, tokens: float)
     shape = shape_of(model)
     dense = layer_parameters(shape, experts=False)
     moe = layer_parameters(shape, experts=True)
+    # parameters of the experts that a token visits, in one layer
     visited = 0.0
     if shape.moe is not None:
         visited = moe.experts * (shape.moe.top_k / shape.moe.experts)
@@ -334,6 +346,6 @@ def step_work(
 
 
 def step_floor(work: StepWork, device: Accelerator) -> Floor:
-    """Return the lower limit of a step."""
-    read = work.weight_bytes + work.kv_bytes
-    return Floor(read / device.bandwidth_Bps, work.flops / work.peak_flops)
+    """Return the lower limit of a step on a rank of one stage."""
+    read_bytes = work.weight_bytes + work.kv_bytes
+    return Floor(read_bytes / device.bandwidth_Bps, work.flops / work.peak_flops)

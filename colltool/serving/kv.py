@@ -21,7 +21,8 @@ from colltool.estimate.price import price
 from colltool.fabric.model import Fabric, Tier
 from colltool.fabric.topology import capabilities_of
 from colltool.serving.deployment import Deployment, kv_bytes, kv_bytes_of_rank, shape_of
-from colltool.serving.results import KvTransfer, ServedPhase, ServeQuestion
+from colltool.serving.question import ServeQuestion
+from colltool.serving.results import KvTransfer, ServedPhase
 from colltool.training.model import TransformerModel
 
 
@@ -39,8 +40,8 @@ class _MovedCache(NamedTuple):
     messages: int
 
 
-class _Between(NamedTuple):
-    """What is between prefill and decode.
+class _TransferPath(NamedTuple):
+    """The way from prefill to decode.
 
     Args:
         tier: whose NICs and links the cache crosses.
@@ -70,8 +71,8 @@ def kv_transfer(
     if question.prefill_tp is None or question.kv is None:
         return None
     library = question.kv
-    between = _between(fabric, question.prefill_tier)
-    moved = _moved(model, deployment, question)
+    path = _transfer_path(fabric, question.prefill_tier)
+    moved = _moved_cache(model, deployment, question, question.prefill_tp)
     # a rank of each side; of a fabric with room for one side alone any group says which GPU it is
     pair = None
     if deployment.tp * 2 <= fabric.ranks:
@@ -81,17 +82,18 @@ def kv_transfer(
     # a library that moves KV caches has one kernel for it
     measured, *_ = measured_kernels(library, "kv_transfer", site)
     kernel = measured.kernel
-    times = _times(kernel, moved, between)
-    # a layer's cache is sent while the next layer is computed
+    times = _times(kernel, moved, path)
+    # a layer's cache is sent while the next layer is computed, which takes layer_floor_s at least
     layer_s = times.bandwidth_s / model.layers
-    computed_s = None
+    layer_floor_s = None
     hiding_nic_Bps = None
     if prefill.floor_s is not None:
-        computed_s = prefill.floor_s / model.layers
-        layer_Bps = moved.bytes / model.layers / computed_s
+        layer_floor_s = prefill.floor_s / model.layers
+        layer_Bps = moved.bytes / model.layers / layer_floor_s
+        # kernels of transfers reach a share eta of the NICs
         hiding_nic_Bps = layer_Bps / moved.streams / kernel.parameters["eta"]
-    is_hidden = computed_s is not None and layer_s <= computed_s
-    unmeasured = _notes(kernel, moved, between)
+    is_hidden = layer_floor_s is not None and layer_s <= layer_floor_s
+    unmeasured = _notes(kernel, moved, path)
     estimate = kernel_estimate(measured, library, site, moved.bytes, times, unmeasured)
     return KvTransfer(
         bytes=kv_bytes(model, deployment.kv_dtype) * deployment.input,
@@ -99,7 +101,7 @@ def kv_transfer(
         kernel=f"{library.full_name} {kernel.name}",
         total_s=times.total_s,
         layer_s=layer_s,
-        prefill_layer_s=computed_s,
+        prefill_layer_s=layer_floor_s,
         hidden=is_hidden,
         exposed_s=times.latency_s + layer_s if is_hidden else times.total_s,
         hiding_nic_Bps=hiding_nic_Bps,
@@ -108,37 +110,38 @@ def kv_transfer(
         notes=estimate.notes,
         moved_bytes=moved.bytes,
         messages=moved.messages,
-        tier=between.tier.name,
+        tier=path.tier.name,
     )
 
 
-def _times(kernel: KernelFile, moved: _MovedCache, between: _Between) -> KernelTimes:
-    """Seconds of the whole cache by the kernel, over what is between."""
-    nic_Bps = capabilities_of(between.tier).rate_Bps
+def _times(kernel: KernelFile, moved: _MovedCache, path: _TransferPath) -> KernelTimes:
+    """Seconds of the whole cache by the kernel, on this path."""
+    nic_Bps = capabilities_of(path.tier).rate_Bps
     call = KernelCall(moved.streams, moved.bytes, nic_Bps=nic_Bps, messages=moved.messages)
     times = FORMULAS[kernel.formula].of(kernel.parameters, call)
     bandwidth_s = times.bandwidth_s
-    if between.shared_Bps is not None:
-        bandwidth_s = max(bandwidth_s, moved.bytes / between.shared_Bps)
-    return KernelTimes(times.latency_s + between.latency_s, bandwidth_s)
+    if path.shared_Bps is not None:
+        bandwidth_s = max(bandwidth_s, moved.bytes / path.shared_Bps)
+    return KernelTimes(times.latency_s + path.latency_s, bandwidth_s)
 
 
-def _notes(kernel: KernelFile, moved: _MovedCache, between: _Between) -> list[str]:
+def _notes(kernel: KernelFile, moved: _MovedCache, path: _TransferPath) -> list[str]:
     """How the transfer differs from what was measured."""
     notes = outside(kernel.ranks, moved.streams, "on", "pairs")
-    if between.latency_s:
-        notes.append(f"not measured over {between.tier.name}: loss on the way is not counted")
+    if path.latency_s:
+        notes.append(f"not measured over {path.tier.name}: loss on the way is not counted")
     return notes
 
 
-def _moved(model: TransformerModel, deployment: Deployment, question: ServeQuestion) -> _MovedCache:
+def _moved_cache(
+    model: TransformerModel, deployment: Deployment, question: ServeQuestion, prefill_tp: int
+) -> _MovedCache:
     """What moves for one prompt into the ranks of a decode replica."""
-    assert question.prefill_tp is not None
     ranks = deployment.tp * deployment.pp
     cache_bytes = kv_bytes_of_rank(model, deployment) * deployment.input * ranks
     # both sides send and receive at once, each rank over its own NIC
-    streams = min(question.prefill_tp, ranks)
-    rank_messages = _rank_messages(model, deployment, question, question.prefill_tp)
+    streams = min(prefill_tp, ranks)
+    rank_messages = _rank_messages(model, deployment, question, prefill_tp)
     return _MovedCache(cache_bytes, streams, ceil(rank_messages * ranks / streams))
 
 
@@ -154,21 +157,21 @@ def _rank_messages(
     for mixer in shape_of(model).parts:
         if not mixer.on().value(mixer.description.cache):
             continue
-        parts = 1.0
+        page_messages = 1.0
         if not mixer.description.on_all_ranks:
             heads = dict(mixer.sizes)["kv_heads"]
             sources = min(prefill_tp, heads)
             targets = min(deployment.tp, heads)
             # keys and values, from each rank that has some of the heads
-            parts = 2 * max(1.0, sources / targets)
+            page_messages = 2 * max(1.0, sources / targets)
             if question.kv_layout == "tokens" and sources != targets:
                 # the heads of a token are together, so that some of them are a message a token
-                parts *= question.kv_page
-        messages += mixer.share * parts * pages
+                page_messages *= question.kv_page
+        messages += mixer.share * page_messages * pages
     return messages * model.layers / deployment.pp
 
 
-def _between(fabric: Fabric, name: str | None) -> _Between:
+def _transfer_path(fabric: Fabric, name: str | None) -> _TransferPath:
     """The tier between prefill and decode: the outermost one within a site, or the named one.
 
     Raises:
@@ -184,11 +187,11 @@ def _between(fabric: Fabric, name: str | None) -> _Between:
             continue
         if name in (None, tier.name):
             if not trunks:
-                return _Between(tier)
+                return _TransferPath(tier)
             pair = GroupSpec(2, domain_ranks, alone=True)
             latency_s = float(price(fabric, P2P, 1.0, pair).best.total_s)
             shared_Bps = domain_ranks * abilities.rate_Bps / trunks[0].oversubscription
-            return _Between(tier, latency_s, shared_Bps)
+            return _TransferPath(tier, latency_s, shared_Bps)
     known = ", ".join(tier.name for tier in fabric.tiers)
     raise ColltoolError(
         f"{fabric.name} has no tier '{clipped(str(name))}'",

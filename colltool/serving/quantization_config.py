@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from colltool.base.errors import ColltoolError, argument_text, clipped, nearest
 from colltool.serving.quantization import FORMATS
 
-# Values of ``quant_method`` that are known
+# Values of ``quant_method`` that are known, as files write them; :func:`method_of` has dashes
 METHODS = (
     "fp8",
     "fbgemm_fp8",
@@ -115,6 +115,7 @@ def _fp8(block: Any = None) -> QuantizationScheme:
     Without blocks a scale is of a row or a tensor, and counts for nothing.
     """
     width: float = 1
+    # of a list that is no such block only its numbers count
     if isinstance(block, list):
         width += 4 / prod(size for size in block if isinstance(size, int) and size > 0)
     return QuantizationScheme("fp8", width, "fp8", "fp8")

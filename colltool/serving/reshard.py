@@ -9,7 +9,8 @@ W/m bytes each; receivers are replicas of r ranks, which need W/r each. The sche
 - broadcast: the receivers hold a part each in their hosts, and every one gets all.
 
 Each moves at least W/m bytes out of a sender and W/r into a receiver, the last one all of W into each
-node. Ways of :mod:`colltool.serving.syncs` add what a sync takes besides its wire.
+node. A way is a schedule as a library runs it; what it takes besides its wire, and the measurements
+behind that, are in :mod:`colltool.serving.syncs` (a :class:`SyncLaw` for each way).
 
 :func:`reshard` is the way in; :class:`_MeshNetwork` prices what crosses the network between the two
 meshes, :class:`_Syncs` the ways of senders, and :func:`_ways_from_store` those of a store.
@@ -75,7 +76,7 @@ class ReshardWay(NamedTuple):
             "tensors": self.tensors_s,
             "load": self.load_s,
         }
-        return max(parts, key=lambda part: parts[part])
+        return max(parts, key=parts.__getitem__)
 
 
 @result
@@ -170,7 +171,8 @@ class _MeshNetwork(NamedTuple):
         return ReshardWay(name, total_s, slowest.name, out_bytes, in_bytes, wire_s=total_s)
 
     def wire_interval(self, way: ReshardWay) -> Interval | None:
-        """Where the time of the wire lies."""
+        """Where the time of a way of wire alone lies, as of a message as large as the bytes of its
+        busiest rank; None if unknown."""
         return interval_of(
             self.fabric,
             P2P,
@@ -208,7 +210,7 @@ def reshard(
         ColltoolError: meshes that do not fit the fabric or each other, an unknown way.
     """
     check_even(fabric)
-    # rounded up for the error's fix; beyond it whole
+    # replicas; rounded up for the error's fix, behind the check a whole quotient
     copies = ceil(receivers / replica)
     if receivers % replica:
         raise ColltoolError(
@@ -230,6 +232,7 @@ def reshard(
     else:
         syncs = _Syncs(network, weights, senders, receivers, replica)
         priced = [syncs.way(law) for law in laws]
+        # the ways that any library has; or the one that was asked for, whoever has it
         ways = [sync for sync in priced if way is not None or sync.way in PLAIN]
         others = [sync for sync in priced if sync not in ways]
         out_of_sender_s = network.link_s(weights.bytes / senders)
@@ -280,16 +283,18 @@ class _Syncs(NamedTuple):
 
     def way(self, law: SyncLaw) -> ReshardWay:
         """The sync by a way: its wire, and what it takes besides."""
+        # that take part, by which the law's times and its measurements go
         ranks = self.senders + self.receivers
         if law.schedule == "broadcast":
             ranks = self.receivers
         on_wire = self._on_the_wire(law)
         times = law.times(self.weights, ranks)
         total_s = on_wire.total_s + sum(times)
-        # the part of a receiver at the rated speed of its link
+        # a lower end for the interval: an even part of the bytes at the rated speed of a link
         least_s = self.network.link_s(self.weights.bytes * law.sent / max(self.replica, ranks))
         gpu = self.network.fabric.device
         interval = law.interval(total_s, least_s, self.weights, ranks, gpu)
+        # times has the parts start_s, tensors_s and load_s
         return on_wire._replace(
             library=law.library, total_s=total_s, interval=interval, **times._asdict()
         )
@@ -332,12 +337,10 @@ class _Syncs(NamedTuple):
 def _mesh_network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     """The network between two meshes: the innermost tier that joins all their ranks."""
     domain_ranks = 1
-    tier = fabric.tiers[0]
-    for outer in fabric.tiers:
-        tier = outer
-        if domain_ranks * outer.endpoints >= senders + receivers and outer.endpoints > 1:
+    for tier in fabric.tiers:
+        if domain_ranks * tier.endpoints >= senders + receivers and tier.endpoints > 1:
             break
-        domain_ranks *= outer.endpoints
+        domain_ranks *= tier.endpoints
     # where no tier holds all ranks, the loop has counted the endpoints of the outermost one too
     domain_ranks = min(domain_ranks, fabric.ranks // tier.endpoints)
     abilities = capabilities_of(tier)
@@ -346,6 +349,7 @@ def _mesh_network(fabric: Fabric, senders: int, receivers: int) -> _MeshNetwork:
     # as many, but no more than their own
     full_groups, more = divmod(senders, shared.ranks)
     group_ports = shared.ranks / shared.oversubscription
+    # rounds otherwise than full_groups * group_ports
     ports = full_groups * shared.ranks / shared.oversubscription + min(more, group_ports)
     # two ranks as far apart as the meshes, at the same place of their nodes
     distance = max(senders, receivers, domain_ranks) // domain_ranks * domain_ranks

@@ -1,48 +1,27 @@
-"""Results of serving: the operations of a token, KV transfer, and what would change them."""
+"""Results of serving: the operations of a token, KV transfer, and what would change them.
+
+A phase has these times:
+
+    network_s      its collectives, priced
+    floor_s        lower limit of its kernels, from memory bandwidth and FLOPs
+    kernels_s      estimate of its kernels
+    limit_s        network_s and floor_s together: the least time
+    estimate_s     network_s and kernels_s together
+    least_known_s  the best known of these: estimate_s, limit_s or network_s
+
+Fields that end in ``tokens_s`` or ``tokens_per_s`` are tokens per second.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
 from colltool.base.result import Result, result
-from colltool.engines.files import EXPERTS, LibraryFile, Mode
+from colltool.engines.files import EXPERTS
 from colltool.estimate.interval import Interval
 from colltool.estimate.results import Overrides
 from colltool.serving.deployment import Deployment
 from colltool.serving.quantization import WeightFormat
-
-
-class ServeQuestion(NamedTuple):
-    """A deployment to price, and what else the user said.
-
-    Args:
-        dp: the user's replicas of attention; None if they follow from ep and tp.
-        tpot_s: measured or targeted time per output token.
-        prefill_tp: tensor parallelism of prefill on machines of its own; None if there are none.
-        kv: the library that moves KV caches between machines.
-        weights: their format; None for the deployment's for all of them.
-        prefill_tier: the tier between prefill and decode; None for the outermost one of a site.
-        kv_page: tokens of a page of the KV cache.
-        kv_layout: what is together in a page: ``heads``: the tokens of a head; ``tokens``: the heads
-            of a token; ``pages``: all layers of a page.
-        two_batches: whether dispatch and combine of one half of the batch run beside the kernels of
-            the other (two-batch overlap, dual batch overlap).
-        mode: how the engine launches its calls; None: in CUDA graphs, where their kernels can.
-        sms: streaming multiprocessors of dispatch and combine; 0 for the library's own.
-    """
-
-    deployment: Deployment
-    dp: int | None = None
-    tpot_s: float | None = None
-    prefill_tp: int | None = None
-    kv: LibraryFile | None = None
-    weights: WeightFormat | None = None
-    prefill_tier: str | None = None
-    kv_page: int = 16
-    kv_layout: str = "heads"
-    two_batches: bool = False
-    mode: Mode | None = None
-    sms: int = 0
 
 
 class ServedOperation(NamedTuple):
@@ -88,6 +67,7 @@ class ServedPhase(NamedTuple):
 
     Args:
         name: ``prefill`` or ``decode``.
+        operations: its collectives, one entry for each kind and group.
         network_s: seconds of all operations, one after the other.
         floor_s: lower limit from memory bandwidth and FLOPs; None if the device is unknown.
         floor_by: which of the two limits it: ``memory`` or ``FLOPs``; None as above.
@@ -110,10 +90,12 @@ class ServedPhase(NamedTuple):
     beside: float = 0.0
 
     def together_s(self, network_s: float, exchanged_s: float, kernels_s: float) -> float:
-        """Network and kernels: one after the other, but for exchanges that run beside kernels.
+        """Network and kernels: one after the other, but for exchanges that run beside kernels. The
+        times are arguments, as limits and ends of intervals are added in the same way.
 
         Args:
             exchanged_s: the part of ``network_s`` that is dispatch and combine.
+            kernels_s: seconds of the kernels.
         """
         return network_s + kernels_s - min(exchanged_s, self.beside * kernels_s)
 
@@ -138,25 +120,27 @@ class ServedPhase(NamedTuple):
 
     @property
     def least_known_s(self) -> float:
-        """The estimate, or the least time where there is none, or the network alone."""
+        """The estimate, or the least time where there is none (or it is 0), or the network alone."""
         return self.estimate_s or self.limit_s or self.network_s
 
     @property
     def estimate_interval(self) -> Interval | None:
         """Where nine of ten times of the phase lie, if network and kernels are off together: both
-        low, or both high. None where either has no interval."""
+        low, or both high. That of the kernels where there is no network; None where either has no
+        interval."""
         kernels = self.kernels_interval
         if kernels is None or not self.operations:
             return kernels
         network = self.network_interval
         if network is None:
             return None
-        exchanged = self.exchanged_s / self.network_s if self.network_s else 0.0
-        ends = []
-        for side in ("low_s", "high_s"):
-            network_s = getattr(network, side)
-            ends.append(self.together_s(network_s, exchanged * network_s, getattr(kernels, side)))
-        return kernels._replace(low_s=ends[0], high_s=ends[1])
+        exchanged_share = self.exchanged_s / self.network_s if self.network_s else 0.0
+        return kernels._replace(
+            low_s=self.together_s(network.low_s, exchanged_share * network.low_s, kernels.low_s),
+            high_s=self.together_s(
+                network.high_s, exchanged_share * network.high_s, kernels.high_s
+            ),
+        )
 
     @property
     def limit_s(self) -> float | None:
@@ -168,16 +152,16 @@ class ServedPhase(NamedTuple):
 
     @property
     def limited_by(self) -> str | None:
-        """What takes most of ``limit_s``: ``network``, ``memory`` or ``FLOPs``; None if the device is
-        unknown."""
+        """The longest of the network (``network``) and the lower limit of the kernels (``memory`` or
+        ``FLOPs``), whether or not they overlap; None if the device is unknown."""
         if self.floor_s is None:
             return None
         return "network" if self.network_s >= self.floor_s else self.floor_by
 
     @property
     def network_interval(self) -> Interval | None:
-        """Where nine of ten network times lie, if all operations are off together; None where an
-        operation has no interval.
+        """Where nine of ten network times lie, if all operations are off together; None without
+        operations, or where one has no interval.
 
         Its basis and reason are those of the operation that takes most.
         """
@@ -237,11 +221,12 @@ class ServedChange(NamedTuple):
     Args:
         change: what changes, for people: ``tp 4, pp 2``.
         network_s: the network time of a token.
-        factor: its network time over that of today.
+        factor: its network time over that of today: below 1 is faster.
         time_per_token_s: with the lower limit of memory and compute; None if the device is unknown.
-        tokens_per_s: of the whole deployment, at most.
-        gain: its estimated tokens/s over those of today, or today's network time over its own.
-        estimated_time_per_token_s, estimated_tokens_per_s: by the estimate of decode.
+        tokens_per_s: of the whole deployment, at most; None as above.
+        gain: its estimated tokens/s over those of today where both have an estimate, else today's
+            network time over its own: above 1 is faster.
+        estimated_time_per_token_s, estimated_tokens_per_s: by the estimate of decode; None without one.
     """
 
     change: str
@@ -260,6 +245,7 @@ class Served(Result):
 
     Args:
         job, fabric, engine: their names; without an engine the fabric's library is named.
+        deployment: as priced.
         phases: prefill and decode.
         tpot_s: the user's time per output token.
         weights: the format of the weights.
@@ -267,6 +253,7 @@ class Served(Result):
         capacity_bytes: memory of the device; None if unknown.
         kv: the transfer of a prompt's KV cache; None without machines for prefill.
         changes: single changes, the largest gain first.
+        notes: what was assumed, for people.
         overrides: of the fabric, as key and value.
         most_batch: sequences in flight that fit beside the weights; None if unknown.
         whole: prefill and decode without two-batch overlap; None where it was not asked for.
@@ -296,7 +283,8 @@ class Served(Result):
         """Each phase, decode first, with what it was without two-batch overlap; empty without it."""
         if self.whole is None:
             return []
-        return [*reversed(list(zip(self.phases, self.whole, strict=True)))]
+        prefill, decode = self.whole
+        return [(self.decode, decode), (self.prefill, prefill)]
 
     @property
     def prefill(self) -> ServedPhase:
@@ -308,8 +296,9 @@ class Served(Result):
 
     @property
     def bound_tokens_s(self) -> float | None:
-        """Tokens/s of the whole deployment if only the network took time; None without network."""
-        return self.deployment.batch / self.decode.network_s if self.decode.network_s else None
+        """Tokens per second of the whole deployment if only the network took time; None without
+        network."""
+        return self._tokens_in(self.decode.network_s)
 
     @property
     def time_per_token_s(self) -> float | None:
@@ -320,7 +309,7 @@ class Served(Result):
     @property
     def tokens_per_s(self) -> float | None:
         """Most tokens/s of the whole deployment; None if the device is unknown."""
-        return self.deployment.batch / self.decode.limit_s if self.decode.limit_s else None
+        return self._tokens_in(self.decode.limit_s)
 
     @property
     def estimated_time_per_token_s(self) -> float | None:
@@ -330,14 +319,16 @@ class Served(Result):
     @property
     def estimated_tokens_per_s(self) -> float | None:
         """Estimate of the tokens/s of the whole deployment; None if the device is unknown."""
-        token_s = self.decode.estimate_s
-        if not token_s:
-            return None
-        return self.deployment.batch / token_s
+        return self._tokens_in(self.decode.estimate_s)
+
+    def _tokens_in(self, token_s: float | None) -> float | None:
+        """Tokens per second of the whole deployment where each sequence gets one in so many seconds;
+        None where these are unknown or 0."""
+        return self.deployment.batch / token_s if token_s else None
 
     @property
     def share(self) -> float | None:
-        """The network's share of the user's time per token; None if there is none."""
+        """The network's share of the user's time per token (``tpot_s``); None without one."""
         return None if self.tpot_s is None else self.decode.network_s / self.tpot_s
 
     @property

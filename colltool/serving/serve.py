@@ -4,6 +4,10 @@
 deployment (:func:`_operations`), prices each by the engine's kernel (:func:`_by_kernel`) or the
 fabric's library (:func:`_by_library`), adds them up to phases (:func:`_phase`), and adds the
 transfer of KV caches between machines.
+
+A phase is a number of equal steps: decode one for a token, prefill one for each chunk of a prompt. A
+replica has tp x pp ranks, of which each stage of the pipeline has tp; ``tokens`` are those that a
+replica's stage takes in a step.
 """
 
 from __future__ import annotations
@@ -40,12 +44,13 @@ from colltool.serving.deployment import (
 )
 from colltool.serving.kv import kv_transfer
 from colltool.serving.quantization import WeightFormat, uniform
-from colltool.serving.results import Served, ServedOperation, ServedPhase, ServeQuestion
+from colltool.serving.question import ServeQuestion
+from colltool.serving.results import Served, ServedOperation, ServedPhase
 from colltool.training.files.presets import preset_names, read_device
 from colltool.training.model import Moe, TransformerModel
 from colltool.training.stack import Accelerator, accelerator_of
 
-# Format in which activations are reduced
+# Format in which activations are reduced, a key of WIDTHS (bytes of a value).
 REDUCED = "bf16"
 
 
@@ -58,7 +63,7 @@ class ServingContext(NamedTuple):
         experts: the library of dispatch and combine; None for the fastest that was measured.
         experts_by_nccl: dispatch and combine are all-to-alls of the fabric's library instead.
         weights: the format of the weights.
-        mode, sms: as of :class:`colltool.serving.results.ServeQuestion`.
+        mode, sms: as of :class:`colltool.serving.question.ServeQuestion`.
     """
 
     model: TransformerModel
@@ -111,22 +116,25 @@ def serve(
         sms=question.sms,
     )
     _check_launch(serving)
+    without_overlap = None
+    batch_parts = 1
     if question.two_batches:
         _check_two_batches(serving)
-    whole = None
-    prefill, decode = _phases(serving, 1)
-    if question.two_batches:
-        whole = (prefill, decode)
-        prefill, decode = _phases(serving, 2)
+        without_overlap = _phases(serving, 1)
+        batch_parts = 2
+    prefill, decode = _phases(serving, batch_parts)
     weights = weight_bytes(model, deployment, deployment.tokens, serving.weights).weights
-    per_sequence = kv_bytes_of_rank(model, deployment) * (deployment.input + deployment.output)
-    per_sequence += state_bytes_of_rank(model, deployment)
+    # of a rank: the KV cache of a whole sequence, and the state of layers without one
+    sequence_bytes = kv_bytes_of_rank(model, deployment) * (deployment.input + deployment.output)
+    sequence_bytes += state_bytes_of_rank(model, deployment)
     # a rank holds its part of every sequence of its replica: as many in flight for each stage
-    cache = per_sequence * (deployment.tokens * deployment.pp)
+    cache_bytes = sequence_bytes * (deployment.tokens * deployment.pp)
     most_batch = None
-    if device is not None and per_sequence:
-        fitting = (device.memory_bytes - weights) / per_sequence
-        most_batch = floor(fitting / deployment.pp) * deployment.pp * deployment.dp
+    if device is not None and sequence_bytes:
+        replica_batch = (device.memory_bytes - weights) / sequence_bytes
+        # all stages have as many sequences in flight
+        stage_batch = floor(replica_batch / deployment.pp)
+        most_batch = stage_batch * deployment.pp * deployment.dp
     return Served(
         job=model.name,
         fabric=fabric.name,
@@ -135,13 +143,13 @@ def serve(
         phases=(prefill, decode),
         kv=kv_transfer(model, deployment, fabric, question, prefill),
         tpot_s=question.tpot_s,
-        memory_bytes=weights + cache,
+        memory_bytes=weights + cache_bytes,
         capacity_bytes=device.memory_bytes if device else None,
         notes=_notes(serving, decode, prefill),
         overrides=fabric.overrides,
         weights=serving.weights,
         most_batch=most_batch,
-        whole=whole,
+        whole=without_overlap,
         mode=question.mode,
     )
 
@@ -239,7 +247,8 @@ def _phase(
     step_tokens: int,
     step_cached: float,
 ) -> ServedPhase:
-    """The collectives of ``steps`` equal steps, their network time and the lower limit.
+    """A phase: the collectives of its ``steps`` equal steps, their network time, and what memory and
+    compute take.
 
     In two halves of a batch the exchanges of one run beside the kernels of the other, in the layers
     that have experts; the weights are read for each half.
@@ -260,8 +269,15 @@ def _phase(
     for call, total_s in zip(calls, totals_s, strict=True):
         share = total_s / network_s if network_s else 0.0
         operations.append(call._replace(calls=call.calls * times, total_s=total_s, share=share))
-    beside = serving.model.moe_layers / serving.model.layers if batch_parts == 2 else 0.0
-    phase = ServedPhase(name, tuple(operations), network_s, None, None, tokens, beside=beside)
+    phase = ServedPhase(
+        name=name,
+        operations=tuple(operations),
+        network_s=network_s,
+        floor_s=None,
+        floor_by=None,
+        tokens=tokens,
+        beside=serving.model.moe_layers / serving.model.layers if batch_parts == 2 else 0.0,
+    )
     if serving.device is None:
         return phase
     return _with_kernels(phase, serving, step_cached / batch_parts, times)
@@ -270,8 +286,8 @@ def _phase(
 def _with_kernels(
     phase: ServedPhase, serving: ServingContext, cached: float, times: int
 ) -> ServedPhase:
-    """Add the lower limit of memory and compute to a phase, and to decode the estimate of its
-    kernels: only steps of decode were measured.
+    """The phase with the lower limit of memory and compute, and decode also with the estimate of its
+    kernels: only steps of decode were measured. The device is known here.
 
     Args:
         cached: tokens of KV cache that a step reads, for each replica.
@@ -296,7 +312,8 @@ def _with_kernels(
 
 
 def _operations(serving: ServingContext, tokens: int, *, graph: bool) -> Iterator[ServedOperation]:
-    """Each collective of a step, with its calls over all layers of all pipeline stages.
+    """Each collective of a step, with its calls over all layers of all pipeline stages; their total
+    and share are not yet filled in.
 
     Args:
         tokens: tokens of the step, for each replica.
@@ -308,7 +325,9 @@ def _operations(serving: ServingContext, tokens: int, *, graph: bool) -> Iterato
     tp = GroupSpec(deployment.tp)
     activation_bytes = tokens * shape.hidden * WIDTHS[REDUCED]
     if deployment.tp > 1:
-        # after attention and after the FFN, unless experts on other ranks take the FFN's place
+        # After attention and after the FFN, unless experts on other ranks take the FFN's place. The
+        # parts of a shape are its kinds of attention, each with its share of the layers; fed is the
+        # share of layers with an FFN.
         mixers = sum(mixer.share for mixer in shape.parts if mixer.description.split)
         calls = mixers * model.layers + shape.fed * model.dense_layers
         if not deployment.exchanges:
@@ -326,6 +345,7 @@ def _operations(serving: ServingContext, tokens: int, *, graph: bool) -> Iterato
         pair = GroupSpec(2, deployment.tp * deployment.dp)
         stages = _by_library(serving, "p2p", P2P, activation_bytes / deployment.tp, pair)
         yield stages._replace(calls=deployment.pp - 1)
+    # last, as in a step
     if deployment.tp > 1:
         # prefill needs the logits of the last token of each sequence only
         logits_bytes = min(tokens, deployment.tokens) * shape.vocab * WIDTHS[REDUCED]
@@ -362,6 +382,8 @@ def _by_kernel(
     """A collective as the price of a kernel has it; ``_operations`` adds its calls.
 
     Args:
+        name: of the operation, as in :class:`ServedOperation`.
+        group: with a number of ranks, as all groups here.
         kernel: its name for people.
         why: why this kernel runs.
     """
@@ -387,7 +409,8 @@ def _by_library(
     fabric = serving.fabric
     prices = price_for_user(price(fabric, primitive, float(size), group), fabric, ModelOptions())
     best = prices.best
-    by_nccl = prices.library is not None and prices.library.pick is not None
+    # only NCCL's own estimates make a pick
+    picked_by_nccl = prices.library is not None and prices.library.pick is not None
     kernel = best.title
     if fabric.library_name != "all":
         kernel = f"{fabric.library_name} {best.title}"
@@ -397,7 +420,7 @@ def _by_library(
         stride=group.stride,
         bytes=size,
         kernel=kernel,
-        why="NCCL's pick" if by_nccl else "the fastest here",
+        why="NCCL's pick" if picked_by_nccl else "the fastest here",
         each_s=float(best.total_s),
         wire=best.phases[-1].tier if best.phases else "",
         interval=best.interval,
@@ -407,9 +430,12 @@ def _by_library(
 def _exchange(
     serving: ServingContext, name: str, tokens: Tokens, *, graph: bool
 ) -> ServedOperation:
-    """Dispatch or combine by the experts' library, or the fastest that was measured there.
+    """Dispatch or combine by the experts' library, by the fastest that was measured there, or as an
+    all-to-all of the fabric's library.
 
     Args:
+        name: ``dispatch`` or ``combine``.
+        tokens: what a rank sends.
         graph: whether the step runs in a CUDA graph.
     """
     group = GroupSpec(serving.deployment.ep)

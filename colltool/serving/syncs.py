@@ -25,7 +25,7 @@ Schedule = Literal["pairs", "tree", "one root", "broadcast"]
 # Names of ways that any collective library can take; the others are engines of their own
 PLAIN = ("pairs", "tree", "one root")
 
-# exponent of the factor of an interval outside of what was measured
+# exponent of the factor of an interval outside of what was measured: 1.5 becomes 1.66
 _WIDER = 1.25
 
 
@@ -76,11 +76,13 @@ class SyncLaw(NamedTuple):
     Args:
         way: its name.
         library: what was measured.
+        schedule: who sends to whom.
         within: nine of ten measured syncs are within this factor.
         rows: measured syncs that the numbers were fitted to; 0 for those of another way into the
             same engine.
         gigabytes, ranks: the least and the most that were measured: weights, and ranks of both
             meshes.
+        source: where the measurements are from, for readers of the file.
         gpus: on which it was measured; empty for any.
         start_s: pause, plan and resume.
         expert_us: for each expert of each layer.

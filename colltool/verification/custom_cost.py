@@ -46,8 +46,12 @@ _UNMEASURED = "unmeasured: executed on the fabric's links"
 def custom_costs(
     schedules: Sequence[CustomSchedule], fabric: Fabric, group: AnyGroup, options: ModelOptions
 ) -> list[CostModel]:
-    """The cost of each schedule under each protocol of a group; ColltoolError where a schedule is for
-    another number of ranks, or the options do not apply to custom schedules."""
+    """The cost of each schedule under each protocol of a group, schedule by schedule.
+
+    Raises:
+        ColltoolError: a schedule is for another number of ranks or has a step that no link carries, or
+            the options do not apply to custom schedules.
+    """
     placed = place(on_layers(fabric, options), group)
     _check_option("placement", options.placement, "packed")
     _check_option("ports", options.ports, "all")
@@ -64,17 +68,20 @@ def _check_option(name: str, value: str, applies: str) -> None:
     """Raise ColltoolError for an option that custom schedules do not know: they follow the links of
     their own messages."""
     if value != applies:
-        what = f"a schedule of your own is executed {applies}, not {value}"
-        fix = f"leave it out, or {argument_text('algorithm_files')}"
-        raise ColltoolError(what, argument=name, fix=fix)
+        raise ColltoolError(
+            f"a schedule of your own is executed {applies}, not {value}",
+            argument=name,
+            fix=f"leave it out, or {argument_text('algorithm_files')}",
+        )
 
 
 def check_ranks(schedule: CustomSchedule, placed: PlacedGroup) -> None:
     """Raise ColltoolError for a schedule that is for another number of ranks than the group has."""
     if schedule.ranks != placed.ranks:
-        what = f"{schedule.name} is for {schedule.ranks} ranks, and the group has {placed.ranks}"
         raise ColltoolError(
-            what, where=schedule.file, fix=f"take {argument_text('ranks', schedule.ranks)}"
+            f"{schedule.name} is for {schedule.ranks} ranks, and the group has {placed.ranks}",
+            where=schedule.file,
+            fix=f"take {argument_text('ranks', schedule.ranks)}",
         )
 
 
@@ -109,20 +116,22 @@ def schedule_cost(
         try:
             links.carry(batch, sizes)
         except ColltoolError as error:
-            what = f"step {number}: {error.what}"
-            raise ColltoolError(what, where=schedule.file, fix=error.fix) from error
+            raise ColltoolError(
+                f"step {number}: {error.what}", where=schedule.file, fix=error.fix
+            ) from error
     hops, alpha_s = links.chain()
     parts = []
     for number, span in enumerate(placed.spans):
         n_alpha = float(hops[number])
         per_byte_s = float(links.per_byte_s[number])
         cost = _link_cost(span, links.numbers[number], n_alpha, float(alpha_s[number]), per_byte_s)
+        # a tier that no message crosses has no part
         if cost.n_alpha or cost.n_beta:
             parts.append(
                 CostTerm(
-                    schedule.primitive,
-                    schedule.name,
-                    schedule.ranks,
+                    primitive=schedule.primitive,
+                    algorithm=schedule.name,
+                    ranks=schedule.ranks,
                     payload=1.0,
                     cost=cost,
                     route=Links(),
@@ -160,7 +169,7 @@ def _how_measured(protocol: str) -> str:
 
 
 def _link_cost(
-    span: Span, tier: TierNumbers, n_alpha: float, alpha_s: float, per_byte_s: float
+    span: Span, numbers: TierNumbers, n_alpha: float, alpha_s: float, per_byte_s: float
 ) -> LinkCost:
     """The cost of a schedule on one tier.
 
@@ -168,14 +177,16 @@ def _link_cost(
     the busiest link or uplink.
 
     Args:
+        numbers: α, bandwidth and η of the tier.
         n_alpha, alpha_s: hops and latency of the longest chain there, in seconds with η.
         per_byte_s: transfer time in seconds per byte of M.
     """
     classes = capabilities_of(span.tier).classes
-    mean_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * tier.eta_alpha
+    # without hops any α will do: that of the nearest pairs
+    mean_s = alpha_s / n_alpha if n_alpha else classes[0].alpha_s * numbers.eta_alpha
     # messages go at several levels of switches, if there are several: then no one has its name here
     level = classes[-1].name if len(classes) == 1 else ""
-    return LinkCost.on(tier, n_alpha, mean_s, per_byte_s, level=level)
+    return LinkCost.on(numbers, n_alpha, mean_s, per_byte_s, level=level)
 
 
 class CustomLinks:
@@ -293,7 +304,8 @@ class CustomLinks:
         return np.maximum(further_s, 0.0)
 
     def chain(self) -> tuple[Floats, Floats]:
-        """Hops and latency in seconds of the longest chain on each tier; shape (tiers,) each."""
+        """Hops and latency in seconds of the longest chain of all, on each tier; shape (tiers,) each."""
+        # the rank that is ready last
         end = int(self.ready_s.argmax())
         return self.chain_hops[end], self.chain_alpha_s[end]
 
@@ -301,7 +313,7 @@ class CustomLinks:
 def _loads(
     tier: LinkModel, planes: Planes | None, src: Indices, dst: Indices, size: Floats
 ) -> list[Floats]:
-    """Bytes on a tier's links in units of M, an array per class.
+    """Bytes on a tier's links in units of M, an array for each class of links.
 
     Where flows are hashed to planes, the bytes on a port are divided by the share of its planes
     that the flows to its peers keep busy, relative to the tier's usual share.
@@ -312,7 +324,7 @@ def _loads(
     pairs = np.unique(np.stack([src, dst]), axis=1)
     # The first two classes are ports out, of senders, and ports in, of receivers.
     for direction, places in enumerate((src, dst)):
-        # of each place, for as many peers as it has
+        # of each place up to the highest that takes part, for as many peers as it has; shape (places,)
         gains = []
         for peers in np.bincount(pairs[direction]).tolist():
             gains.append(planes.share_of(max(1, peers)) / planes.share)

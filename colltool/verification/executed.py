@@ -1,11 +1,17 @@
-"""Executes a schedule and compares it with its formula and its price.
+"""Executes schedules: their counts of α and bytes, their time on the links of a fabric, and their
+traces.
 
-:func:`execute_flat` and :func:`execute_composed` run a schedule and count its α and bytes.
-:func:`judge` compares these counts with the formula's. :class:`TimedLinks` puts the messages on the
-links of a fabric; :func:`judge_time` compares the seconds that follow with the price.
+:func:`execute_flat`, :func:`execute_composed` and :func:`execute_custom` run a schedule and count its α
+and bytes; :func:`formula_counts` and :func:`costed_counts` have the counts to compare them with, as
+:mod:`colltool.verification.verdicts` does. :class:`TimedLinks` puts the messages on the links of a fabric,
+from which seconds follow.
+
+A ``Network`` adds up what the steps load its ports and links with, in units of M over their capacity:
+``hops`` has the longest path of each step, ``peak`` the busiest port or link of each step, and
+``busiest`` the largest total of one port or link.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from colltool.algorithms.composed import NATURAL_ORDER
 from colltool.algorithms.composed_program import compose
@@ -18,7 +24,7 @@ from colltool.algorithms.executor import (
     run,
 )
 from colltool.algorithms.program import Program, Step, program_maker
-from colltool.algorithms.registry import Algorithm, Status
+from colltool.algorithms.registry import Algorithm
 from colltool.algorithms.trace import Trace, Vectors, traced, traced_by_hops
 from colltool.base.primitives import A2A, Pipeline, Terms
 from colltool.custom.schedule import CustomSchedule
@@ -33,39 +39,7 @@ from colltool.network.group import Group
 from colltool.network.lattice_links import LatticeLinks
 from colltool.network.links import tier_of
 from colltool.network.twisted_links import TwistedLinks
-
-Verdict = Literal["proved", "counts only", "idealised", "mismatch"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)  # from the best to the worst
-COUNTS_ONLY: Verdict = "counts only"
-# Relative differences that count as equal, for rounding errors of sums.
-_SAME = 1e-9  # of counts
-_SAME_TIME = 1e-6  # of times, which add up over more terms
-# Over several tiers a price is idealised if the execution differs by more than this part of it.
-_CLOSE = 0.01
-
-
-class Counts(NamedTuple):
-    """Coefficients of α and of M/BW."""
-
-    n_alpha: float
-    n_beta: float
-
-
-class Seconds(NamedTuple):
-    """The time of an execution."""
-
-    alpha_s: float  # latency of the farthest message of each step, added up
-    # Transfer time with every step waiting for its busiest port, link or uplink; of streamed
-    # schedules ``busiest_s``.
-    carried_s: float
-    # Transfer time of the port, link or uplink with the largest total: a lower bound for any order
-    # of the same messages.
-    busiest_s: float
-
-    @property
-    def total_s(self) -> float:
-        """Latency and transfer time."""
-        return self.alpha_s + self.carried_s
+from colltool.verification.verdicts import Counts, Seconds
 
 
 class TimedLinks(Network):
@@ -119,7 +93,7 @@ def model_options(segments: int, *, ideal: bool) -> ModelOptions:
 class Execution(NamedTuple):
     """An executed flat schedule."""
 
-    outcome: Outcome
+    outcome: Outcome  # whether the collective's result is right
     counts: Counts
     busiest: float  # the largest total on one port or link, in units of M
     streamed: bool  # whether steps overlap
@@ -165,7 +139,7 @@ def flat_trace(algorithm: Algorithm, group: Group, segments: int, vectors: Vecto
     return traced(program, network, vectors)
 
 
-def seconds(
+def flat_seconds(
     algorithm: Algorithm,
     group: Group,
     placed: PlacedGroup,
@@ -175,10 +149,14 @@ def seconds(
     size: float,
     segments: int,
 ) -> Seconds | str:
-    """The time of an execution without contention, or the reason why it is not known.
+    """The time of a flat schedule's execution without contention, or the reason why it is not known.
 
     Where the cost is the same for all pairs it follows from the counts; elsewhere every message is
     put on its links.
+
+    Args:
+        size: M in bytes.
+        segments: P of pipelined algorithms.
     """
     unknown = _unknown_planes(placed)
     if unknown:
@@ -192,11 +170,12 @@ def seconds(
                 " uplinks is not executed"
             )
         if algorithm.in_switch or len(levels) == 1:
-            first = cost_model.parts[0].cost
+            # on one level all messages have one α and bandwidth
+            cost = cost_model.parts[0].cost
             return Seconds(
-                execution.counts.n_alpha * first.alpha_s,
-                execution.counts.n_beta * size / first.bandwidth_Bps,
-                execution.busiest * size / first.bandwidth_Bps,
+                alpha_s=execution.counts.n_alpha * cost.alpha_s,
+                carried_s=execution.counts.n_beta * size / cost.bandwidth_Bps,
+                busiest_s=execution.busiest * size / cost.bandwidth_Bps,
             )
     elif any(capabilities_of(span.tier).axes for span in placed.spans):
         return "seconds are not compared: a flat schedule's links on the lattice are not known"
@@ -209,7 +188,7 @@ def seconds(
 
 
 def _levels_in_use(span: Span) -> tuple[DistanceClass, ...]:
-    """The levels of a tier up to the one that joins all members."""
+    """The levels of a tier, the nearest first, up to the one that joins all members."""
     levels = capabilities_of(span.tier).classes
     # levels whose switches join fewer members than the group has
     too_small = 0
@@ -259,10 +238,11 @@ def _at_segments(pipeline: Pipeline, segments: int) -> Counts:
 def execute_composed(
     placed: PlacedGroup, cost_model: CostModel, segments: int, options: ModelOptions, size: float
 ) -> tuple[Outcome, list[tuple[Counts, Counts]], Seconds | str]:
-    """Execute a composition.
+    """Execute a composition for M of ``size`` bytes.
 
-    Returns its outcome; for each tier, innermost first, the counts of its formulas and those of the
-    execution; and its time, or the reason why that is not known.
+    Returns:
+        Its outcome; for each tier, innermost first, the counts of its formulas and those of the
+        execution; and its time, or the reason why that is not known.
 
     Raises:
         ValueError: a phase has no schedule without switches.
@@ -330,91 +310,3 @@ def custom_trace(group: Group, schedule: CustomSchedule, vectors: Vectors) -> Tr
     if not run(schedule.program()).holds:
         return None
     return traced(schedule.program(), network_for(group), vectors)
-
-
-def judge(
-    status: Status, expected: Counts, counted: Counts, busiest: float, *, streamed: bool = False
-) -> tuple[Verdict, str]:
-    """The verdict on the counts of an execution, and where they differ a note on how, else an empty one.
-
-    Args:
-        status: of the algorithm.
-        expected: the counts of the formula.
-        counted: those of the execution.
-        busiest: the largest total on one port or link, in units of M.
-        streamed: whether the steps of the schedule overlap.
-    """
-    more_counted = []  # of α and of β: whether the execution counts more than the formula
-    ratios = []
-    for field_name, formula, execution in zip(Counts._fields, expected, counted, strict=True):
-        margin = _SAME * max(1.0, formula)
-        more_counted.append(execution > formula + margin)
-        if more_counted[-1] or execution < formula - margin:
-            ratios.append(f"{field_name} {execution / formula:.4g}")
-    if not ratios:
-        return "proved", ""
-    more_alpha, more_beta = more_counted
-    ratio = f"executed/formula: {', '.join(ratios)}"
-    if not any(more_counted):
-        return "idealised", f"the formula is an upper bound here, {ratio}"
-    if streamed and not more_beta:
-        return "idealised", f"up to the switch and down again is priced as one pass, {ratio}"
-    if not more_alpha and busiest <= expected.n_beta * (1 + _SAME):
-        waits = "holds when messages wait only between phases; in strict lock step"
-        return "idealised", f"{waits} {ratio}"
-    if status == "idealised":
-        return "idealised", f"on real wiring {ratio}"
-    return "mismatch", ratio
-
-
-class CountPair(NamedTuple):
-    """What the formula counts, None where there is no formula, and what the execution counted."""
-
-    formula: float | None
-    executed: float
-
-
-class TimePair(NamedTuple):
-    """Seconds by the price and by the execution, both without launch and library overhead."""
-
-    price_s: float
-    executed_s: float
-
-
-def price_s(cost_model: CostModel, size: float) -> float:
-    """The latency and transfer time of a price in seconds, without launch and library overhead."""
-    estimate = cost_model.at(size)
-    return float(estimate.steps_s) + float(estimate.moved_s)
-
-
-def judge_time(
-    verdict: Verdict,
-    placed: PlacedGroup,
-    cost_model: CostModel,
-    executed: Seconds | str,
-    size: float,
-) -> tuple[Verdict, str, TimePair | None]:
-    """The verdict that takes the time into account, a note on it, and both times.
-
-    Where the time is not known (``executed`` is the reason) the verdict is on counts only. A price
-    below the transfer time of the busiest port, link or uplink is a mismatch, even if the counts
-    agree. A price that differs because steps wait for their slowest pair gets a note, and over
-    several tiers, if it differs by more than a percent, the verdict idealised.
-    """
-    if isinstance(executed, str):
-        return COUNTS_ONLY if verdict == "proved" else verdict, executed, None
-    price = price_s(cost_model, size)
-    time_s = TimePair(price, executed.total_s)
-    if verdict != "proved":
-        return verdict, "", time_s
-    moved_s = float(cost_model.at(size).moved_s)
-    if executed.busiest_s > moved_s * (1 + _SAME_TIME):
-        times = f"{executed.busiest_s / moved_s:.4g} times their price"
-        return "mismatch", f"bytes on the busiest port, link or uplink take {times}", time_s
-    ratio = executed.total_s / price
-    if abs(ratio - 1) <= _SAME_TIME:
-        return verdict, "", time_s
-    if len(placed.spans) > 1 and abs(ratio - 1) > _CLOSE:
-        verdict = "idealised"
-    note = f"with every step waiting for its slowest pair it takes {ratio:.4g} times the price"
-    return verdict, note, time_s

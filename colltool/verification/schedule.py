@@ -19,6 +19,7 @@ from colltool.estimate.placement import AnyGroup
 from colltool.fabric.model import Fabric
 from colltool.network.arrays import np
 from colltool.verification import executed
+from colltool.verification.verdicts import price_s
 from colltool.verification.verify import MOST_MESSAGES, SEGMENTS, why_not_executed
 
 MOST_SENDS = 2_000_000  # messages of an exported schedule: about 100 MB of text
@@ -42,7 +43,7 @@ class Scheduled(NamedTuple):
     def wire_s(self, size: float) -> float:
         """Latency and transfer time in seconds for ``size`` bytes of M, without launch and library
         overhead."""
-        return executed.price_s(self.cost_model, size)
+        return price_s(self.cost_model, size)
 
     def steps(self, size: float) -> Iterator[list[Sent]]:
         """The messages of each step for ``size`` bytes of M, ordered by sender and receiver.
@@ -56,9 +57,9 @@ class Scheduled(NamedTuple):
         for batch in self.program.batches:
             src, dst, chunk = concatenated(batch)
             if max(src.max(initial=0), dst.max(initial=0)) >= ranks:
-                what = "works in switches or servers, and other programs have only ranks"
                 raise ColltoolError(
-                    f"{self.cost_model.title} {what}",
+                    f"{self.cost_model.title} works in switches or servers, and other programs have"
+                    " only ranks",
                     argument="algorithm",
                     fix=f"take one that ranks run alone: {argument_text('algorithm', 'ring')}",
                 )
@@ -67,9 +68,9 @@ class Scheduled(NamedTuple):
             carried = np.bincount(message, self.program.chunk_bytes[chunk] * size)  # bytes
             sends_left -= len(carried)
             if sends_left < 0:
-                what = f"{self.cost_model.title} on {ranks} ranks sends more than"
                 raise ColltoolError(
-                    f"{what} {MOST_SENDS:,} messages",
+                    f"{self.cost_model.title} on {ranks} ranks sends more than {MOST_SENDS:,}"
+                    " messages",
                     argument="ranks",
                     fix=f"take fewer ranks: {argument_text('ranks', 64)}",
                 )
@@ -99,7 +100,8 @@ def scheduled(
     Raises:
         ColltoolError: there is no such algorithm, it does not run on the group, or it is too large.
     """
-    segments = segments or SEGMENTS
+    if segments is None:
+        segments = SEGMENTS
     placed = place(fabric, group)
     options = executed.model_options(segments, ideal=ideal)
     choice = choice_on(placed, primitive, options, name)

@@ -27,14 +27,16 @@ def shipped_schedule(
     Raises:
         ColltoolError: there is none, it needs switches or servers, or it is too long for a file.
     """
-    run = scheduled(
+    shipped = scheduled(
         fabric, primitive, algorithm, group, segments or SEGMENTS, ideal=True, most=MOST_MOVES
     )
-    schedule = custom_from_program(parse_choice(algorithm).spec, run.program)
+    schedule = custom_from_program(parse_choice(algorithm).spec, shipped.program)
     # for its errors: a file has not every primitive, nor any number of ranks and chunks
     postcondition_of(primitive, schedule.ranks, schedule.chunks, schedule.root)
     if schedule.messages > MOST_MOVES:
-        moves = f"{schedule.name} moves {schedule.messages:,} chunks"
-        what = f"{moves}, and a file holds {MOST_MOVES:,}"
-        raise ColltoolError(what, argument="ranks", fix=f"take {argument_text('ranks', 64)}")
+        raise ColltoolError(
+            f"{schedule.name} moves {schedule.messages:,} chunks, and a file holds {MOST_MOVES:,}",
+            argument="ranks",
+            fix=f"take {argument_text('ranks', 64)}",
+        )
     return schedule

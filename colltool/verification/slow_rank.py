@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from math import prod
 from typing import Any, NamedTuple
 
@@ -46,10 +47,15 @@ _UNIFORM = (Ring, Peers, AllPeers, Pair)
 _SAME_SCHEDULE = {"multi-rail-chain": "chain"}
 
 
+# A factor on a time: a number, or an array over the slow rank, shape (N,), where it matters which rank
+# is slow.
+_Factor = Any
+
+
 class _PhaseRun(NamedTuple):
     """A phase of a schedule on its tier; a flat schedule has one."""
 
-    row: Algorithm
+    algorithm: Algorithm
     group: Group
     paths: PathClasses
     inside: int  # ranks behind each endpoint
@@ -72,14 +78,15 @@ def with_slow_rank(
     """The rows, each with its time when one rank runs at ``share`` of its bandwidth, above 0 and at
     most 1. All rows are of one size."""
     candidates = candidates_for(fabric, group, primitive, options)
-    return tuple(replace(row, slow=_with_slow(row, share, candidates)) for row in rows)
+    return tuple(replace(row, slow=_slow_rank_of(row, share, candidates)) for row in rows)
 
 
-def _with_slow(estimate: AlgorithmEstimate, share: float, candidates: Candidates) -> SlowRank:
+def _slow_rank_of(estimate: AlgorithmEstimate, share: float, candidates: Candidates) -> SlowRank:
     """The time of a row with a slow rank, or the reason why it is not known."""
     size = float(estimate.bytes)
     if estimate.status == "own":
         return SlowRank(share, reason="a schedule of your own")
+    # the price of the row: a name may have one for each protocol
     cost_model = None
     for candidate in candidates.named([estimate.spec], [size]):
         if (candidate.title, candidate.protocol) == (estimate.title, estimate.protocol):
@@ -101,8 +108,7 @@ def _with_slow(estimate: AlgorithmEstimate, share: float, candidates: Candidates
     for part, factor in zip(cost_model.parts, factors, strict=True):
         cost = part.cost._replace(eta_beta=part.cost.eta_beta / factor)
         parts.append(part._replace(cost=cost))
-    # An array with an element per slow rank where it matters which rank is slow.
-    seconds: Any = replace(cost_model, parts=tuple(parts)).at(size).total_s
+    seconds: _Factor = replace(cost_model, parts=tuple(parts)).at(size).total_s
     worst_rank = None
     if is_array(seconds):
         if seconds.min() != seconds.max():
@@ -112,20 +118,19 @@ def _with_slow(estimate: AlgorithmEstimate, share: float, candidates: Candidates
     return SlowRank(share, total_s, total_s / float(estimate.total_s), worst_rank)
 
 
-def _factors(cost_model: CostModel, share: float, placed: PlacedGroup) -> Iterator[Any]:
-    """The factor by which the transfer time of each part of a price grows: a number, or an array
-    over the slow rank, shape (N,)."""
-    remaining = list(cost_model.parts)
+def _factors(cost_model: CostModel, share: float, placed: PlacedGroup) -> Iterator[_Factor]:
+    """The factor by which the transfer time of each part of a price grows. Raises
+    :class:`UnknownCost`."""
+    # a price lists the parts of its phases in their order
+    remaining = iter(cost_model.parts)
     for run in _phase_runs(cost_model, placed):
-        count = len(run.parts)
-        parts = remaining[:count]
-        remaining = remaining[count:]
+        parts = list(islice(remaining, len(run.parts)))
         if all(isinstance(part.route, _UNIFORM) for part in parts):
             factors = _repriced(run, share, cost_model.readings)
         else:
             streamed = any(part.fill is not None for part in parts)
             factors = _capped_by_uplinks(
-                run, _port_factors(run.row, run.group, share, streamed=streamed)
+                run, _port_factors(run.algorithm, run.group, share, streamed=streamed)
             )
         for factor in factors:
             yield _over_ranks(factor, run, cost_model.ranks)
@@ -147,7 +152,7 @@ def _repriced(run: _PhaseRun, share: float, options: ModelOptions) -> list[float
         peer_levels=_at_share(run.paths.peer_levels, share),
     )
     usual_s = _per_byte_s(run.parts)
-    slow_s = _per_byte_s(parts_of(run.row, run.group, slow_paths, options))
+    slow_s = _per_byte_s(parts_of(run.algorithm, run.group, slow_paths, options))
     # at the share a phase may fall into other parts: then all grow alike
     if len(usual_s) != len(slow_s):
         return [sum(slow_s) / sum(usual_s)] * len(usual_s)
@@ -164,7 +169,7 @@ def _per_byte_s(parts: Sequence[CostTerm]) -> list[float]:
     return [part.cost.n_beta / part.cost.effective_Bps for part in parts]
 
 
-def _capped_by_uplinks(run: _PhaseRun, port_factor: Any) -> list[Any]:
+def _capped_by_uplinks(run: _PhaseRun, port_factor: _Factor) -> list[_Factor]:
     """The factor of each part of a phase whose ports take ``port_factor`` times as long. It is less
     where oversubscribed uplinks, which are unchanged, are the bottleneck."""
     factors = []
@@ -173,8 +178,10 @@ def _capped_by_uplinks(run: _PhaseRun, port_factor: Any) -> list[Any]:
         cost = part.cost
         # η_β of a port on the part's tier, without the limit of uplinks.
         port = next((level.eta_beta for level in paths.levels if level.tier == cost.tier), 1.0)
+        # that of a switch, by what it does, where the switches reduce
         if isinstance(part.route, Switch) and paths.in_switch:
             port = paths.in_switch.switch_eta_beta.get(part.route.does, port)
+        # cost.share: what the uplinks leave of the port's bandwidth
         factors.append(least(port, cost.share) / least(port / port_factor, cost.share))
     return factors
 
@@ -186,11 +193,10 @@ def _phase_runs(cost_model: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRu
     options = cost_model.readings
     if choice.base not in composition_names(primitive):
         flat, paths = flat_group(placed, options)
-        row = find(primitive, choice.base)
-        group = row.on(flat, choice)
-        yield _PhaseRun(
-            row, group, paths, inside=1, leaders=False, parts=parts_of(row, group, paths, options)
-        )
+        algorithm = find(primitive, choice.base)
+        group = algorithm.on(flat, choice)
+        parts = parts_of(algorithm, group, paths, options)
+        yield _PhaseRun(algorithm, group, paths, inside=1, leaders=False, parts=parts)
         return
     order = options.order
     if order == "auto":
@@ -206,13 +212,14 @@ def _phase_runs(cost_model: CostModel, placed: PlacedGroup) -> Iterator[_PhaseRu
             if first is not phase_primitive:
                 continue
             phase_primitive = primitive
-        row_in_phase = counterpart(find(first, choice.tiers[tier]), phase_primitive)
-        assert row_in_phase is not None  # it was priced
+        # a choice names the algorithm of a tier's first phase, later ones take its counterpart
+        of_phase = counterpart(find(first, choice.tiers[tier]), phase_primitive)
+        assert of_phase is not None  # it was priced
         scale_out = tier > 0 or placed.one_a_node
         group, paths = tier_group(span, options, scale_out=scale_out, leaders=phase.leaders)
-        parts = parts_of(row_in_phase, group, paths, options)
+        parts = parts_of(of_phase, group, paths, options)
         inside = prod(placed.sizes[:tier])
-        yield _PhaseRun(row_in_phase, group, paths, inside, phase.leaders, parts)
+        yield _PhaseRun(of_phase, group, paths, inside, phase.leaders, parts)
 
 
 def _is_one_call(cost_model: CostModel, tier: str) -> bool:
@@ -221,10 +228,11 @@ def _is_one_call(cost_model: CostModel, tier: str) -> bool:
     return (cost_model.primitive, tier) in [(part.primitive, part.cost.tier) for part in in_switch]
 
 
-def _over_ranks(factor: Any, run: _PhaseRun, ranks: int) -> Any:
+def _over_ranks(factor: _Factor, run: _PhaseRun, ranks: int) -> _Factor:
     """A phase's factor over the ranks of the whole group, shape (N,); 1 for ranks that do not take
     part. A factor that is the same for all ranks stays a number.
     """
+    # 16 ranks in domains of 4: outside, domains 0 to 3 are the members, rank 9 is behind the third
     if not is_array(factor) and not run.leaders:
         return factor
     rank = np.arange(ranks)
@@ -247,7 +255,7 @@ def _port_factors(algorithm: Algorithm, group: Group, share: float, *, streamed:
     program = make(group, SEGMENTS)
     network = network_for(group, program.places)
 
-    def with_slow(loads: Floats) -> Floats:
+    def largest_if_slow(loads: Floats) -> Floats:
         """The largest load when each rank in turn is slow, in units of a usual port's, shape (N,)."""
         of_rank = network.busiest_of_ranks(loads)[: group.ranks]
         largest: Floats = np.maximum(loads.max(), of_rank / share)
@@ -260,11 +268,11 @@ def _port_factors(algorithm: Algorithm, group: Group, share: float, *, streamed:
         src, dst, chunk = concatenated(program.at_places(batch))
         loads = network.loads(src, dst, program.chunk_bytes[chunk])
         peak += float(loads.max())
-        slow_peaks += with_slow(loads)
+        slow_peaks += largest_if_slow(loads)
         total = total + loads
     # Steps that overlap do not wait for each other: the sums over all steps count.
     if streamed or program.streamed:
-        slow_peaks = with_slow(total)
+        slow_peaks = largest_if_slow(total)
         peak = float(total.max())
     factors: Floats = slow_peaks / peak
     return factors

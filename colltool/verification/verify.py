@@ -1,8 +1,9 @@
 """``verify``: executes the schedules of algorithms and compares them with their formulas and prices.
 
 :func:`verify` is the entry. It decides which algorithms run on a group and which of them are small
-enough to execute; :mod:`colltool.verification.executed` executes and judges each of them. For every
-algorithm there is a row: a :class:`Verified`, or an ``Infeasible`` with the reason why it was skipped.
+enough to execute; :mod:`colltool.verification.executed` executes each of them, and
+:mod:`colltool.verification.verdicts` judges it. For every algorithm there is a row: a
+:class:`Verified`, or an ``Infeasible`` with the reason why it was skipped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,17 @@ from colltool.fabric.model import Fabric
 from colltool.network.group import Group
 from colltool.verification import executed
 from colltool.verification.custom_cost import check_ranks, schedule_cost
-from colltool.verification.executed import VERDICTS, Counts, Seconds, Verdict
+from colltool.verification.verdicts import (
+    VERDICTS,
+    CountPair,
+    Counts,
+    Seconds,
+    TimePair,
+    Verdict,
+    judge,
+    judge_time,
+    price_s,
+)
 
 SEGMENTS = 16  # of pipelined algorithms by default
 TRACED_SEGMENTS = 2  # in a trace, short enough to be read
@@ -50,11 +61,11 @@ class Verified(NamedTuple):
     fabric: str  # its name
     group: GroupPlacement
     verdict: Verdict
-    n_alpha: executed.CountPair  # a custom schedule has no formula
-    n_beta: executed.CountPair
+    n_alpha: CountPair  # a custom schedule has no formula
+    n_beta: CountPair
     post_condition: bool  # whether the result is right
     note: str
-    time_s: executed.TimePair | None = None  # None: only counts are compared; the note says why
+    time_s: TimePair | None = None  # None: only counts are compared; the note says why
     spec: str = ""  # as ``--algorithm`` takes it
     trace: Trace | None = None  # every step, if requested
     simulated_s: float | None = None  # the same schedule in a simulator, if requested
@@ -67,7 +78,8 @@ class Verified(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification(Result):
-    """Every algorithm that was executed, and those that were not, with the reason."""
+    """Every algorithm that was executed, and those that were not, with the reason: a name with its
+    primitive, and why."""
 
     subject: ClassVar[str] = "verify"
     results: tuple[Verified, ...]
@@ -121,24 +133,34 @@ def verify(
         ColltoolError: a name that no primitive has, a trace or vectors that do not fit the ranks, or
             nothing that can be executed.
     """
-    segments = segments or (TRACED_SEGMENTS if trace else SEGMENTS)
+    if segments is None:
+        segments = TRACED_SEGMENTS if trace else SEGMENTS
     placed = place(fabric, group)
     if trace and placed.ranks > MOST_TRACED:
-        what = f"the steps of {placed.ranks} ranks are too many to read"
-        fix = f"take {argument_text('ranks', MOST_TRACED)} or fewer"
-        raise ColltoolError(what, argument="trace", fix=fix)
+        raise ColltoolError(
+            f"the steps of {placed.ranks} ranks are too many to read",
+            argument="trace",
+            fix=f"take {argument_text('ranks', MOST_TRACED)} or fewer",
+        )
     vectors = _vector_of_each_rank(vectors, placed.ranks)
     options = executed.model_options(segments, ideal=True)
-    # each once, in their order
-    choices_of_names: dict[Choice, None] = {}
+    choices: list[Choice] = []
     for primitive in primitives:
         for name in names:
-            choices_of_names[choice_on(placed, primitive, options, name)] = None
-    choices = list(choices_of_names)
+            choice = choice_on(placed, primitive, options, name)
+            if choice not in choices:
+                choices.append(choice)
     _check_names(primitives, choices)
     flat, paths = flat_group(placed, options)
     run = _GroupRun(
-        placed, flat, paths, options, size=size, segments=segments, trace=trace, vectors=vectors
+        placed=placed,
+        group=flat,
+        paths=paths,
+        options=options,
+        size=size,
+        segments=segments,
+        trace=trace,
+        vectors=vectors,
     )
     rows: list[Verified | Infeasible] = []
     if names or not custom:
@@ -150,31 +172,41 @@ def verify(
     skipped = tuple(row for row in rows if isinstance(row, Infeasible))
     if not verified:
         reasons = "; ".join(dict.fromkeys(f"{row.algorithm}: {row.reason}" for row in skipped))
-        what = f"nothing to execute on {placed.placement.label} of {fabric.name}"
-        raise ColltoolError(what, fix=reasons or "price lists what can run")
+        raise ColltoolError(
+            f"nothing to execute on {placed.placement.label} of {fabric.name}",
+            fix=reasons or "price lists what can run",
+        )
     skipped = tuple(row._replace(reason=localize(row.reason)) for row in skipped)
     return Verification(verified, skipped, fabric.overrides)
 
 
 def _vector_of_each_rank(vectors: Vectors, ranks: int) -> Vectors:
-    """A vector for each rank; a single one is divided evenly over the ranks. ColltoolError where the
-    numbers do not fit the ranks."""
+    """A vector for each rank; a single one is divided evenly over the ranks. None (empty) and the word
+    ``example`` come back as they are.
+
+    Raises:
+        ColltoolError: numbers that do not fit the ranks.
+    """
     if vectors == "example" or not vectors:
         return vectors
     if len(vectors) == 1:
         numbers = vectors[0]
         length, left_over = divmod(len(numbers), ranks)
         if left_over or not length:
-            what = f"{len(numbers)} numbers for {ranks} ranks"
-            fix = f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}"
-            raise ColltoolError(what, argument="values", fix=fix)
+            raise ColltoolError(
+                f"{len(numbers)} numbers for {ranks} ranks",
+                argument="values",
+                fix=f"as many for each rank: {ranks}, {2 * ranks}, {ranks * ranks}",
+            )
         return [numbers[start : start + length] for start in range(0, len(numbers), length)]
     lengths = sorted({len(vector) for vector in vectors})
     if len(vectors) != ranks or len(lengths) > 1:
         listed = " and ".join(map(str, lengths))
-        what = f"{len(vectors)} vectors of {listed} values for {ranks} ranks"
-        fix = "one vector for each rank, all of the same length"
-        raise ColltoolError(what, argument="values", fix=fix)
+        raise ColltoolError(
+            f"{len(vectors)} vectors of {listed} values for {ranks} ranks",
+            argument="values",
+            fix="one vector for each rank, all of the same length",
+        )
     return vectors
 
 
@@ -193,8 +225,8 @@ def _check_names(primitives: Sequence[Primitive], choices: Sequence[Choice]) -> 
 def _flat_rows(
     run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """Execute the flat algorithms that run on the group, or those that the user chose; one that takes a
-    number is executed once for each number chosen, and only then."""
+    """Execute the flat algorithms that run on the group, or those that the user chose. One that takes a
+    number, such as ``parameter-server:4``, runs only where it was chosen, once for each number."""
     on_demand = [row for row in on_request() if row.primitive is primitive]
     for algorithm in with_progress([*algorithms(primitive), *on_demand]):
         groups = [
@@ -215,7 +247,8 @@ def _flat_rows(
 def _composed_rows(
     run: _GroupRun, primitive: Primitive, choices: Sequence[Choice]
 ) -> Iterator[Verified | Infeasible]:
-    """Execute the textbook choice of each composition, or the compositions that the user chose."""
+    """Execute the textbook choice of each composition, or the compositions that the user chose: with
+    the algorithms that a choice names for the tiers, or else with the textbook ones."""
     for composition in hierarchical_candidates(run.placed, primitive, run.options):
         if not choices:
             yield _execute_composed(run, composition.usual())
@@ -241,9 +274,9 @@ def why_not_executed(
 ) -> str:
     """Why an algorithm that runs on a group is not executed: it has no schedule, or moves more than
     roughly ``most`` chunks. Empty if it is."""
-    # The schedule of this one is only for domains of different sizes.
-    has_same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
-    if program_maker(algorithm.primitive, algorithm.name) is None or has_same_sizes:
+    # The schedule of this one is only for domains of different sizes, which a group lists.
+    is_rail_ring_of_same_sizes = algorithm.name == "multi-rail-ring" and not group.domains
+    if program_maker(algorithm.primitive, algorithm.name) is None or is_rail_ring_of_same_sizes:
         if algorithm.baseline:
             return "a baseline: the schedule of ring or pairwise over other links"
         return "no schedule is written for it"
@@ -274,14 +307,14 @@ def _execute_flat(algorithm: Algorithm, group: Group, run: _GroupRun) -> Verifie
         expected = executed.costed_counts(cost_model, segments)
     else:
         expected = executed.formula_counts(algorithm, group, segments)
-    verdict, note = executed.judge(
+    verdict, note = judge(
         algorithm.status_on(group),
         expected,
         execution.counts,
         execution.busiest,
         streamed=execution.streamed,
     )
-    seconds = executed.seconds(
+    seconds = executed.flat_seconds(
         algorithm, group, run.placed, cost_model, execution, size=run.size, segments=segments
     )
     return _verified_row(
@@ -309,9 +342,9 @@ def _execute_composed(run: _GroupRun, cost_model: CostModel) -> Verified | Infea
         )
     except ValueError as error:
         return _skipped_row(cost_model.title, cost_model.primitive, str(error))
-    verdicts = []
-    for expected, counted in tiers:
-        verdicts.append(executed.judge(cost_model.status, expected, counted, counted.n_beta))
+    verdicts = [
+        judge(cost_model.status, expected, counted, counted.n_beta) for expected, counted in tiers
+    ]
     trace = None
     if run.trace:
         trace = executed.composed_trace(placed, cost_model, run.segments, run.options, run.vectors)
@@ -344,11 +377,11 @@ def _execute_custom(run: _GroupRun, schedule: CustomSchedule) -> Verified:
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict="proved",
-        n_alpha=executed.CountPair(None, counted.n_alpha),
-        n_beta=executed.CountPair(None, counted.n_beta),
+        n_alpha=CountPair(None, counted.n_alpha),
+        n_beta=CountPair(None, counted.n_beta),
         post_condition=True,
         note=note,
-        time_s=executed.TimePair(executed.price_s(cost_model, run.size), seconds.total_s),
+        time_s=TimePair(price_s(cost_model, run.size), seconds.total_s),
         spec=cost_model.choice.spec,
         trace=trace,
     )
@@ -370,23 +403,22 @@ def _verified_row(
     Args:
         judged: the verdict on counts, and a note on it.
         tiers: the expected and the executed counts of each tier.
+        seconds: the execution's time, or the reason why it is not known.
         cut: into how many segments, for the note; empty where nothing is cut.
     """
     verdict, note = judged if outcome.holds else ("mismatch", outcome.problem)
-    verdict, time_note, time_s = executed.judge_time(
-        verdict, run.placed, cost_model, seconds, run.size
-    )
+    verdict, time_note, time_s = judge_time(verdict, run.placed, cost_model, seconds, run.size)
     return Verified(
         primitive=cost_model.primitive,
         algorithm=cost_model.title,
         fabric=run.placed.fabric.name,
         group=run.placed.placement,
         verdict=verdict,
-        n_alpha=executed.CountPair(
+        n_alpha=CountPair(
             sum(expected.n_alpha for expected, _ in tiers),
             sum(counted.n_alpha for _, counted in tiers),
         ),
-        n_beta=executed.CountPair(
+        n_beta=CountPair(
             sum(expected.n_beta for expected, _ in tiers),
             sum(counted.n_beta for _, counted in tiers),
         ),

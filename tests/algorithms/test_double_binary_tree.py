@@ -11,7 +11,8 @@ from colltool.algorithms.all_reduce import counted_c
 from colltool.algorithms.registry import find
 from colltool.base.primitives import AR, log2_ceil
 from colltool.network.group import Group
-from colltool.verification.executed import Counts, execute_flat, formula_counts
+from colltool.verification.executed import execute_flat, formula_counts
+from colltool.verification.verdicts import Counts
 
 ROW = find(AR, "double-binary-tree")
 SOME = (*range(4, 40), 48, 63, 64, 65, 96, 127, 128, 129, 200, 255, 256, 257, 384, 500, 511, 512)

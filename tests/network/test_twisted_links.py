@@ -18,7 +18,8 @@ from colltool.network.links import TierRanks
 from colltool.network.tier_links import links_of
 from colltool.network.twisted import twisted_axes
 from colltool.network.twisted_links import TwistedLinks
-from colltool.verification.executed import execute_flat, flat_trace, formula_counts, judge
+from colltool.verification.executed import execute_flat, flat_trace, formula_counts
+from colltool.verification.verdicts import judge
 
 # k x 2k x 2k: an open line fills its middle links late, a ring of another part in the same phase
 # does not

@@ -17,7 +17,7 @@ from colltool.estimate import link_cost as charge
 from colltool.estimate.assumptions import ModelOptions
 from colltool.estimate.cut_bound import cut_bound_of
 from colltool.estimate.groups import place
-from colltool.verification.executed import VERDICTS
+from colltool.verification.verdicts import VERDICTS
 from colltool.verification.verify import verify
 
 NESTED = {

@@ -11,7 +11,7 @@ from colltool.base.errors import ColltoolError
 from colltool.base.primitives import AR, Primitive, Ring, Terms
 from colltool.fabric.load import read_fabric
 from colltool.fabric.model import Fabric
-from colltool.verification.executed import Counts, judge
+from colltool.verification.verdicts import Counts, judge
 
 STAR = """
 schema: colltool.fabric/1

@@ -36,7 +36,7 @@ from colltool.render.dispatch import View, context, group_columns, listed, set_t
 from colltool.render.documents import Document, derived, optional
 from colltool.render.shared_documents import GroupDocument, OverridesDocument
 from colltool.render.views.verify_trace import trace_legend, trace_tables
-from colltool.verification.executed import VERDICTS
+from colltool.verification.verdicts import VERDICTS
 from colltool.verification.verify import Verification, Verified
 
 
