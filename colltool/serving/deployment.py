@@ -283,9 +283,10 @@ def weight_bytes(
         all_tokens = tokens * deployment.dp if deployment.exchanges else tokens
         chosen = 1 - (1 - shape.moe.top_k / shape.moe.experts) ** all_tokens
     ends = ends_of(shape, deployment.tp) * widths.ends
-    # ends are the embedding and the head, each taken for half of them: a step reads the whole head, but of the
-    # embedding only a row per token
-    read = (layers + experts * chosen) / deployment.pp + ends / 2
+    # A step reads the whole head, which is half of the ends, but of the embedding only a row per token;
+    # a tied head is the embedding.
+    read_of_ends = ends if shape.tied else ends / 2
+    read = (layers + experts * chosen) / deployment.pp + read_of_ends
     return WeightBytes((layers + experts + looked_up) / deployment.pp + ends, read)
 
 
