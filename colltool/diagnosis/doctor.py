@@ -51,8 +51,8 @@ from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
 from colltool.diagnosis.stated_findings import (
     answers_alone,
-    as_expected_of,
     stated_findings,
+    without_expected_causes,
     wrong_results,
 )
 from colltool.diagnosis.thresholds import (
@@ -117,7 +117,7 @@ def diagnose(
     options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
     stated = (*wrong_results(seen), *seen.stated)
     if fabric is not None:
-        stated = as_expected_of(fabric, stated)
+        stated = without_expected_causes(fabric, stated)
     diagnosis = _judged_or_stated(seen, options, stated)
     notes = [statement("empty-file", file=file) for file in seen.empty]
     # a file that states something was read, also without times

@@ -2,7 +2,7 @@
 group of size classes (large or small messages of a series) that the same causes explain.
 
 :func:`explained_findings` takes the causes that the times support
-(:func:`colltool.diagnosis.causes.explained`), adds the experiments that separate them, and puts a
+(:func:`colltool.diagnosis.causes.split_by_causes`), adds the experiments that separate them, and puts a
 collapse (:mod:`colltool.diagnosis.cliffs`), which needs no price to be seen, before them.
 """
 
@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from colltool.base.statements import Statement
-from colltool.diagnosis.causes import Scoring, SupportedCause, explained
+from colltool.diagnosis.causes import Scoring, SupportedCause, split_by_causes
 from colltool.diagnosis.cliffs import Collapse, collapse_in
 from colltool.diagnosis.experiments import ExperimentMachine, next_experiments
 from colltool.diagnosis.hypotheses import CauseName, HostFacts, Hypothesis, check_of
@@ -36,9 +36,10 @@ def explained_findings(
         # the logs list no hosts: as many as the ranks fill on this fabric
         hosts = largest.ranks // host.ranks_inside if host.ranks_inside > 1 else 1
     machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
-    findings = []
-    for indices, supported in explained(scoring, causes):
-        findings.append(_finding_of(scoring, sorted(indices), supported, machine))
+    findings = [
+        _finding_of(scoring, sorted(indices), supported, machine)
+        for indices, supported in split_by_causes(scoring, causes)
+    ]
     return tuple(_with_collapses(scoring, findings))
 
 

@@ -33,19 +33,19 @@ class PlannedTraceCall(NamedTuple):
     tiers: tuple[str, ...]
     algorithm: str
     calls: int
-    each_s: float
-    total_s: float
+    each_s: float  # the price of one
+    total_s: float  # of all
     exposed_s: float  # of ``total_s`` what no compute of the rank covers
 
 
 class TierTime(NamedTuple):
-    """Calls whose outermost tier is this one, ``share`` of the step that they are exposed."""
+    """Calls of the slowest rank whose outermost tier is this one."""
 
     tier: str
     calls: int
-    total_s: float
-    exposed_s: float
-    share: float
+    total_s: float  # their price
+    exposed_s: float  # the part of it that no compute of the rank covers
+    share: float  # that part as a share of the step
 
 
 @result
@@ -83,6 +83,7 @@ class TracePlan(Result):
     def tiers(self) -> tuple[TierTime, ...]:
         """Calls by outermost tier, the most exposed first."""
         crossing: dict[str, list[PlannedTraceCall]] = defaultdict(list)
+        # calls with a price cross a tier
         for call in self.collectives:
             crossing[call.tiers[-1]].append(call)
         rows = []

@@ -24,7 +24,8 @@ from colltool.logs.traced_series import measured_calls
 
 Path = str | PathLike[str]
 ReadLogs = Callable[[Sequence[Path]], Measurements]
-"""The reader of benchmarks, with what the caller says about them."""
+"""The reader of benchmarks, with what the caller says about them; raises ColltoolError for files
+without a usable table."""
 
 
 def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
