@@ -63,7 +63,8 @@ class _ImbColumns(NamedTuple):
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
-    """A table per benchmark and number of processes."""
+    """A table per benchmark and number of processes, filled in by the lines that follow its title:
+    each is handed out while it is empty."""
     launches = Launches()
     table = None
     columns: _ImbColumns | None = None
@@ -81,9 +82,9 @@ def _tables(log: Log) -> Iterator[LogTable]:
         ranks = _RANKS.match(text)
         groups = _GROUPS.match(text)
         if ranks:
-            _run_on(table, int(ranks[1]), launches.launch)
+            _set_ranks(table, int(ranks[1]), launches.launch)
         elif groups:
-            _run_on(table, int(groups[2]), launches.launch)
+            _set_ranks(table, int(groups[2]), launches.launch)
             table.note = statement("groups-together", groups=int(groups[1]))
         elif "#repetitions" in text:
             columns = _columns_of(text.split())
@@ -119,8 +120,9 @@ def _table(title: str, line: int) -> LogTable:
     return table
 
 
-def _run_on(table: LogTable, ranks: int, launch: Launch) -> None:
-    """Say on how many processes a table ran, and on how many hosts."""
+def _set_ranks(table: LogTable, ranks: int, launch: Launch) -> None:
+    """Fill in on how many processes a table ran, and on how many hosts; of messages between two the
+    processes are 2 already."""
     if table.benchmark not in _BETWEEN_TWO:
         table.ranks = ranks
         table.nodes = launch.nodes_of(ranks)

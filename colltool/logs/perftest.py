@@ -75,7 +75,8 @@ def recognises(log: Log) -> bool:
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
-    """A table per test."""
+    """A table per test, handed out while it is empty and filled in by the lines that follow; the
+    first has the rows that stand above any title."""
     if b"MsgSize" in log.content and b"{" in log.content:
         yield _of_json(log)
         return

@@ -47,7 +47,8 @@ def _collective_of_row(row: TellingRow) -> Primitive | None:
         return None
     reduces = row.redop not in ("", "none")
     rooted = row.root not in ("", "-1")
-    # the number of ranks, where ``count`` is of one rank's part
+    # how many times ``count`` the size is: the number of ranks where that is of one rank's part,
+    # else 1
     parts = row.size / (row.elements * width)
     if parts < _SEVERAL_PARTS:
         if reduces and rooted:
