@@ -59,15 +59,22 @@ def _finding_of(
     causes = []
     for fitted in supported:
         cause = fitted.cause
-        text = cause.text_at(fitted.value)
-        causes.append(Cause(cause.name, text, cause.look, fitted.error, fitted.error_all))
+        causes.append(
+            Cause(
+                cause.name,
+                cause.text_at(fitted.value),
+                cause.look,
+                fitted.error,
+                fitted.error_all,
+            )
+        )
     hints: list[Statement] = []
     if not supported:
         if all(across_hosts(judged.series) for judged in series):
             causes.append(_congested(size_classes, scoring.base.fabric.tiers[-1].name))
         for judged in series:
-            title = judged.series.title
-            hints += [statement("hint", series=title, finding=text) for text in judged.findings]
+            for finding in judged.findings:
+                hints.append(statement("hint", series=judged.series.title, finding=finding))
     return DiagnosisFinding(
         series=tuple(judged.series.title for judged in series),
         size=" and ".join(sorted({size_class.size for size_class in size_classes})),
@@ -83,8 +90,8 @@ def _finding_of(
 def _congested(classes: Sequence[SizeClass], network: str) -> Cause:
     """The cause between hosts where no single rate, number of NICs or setting fits all sizes."""
     # one share where the first and the last class reach as much, else the range
-    shares = sorted({classes[0].share, classes[-1].share})
-    return _unpriced("network", statement("congested", network=network, shares=tuple(shares)))
+    shares = tuple(sorted({classes[0].share, classes[-1].share}))
+    return _unpriced("network", statement("congested", network=network, shares=shares))
 
 
 def _unpriced(cause: CauseName, text: Statement) -> Cause:

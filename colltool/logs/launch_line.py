@@ -163,7 +163,7 @@ def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
         return _resource_sets(options)
     ranks = _number(options, _RANKS)
     per_node = _number(options, _PER_NODE)
-    nodes = None
+    nodes = None  # unless the line numbers or lists them
     cyclic = "cyclic" in options.get("-m", options.get("--distribution", ""))
     map_by = options.get("--map-by", options.get("-map-by", "")).lower()
     ppr = re.match(r"ppr:(\d{1,7}):(?:node|l?host)", map_by)
