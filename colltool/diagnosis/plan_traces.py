@@ -89,14 +89,15 @@ class TracePlan(Result):
         rows = []
         for tier, calls in crossing.items():
             exposed_s = sum(call.exposed_s for call in calls)
-            row = TierTime(
-                tier=tier,
-                calls=sum(call.calls for call in calls),
-                total_s=sum(call.total_s for call in calls),
-                exposed_s=exposed_s,
-                share=exposed_s / (self.step_s or 1.0),
+            rows.append(
+                TierTime(
+                    tier=tier,
+                    calls=sum(call.calls for call in calls),
+                    total_s=sum(call.total_s for call in calls),
+                    exposed_s=exposed_s,
+                    share=exposed_s / (self.step_s or 1.0),
+                )
             )
-            rows.append(row)
         return tuple(sorted(rows, key=lambda row: -row.exposed_s))
 
 
@@ -194,18 +195,19 @@ def _collectives(walk: _Walk) -> tuple[PlannedTraceCall, ...]:
         hidden_s = busy.covered_in(windows) * 1e-6
         each_s = expected.seconds or 0.0
         total_s = each_s * len(of_kind)
-        row = PlannedTraceCall(
-            primitive=call.primitive,
-            bytes=call.bytes,
-            group_size=call.size,
-            axes=expected.axes,
-            tiers=expected.tiers,
-            algorithm=expected.algorithm,
-            calls=len(of_kind),
-            each_s=each_s,
-            total_s=total_s,
-            exposed_s=max(0.0, total_s - hidden_s),
+        rows.append(
+            PlannedTraceCall(
+                primitive=call.primitive,
+                bytes=call.bytes,
+                group_size=call.size,
+                axes=expected.axes,
+                tiers=expected.tiers,
+                algorithm=expected.algorithm,
+                calls=len(of_kind),
+                each_s=each_s,
+                total_s=total_s,
+                exposed_s=max(0.0, total_s - hidden_s),
+            )
         )
-        rows.append(row)
     rows.sort(key=lambda row: (-row.exposed_s, -row.total_s, row.primitive, row.bytes))
     return tuple(rows)

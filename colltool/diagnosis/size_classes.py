@@ -67,34 +67,33 @@ def size_classes(
         # without a class of small messages their prices are not trusted either
         trusted = tuple(range(len(points)) if has_small else bandwidth_bound)
         is_large_low = False
-        focus = plateau(points)
-        if focus:
-            size_class = SizeClass(
+        focus_of_large = plateau(points)
+        if focus_of_large:
+            of_large = SizeClass(
                 series_index=index,
                 size="large",
-                focus=focus,
+                focus=focus_of_large,
                 trusted=trusted,
-                share=_median_share(points, focus),
+                share=_median_share(points, focus_of_large),
                 within=WITHIN,
                 bar=bar,
             )
-            is_large_low = size_class.low
-            large.append(size_class)
+            is_large_low = of_large.low
+            large.append(of_large)
         # small messages are those below the first size that bandwidth bounds
         first_large = min(bandwidth_bound, default=len(points))
         if has_small and first_large >= FEWEST_SMALL:
-            focus = tuple(range(min(first_large, SMALL)))
-            small.append(
-                SizeClass(
-                    series_index=index,
-                    size="small",
-                    focus=focus,
-                    trusted=trusted,
-                    share=_median_share(points, focus),
-                    within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
-                    bar=small_bar(measured, bar, alone=assumed and not is_large_low),
-                )
+            focus_of_small = tuple(range(min(first_large, SMALL)))
+            of_small = SizeClass(
+                series_index=index,
+                size="small",
+                focus=focus_of_small,
+                trusted=trusted,
+                share=_median_share(points, focus_of_small),
+                within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
+                bar=small_bar(measured, bar, alone=assumed and not is_large_low),
             )
+            small.append(of_small)
     return (*large, *small)
 
 

@@ -94,8 +94,7 @@ def _tables(log: Log) -> Iterator[LogTable]:
 
 def _table(title: str, line: int) -> LogTable:
     """The empty table of a benchmark."""
-    name = title.lower().removesuffix("_pure")
-    name = _SOURCE.sub("", name)
+    name = _SOURCE.sub("", title.lower().removesuffix("_pure"))
     known = collectives_of("imb")
     # "Iallreduce" is the non-blocking form of "Allreduce"
     blocking = name if name in known else name.removeprefix("i")

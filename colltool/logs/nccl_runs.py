@@ -69,20 +69,21 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
         if garbled_places and run.place(row) in garbled_places:
             notes.append(run.note(statement("garbled-busbw"), row))
             continue
-        record = Record(
-            primitive,
-            ranks,
-            nodes,
-            used.size,
-            used.seconds,
-            used.dtype,
-            library=run.library,
-            version=run.library_version or run.tests_version,
-            file=run.file,
-            line=row.number,
-            item=row.item,
+        records.append(
+            Record(
+                primitive,
+                ranks,
+                nodes,
+                used.size,
+                used.seconds,
+                used.dtype,
+                library=run.library,
+                version=run.library_version or run.tests_version,
+                file=run.file,
+                line=row.number,
+                item=row.item,
+            )
         )
-        records.append(record)
         if groups > 1:
             notes.append(run.note(statement("groups-at-once", groups=groups), row, used=True))
     return records, notes

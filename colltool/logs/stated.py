@@ -125,15 +125,16 @@ def line_rules() -> tuple[LineRule, ...]:
     rules = []
     for code, section in _table().items():
         if "pattern" in section:
-            rule = LineRule(
-                code,
-                tuple(section["words"]),
-                re.compile(section["pattern"]),
-                section["kind"],
-                section.get("cause", ""),
-                bool(section.get("soft")),
+            rules.append(
+                LineRule(
+                    code,
+                    tuple(section["words"]),
+                    re.compile(section["pattern"]),
+                    section["kind"],
+                    section.get("cause", ""),
+                    bool(section.get("soft")),
+                )
             )
-            rules.append(rule)
     return tuple(rules)
 
 

@@ -173,20 +173,21 @@ def add_records(
             continue
         if table.note:
             notes.append(Note(table.note, file, measured.line, used=True))
-        record = Record(
-            primitive,
-            ranks,
-            nodes,
-            size,
-            seconds,
-            table.dtype,
-            library=table.library,
-            version=table.version,
-            file=file,
-            line=measured.line,
-            message=measured.message,
+        records.append(
+            Record(
+                primitive,
+                ranks,
+                nodes,
+                size,
+                seconds,
+                table.dtype,
+                library=table.library,
+                version=table.version,
+                file=file,
+                line=measured.line,
+                message=measured.message,
+            )
         )
-        records.append(record)
 
 
 def reader_of(

@@ -98,14 +98,15 @@ def observe(events: TraceEvents) -> RankTrace:
     calls = []
     for kernel, call in known_calls:
         exposed_us = kernel.lasts_us - _hidden_us(kernel, compute)
-        observed = ObservedCall(
-            call,
-            kernel_name(kernel.name),
-            seconds=kernel.lasts_us * 1e-6,
-            exposed_s=exposed_us * 1e-6,
-            inside=_is_inside(kernel, steps),
+        calls.append(
+            ObservedCall(
+                call,
+                kernel_name(kernel.name),
+                seconds=kernel.lasts_us * 1e-6,
+                exposed_s=exposed_us * 1e-6,
+                inside=_is_inside(kernel, steps),
+            )
         )
-        calls.append(observed)
     others = [
         OtherKernel(short_name(kernel.name), kernel.lasts_us, _hidden_us(kernel, compute))
         for kernel in unknown
