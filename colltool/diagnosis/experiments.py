@@ -63,7 +63,7 @@ class _Trial(NamedTuple):
     # kinds of experiments that it is one of: a cause with one of them in ``unaffected`` does not
     # change its time
     unaffected_by: frozenset[Unaffected] = frozenset()
-    note: Statement = NOTHING  # how often to run it, and where
+    note: Statement = NOTHING  # what to do or to mind beside it
 
     def seconds(self, scenario: Scenario, library: str) -> float | None:
         """What the experiment takes under a scenario; None where it cannot run."""
@@ -167,7 +167,7 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
     """Every experiment that the machine can run, the most telling kinds first."""
     ran = log_library(machine.library)
     ranks, hosts, _ = machine
-    per_host = ranks // hosts
+    per_host = ranks // hosts  # of uneven hosts the mean, rounded down
     debug = _DEBUG if ran.launches_kernels else {}
     inner = capabilities_of(base.fabric.tiers[0])
     has_nvls = ran.may_be_nccl and inner.in_network is not None

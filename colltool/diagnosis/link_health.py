@@ -23,7 +23,7 @@ from colltool.diagnosis.thresholds import FASTER, FEW, HEALTHY_SHARE, SLACK, thr
 from colltool.diagnosis.trace_results import CallTotal, LinkHealth, LinkVerdict, TracedCall
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.logs.traced_calls import RankTrace, missing
+from colltool.logs.traced_calls import RankTrace, untraced_ranks
 
 HEALTHY_SMALL_A2A = 0.40
 """The bar of small all-to-alls, which depend on how the library posts them to peers: healthy
@@ -85,7 +85,7 @@ def _health_of(
     verdict: LinkVerdict = "fine"
     if reached < bar:
         verdict = "slow" if clear else "unknown"
-    untraced = _untraced_ranks(waiting, traces)
+    untraced = _fewest_untraced(waiting, traces)
     return LinkHealth(
         tier=calls[0].tiers[-1],
         innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
@@ -107,10 +107,10 @@ def _health_of(
     )
 
 
-def _untraced_ranks(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
+def _fewest_untraced(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
     """Ranks without a trace; of several groups the fewest that complete one."""
     groups = {call.ranks for call in waiting if call.primitive is not P2P}
-    by_group = {missing(group, traces) for group in groups} - {()}
+    by_group = {untraced_ranks(group, traces) for group in groups} - {()}
     return min(by_group, key=lambda ranks: (len(ranks), ranks), default=())
 
 

@@ -173,7 +173,7 @@ class Experiment(NamedTuple):
     # the outcome at ``bytes`` under each remaining cause; under a single one, also as the fabric
     # should be
     foretold: tuple[Prediction, ...]
-    note: Statement = NOTHING  # what else to do, such as to repeat it on the other hosts
+    note: Statement = NOTHING  # what to do or to mind beside it: repeat it on the other hosts
     hosts: int = 1  # that it runs on
 
 
@@ -239,7 +239,7 @@ class Diagnosis(Result):
     findings: tuple[DiagnosisFinding, ...]
     notes: tuple[Statement, ...]
     skipped: tuple[Skipped, ...]
-    bounds: tuple[UpperBound, ...] = ()  # traced calls that clear or blame no tier
+    bounds: tuple[UpperBound, ...] = ()  # traced calls known only as upper bounds: not judged
     measure: tuple[Experiment, ...] = ()  # what to run to learn of the tiers that they cross
     left_out: tuple[LeftOutKernels, ...] = ()  # kernels in no row
     fleet: Fleet | None = None

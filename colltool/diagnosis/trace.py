@@ -33,7 +33,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.merged_calls import MergedCall, merged_calls
 from colltool.logs.series import Measurements
-from colltool.logs.traced_calls import RankTrace, left_out, read_traces, world_of
+from colltool.logs.traced_calls import RankTrace, left_out_kernels, read_traces, world_of
 from colltool.logs.traced_series import MeasuredCall, series_of
 
 
@@ -76,7 +76,7 @@ def trace(
         totals=totals,
         calls=calls,
         wires=links_of(fabric, calls, totals, traces),
-        left_out=left_out(traces),
+        left_out=left_out_kernels(traces),
         findings=tuple(_findings(fabric, calls, traces, reading)),
         job=job_text(totals, calls, world),
         activity=tuple(rank_trace.activity for rank_trace in traces),

@@ -63,7 +63,8 @@ def short_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def kernel_name(name: str) -> KernelName:
-    """Algorithm, protocol and primitives by a kernel's name."""
+    """Algorithm, protocol and primitives by a kernel's name: ``RING_LL``, ``ring``, none and an
+    all-reduce of ``ncclKernel_AllReduce_RING_LL_Sum_float(...)``."""
     function = name.partition("(")[0]
     collective = _PRIMITIVE.search(function)
     primitives = _RUN_BY[collective[1]] if collective else ()

@@ -279,8 +279,8 @@ def on_average(runs: _Runs, _: re.Match[str]) -> None:
 
 
 class _Header(NamedTuple):
-    """A line of a run outside of its table; ``word`` must be in it, which is far cheaper to look
-    for than the pattern."""
+    """A line of a run outside of its table, and what is done with it; ``word`` must be in it, which
+    is far cheaper to look for than the pattern."""
 
     word: str
     pattern: re.Pattern[str]
