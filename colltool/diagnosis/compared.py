@@ -31,8 +31,8 @@ def compared_totals(result: TraceComparison) -> tuple[ComparedCalls, ...]:
         return ()
     then = _per_step(result.against)
     now = _per_step(result)
-    kinds = dict.fromkeys((*now, *then))
-    return tuple(ComparedCalls(*kind, then[kind], now[kind]) for kind in kinds)
+    kinds = dict.fromkeys((*now, *then))  # each once, in order
+    return tuple(ComparedCalls(*kind, then_s=then[kind], now_s=now[kind]) for kind in kinds)
 
 
 def _per_step(result: TraceComparison) -> dict[tuple[Primitive, int, int], float]:

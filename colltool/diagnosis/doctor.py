@@ -195,7 +195,7 @@ def _by_ranks_per_host(seen: Evidence) -> list[Evidence]:
     # what is no benchmark's series, such as traces and failed files, stays with the first part
     for count in fewer:
         series = tuple(run for run in seen.logs.series if run.ranks_per_host == count)
-        parts.append(Evidence(Measurements(series, ()), seen.named, debug=seen.debug))
+        parts.append(Evidence(logs=Measurements(series, ()), named=seen.named, debug=seen.debug))
     return parts
 
 
@@ -232,7 +232,7 @@ def _join(parts: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
-    """Diagnose runs that all have the same number of ranks per host, by their times alone."""
+    """Diagnose runs that all have the same number of ranks per host, by their times."""
     if options.fabric:
         fabric, assumed = given_fabric(options.fabric, seen)
     else:
@@ -243,6 +243,7 @@ def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     # traces alone, and PyTorch calls RCCL nccl, too
     library = next((series.library for series in seen.series), "NCCL")
     judged: tuple[ValidatedSeries, ...] = ()
+    # without series and bounds this is the error that says so
     if measured.series or not seen.bounds:
         judged = validate(fabric, measured, readings=base.readings).series
     read = read_series(fabric, judged, expect=options.expect, assumed=not options.fabric)

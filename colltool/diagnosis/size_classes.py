@@ -84,16 +84,17 @@ def size_classes(
         first_large = min(bandwidth_bound, default=len(points))
         if has_small and first_large >= FEWEST_SMALL:
             focus_of_small = tuple(range(min(first_large, SMALL)))
-            of_small = SizeClass(
-                series_index=index,
-                size="small",
-                focus=focus_of_small,
-                trusted=trusted,
-                share=_median_share(points, focus_of_small),
-                within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
-                bar=small_bar(measured, bar, alone=assumed and not is_large_low),
+            small.append(
+                SizeClass(
+                    series_index=index,
+                    size="small",
+                    focus=focus_of_small,
+                    trusted=trusted,
+                    share=_median_share(points, focus_of_small),
+                    within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
+                    bar=small_bar(measured, bar, alone=assumed and not is_large_low),
+                )
             )
-            small.append(of_small)
     return (*large, *small)
 
 

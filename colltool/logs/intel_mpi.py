@@ -31,8 +31,19 @@ from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, reader_of, recognised_by, row_words
 
 _KNOWN = (
-    *("Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Bcast", "Reduce"),
-    *("Reduce_scatter", "PingPong", "PingPing", "Sendrecv", "Uniband", "Biband"),
+    "Allreduce",
+    "Allgather",
+    "Allgatherv",
+    "Alltoall",
+    "Alltoallv",
+    "Bcast",
+    "Reduce",
+    "Reduce_scatter",
+    "PingPong",
+    "PingPing",
+    "Sendrecv",
+    "Uniband",
+    "Biband",
 )
 _BETWEEN_TWO = frozenset(("pingpong", "pingping", "uniband", "biband"))
 _WAYS = {"uniband": 1, "biband": 2}  # directions in which their messages go

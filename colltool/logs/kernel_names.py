@@ -70,7 +70,7 @@ def kernel_name(name: str) -> KernelName:
     primitives = _RUN_BY[collective[1]] if collective else ()
     algorithm_match = _ALGORITHM.search(function)
     if algorithm_match is None or primitives == (A2A, P2P):
-        return KernelName("", "", "", primitives)
+        return KernelName(says="", algorithm="", protocol="", primitives=primitives)
     algorithm = algorithm_match[1].lower()
     protocol = (algorithm_match[2] or "").lower()
     says = "_".join(filter(None, algorithm_match.groups()))

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from colltool.base.primitives import ceil_div
 
-_LAUNCHERS = (
-    *("mpirun", "mpiexec", "mpiexec.hydra", "mpirun_rsh", "orterun", "prterun", "prun"),
-    *("srun", "flux", "aprun", "jsrun", "lrun"),
+# "mpirun -np 16 ...", "/usr/bin/srun -n 16 ...", "CMD='mpiexec.hydra -n 16 ..."
+_LAUNCHER = re.compile(
+    r"(?:^|[\s/;&'\"(`])(mpirun|mpiexec|mpiexec\.hydra|mpirun_rsh|orterun|prterun|prun"
+    r"|srun|flux|aprun|jsrun|lrun)\s"
 )
-_LAUNCHER = re.compile(r"(?:^|[\s/;&'\"(`])(" + "|".join(map(re.escape, _LAUNCHERS)) + r")\s")
 # the benchmark itself, behind which the options are its own: "./build/all_reduce_perf", "IMB-MPI1"
 _PROGRAM = re.compile(r"(?:^|/)(?:osu_\w+|IMB-\w+|ucc_perftest|ib_\w+|\w+_perf(?:_mpi)?)$")
 # "#SBATCH --nodes=4 --ntasks-per-node=8", "#PBS -l select=4:mpiprocs=8"
@@ -39,10 +39,18 @@ _SHORT = re.compile(r"(-[NnwH])(\d\S*)")
 _RANKS = ("-n", "-np", "--np", "--n", "--ntasks")
 _NODES = ("-N", "--nodes", "--nnodes")
 _PER_NODE = (
-    *("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-ppr"),
-    *("--ntasks-per-node", "--tasks-per-node"),
+    "-ppn",
+    "--ppn",
+    "-perhost",
+    "-npernode",
+    "--npernode",
+    "-ppr",
+    "--ntasks-per-node",
+    "--tasks-per-node",
 )
 _HOSTS = ("-H", "-host", "--host", "-hosts", "--hosts", "-w", "--nodelist")
+# "--map-by ppr:8:node"
+_PPR = re.compile(r"ppr:(\d{1,7}):(?:node|l?host)")
 # "node[01-04,07]"
 _BRACKETS = re.compile(r"\[([\d,-]{1,400})\]")
 
@@ -162,23 +170,8 @@ def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
     if launcher == "jsrun":
         return _resource_sets(options)
     ranks = _number(options, _RANKS)
-    per_node = _number(options, _PER_NODE)
-    nodes = None  # unless the line numbers or lists them
-    cyclic = "cyclic" in options.get("-m", options.get("--distribution", ""))
-    map_by = options.get("--map-by", options.get("-map-by", "")).lower()
-    ppr = re.match(r"ppr:(\d{1,7}):(?:node|l?host)", map_by)
-    if ppr:
-        per_node = int(ppr[1])
-    elif map_by.startswith("node") or "--bynode" in options or "-rr" in options:
-        cyclic = True
-    # -N counts nodes for Slurm and lrun, processes of a node for Open MPI and ALPS; of other
-    # launchers it is not read. No number is 0, so that "or" takes the first that is there.
-    capital_n = _number(options, _NODES)
-    if launcher in (*_SLURM, "lrun"):
-        nodes = capital_n
-        per_node = per_node or _number(options, ("-T",))
-    elif launcher in ("aprun", "mpirun", "mpiexec", "orterun", "prterun", "prun"):
-        per_node = per_node or capital_n
+    nodes, per_node = _nodes_and_per_node(launcher, options)
+    cyclic = _is_cyclic(options)
     hosts = _hosts(options)
     if launcher == "mpirun_rsh":
         # mpirun_rsh -np 2 node01 node02 MV2_USE_CUDA=1 ./osu_allreduce: bare words are hosts, of a
@@ -194,6 +187,40 @@ def _launch_of(launcher: str, line: str, script: Mapping[str, str]) -> Launch:
     if ranks is None and nodes and launcher == "srun":
         ranks = nodes  # a task a node
     return _possible_launch(ranks, nodes, cyclic)
+
+
+def _nodes_and_per_node(launcher: str, options: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """The number of nodes, and of ranks on a node, as the options say them; None where none does.
+
+    -N counts nodes for Slurm and lrun, ranks of a node for Open MPI and ALPS; of other launchers it
+    is not read.
+    """
+    per_node = _number(options, _PER_NODE)
+    ppr = _PPR.match(_map_by(options))
+    if ppr:
+        per_node = int(ppr[1])
+    capital_n = _number(options, _NODES)
+    if launcher in (*_SLURM, "lrun"):
+        return capital_n, per_node or _number(options, ("-T",))
+    if launcher in ("aprun", "mpirun", "mpiexec", "orterun", "prterun", "prun"):
+        return None, per_node or capital_n
+    return None, per_node
+
+
+def _is_cyclic(options: Mapping[str, str]) -> bool:
+    """Whether neighbouring ranks go to different nodes: by ``-m cyclic`` of srun, ``--map-by node`` of
+    mpirun."""
+    if "cyclic" in options.get("-m", options.get("--distribution", "")):
+        return True
+    map_by = _map_by(options)
+    if _PPR.match(map_by):
+        return False
+    return map_by.startswith("node") or "--bynode" in options or "-rr" in options
+
+
+def _map_by(options: Mapping[str, str]) -> str:
+    """What mpirun maps ranks by, in lower case; empty where the line does not say it."""
+    return options.get("--map-by", options.get("-map-by", "")).lower()
 
 
 def _resource_sets(options: Mapping[str, str]) -> Launch:

@@ -20,8 +20,8 @@ class MergedCall(NamedTuple):
     """A call with its kernels, one per traced rank."""
 
     call: CallMetadata
-    seen: tuple[ObservedCall, ...]
-    traces: tuple[int, ...]  # the indices of their files, in the order of ``seen``
+    seen: tuple[ObservedCall, ...]  # the call as each of these ranks saw it
+    traces: tuple[int, ...]  # the indices of their traces, in the order of ``seen``
 
     @property
     def shortest(self) -> ObservedCall:
@@ -57,8 +57,8 @@ def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
             key = (kind, counts[kind], index if is_alone else None)
             kernels[key].append((index, observed))
     for of_call in kernels.values():
-        files, seen = zip(*of_call, strict=True)
-        yield MergedCall(seen[0].call, seen, files)
+        indices, seen = zip(*of_call, strict=True)
+        yield MergedCall(seen[0].call, seen, indices)
 
 
 def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:
