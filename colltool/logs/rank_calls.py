@@ -74,7 +74,7 @@ def join_calls(records: Iterable[Record]) -> JoinedCalls:
 
 
 def _of_all_ranks(call: RankCall, of_call: Sequence[Record]) -> Record:
-    """Of the records of a call, one a rank, that whose time is the call's."""
+    """The record whose time is the call's; ``of_call``: what each rank recorded of it."""
     by_time = sorted(of_call, key=attrgetter("seconds"))
     primitive = by_time[0].primitive
     if not call.waits or primitive is REDUCE:
