@@ -54,7 +54,7 @@ class _KnownNetwork(NamedTuple):
 
     fabric: Fabric
     how: Statement
-    match: NetworkMatch | None = None  # the usual NICs, if the times name them
+    match: NetworkMatch | None = None  # the usual NICs, if the times tell them, else None
 
 
 def assumed_fabric(
@@ -63,13 +63,15 @@ def assumed_fabric(
     """A bundled fabric with the sizes and the network of the logs.
 
     Args:
-        said: what is known of the machine already.
+        machine: the fabric's name, and how the named device differs from its own.
+        overrides: the user's.
+        said: what is known of the machine already, which comes first in what is said.
     """
     source = source_of(machine.fabric, seen)
-    fabric, sizes = _sized(machine, source, seen, overrides)
+    fabric, sizes = _resized_fabric(machine, source, seen, overrides)
     statements = [*said, *(statement("measured-size", size=size) for size in sizes)]
     if p2p_unknown(fabric):
-        works, how = _peers(fabric, seen)
+        works, how = _peer_access(fabric, seen)
         statements.append(how)
         if works is not None:
             peers = {"library.p2p": str(works).lower()}
@@ -170,7 +172,7 @@ def source_of(name: str, seen: Evidence) -> FabricSource:
     return data
 
 
-def _peers(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
+def _peer_access(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
     """Whether cards in PCIe slots reach each other's memory, None where nothing tells; and how that
     is known: from the logs, else from the times."""
     debug = seen.debug
@@ -191,10 +193,11 @@ def _peers(fabric: Fabric, seen: Evidence) -> tuple[bool | None, Statement]:
     return None, statement("peers-unknown", argument=_P2P_WORKS)
 
 
-def _sized(
+def _resized_fabric(
     machine: DeviceMatch, source: FabricSource, seen: Evidence, overrides: Overrides
 ) -> tuple[Fabric, list[str]]:
-    """A bundled fabric of the sizes that ran, and those that differ from its own."""
+    """A bundled fabric of the sizes that ran, and those that differ from its own as overrides. What
+    the user overrides comes last, and so wins."""
     as_shipped = load_fabric(source, list(machine.differs))
     sizes = _sizes(as_shipped, seen)
     our_overrides = [*machine.differs, *sizes]

@@ -28,12 +28,12 @@ from colltool.training.parallel_config import Axes, RankGroup
 
 
 class ExpectedTime(NamedTuple):
-    """What a call should take."""
+    """What a call should take; as far as known where it has no price."""
 
     places: tuple[int, ...] = ()  # the group's fabric ranks, ascending
     axes: Axes = ()  # how these lie
     seconds: float | None = None  # None where ``reason`` says why
-    latency_s: float | None = None
+    latency_s: float | None = None  # the part of ``seconds`` that does not grow with size
     algorithm: str = ""  # that is expected to run
     tiers: tuple[str, ...] = ()  # that it crosses, innermost first
     reason: Statement = NOTHING
@@ -88,7 +88,8 @@ class CallPrices:
         )
 
     def _place(self, ranks: tuple[int, ...]) -> ExpectedTime:
-        """Where a group lies, without a price."""
+        """Where a group lies, without seconds; with the reason why it can have none, NOTHING where it
+        can. ColltoolError for a rank that the fabric or the map does not have."""
         fabric = self._fabric
         places = self._map.place(ranks)
         if places[-1] >= fabric.ranks:

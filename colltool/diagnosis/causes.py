@@ -2,8 +2,8 @@
 
 Each hypothesis (:mod:`colltool.diagnosis.hypotheses`) is priced at the value of its number that
 comes nearest to the times, and scored by the size classes that it explains and by how well.
-:func:`explained` is the entry: it splits what is slow into as few parts as causes can explain, best
-causes first, by what :class:`Scoring` says of each cause.
+:func:`split_by_causes` is the entry: it splits what is slow into as few parts as causes can explain,
+best causes first, by what :class:`Scoring` says of each cause.
 
 A size class is large or small messages of a series (:mod:`colltool.diagnosis.size_classes`), and an
 index of ``Scoring.classes`` here. An error is a mean distance of prices from times, by log ratio.
@@ -55,7 +55,7 @@ range."""
 
 
 class SupportedCause(NamedTuple):
-    """A hypothesis at the value that explains most."""
+    """A hypothesis at the value of its number that explains most size classes."""
 
     cause: Hypothesis
     value: float  # of its number
@@ -108,9 +108,9 @@ class Scoring(NamedTuple):
         """Error of the fabric as it is, on which its series was priced."""
         return self.error(size_class, self.base) or 0.0
 
-    def supported(self, cause: Hypothesis, unexplained: Sequence[int]) -> SupportedCause | None:
-        """A cause at the value that explains most of the ``unexplained`` size classes; None where
-        no value explains any."""
+    def at_best_value(self, cause: Hypothesis, unexplained: Sequence[int]) -> SupportedCause | None:
+        """A cause at the value that explains most of the ``unexplained`` size classes (indices);
+        None where no value explains any."""
         at_values: list[SupportedCause] = []
         for values in self._candidate_values(cause, unexplained):
             for value in values:
@@ -118,7 +118,7 @@ class Scoring(NamedTuple):
                 if supported:
                     at_values.append(supported)
             if any(len(supported.classes) == len(unexplained) for supported in at_values):
-                break  # other numbers explain no more
+                break  # other values explain no more
         return min(at_values, key=attrgetter("rank"), default=None)
 
     def _at_value(
@@ -167,7 +167,8 @@ class Scoring(NamedTuple):
         )
 
     def _explains(self, scenario: Scenario, size_class: SizeClass, leeway: float = 1.0) -> bool:
-        """Whether a scenario is near enough, and much nearer than the fabric as it is."""
+        """Whether a scenario's prices are near enough to the times of a size class (``leeway``
+        times as far as usual), and much nearer than those of the fabric as it is."""
         error = self.error(size_class, scenario)
         most = min(leeway * size_class.within, MUCH_BETTER * self.plain_error(size_class))
         return error is not None and error <= most
@@ -194,7 +195,7 @@ class Scoring(NamedTuple):
             ]
             centres: tuple[Centre, ...] = (median, _midrange) if len(classes) > 1 else (median,)
             for centre in centres:
-                value = self._fitted(cause, classes, centre)
+                value = self._fitted_value(cause, classes, centre)
                 if value is None:
                     continue
                 if cause.parts:
@@ -205,10 +206,11 @@ class Scoring(NamedTuple):
                 else:
                     yield (value,)
 
-    def _fitted(
+    def _fitted_value(
         self, cause: Hypothesis, classes: Sequence[SizeClass], centre: Centre
     ) -> float | None:
-        """The number at which a cause's prices are the times, by repeated correction.
+        """The number at which a cause's prices are the times, by repeated correction; of a count its
+        share of the parts. None where no class has a price.
 
         A share begins at 1: prices of 10 us where 20 were measured correct it by 0.5. Extra seconds
         begin at 0: the same times correct them by +10 us.
@@ -264,12 +266,15 @@ class ExplainedClasses(NamedTuple):
     causes: list[SupportedCause]
 
 
-def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedClasses]:
-    """What is off, split into as few parts as causes can explain; no causes for the rest."""
+def split_by_causes(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedClasses]:
+    """What is off, split into as few parts as causes can explain: each part is what the cause that
+    explains most of the rest explains. Size classes that none explains are the last part, without
+    causes. Empty where nothing is off."""
     unexplained = [index for index, size_class in enumerate(scoring.classes) if size_class.low]
     parts: list[ExplainedClasses] = []
     while unexplained:
-        best_of_each = [scoring.supported(cause, unexplained) for cause in causes]
+        best_of_each = [scoring.at_best_value(cause, unexplained) for cause in causes]
+        # without those that explain nothing (None)
         supported = sorted(filter(None, best_of_each), key=attrgetter("rank"))
         if not supported:
             parts.append(ExplainedClasses(frozenset(unexplained), []))
@@ -286,7 +291,7 @@ def explained(scoring: Scoring, causes: Sequence[Hypothesis]) -> list[ExplainedC
 def _mostly_explained(
     scoring: Scoring, cause: SupportedCause, unexplained: Sequence[int]
 ) -> set[int]:
-    """The size classes of which a cause explains most, or all."""
+    """Indices of the size classes of which a cause explains most, or all."""
     return {index for index in unexplained if scoring.explains_most(index, cause.scenario)}
 
 
@@ -307,7 +312,7 @@ def _equally_good(
     unexplained: Sequence[int],
 ) -> list[SupportedCause]:
     """The widest cause and those that explain the same size classes about as well, the likeliest
-    first."""
+    first. Each is scored anew on just these classes."""
     classes = widest.classes
     widest_count = len(_mostly_explained(scoring, widest, unexplained))
     alike = []

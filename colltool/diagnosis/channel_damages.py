@@ -48,7 +48,7 @@ def compared_nodes(
     for hosts, logged in _hosts_alike(lines):
         busids = lines.busids.get(logged.host, ())
         node = whole._replace(gpus_used=_gpus_used(whole, logged, busids))
-        compared.append(_compared(node, hosts, logged, lines, env))
+        compared.append(_compared_node(node, hosts, logged, lines, env))
     return compared
 
 
@@ -87,7 +87,7 @@ def _gpus_used(node: RunNode, logged: LoggedNode, busids: Sequence[int]) -> tupl
     return ()
 
 
-def _compared(
+def _compared_node(
     node: RunNode,
     hosts: tuple[str, ...],
     logged: LoggedNode,
@@ -113,7 +113,7 @@ def _compared(
         Parts(node.damaged_xml(), before),
         is_order_alone=not any(graph.has_other_figures for graph in graphs),
     )
-    explained = _explained(trials, env)
+    explained = _explanation(trials, env)
     compared = compared._replace(explained=explained, owners=_nic_owners(before))
     ring_gpus = len(logged.graphs["ring"].gpus)
     if not explained.damages and ring_gpus != len(before.system.gpus):
@@ -132,8 +132,9 @@ def _nic_owners(node: NodeGraphs) -> dict[str, int]:
     return owners
 
 
-def _explained(trials: DamageTrials, env: Mapping[str, str]) -> DamageExplanation:
-    """Try each damage that a node may have, those first that the log itself tells of."""
+def _explanation(trials: DamageTrials, env: Mapping[str, str]) -> DamageExplanation:
+    """Try each damage that a node may have, those first that the log itself tells of, and tell which
+    explain the log."""
     parts = trials.parts
     damages: Iterator[Damage] = chain(
         damages_stated(parts, trials.logged, env),
@@ -141,7 +142,7 @@ def _explained(trials: DamageTrials, env: Mapping[str, str]) -> DamageExplanatio
     )
     unlisted = trials.lines.unlisted(parts.ports)
     if unlisted:
-        # whatever else is damaged, these NICs are missing
+        # whatever else is damaged, these NICs are missing: tried alone, then with every other damage
         missing = without_nics(unlisted)
         trials.try_damage(missing)
         if trials.exact:

@@ -210,7 +210,11 @@ class Collapse(NamedTuple):
 
 
 def collapse_in(points: Sequence[Point]) -> Collapse | None:
-    """The first size from which on a rate falls and stays lower; None where it keeps up."""
+    """The first size from which on a rate falls and stays lower; None where it keeps up.
+
+    A step below LEAST_COLLAPSED bytes is none, nor one at the largest size, nor one behind which the
+    rate goes on falling.
+    """
     largest = points[-1]
     for index in sorted(steps_in(points)):
         before, after = points[index - 1], points[index]

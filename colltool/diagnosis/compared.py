@@ -25,17 +25,19 @@ class ComparedCalls(NamedTuple):
 
 
 def compared_totals(result: TraceComparison) -> tuple[ComparedCalls, ...]:
-    """What each kind of call took and takes; empty without another trace."""
+    """What each kind of call took and takes, first the kinds of this trace; empty without another
+    trace."""
     if result.against is None:
         return ()
     then = _per_step(result.against)
     now = _per_step(result)
-    kinds = dict.fromkeys((*now, *then))
-    return tuple(ComparedCalls(*kind, then[kind], now[kind]) for kind in kinds)
+    kinds = dict.fromkeys((*now, *then))  # each once, in order
+    return tuple(ComparedCalls(*kind, then_s=then[kind], now_s=now[kind]) for kind in kinds)
 
 
 def _per_step(result: TraceComparison) -> dict[tuple[Primitive, int, int], float]:
-    """Seconds of a step by primitive, group size and bytes; 0 for all others."""
+    """Seconds of a step by primitive, group size and bytes, in the order of the first three fields
+    of :class:`ComparedCalls`; 0 for all others."""
     # of a trace without steps, which is taken for one step of each file
     step_s = result.window_s / max(1, result.steps or len(result.files))
     seconds: dict[tuple[Primitive, int, int], float] = defaultdict(float)

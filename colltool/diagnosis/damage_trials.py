@@ -3,6 +3,9 @@
 :class:`DamageTrials` runs them for :mod:`colltool.diagnosis.channel_damages`, on a :class:`RunNode`,
 the node as the log's run used it. A search may take seconds, so all share a budget of visits (steps
 of NCCL's search), and a damage is first asked whether it :meth:`may fit <DamageTrials.may_fit>`.
+
+A :class:`~colltool.libraries.nccl.topology.damages.Damage` has a ``kind``, the ``names`` of the parts
+that it is of (or is of ``all`` parts of the kind), and how much of what it lowers is left (``now``).
 """
 
 from __future__ import annotations
@@ -156,6 +159,7 @@ class DamageTrials:
         # kinds of GPUDirect RDMA: gdr, gdr-nic, gdr-gpu
         if damage.kind.startswith("gdr") and first.kind.startswith("gdr"):
             return True
+        # its names are the NICs that are left, so that nothing tells what is beside the others
         if first.kind == "nics-few":
             return True
         if damage.all or first.all:

@@ -26,13 +26,13 @@ class DeclaredCause(NamedTuple):
 
 
 def weighted_by_log(causes: tuple[Hypothesis, ...], debug: DebugLines) -> Iterator[Hypothesis]:
-    """The causes, those first that the logs state by a lower handicap, without those that the logs
-    rule out; the order stays."""
+    """The causes in their order, without those that the logs rule out; those that the logs state
+    have a lower handicap, with which they lead."""
     declared: dict[CauseName, str] = {}
     for cause, quoted in declared_causes(debug):
         # the first declaration is quoted: they come with the worst first
         declared.setdefault(cause, quoted)
-    ruled_out = set(denied(debug)) - declared.keys()
+    ruled_out = set(ruled_out_causes(debug)) - declared.keys()
     for hypothesis in causes:
         if hypothesis.name in declared:
             yield _declared(hypothesis, declared[hypothesis.name])
@@ -50,7 +50,7 @@ def declared_causes(debug: DebugLines) -> Iterator[DeclaredCause]:
             yield DeclaredCause(_CAUSES[stated.cause], stated.quoted)
 
 
-def denied(debug: DebugLines) -> Iterator[CauseName]:
+def ruled_out_causes(debug: DebugLines) -> Iterator[CauseName]:
     """The causes that lines of NCCL_DEBUG=INFO rule out."""
     if debug.network and not over_tcp(debug):
         yield "sockets"

@@ -3,40 +3,35 @@
 :func:`diagnose` is the entry; it splits the evidence by ranks per host. For each part
 :func:`_diagnose_part` finds the fabric (:mod:`~colltool.diagnosis.machines`), prices the series
 (:mod:`~colltool.diagnosis.validate`), groups their sizes (:mod:`~colltool.diagnosis.size_classes`),
-scores hypotheses (:mod:`~colltool.diagnosis.causes`) and chooses what to run next
-(:mod:`~colltool.diagnosis.experiments`); :mod:`~colltool.diagnosis.fleet` compares the hosts of
-many runs.
+and makes findings of those that are below their bar, each with its causes and what to run next
+(:mod:`~colltool.diagnosis.explained_findings`); :mod:`~colltool.diagnosis.fleet` compares the hosts
+of many runs.
 
 Logs of one machine may hold runs on whole hosts and on parts of them, such as 8 and 4 ranks on each
 of several hosts: each part is a machine of its own, with a fabric of that host size.
+
+``judged`` series are those with prices beside their times. Times of traced calls may be upper bounds
+only (``bounds``), which are not judged. What lines of the logs say themselves, such as an error, is
+``stated``: it is an answer also where no machine can be named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite, log
-from operator import attrgetter
-from statistics import fmean
+from math import isfinite
 from typing import NamedTuple
 
 from colltool.base.errors import ColltoolError, either
 from colltool.base.statements import Statement
 from colltool.definitions.overrides import Overrides
-from colltool.diagnosis.causes import Scoring, SupportedCause, explained
-from colltool.diagnosis.cliffs import Collapse, collapse_in
+from colltool.diagnosis.causes import Scoring
 from colltool.diagnosis.declared_causes import weighted_by_log
 from colltool.diagnosis.evidence import Evidence
-from colltool.diagnosis.experiments import ExperimentMachine, next_experiments, upper_bounds
+from colltool.diagnosis.experiments import upper_bounds
+from colltool.diagnosis.explained_findings import explained_findings
 from colltool.diagnosis.fleet import fleet_of
-from colltool.diagnosis.hypotheses import (
-    CauseName,
-    HostFacts,
-    Hypothesis,
-    check_of,
-    hypotheses,
-    maker_of,
-)
+from colltool.diagnosis.hypotheses import HostFacts, hypotheses, maker_of
 from colltool.diagnosis.logged_channels import TopologyCompared
 from colltool.diagnosis.machines import (
     devices_read,
@@ -48,18 +43,16 @@ from colltool.diagnosis.notes import notes_on
 from colltool.diagnosis.reading import read_series
 from colltool.diagnosis.results import (
     AssumedFabric,
-    Cause,
     Diagnosis,
     DiagnosisFinding,
     ValidatedSeries,
 )
 from colltool.diagnosis.scenario import Scenario
 from colltool.diagnosis.sentences import statement
-from colltool.diagnosis.size_classes import SizeClass
 from colltool.diagnosis.stated_findings import (
     answers_alone,
-    as_expected_of,
     stated_findings,
+    without_expected_causes,
     wrong_results,
 )
 from colltool.diagnosis.thresholds import (
@@ -102,8 +95,12 @@ def diagnose(
     """Diagnose a machine from its logs and traces, on the nearest bundled fabric by default.
 
     Args:
+        seen: what the logs and traces hold.
+        fabric: the machine that ran; None to look for the nearest bundled one.
+        overrides: of the bundled fabric that is found; ``fabric`` has its own already.
         expect: the share of the expected rate that is healthy, None for the usual one.
-        topology: NCCL's channels in the logs beside those of a topology file.
+        readings: how prices are worked out; None for the usual way.
+        topology: NCCL's channels in the logs beside those of a topology file; None without one.
 
     Raises:
         ColltoolError: ``expect`` is no share, or the fabric is uneven; no machine can be named and
@@ -120,7 +117,7 @@ def diagnose(
     options = _DiagnosisOptions(fabric, overrides, expect, readings or ModelOptions())
     stated = (*wrong_results(seen), *seen.stated)
     if fabric is not None:
-        stated = as_expected_of(fabric, stated)
+        stated = without_expected_causes(fabric, stated)
     diagnosis = _judged_or_stated(seen, options, stated)
     notes = [statement("empty-file", file=file) for file in seen.empty]
     # a file that states something was read, also without times
@@ -151,8 +148,8 @@ def diagnose(
 def _judged_or_stated(
     seen: Evidence, options: _DiagnosisOptions, stated: Sequence[StatedLine]
 ) -> Diagnosis:
-    """The times compared with a machine. Without times, or where no machine is named and the logs
-    state problems, only what they state."""
+    """The diagnosis of the times. One that compares nothing where there are none, or where an error
+    keeps them from being judged and what the logs state answers alone."""
     if not seen.series and not seen.bounds:
         return _without_times(seen, options, "")
     try:
@@ -160,13 +157,14 @@ def _judged_or_stated(
     except ColltoolError as error:
         if not answers_alone(stated, error):
             raise
-        # one run may well have several kinds of GPU: nothing else to give
+        # "give the logs of one machine at a time" helps nobody here: one failed run may well have
+        # several kinds of GPU
         fix = f" ({error.fix})" if error.fix and error.argument != "logs" else ""
         return _without_times(seen, options, f"{error.what}{fix}")
 
 
 def _without_times(seen: Evidence, options: _DiagnosisOptions, unjudged: str) -> Diagnosis:
-    """A diagnosis that compares nothing; ``unjudged``: why, where there are times."""
+    """A diagnosis that compares nothing; ``unjudged``: why, where there are times, else empty."""
     return Diagnosis(
         assumed=AssumedFabric(
             options.fabric.name if options.fabric else "",
@@ -191,25 +189,26 @@ def _by_ranks_per_host(seen: Evidence) -> list[Evidence]:
     if len(counts) < 2:
         return [seen]
     most, *fewer = counts
-    # runs inside one host go with the whole hosts
+    # runs inside one host (None) go with the whole hosts
     series = tuple(run for run in seen.logs.series if run.ranks_per_host in (most, None))
     parts = [seen._replace(logs=seen.logs._replace(series=series))]
+    # what is no benchmark's series, such as traces and failed files, stays with the first part
     for count in fewer:
         series = tuple(run for run in seen.logs.series if run.ranks_per_host == count)
-        parts.append(Evidence(Measurements(series, ()), seen.named, debug=seen.debug))
+        parts.append(Evidence(logs=Measurements(series, ()), named=seen.named, debug=seen.debug))
     return parts
 
 
 def _join(parts: Sequence[Diagnosis]) -> Diagnosis:
-    """Join the diagnoses of several parts; the fabric is that of the largest, whose findings come
-    first."""
+    """Join the diagnoses of several parts, the one of most ranks per host first: the fabric is its
+    own, of the others' only the host size is said."""
     largest, *others = parts
     if not others:
         return largest
     said = list(largest.assumed.said)
     series = list(largest.series)
     findings = list(largest.findings)
-    notes = dict.fromkeys(largest.notes)
+    notes = dict.fromkeys(largest.notes)  # each once, in order
     for part in others:
         if part.series:
             said.append(
@@ -233,7 +232,7 @@ def _join(parts: Sequence[Diagnosis]) -> Diagnosis:
 
 
 def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
-    """Diagnose runs that all have the same number of ranks per host."""
+    """Diagnose runs that all have the same number of ranks per host, by their times."""
     if options.fabric:
         fabric, assumed = given_fabric(options.fabric, seen)
     else:
@@ -244,6 +243,7 @@ def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     # traces alone, and PyTorch calls RCCL nccl, too
     library = next((series.library for series in seen.series), "NCCL")
     judged: tuple[ValidatedSeries, ...] = ()
+    # without series and bounds this is the error that says so
     if measured.series or not seen.bounds:
         judged = validate(fabric, measured, readings=base.readings).series
     read = read_series(fabric, judged, expect=options.expect, assumed=not options.fabric)
@@ -254,7 +254,7 @@ def _diagnose_part(seen: Evidence, options: _DiagnosisOptions) -> Diagnosis:
     if judged:
         host = _host_facts(scoring, read.placed, seen, library)
         causes = tuple(weighted_by_log(tuple(hypotheses(base, host)), seen.debug))
-        findings = _findings(scoring, host, causes)
+        findings = explained_findings(scoring, host, causes)
         notes = tuple(notes_on(scoring, causes))
     return Diagnosis(
         assumed=assumed,
@@ -285,119 +285,3 @@ def _host_facts(
         maker=maker_of(seen.named.devices, library, scoring.base.fabric.tiers[0].name),
         has_small_messages=any(size_class.size == "small" for size_class in scoring.classes),
     )
-
-
-def _findings(
-    scoring: Scoring, host: HostFacts, causes: Sequence[Hypothesis]
-) -> tuple[DiagnosisFinding, ...]:
-    """What is off, with its causes and the experiments that separate them."""
-    largest = max((judged.series for judged in scoring.series), key=attrgetter("ranks"))
-    # logs that list no hosts: those of the fabric that the group spans
-    hosts = largest.nodes or (largest.ranks // host.ranks_inside if host.ranks_inside > 1 else 1)
-    machine = ExperimentMachine(largest.ranks, max(hosts, 1), largest.library)
-    findings = [
-        _finding_of(scoring, sorted(indices), supported, machine)
-        for indices, supported in explained(scoring, causes)
-    ]
-    return tuple(_with_collapses(scoring, findings))
-
-
-def _finding_of(
-    scoring: Scoring,
-    indices: Sequence[int],
-    supported: Sequence[SupportedCause],
-    machine: ExperimentMachine,
-) -> DiagnosisFinding:
-    """What is off in the size classes with these indices, with the causes that explain it; hints
-    where none does."""
-    size_classes = [scoring.classes[index] for index in indices]
-    series = [
-        scoring.series[index]
-        for index in sorted({size_class.series_index for size_class in size_classes})
-    ]
-    shares = [size_class.share for size_class in size_classes]
-    causes = []
-    for fitted in supported:
-        cause = fitted.cause
-        text = cause.text_at(fitted.value)
-        causes.append(Cause(cause.name, text, cause.look, fitted.error, fitted.error_all))
-    hints: list[Statement] = []
-    if not supported:
-        if all(across_hosts(judged.series) for judged in series):
-            causes.append(_congested(size_classes, scoring.base.fabric.tiers[-1].name))
-        for judged in series:
-            title = judged.series.title
-            hints += [statement("hint", series=title, finding=text) for text in judged.findings]
-    return DiagnosisFinding(
-        series=tuple(judged.series.title for judged in series),
-        size=" and ".join(sorted({size_class.size for size_class in size_classes})),
-        low=min(shares),
-        high=max(shares),
-        error=sum(map(scoring.plain_error, size_classes)) / len(size_classes),
-        causes=tuple(causes),
-        experiments=next_experiments(supported, scoring.base, machine) if supported else (),
-        hints=tuple(hints),
-    )
-
-
-def _congested(classes: Sequence[SizeClass], network: str) -> Cause:
-    """The cause between hosts where no single rate, number of NICs or setting fits all sizes."""
-    shares = sorted({classes[0].share, classes[-1].share})
-    return _unpriced("network", statement("congested", network=network, shares=tuple(shares)))
-
-
-def _unpriced(cause: CauseName, text: Statement) -> Cause:
-    """A cause that is seen without a price, and so has no error."""
-    return Cause(cause, text, check_of(cause), error=None, error_all=None)
-
-
-class _CollapsedSeries(NamedTuple):
-    """A series whose rate falls at a size and stays low."""
-
-    judged: ValidatedSeries
-    collapse: Collapse
-
-    @property
-    def cause(self) -> Cause:
-        """The collapse as a cause: the size, and the rates before and behind it."""
-        before, after, _ = self.collapse
-        rate_of = self.judged.series.busbw_Bps
-        text = statement(
-            "collapse", size=after.shown_bytes, rates=(rate_of(before), rate_of(after))
-        )
-        return _unpriced("collapse", text)
-
-    @property
-    def finding(self) -> DiagnosisFinding:
-        """The finding of a series that has no other one: all sizes from the collapse on."""
-        least = self.collapse.after.bytes
-        shares = [point.of_expected for point in self.judged.points if point.bytes >= least]
-        return DiagnosisFinding(
-            series=(self.judged.series.title,),
-            size="large",
-            low=min(shares),
-            high=max(shares),
-            error=fmean(abs(log(share)) for share in shares),
-            causes=(self.cause,),
-            experiments=(),
-            hints=(),
-        )
-
-
-def _with_collapses(
-    scoring: Scoring, findings: Sequence[DiagnosisFinding]
-) -> Iterator[DiagnosisFinding]:
-    """Put a collapse first among the causes of its series' large messages; where no finding is of
-    these, it is one of its own."""
-    collapsed: dict[str, _CollapsedSeries] = {}  # by title
-    for judged in scoring.series:
-        collapse = collapse_in(judged.series.points)
-        if collapse:
-            collapsed[judged.series.title] = _CollapsedSeries(judged, collapse)
-    for finding in findings:
-        titles = [title for title in finding.series if title in collapsed]
-        if titles and "large" in finding.size:
-            finding = finding._replace(causes=(collapsed.pop(titles[0]).cause, *finding.causes))
-        yield finding
-    for collapsed_series in collapsed.values():
-        yield collapsed_series.finding

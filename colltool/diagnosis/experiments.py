@@ -57,12 +57,13 @@ class _Trial(NamedTuple):
     hosts: int
     settings: dict[str, str]  # of the environment
     sizes: BenchmarkSizes = LARGE_SIZES
-    bytes: float = GIB  # the size that is compared
-    rings_only: bool = False  # it forces rings
+    bytes: float = GIB  # the one of ``sizes`` at which times are compared
+    rings_only: bool = False  # it forces rings, and so no switch reduces
     rank_per_host: bool = False  # each rank is alone on its host
-    # kinds of experiments that it is one of: causes that name one of them leave it as it is
+    # kinds of experiments that it is one of: a cause with one of them in ``unaffected`` does not
+    # change its time
     unaffected_by: frozenset[Unaffected] = frozenset()
-    note: Statement = NOTHING
+    note: Statement = NOTHING  # what to do or to mind beside it
 
     def seconds(self, scenario: Scenario, library: str) -> float | None:
         """What the experiment takes under a scenario; None where it cannot run."""
@@ -76,8 +77,8 @@ class _Trial(NamedTuple):
         return scenario.time(self.primitive, self.bytes, self.ranks, library)
 
     def experiment(self, library: str, outcomes: Sequence[tuple[str, float]]) -> Experiment:
-        """The command to run, with what it measures under each cause; ``outcomes``: causes and
-        seconds."""
+        """The command to run, with what it measures under each cause; ``outcomes``: the names of
+        causes and seconds."""
         command = command_line(
             self.primitive,
             self.sizes,
@@ -121,7 +122,7 @@ def next_experiments(
     """What to run next: each experiment separates causes that those before it do not.
 
     Each step takes the trial that separates most of the pairs of causes that are left. A single
-    cause is separated from a healthy machine.
+    cause is separated from a healthy machine. Empty where no trial separates any.
     """
     names: list[str] = [cause.cause.name for cause in causes]
     if len(causes) == 1:
@@ -129,6 +130,7 @@ def next_experiments(
     trials = []
     for trial in _trials(base, machine):
         times = _times(trial, causes, base, machine.library)
+        # a trial has to run under all of them
         if len(times) == len(names):
             trials.append(_PricedTrial(trial, times))
     pairs: Pairs = set(combinations(range(len(names)), 2))
@@ -165,7 +167,7 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
     """Every experiment that the machine can run, the most telling kinds first."""
     ran = log_library(machine.library)
     ranks, hosts, _ = machine
-    per_host = ranks // hosts
+    per_host = ranks // hosts  # of uneven hosts the mean, rounded down
     debug = _DEBUG if ran.launches_kernels else {}
     inner = capabilities_of(base.fabric.tiers[0])
     has_nvls = ran.may_be_nccl and inner.in_network is not None
@@ -211,8 +213,16 @@ def _trials(base: Scenario, machine: ExperimentMachine) -> Iterator[_Trial]:
 def upper_bounds(
     bounds: Sequence[UpperBound], base: Scenario, library: str, judged: Collection[str]
 ) -> tuple[tuple[UpperBound, ...], tuple[Experiment, ...]]:
-    """What cannot be judged, with the outermost tier that it crosses; and a benchmark for each tier
-    that no series is ``judged`` on."""
+    """Traced calls known only as upper bounds, and what to measure in their place.
+
+    Args:
+        base: the fabric as it is.
+        judged: names of the outermost tiers of the series that were judged.
+
+    Returns:
+        The bounds with the outermost tier that each crosses; and a benchmark for each such tier that
+        no series was judged on, without messages and what cannot run.
+    """
     with_tier: list[UpperBound] = []
     known = set(judged)
     tests: list[Experiment] = []
@@ -230,5 +240,6 @@ def upper_bounds(
         )
         seconds = None if bound.primitive is P2P else trial.seconds(base, library)
         if seconds is not None:
+            # traces are of devices, never of MPI: no library has to be named
             tests.append(trial.experiment("", [(AS_IS, seconds)]))
     return tuple(with_tier), tuple(tests)

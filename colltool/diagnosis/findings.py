@@ -2,8 +2,8 @@
 
 :func:`findings` tries each kind of finding in turn: the share of the expected busbw that is
 reached, fewer NICs or slower links, a switch that does not reduce, another algorithm, steps in the
-curve, the time of small messages, and repeats that differ. Each is a statement, or nothing where
-the numbers do not support it.
+curve, the time of small messages, and repeats that differ. Each is a statement, or NOTHING (which is
+false) where the numbers do not support it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 from colltool.logs.series import Series
 
-# share of the price below which a large message is faster than the fabric allows: further off than
-# prices of an uncalibrated fabric are (ACCURACY in causes.py)
+# share of the priced time below which a large message is faster than the fabric allows: further off
+# than prices of an uncalibrated fabric are (ACCURACY in causes.py)
 TOO_FAST = 0.8
 # time of small messages over its price, or the reverse, from which on the difference is reported
 FLOOR_RATIO = 1.25
@@ -45,9 +45,12 @@ SHARE_TOLERANCE = 0.01
 
 
 class SeriesContext(NamedTuple):
-    """A series with its prices and its points, one per size, ascending. An index is of a size; a
-    :class:`~colltool.calibration.series_prices.Quote` is an algorithm's price of a size, and quotes
-    come as one per size."""
+    """A series with its prices and its points, one per size, ascending.
+
+    An index is of a size. A :class:`~colltool.calibration.series_prices.Quote` is an algorithm's
+    price of a size, and a sequence of quotes has one for each size. The expected rate of a point is
+    that of the fastest quote (``predicted_s``).
+    """
 
     fabric: Fabric
     placed: PlacedGroup
@@ -64,7 +67,7 @@ class SeriesContext(NamedTuple):
 
     @property
     def large(self) -> range:
-        """Indices of the largest sizes, as far as bandwidth bounds them."""
+        """Indices of the LARGE largest sizes, as far as bandwidth bounds them; may be empty."""
         return self.bandwidth_bound[-LARGE:]
 
     @property
@@ -105,22 +108,20 @@ class SeriesContext(NamedTuple):
         return max(self.error(quotes, index) for index in self.large)
 
     def prices_on(self, fabric: Fabric, algorithms: tuple[str, ...] | None = None) -> Priced | None:
-        """Prices on a changed fabric, of the same algorithms or of some of them."""
+        """Prices on a changed fabric, of the same algorithms or of those given (empty for any); None
+        where none of them runs."""
         names = self.algorithms if algorithms is None else algorithms
         return prices_of(fabric, self.series, self.readings, names)
 
     def scaled(self, share: float, tiers: frozenset[str]) -> Priced | None:
-        """Prices if these tiers had a share of their bandwidth."""
+        """Prices if these tiers had a share of their bandwidth; None where nothing runs."""
         return self.prices_on(with_share(self.fabric, share, tiers))
 
 
 def findings(context: SeriesContext) -> tuple[Statement, ...]:
-    """All findings that hold, most important first.
-
-    Where fewer rails and something else explain the times equally well, that tie is reported
-    instead of any single cause.
-    """
+    """All findings that hold, most important first."""
     rate = _faster_than_price(context) if context.is_too_fast else _share_reached(context)
+    # where fewer rails explain the times, their finding also names what explains them as well
     reasons = [_fewer_rails(context)]
     if not reasons[0]:
         reasons = [_without_switch(context), _other_algorithm(context)]
@@ -135,8 +136,8 @@ def findings(context: SeriesContext) -> tuple[Statement, ...]:
 
 
 def _share_reached(context: SeriesContext) -> Statement:
-    """The share of expected busbw that the largest message reaches; if all of it, from which size
-    on."""
+    """The share of expected busbw that the largest message reaches; if about all of it, also from
+    which size on, where large messages below that reach less. NOTHING without large messages."""
     if not context.large:
         return NOTHING
     measured_Bps = context.largest.busbw_measured_Bps
@@ -154,6 +155,7 @@ def _share_reached(context: SeriesContext) -> Statement:
     short = [point for point in bandwidth_bound if point.relative_error < -CLOSE]
     if short:
         worst = min(short, key=attrgetter("relative_error"))
+        # the largest size itself is not short, so that one is larger
         first = next(point for point in context.points if point.bytes > short[-1].bytes)
         lowest = worst.busbw_measured_Bps / worst.busbw_expected_Bps
         late = statement(
@@ -163,7 +165,8 @@ def _share_reached(context: SeriesContext) -> Statement:
 
 
 def _faster_than_price(context: SeriesContext) -> Statement:
-    """The rate of a largest message that is faster than its price, and what may be wrong."""
+    """The rate of a largest message that is faster than its price, and what may be wrong: the
+    fabric, its switch that does reduce, or the algorithms that the user named."""
     spans = context.placed.spans
     tier = spans[-1].tier
     measured_Bps = context.largest.busbw_measured_Bps
@@ -198,7 +201,7 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         return NOTHING
     if not all(map(context.is_slower, context.large)):
         return NOTHING
-    nics = spans[1].members_inside
+    nics = spans[1].members_inside  # a NIC for each rank of a host
     outer = frozenset(span.tier.name for span in spans[1:])
     errors: dict[int, float] = {}  # by the number of NICs in use
     for used in range(1, nics):
@@ -206,8 +209,8 @@ def _fewer_rails(context: SeriesContext) -> Statement:
         if priced is None:
             continue
         # the library may switch algorithms, or keep the one of all NICs
-        kept_algorithm = priced.by_title.get(context.largest.algorithm, priced.best)
-        error = min(context.worst_large(priced.best), context.worst_large(kept_algorithm))
+        quotes_of_same = priced.by_title.get(context.largest.algorithm, priced.best)
+        error = min(context.worst_large(priced.best), context.worst_large(quotes_of_same))
         if error <= (WITHIN if used == 1 else CLOSE):
             errors[used] = error
     if not errors:
@@ -237,8 +240,8 @@ def _ends_on_cliff(context: SeriesContext) -> bool:
 
 
 def _inner_share(context: SeriesContext) -> list[Statement]:
-    """The share of the innermost tier's bandwidth that explains large messages; empty where none
-    does."""
+    """The share of the innermost tier's bandwidth that explains large messages, in one statement;
+    empty where no share does."""
     tier = context.placed.spans[0].tier.name
     share = context.largest.of_expected
     error = inf
@@ -260,7 +263,7 @@ def _inner_share(context: SeriesContext) -> list[Statement]:
 
 def _without_switch(context: SeriesContext) -> Statement:
     """That large messages match the price without in-switch reduction, and the algorithm that then
-    wins."""
+    wins; NOTHING where no switch should reduce, or the user allows no other algorithm."""
     if not context.large or not context.is_slower(context.large[-1]):
         return NOTHING
     if not _in_switch(context.largest.spec):
@@ -275,7 +278,8 @@ def _without_switch(context: SeriesContext) -> Statement:
 
 
 def _in_switch(spec: str) -> bool:
-    """Whether an algorithm, or one of those of a composition, reduces in the switch."""
+    """Whether an algorithm, or one of those of a composition, reduces in the switch; ``spec``: its
+    name as an option."""
     choice = parse_choice(spec)
     return IN_SWITCH in (choice.base, *choice.tiers)
 
@@ -319,7 +323,8 @@ def _longest_match(context: SeriesContext, quotes: Sequence[Quote]) -> list[Vali
 
 
 def _small_message_floor(context: SeriesContext) -> Statement:
-    """What bounds small messages, and how far the measured floor is from the price's."""
+    """What bounds small messages, and how far the measured floor (the median time of the SMALL
+    smallest) is from the price's; NOTHING without small messages."""
     if not context.small:
         return NOTHING
     bounds = Counter(map(attrgetter("bound"), context.small))

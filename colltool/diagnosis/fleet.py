@@ -36,7 +36,7 @@ MOST_ODD = 5
 
 
 class _FleetRun(NamedTuple):
-    """One series of one file, or a run that failed."""
+    """One series of one file, which is a run on some hosts, or a run that failed."""
 
     file: str
     hosts: tuple[str, ...]  # ascending, each once
@@ -60,7 +60,12 @@ _has_failed = attrgetter("has_failed")
 
 
 def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
-    """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts."""
+    """Compare the runs of different hosts; None for fewer than three hosts or sets of hosts.
+
+    Args:
+        seen: for the hosts of each file and the failed runs.
+        series: every measured series with what it reaches of its price.
+    """
     runs = list(_runs(seen, series))
     names = sorted(_hosts_of(runs), key=_natural_key)
     if len(names) < FEWEST_HOSTS or len({run.hosts for run in runs}) < FEWEST_HOSTS:
@@ -92,7 +97,7 @@ def fleet_of(seen: Evidence, series: Sequence[SeriesHealth]) -> Fleet | None:
 
 
 def _runs(seen: Evidence, series: Sequence[SeriesHealth]) -> Iterator[_FleetRun]:
-    """The runs of single files with known hosts, and failed runs."""
+    """The runs of single files with known hosts, by their large messages, and failed runs."""
     by_kind: dict[object, list[float]] = defaultdict(list)
     measured = []
     # what a run measured before it failed says nothing of its hosts
@@ -164,7 +169,8 @@ def _slow_hosts(runs: Runs) -> list[str]:
 
 
 def _in_all_failures(runs: Runs) -> list[str]:
-    """The fewest hosts of which one is in every failed run; all of a tie."""
+    """Few hosts of which one is in every failed run, all of a tie: each step takes those that are in
+    most of the failed runs that are left."""
     failures = list(filter(_has_failed, runs))  # without those of hosts that were found
     failing_hosts: list[str] = []
     all_runs = _hosts_of(runs)
@@ -182,7 +188,7 @@ def _in_all_failures(runs: Runs) -> list[str]:
 
 
 def _host(name: str, state: HostState, runs: Runs) -> FleetHost:
-    """A host with counts of its runs and their median rate."""
+    """A host with counts of its ``runs`` and their median rate."""
     rates = _relative_rates(runs)
     return FleetHost(
         host=name,

@@ -25,11 +25,11 @@ from colltool.logs.series import Measurements, Series, log_library
 
 
 class JudgedLogs(NamedTuple):
-    """The measured sizes of logs, what was expected of them, and the largest group among them."""
+    """The measured sizes of logs beside what was expected of them."""
 
     expected: tuple[ExpectedSize, ...]
-    measured: tuple[MeasuredSize, ...]
-    group: GroupPlacement
+    measured: tuple[MeasuredSize, ...]  # in the order of ``expected``
+    group: GroupPlacement  # the largest that was measured
 
 
 def judge_logs(
@@ -51,16 +51,17 @@ def judge_logs(
         share: of the price's rate that a gate may ask for.
 
     Raises:
-        ColltoolError: logs of another machine, on ranks that the fabric places elsewhere, or
-            without a size that was asked for.
+        ColltoolError: logs of another machine, on ranks that do not fit the fabric, or without a
+            size that was asked for.
     """
     note = hardware_note(fabric, devices)
     if note:
+        # the bundled fabric that has the first of the foreign devices
         nearest = next(iter(other_devices(fabric, devices).values()))
         raise ColltoolError(
             localize(str(note)),
             argument="against",
-            fix=f"name the fabric of that machine: {argument_text('fabric', nearest or ...)}",
+            fix=f"name the fabric of that machine: {argument_text('fabric', nearest)}",
         )
     expected_sizes: list[ExpectedSize] = []
     measured: list[MeasuredSize] = []

@@ -35,8 +35,8 @@ Azure's published log."""
 NO_GPUDIRECT = 0.75
 """Largest share of a network's rate through host memory: 49 and 30 of 93 GB/s on A100 with 4 x 200G
 (nccl-tests 152)."""
-# Handicaps are added to a cause's error (a relative error, 0.13 is usual: ACCURACY in causes.py);
-# small ones only decide between causes that fit alike.
+# Handicaps are added to a cause's error (by log ratio, 0.13 is usual: ACCURACY in causes.py); small
+# ones only decide between causes that fit alike.
 RARER = 0.03  # of what is seen less often than a slow network
 INSIDE = 0.15  # of causes inside hosts, where what is slow spans hosts: more than ACCURACY
 LATENCY_FIRST = 0.02  # of late launches, where NICs and plugins delay as well
@@ -103,7 +103,8 @@ def check_of(cause: CauseName, maker: Maker = "NVIDIA") -> str:
 class Hypothesis(NamedTuple):
     """A cause that a machine may have, and how to price it.
 
-    Its number is what the times are fitted with: a share, a count, a factor or seconds.
+    Its number is what the times are fitted with: a share, a count, a factor or seconds. A setting
+    has none, and is handed any value.
     """
 
     name: CauseName
@@ -111,17 +112,19 @@ class Hypothesis(NamedTuple):
     # the fields of its sentence, at a value of its number
     fields: Callable[[float], Mapping[str, Any]] = lambda value: {"value": value}
     number: NumberKind = "setting"  # what its number is
-    parts: int = 0  # where the number counts parts, such as links, how many there are (18); else 0
-    least: float = 0.02  # least value of the number
-    most: float = 1.0  # largest value of the number
+    # where the number counts parts, such as links, how many there are (18); else 0
+    parts: int = 0
+    # range of the number, of a count that of its share of the parts; extra seconds begin at 0
+    least: float = 0.02
+    most: float = 1.0
     # nothing else bounds the number, so the cause fits any times of its kind
     any_value: bool = False
     # experiments that run as the fabric says despite it, in at least one of their runs
     unaffected: frozenset[Unaffected] = frozenset()
-    look: str = ""  # what reveals it on the machine
+    look: str = ""  # what reveals it on the machine; filled in by ``hypotheses``
     handicap: float = 0.0  # of what is rarer than others that fit as well
     must_fit_closely: bool = False  # a setting that must fit closely to lead
-    quoted: str = ""  # what the log says of it itself
+    quoted: str = ""  # what the log says of it itself; filled in from its lines, empty if none does
 
     def text_at(self, value: float) -> Statement:
         """The cause at a value of its number, with what the log says of it."""
@@ -137,7 +140,7 @@ class HostFacts(NamedTuple):
 
     spans: int  # tiers that the largest group crosses
     ranks_inside: int  # of an innermost domain; 1 where the group crosses one tier
-    library: str  # as the logs name it
+    library: str  # as the logs name it, such as ``NCCL 2.27``
     maker: Maker
     has_small_messages: bool = True  # small messages were measured, which tell clocks from wires
 
@@ -180,10 +183,11 @@ def hypotheses(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
 
 
 def _less_likely(cause: Hypothesis) -> Hypothesis:
-    """A cause inside hosts, or a setting, where a network may be slow as well."""
+    """A cause inside hosts, or a setting, made less likely, as a network may be slow in its place:
+    by a handicap, or by how closely it must fit."""
     if cause.number == "share":
         return cause._replace(handicap=INSIDE, any_value=True)
-    # of settings, NVLS alone is switched off by more than a variable that somebody set
+    # of settings, NVLS alone is also off without a variable that somebody set: no handicap
     if cause.name == "nvls-off":
         return cause._replace(must_fit_closely=True)
     return cause._replace(handicap=RARER, any_value=True)
@@ -193,6 +197,7 @@ def _settings(base: Scenario, host: HostFacts) -> Iterator[Hypothesis]:
     """Environment variables that restrict algorithms and protocols."""
     facts = base.fabric.library_facts
     ran = log_library(host.library)
+    # the logs may say nothing of the library, the fabric does
     is_nccl = ran.may_be_nccl and facts is not None and facts.name == "nccl"
     if is_nccl and capabilities_of(base.fabric.tiers[0]).in_network is not None:
         yield Hypothesis(
@@ -254,7 +259,7 @@ def _links(base: Scenario) -> Iterator[Hypothesis]:
 def _over_pcie(base: Scenario, kind: TierCapabilities[Any]) -> Iterator[Hypothesis]:
     """Traffic over PCIe in place of the links, which must be faster than it."""
     inner = base.fabric.tiers[0]
-    # what collectives get of the links of a device
+    # what collectives get of the links of a device: of all its ports, to all its neighbours
     links_Bps = inner.bandwidth * inner.eta.beta * kind.neighbours * inner.ports
     most_share = max(PCIE.values()) / links_Bps
     if most_share >= 1:

@@ -23,13 +23,13 @@ from colltool.diagnosis.thresholds import FASTER, FEW, HEALTHY_SHARE, SLACK, thr
 from colltool.diagnosis.trace_results import CallTotal, LinkHealth, LinkVerdict, TracedCall
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
-from colltool.logs.traced_calls import RankTrace, missing
+from colltool.logs.traced_calls import RankTrace, untraced_ranks
 
 HEALTHY_SMALL_A2A = 0.40
 """The bar of small all-to-alls, which depend on how the library posts them to peers: healthy
 machines reach 40 to 160%."""
 Calls = Sequence[TracedCall]
-"""Calls with a price, that cross a tier."""
+"""Traced calls; but for those of :func:`links_of` all have a price and the same outermost tier."""
 
 
 def links_of(
@@ -43,7 +43,7 @@ def links_of(
     for tier in fabric.tiers:
         if tier.name not in calls_of:
             continue
-        link = _link(fabric, calls_of[tier.name], totals_of[tier.name], traces, fine)
+        link = _health_of(fabric, calls_of[tier.name], totals_of[tier.name], traces, fine)
         links.append(link)
         if link.verdict == "fine":
             fine.add(tier.name)
@@ -62,7 +62,7 @@ def _by_outermost_tier(calls: Iterable[_Priced]) -> dict[str, list[_Priced]]:
     return by_tier
 
 
-def _link(
+def _health_of(
     fabric: Fabric,
     calls: Calls,
     totals: Sequence[CallTotal],
@@ -85,7 +85,7 @@ def _link(
     verdict: LinkVerdict = "fine"
     if reached < bar:
         verdict = "slow" if clear else "unknown"
-    untraced = _untraced_ranks(waiting, traces)
+    untraced = _fewest_untraced(waiting, traces)
     return LinkHealth(
         tier=calls[0].tiers[-1],
         innermost=calls[0].tiers[-1] == fabric.tiers[0].name,
@@ -102,15 +102,15 @@ def _link(
         beside=() if verdict == "fine" else _suspects(fabric, judged, fine),
         missing=untraced,
         why=_why_upper_bounds(waiting, untraced),
-        measure=_measure(fabric, calls),
-        note=_note(fabric, judged),
+        measure=_benchmark_of(fabric, calls),
+        note=_doubt(fabric, judged),
     )
 
 
-def _untraced_ranks(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
+def _fewest_untraced(waiting: Calls, traces: Sequence[RankTrace]) -> tuple[int, ...]:
     """Ranks without a trace; of several groups the fewest that complete one."""
     groups = {call.ranks for call in waiting if call.primitive is not P2P}
-    by_group = {missing(group, traces) for group in groups} - {()}
+    by_group = {untraced_ranks(group, traces) for group in groups} - {()}
     return min(by_group, key=lambda ranks: (len(ranks), ranks), default=())
 
 
@@ -129,8 +129,7 @@ def _share_reached(calls: Calls) -> float:
 
 
 def _bar(fabric: Fabric, calls: Calls) -> float:
-    """The mean of ``doctor``'s bars, weighted by expected time: lower on part of a host, and where
-    most of it is latency."""
+    """The mean of the bars of calls, weighted by their expected time."""
     weighted = 0.0
     for call in calls:
         weighted += (call.expected_s or 0.0) * _bar_of(fabric, call)
@@ -138,7 +137,8 @@ def _bar(fabric: Fabric, calls: Calls) -> float:
 
 
 def _bar_of(fabric: Fabric, call: TracedCall) -> float:
-    """The share of its expected rate that a call of a healthy machine reaches."""
+    """The share of its expected rate that a call of a healthy machine reaches: ``doctor``'s, lower
+    on part of a host, and lower still where most of its price is latency."""
     inner = fabric.tiers[0]
     bar = threshold_of(
         call.primitive, len(call.ranks), inner.endpoints, across=call.tiers[-1] != inner.name
@@ -182,7 +182,7 @@ def _crossed(fabric: Fabric, places: Sequence[int]) -> set[str]:
     return crossed
 
 
-def _note(fabric: Fabric, calls: Calls) -> Statement:
+def _doubt(fabric: Fabric, calls: Calls) -> Statement:
     """A reason to doubt the verdict; NOTHING without one."""
     reached = _share_reached(calls)
     ranks = max(len(call.ranks) for call in calls)
@@ -214,10 +214,11 @@ def _why_upper_bounds(waiting: Calls, untraced: Sequence[int]) -> Statement:
 _BINARY_UNITS = {"G": 2**30, "M": 2**20, "K": 2**10, "": 1}
 
 
-def _measure(fabric: Fabric, calls: Calls) -> str:
-    """A benchmark for this tier alone, of the primitive that takes most of its time, over the sizes
-    of the run: inside a host the call's ranks, between hosts one rank on each; empty where the tier
-    has no hosts."""
+def _benchmark_of(fabric: Fabric, calls: Calls) -> str:
+    """The command of a benchmark for this tier alone: of the primitive that takes most of its time,
+    over the sizes of its calls, inside a host on the ranks of the largest, between hosts on one rank
+    of each. Empty on a lattice, and where more ranks than a host has are inside the innermost tier.
+    """
     seconds_of: dict[Primitive, float] = defaultdict(float)
     for call in calls:
         seconds_of[call.primitive] += call.measured_s

@@ -22,7 +22,7 @@ from colltool.libraries.nccl.topology.rates import number
 from colltool.libraries.nccl.topology.system import SystemNode, bus_number
 from colltool.logs.nccl_graph_lines import LoggedLink
 
-# how NCCL prints a GPU's slot from 2.29 on, and before
+# the type of a GPU's slot as NCCL prints it from 2.29 on, and before
 _OLD_TYPES = {"DEV": "GPU"}
 # what a rate may differ by as it is printed, in GB/s with one decimal: half of that, and rounding
 _DIGIT_MBps = 60
@@ -48,6 +48,7 @@ class _StatedTree:
         self.nvlinks_MBps: dict[int, int] = {}  # of all links of a GPU, by its bus id
         self.ports_MBps: dict[int, int] = {}  # of a NIC, by its bus id
         for link in tree:
+            # a NIC's port hangs below the NIC, an NVLink below its GPU
             kind, number = link.below
             if link.kind == "PCI":
                 self.up[_OLD_TYPES.get(kind, kind), number] = link

@@ -4,6 +4,9 @@ to what ran.
 :func:`given_fabric` takes the user's fabric as it is; :func:`nearest_fabric` looks for one by the
 named devices, else by the measured times: where machines of several generations fit these, it asks
 which it was. Both say what was read and what was assumed.
+
+A ``share`` is what measured series reach of the rates that a machine's prices have: of its fastest
+prices, or of those of rings, the least that a healthy machine reaches.
 """
 
 from __future__ import annotations
@@ -40,8 +43,8 @@ from colltool.logs.series import LogLibrary, Series, log_library, on_devices
 
 
 def given_fabric(fabric: Fabric, seen: Evidence) -> MachineFabric:
-    """The user's fabric, with hosts of another size where runs were on fewer ranks of each host, or
-    of MPI on more."""
+    """The user's fabric, with hosts of another size where all runs across hosts were on fewer ranks
+    of each, or of MPI on more."""
     statements = [*devices_read(seen), statement("fabric-given", fabric=fabric.name)]
     overrides: tuple[tuple[str, str], ...] = fabric.overrides
     inner = fabric.tiers[0]
@@ -76,6 +79,7 @@ def _on_processors(seen: Evidence, inner: Tier) -> bool:
     for series in seen.logs.series:
         if across_hosts(series) and on_devices(series.library):
             return False
+    # a tier that only so many devices fit in says so
     return inner.max_size is None
 
 
@@ -124,7 +128,7 @@ def nearest_fabric(seen: Evidence, overrides: Overrides) -> MachineFabric:
     return assumed_fabric(nearest, seen, overrides, statements)
 
 
-# share of the price from which on a machine is not farther off: trees reach up to 1.7 of a ring's
+# share of a ring's price from which on a machine is not farther off: trees reach up to 1.7
 FARTHEST_SHARE = 1.25
 # what a driver calls a device that it has no name for: an engineering sample, or too old a driver
 _NAMELESS = re.compile(r"(?:NVIDIA )?(?:Graphics )?Device")
@@ -145,9 +149,9 @@ class _Fit(NamedTuple):
     """A bundled machine that the times may come from."""
 
     machine: DeviceMatch
-    distance: float  # log ratio by which its prices are off
-    generation: str  # of its GPUs
-    network: Statement  # the NICs with which it fits, if not its own
+    distance: float  # sum over all series of the log ratio by which its prices are off
+    generation: str  # of its GPUs; the machine's name where none is known
+    network: Statement  # the NICs with which it fits, NOTHING for its own
 
     def __str__(self) -> str:
         nics = f" with {self.network} per host" if self.network else ""
@@ -192,12 +196,17 @@ def _is_of_amd(seen: Evidence) -> bool:
 def _machines(seen: Evidence) -> list[DeviceMatch]:
     """The machines that may have run."""
     names = AMD_MACHINES if _is_of_amd(seen) else NVIDIA_MACHINES
+    # they are not found by the name of a device
     return [DeviceMatch("", name) for name in names]
 
 
 def _by_times(seen: Evidence, overrides: Overrides) -> MachineFabric:
-    """The machine whose prices come nearest, where no device is named and all machines that fit are
-    of one generation. Where none fits, because even the slowest is too fast, the slowest usual one.
+    """The machine whose prices come nearest, where no device is named. Where none fits, the slowest
+    usual one, as even that is too fast for the times.
+
+    Raises:
+        ColltoolError: machines of several generations fit; no series tells a machine; or there is
+            no series, and the logs state no cause.
     """
     question = "which GPUs ran this? The logs do not name their devices"
     shows_machine = any(map(_shows_machine, seen.logs.series))

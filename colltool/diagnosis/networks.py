@@ -22,6 +22,7 @@ from colltool.diagnosis.thresholds import HEALTHY_SHARE
 from colltool.fabric.model import Fabric
 from colltool.logs.series import Series
 
+# the algorithms of rings: over all NICs of a host, else over one
 RINGS = ("multi-rail-ring", "ring")
 
 # NICs of a host
@@ -129,7 +130,7 @@ def _candidates(fabric: Fabric, across: Sequence[Series]) -> Iterator[NetworkMat
     ranks = per_host(fabric)
     bundled_Bps = fabric.tiers[-1].bandwidth  # of a rank
     network = frozenset(tier.name for tier in fabric.tiers[1:])
-    tried: set[float] = set()
+    tried: set[float] = set()  # 4 x 200G is 8 x 100G: of these the one with most NICs is taken
     for count in COUNTS:
         for gbit in SPEEDS_GBIT:
             # 4 x 200G on a host of 8 ranks: 12.5 GB/s a rank, half of the 25 of 8 x 200G

@@ -54,6 +54,7 @@ def notes_on(scoring: Scoring, causes: Sequence[Hypothesis]) -> Iterator[Stateme
         dip = _dip(judged.points, size_class)
         if dip:
             first, last = dip
+            # the largest sizes stand behind it
             after = next(point for point in judged.points if point.bytes > last.bytes)
             yield statement(
                 "dip",
@@ -70,6 +71,7 @@ def _setting_of(
     """A setting that explains large messages that pass but are below the price; None for none."""
     if size_class.share >= BELOW_PRICE:
         return None
+    # the error that it may have: at most half of that of the fabric as it is
     most = min(SETTING_ERROR, scoring.plain_error(size_class) / 2)
     for cause in settings:
         error = scoring.error(size_class, cause.scenario(0.0))

@@ -33,19 +33,19 @@ class PlannedTraceCall(NamedTuple):
     tiers: tuple[str, ...]
     algorithm: str
     calls: int
-    each_s: float
-    total_s: float
+    each_s: float  # the price of one
+    total_s: float  # of all
     exposed_s: float  # of ``total_s`` what no compute of the rank covers
 
 
 class TierTime(NamedTuple):
-    """Calls whose outermost tier is this one, ``share`` of the step that they are exposed."""
+    """Calls of the slowest rank whose outermost tier is this one."""
 
     tier: str
     calls: int
-    total_s: float
-    exposed_s: float
-    share: float
+    total_s: float  # their price
+    exposed_s: float  # the part of it that no compute of the rank covers
+    share: float  # that part as a share of the step
 
 
 @result
@@ -83,19 +83,21 @@ class TracePlan(Result):
     def tiers(self) -> tuple[TierTime, ...]:
         """Calls by outermost tier, the most exposed first."""
         crossing: dict[str, list[PlannedTraceCall]] = defaultdict(list)
+        # calls with a price cross a tier
         for call in self.collectives:
             crossing[call.tiers[-1]].append(call)
         rows = []
         for tier, calls in crossing.items():
             exposed_s = sum(call.exposed_s for call in calls)
-            row = TierTime(
-                tier=tier,
-                calls=sum(call.calls for call in calls),
-                total_s=sum(call.total_s for call in calls),
-                exposed_s=exposed_s,
-                share=exposed_s / (self.step_s or 1.0),
+            rows.append(
+                TierTime(
+                    tier=tier,
+                    calls=sum(call.calls for call in calls),
+                    total_s=sum(call.total_s for call in calls),
+                    exposed_s=exposed_s,
+                    share=exposed_s / (self.step_s or 1.0),
+                )
             )
-            rows.append(row)
         return tuple(sorted(rows, key=lambda row: -row.exposed_s))
 
 
@@ -193,18 +195,19 @@ def _collectives(walk: _Walk) -> tuple[PlannedTraceCall, ...]:
         hidden_s = busy.covered_in(windows) * 1e-6
         each_s = expected.seconds or 0.0
         total_s = each_s * len(of_kind)
-        row = PlannedTraceCall(
-            primitive=call.primitive,
-            bytes=call.bytes,
-            group_size=call.size,
-            axes=expected.axes,
-            tiers=expected.tiers,
-            algorithm=expected.algorithm,
-            calls=len(of_kind),
-            each_s=each_s,
-            total_s=total_s,
-            exposed_s=max(0.0, total_s - hidden_s),
+        rows.append(
+            PlannedTraceCall(
+                primitive=call.primitive,
+                bytes=call.bytes,
+                group_size=call.size,
+                axes=expected.axes,
+                tiers=expected.tiers,
+                algorithm=expected.algorithm,
+                calls=len(of_kind),
+                each_s=each_s,
+                total_s=total_s,
+                exposed_s=max(0.0, total_s - hidden_s),
+            )
         )
-        rows.append(row)
     rows.sort(key=lambda row: (-row.exposed_s, -row.total_s, row.primitive, row.bytes))
     return tuple(rows)

@@ -47,12 +47,12 @@ class RankMap(NamedTuple):
     places: tuple[int, ...] = ()
 
     def of(self, fabric: Fabric, world: int | None) -> RankMap:
-        """The map of a job of this size, None if it is unknown; ColltoolError for one of another
-        size."""
+        """The map for a job of ``world`` ranks, None if that is unknown; ColltoolError for a map of
+        another size."""
         if self.given == CYCLIC:
             return RankMap(CYCLIC, _cyclic(fabric, world))
         if self.places and world and len(self.places) not in (world, fabric.ranks):
-            raise self._too_short(f"the job has {world}")
+            raise self._other_size(f"the job has {world}")
         return self
 
     def place(self, ranks: Sequence[int]) -> tuple[int, ...]:
@@ -60,11 +60,11 @@ class RankMap(NamedTuple):
         if not self.places:
             return tuple(ranks)
         if max(ranks) >= len(self.places):
-            raise self._too_short(f"the traces have a rank {max(ranks)}")
+            raise self._other_size(f"the traces have a rank {max(ranks)}")
         return tuple(sorted(self.places[rank] for rank in ranks))
 
-    def _too_short(self, job: str) -> ColltoolError:
-        """The error for a map of fewer ranks, or others, than a job has."""
+    def _other_size(self, job: str) -> ColltoolError:
+        """The error for a map of fewer ranks, or others, than a job has, which ``job`` says."""
         return ColltoolError(
             f"lists {counted(len(self.places), 'rank')}, and {job}",
             argument="placed",
@@ -73,7 +73,8 @@ class RankMap(NamedTuple):
 
 
 def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
-    """The fabric rank of each rank, dealt out host by host; ColltoolError if it is unclear."""
+    """The fabric rank of each rank, dealt out host by host; ColltoolError if the number of ranks is
+    not known, more than the fabric has, or does not fill hosts."""
     inside = _ranks_a_host(fabric)
     file = either(shell="a file", python="a file or a list")
     fix = f"give {file} of ranks or hosts, one for each rank of the job"
@@ -101,7 +102,7 @@ def _cyclic(fabric: Fabric, world: int | None) -> tuple[int, ...]:
 class _MapEntry(NamedTuple):
     """A line of a map or an entry of a list: a fabric rank, or a host and a slot."""
 
-    line: int  # or the index in a list
+    line: int  # from 1, or the index in a list, from 0
     rank: int | None  # of the job, where the line names it
     number: int | None  # the fabric rank; None where it names a host
     host: str
@@ -125,7 +126,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
             _MapEntry(rank, rank=None, number=number, host="", slot=-1)
             for rank, number in enumerate(placed)
         ]
-        return RankMap("a list", _placed(entries, fabric, ""))
+        return RankMap("a list", _fabric_ranks(entries, fabric, ""))
     name = os.fspath(placed)
     text = _map_text(name)
     # a layout file is YAML, and none of its keys is a host
@@ -134,7 +135,7 @@ def load_map(placed: AnyMap | None, fabric: Fabric) -> RankMap:
 
         return RankMap(name, read_map(text, name, fabric))
     entries = list(_entries(text, name))
-    return RankMap(name, _placed(_in_order(entries, name), fabric, name))
+    return RankMap(name, _fabric_ranks(_by_job_rank(entries, name), fabric, name))
 
 
 def _map_text(name: str) -> str:
@@ -161,7 +162,9 @@ def _entries(text: str, name: str) -> Iterator[_MapEntry]:
         match = _LINE.fullmatch(content)
         # "17:0" is no host of a name
         if match is None or (match["slot"] and match["host"].isdigit()):
-            raise _refused(name, number, f"{quote(content)} is neither a rank nor a host", _WRITE)
+            raise _entry_error(
+                name, number, f"{quote(content)} is neither a rank nor a host", _WRITE
+            )
         slot = -1 if match["slot"] is None else int(match["slot"])
         # a number alone is a rank of the fabric, a word a host
         yield _MapEntry(
@@ -174,14 +177,15 @@ def _int(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
-    """The lines of a file by rank, refused unless they are all of one kind."""
+def _by_job_rank(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
+    """The lines of a file by the job's rank that they begin with, or as they stand if none does;
+    refused unless they are all of one kind, and a line each for ranks from 0 on."""
     if not entries:
         raise ColltoolError("is empty", where=printable(name), fix=_WRITE)
     first = entries[0]
     for entry in entries:
         if (entry.rank is None) != (first.rank is None):
-            raise _refused(
+            raise _entry_error(
                 name,
                 entry.line,
                 "some lines begin with a rank and some do not",
@@ -189,7 +193,7 @@ def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
             )
     for entry in entries:
         if (entry.number is None) != (first.number is None):
-            raise _refused(
+            raise _entry_error(
                 name,
                 entry.line,
                 "some lines are ranks of the fabric and some are hosts",
@@ -201,7 +205,7 @@ def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
     for rank, entry in enumerate(by_rank):
         if entry.rank != rank:
             before = f"those before it are not 0 to {(entry.rank or 0) - 1}, once each"
-            raise _refused(
+            raise _entry_error(
                 name,
                 entry.line,
                 f"a line for rank {entry.rank}, and {before}",
@@ -210,14 +214,15 @@ def _in_order(entries: list[_MapEntry], name: str) -> list[_MapEntry]:
     return by_rank
 
 
-def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[int, ...]:
+def _fabric_ranks(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[int, ...]:
     """The fabric rank of each entry, refused unless the fabric has it and no other entry does;
     ``name``: of the file, empty for a list."""
     entry_at: dict[int, _MapEntry] = {}  # by fabric rank
-    for entry, place in zip(entries, _on_hosts(entries, fabric, name), strict=True):
+    for entry, place in zip(entries, _places_of(entries, fabric, name), strict=True):
+        # a list of the user's may hold anything
         if type(place) is not int or not 0 <= place < fabric.ranks:
             ranks = f"{fabric.name}, which has 0 to {fabric.ranks - 1}"
-            raise _refused(
+            raise _entry_error(
                 name,
                 entry.line,
                 f"{quote(place)} is not a rank of {ranks}",
@@ -228,7 +233,7 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
             if entry.slot >= 0:
                 text = f"{entry.host}:{entry.slot}"
             line = "line" if name else "rank"
-            raise _refused(
+            raise _entry_error(
                 name,
                 entry.line,
                 f"{text} is also that of {line} {entry_at[place].line}",
@@ -238,8 +243,9 @@ def _placed(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> tuple[in
     return tuple(entry_at)
 
 
-def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterator[int]:
-    """Fabric ranks: hosts are domains in order of first mention, slots are dealt out in order."""
+def _places_of(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterator[int]:
+    """The fabric rank that each entry says, not checked where it is a number. Hosts are domains in
+    order of first mention; slots are dealt out in order."""
     inner = fabric.tiers[0]
     inside = inner.endpoints
     hosts: dict[str, int] = {}  # number of the domain by name
@@ -253,7 +259,7 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
         slots_used[entry.host] += 1
         if slot >= inside:
             joins = f"{inner.name} of {fabric.name} joins {inside}"
-            raise _refused(
+            raise _entry_error(
                 name,
                 entry.line,
                 f"{entry.host} has one rank too many: {joins}",
@@ -263,7 +269,7 @@ def _on_hosts(entries: Sequence[_MapEntry], fabric: Fabric, name: str) -> Iterat
 
 
 def larger_fabric(fabric: Fabric) -> str:
-    """How to fix a fabric that has too few ranks."""
+    """How to fix a fabric that has too few ranks, as an error's ``fix``."""
     return (
         f"a larger fabric, or {argument_text('overrides', [f'{fabric.tiers[-1].name}.size=...'])}"
     )
@@ -282,8 +288,8 @@ def _ranks_a_host(fabric: Fabric) -> int:
     return inner.endpoints
 
 
-def _refused(name: str, line: int, what: str, fix: str) -> ColltoolError:
-    """The error for an entry of a file, or of a list (no ``name``)."""
+def _entry_error(name: str, line: int, what: str, fix: str) -> ColltoolError:
+    """The error for an entry of a file, or of a list (no ``name``), by its ``line``."""
     if name:
         return ColltoolError(what, where=f"{printable(name)}:{line}", fix=fix)
     return ColltoolError(f"rank {line}: {what}", argument="placed", fix=fix)

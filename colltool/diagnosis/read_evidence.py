@@ -24,7 +24,8 @@ from colltool.logs.traced_series import measured_calls
 
 Path = str | PathLike[str]
 ReadLogs = Callable[[Sequence[Path]], Measurements]
-"""The reader of benchmarks, with what the caller says about them."""
+"""The reader of benchmarks, with what the caller says about them; raises ColltoolError for files
+without a usable table."""
 
 
 def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
@@ -34,7 +35,7 @@ def evidence_of(paths: Sequence[Path], logs_of: ReadLogs) -> Evidence:
         ColltoolError: no file says anything, or a log contradicts the caller.
     """
     paths = list(dict.fromkeys(paths))
-    # by content: names of files say nothing
+    # told apart by content: names of files say nothing
     traces = [path for path in paths if is_trace(path)]
     logs = [path for path in paths if path not in traces]
     empty = [path for path in logs if is_empty(fspath(path))]
@@ -127,8 +128,8 @@ class _ReadFiles(NamedTuple):
 
 
 def _read(paths: Sequence[Path], logs_of: ReadLogs) -> _ReadFiles:
-    """Read each log by itself. An argument that contradicts a log is an error; a file that cannot
-    be used is an error only where no other can be used."""
+    """Read each log by itself. A file that cannot be used is kept as a problem; ColltoolError only
+    where an argument of the caller contradicts a log."""
     runs: dict[Path, Measurements] = {}
     texts: list[Path] = []
     failed: list[FailedLog] = []
@@ -158,14 +159,14 @@ def _run_by_run(read: dict[Path, Measurements], logs_of: ReadLogs) -> Measuremen
     if len(read) < 2:
         return next(iter(read.values()), Measurements((), ()))
     together = logs_of(list(read))
-    group = attrgetter("primitive", "ranks", "nodes")
-    runs: dict[object, list[Series]] = defaultdict(list)
+    kind_of = attrgetter("primitive", "ranks", "nodes")
+    runs: dict[object, list[Series]] = defaultdict(list)  # of each kind, by file
     for path, measured in read.items():
         for series in measured.series:
-            runs[group(series)].append(series._replace(run=_name(path)))
+            runs[kind_of(series)].append(series._replace(run=_name(path)))
     kept: list[Series] = []
     for series in together.series:
-        by_file = runs[group(series)]
+        by_file = runs[kind_of(series)]
         if series.joined or not _share_sizes(by_file):
             kept.append(series)
         else:

@@ -29,9 +29,9 @@ class Replayed(NamedTuple):
     for its collectives."""
 
     file: str
-    rank: int | None
-    recorded_s: float
-    priced_s: float
+    rank: int | None  # None where the file does not say
+    recorded_s: float  # to the end of the last node, with the durations as recorded
+    priced_s: float  # the same, with prices
     priced: int  # collectives and messages with a price
     kept: tuple[tuple[Statement, int], ...]  # those that keep their duration, by reason
     calls: tuple[ReplayedCall, ...] = ()  # that are known, those that take longest first

@@ -18,7 +18,10 @@ from colltool.logs.traced_series import UpperBound
 
 
 class ValidatedPoint(NamedTuple):
-    """One measured size against its price, the fastest among what the library ships."""
+    """One measured size against its price, the fastest among what the library ships.
+
+    Sizes are M as nccl-tests counts it, algorithms by title where nothing else is said.
+    """
 
     bytes: float
     measured_s: float
@@ -28,12 +31,15 @@ class ValidatedPoint(NamedTuple):
     protocol: str
     busbw_measured_Bps: float
     busbw_expected_Bps: float
-    bound: str  # what takes most of the price: ``latency``, ``bandwidth``, ``overhead``
+    bound: (
+        str  # what takes most of the price: ``latency``, ``bandwidth``, ``overhead``, ``software``
+    )
     nearest: str  # the algorithm whose price is nearest to the measurement
-    nearest_error: float
+    nearest_error: float  # its price/measured - 1
     spec: str = ""  # name of the algorithm for ``--algorithm``
     nearest_spec: str = ""  # name of the nearest for ``--algorithm``
-    message: float = 0.0  # as :class:`colltool.logs.series.Point` has it
+    # bytes of each message where ``bytes`` are a stream of several, else 0
+    message: float = 0.0
 
     @property
     def shown_bytes(self) -> float:
@@ -47,36 +53,37 @@ class ValidatedPoint(NamedTuple):
 
 
 class Regime(NamedTuple):
-    """Neighbouring sizes with the same bound, and their mean absolute relative error."""
+    """Neighbouring sizes with the same bound."""
 
     bound: str
-    from_bytes: float
-    to_bytes: float
-    mape: float
+    from_bytes: float  # the smallest of them
+    to_bytes: float  # the largest of them
+    mape: float  # mean absolute relative error, a fraction
 
 
 class ValidatedSeries(NamedTuple):
-    """A series compared with its prices. ``worst`` is the largest error, signed; ``findings`` are
-    ordered, the most important first."""
+    """A series compared with its prices."""
 
     series: Series
-    points: tuple[ValidatedPoint, ...]
-    mape: float
-    worst: float
-    regimes: tuple[Regime, ...]
-    findings: tuple[Statement, ...]
+    points: tuple[ValidatedPoint, ...]  # ascending by size, never empty
+    mape: float  # mean absolute relative error, a fraction
+    worst: float  # the largest relative error, signed
+    regimes: tuple[Regime, ...]  # ascending by size
+    findings: tuple[Statement, ...]  # the most important first
 
 
 class SeriesHealth(NamedTuple):
-    """One series against the fabric."""
+    """What a series reaches of its price on the fabric, by its size classes (large and small
+    messages, :mod:`colltool.diagnosis.size_classes`)."""
 
     judged: ValidatedSeries
-    wire: str  # the outermost tier it crosses
-    large: float | None  # median share of the expected rate of large messages, None if not measured
+    wire: str  # the outermost tier it crosses, by name
+    # median share of the expected rate of large messages; None where the series has none that tell
+    large: float | None
     small: float | None  # the same of small messages
-    low: bool  # one of them misses its bar
+    low: bool  # one of them misses its bar, or the rate collapses
     bar: float  # the share that large messages must reach
-    small_bar: float | None = None  # the share that small ones must reach
+    small_bar: float | None = None  # the share that small ones must reach; None as ``small``
 
     @property
     def largest(self) -> ValidatedPoint:
@@ -96,17 +103,16 @@ class SeriesHealth(NamedTuple):
 
 @result
 class Validation(Result):
-    """All series judged against one fabric; ``mape`` is over all points, ``max_mape`` a
-    fraction."""
+    """All series judged against one fabric."""
 
     subject: ClassVar[str] = "validate"
-    fabric: str
+    fabric: str  # its name
     series: tuple[ValidatedSeries, ...]
-    mape: float
-    verdict: Statement
-    skipped: tuple[Skipped, ...]
-    max_mape: float | None = None
-    overrides: tuple[tuple[str, str], ...] = ()
+    mape: float  # over all points, a fraction
+    verdict: Statement  # which sizes the prices can be trusted for
+    skipped: tuple[Skipped, ...]  # rows of the logs that were left out
+    max_mape: float | None = None  # the most that the user allows of each series; None for no limit
+    overrides: tuple[tuple[str, str], ...] = ()  # of the fabric
     readings: ModelOptions = USUAL
     # what each series reaches of its price, as doctor reads it, and the devices that logs name
     health: tuple[SeriesHealth, ...] = ()
@@ -116,35 +122,35 @@ class Validation(Result):
 
     @property
     def holds(self) -> bool:
+        """Whether every series is within the error that the user allows; True without a limit."""
         return self.max_mape is None or all(series.mape <= self.max_mape for series in self.series)
 
 
 class AssumedFabric(NamedTuple):
     """The fabric that logs are compared with."""
 
-    fabric: str  # empty without one
+    fabric: str  # its name, empty without one
     overrides: tuple[tuple[str, str], ...]
-    devices: tuple[str, ...]
-    hosts: tuple[str, ...]
+    devices: tuple[str, ...]  # that logs name
+    hosts: tuple[str, ...]  # that logs name
     said: tuple[Statement, ...]  # what was read from the logs, and what was assumed
-    # the usual NICs that fit the times, where the logs name none and the fabric's ``own`` do not
-    # fit
+    # the usual NICs that fit the times, where the logs name none and the fabric's own do not fit
     network: Statement = NOTHING
-    own: Statement = NOTHING
+    own: Statement = NOTHING  # the fabric's own NICs, where runs went over several hosts
     guessed: bool = False  # no device is named
     alike: tuple[str, ...] = ()  # where it is guessed, the machines that fit the times
     # of a fabric that the user named, why the logs are of other hardware
     other_hardware: Statement = NOTHING
     network_share: float | None = None  # what is reached of the line rate of ``network``
-    network_factor: float = 1.0  # that line rate by the rate of its own
+    network_factor: float = 1.0  # line rate of ``network`` over that of ``own``
 
 
 class Cause(NamedTuple):
-    """A cause that the prices support."""
+    """What makes times slow: a cause that the prices support, or that a log states."""
 
     name: str
     said: Statement
-    look: str  # what reveals it on the machine
+    look: str  # what reveals it on the machine, or what to do
     # mean relative error of its prices on the times it explains; None for what no price is needed
     # to see
     error: float | None
@@ -163,22 +169,22 @@ class Experiment(NamedTuple):
     """What to run next."""
 
     command: str
-    bytes: float
+    bytes: float  # the size at which the causes are told apart
     # the outcome at ``bytes`` under each remaining cause; under a single one, also as the fabric
     # should be
     foretold: tuple[Prediction, ...]
-    note: Statement = NOTHING
-    hosts: int = 1
+    note: Statement = NOTHING  # what to do or to mind beside it: repeat it on the other hosts
+    hosts: int = 1  # that it runs on
 
 
 class DiagnosisFinding(NamedTuple):
     """Something that is off, once for all series that share it."""
 
     series: tuple[str, ...]  # titles
-    size: str  # ``large``, ``small`` or ``large and small``
+    size: str  # ``large``, ``small`` or ``large and small``; empty where only a log states it
     low: float | None  # least share of the expected rate, None where nothing was measured
     high: float | None  # largest share of the expected rate
-    error: float | None  # of the fabric's own prices
+    error: float | None  # of the fabric's own prices, by log ratio; None as ``low``
     causes: tuple[Cause, ...]  # best first
     experiments: tuple[Experiment, ...]  # what would tell the causes apart, in order
     hints: tuple[Statement, ...]  # findings of ``validate`` where no cause is known
@@ -192,35 +198,34 @@ class FleetHost(NamedTuple):
 
     host: str
     runs: int  # with the host
-    slow: int  # of these
-    failed: int  # of these
-    of_fleet: float | None  # median rate relative to runs of their kind
+    slow: int  # how many of these are slow
+    failed: int  # how many of these failed
+    of_fleet: float | None  # median rate relative to runs of their kind; None where all failed
     state: HostState
 
     @property
     def bad(self) -> bool:
+        """Whether the host is slow, or one that may be why runs failed."""
         return self.state != "as the others"
 
 
 class FleetPair(NamedTuple):
-    """Two hosts that ran together; ``of_fleet`` is the lowest rate of their runs, relative to runs
-    of their kind."""
+    """Two hosts that ran together."""
 
     a: str
     b: str
-    of_fleet: float | None
-    failed: int
-    runs: int
+    of_fleet: float | None  # lowest rate relative to runs of their kind; None where all failed
+    failed: int  # how many of ``runs`` failed
+    runs: int  # of these two hosts alone
 
 
 class Fleet(NamedTuple):
-    """Runs of several sets of hosts, compared. ``said`` tells what they show; ``files`` is the
-    number of runs."""
+    """Runs of several sets of hosts, compared."""
 
-    hosts: tuple[FleetHost, ...]
-    pairs: tuple[FleetPair, ...]
-    said: tuple[Statement, ...]
-    files: int
+    hosts: tuple[FleetHost, ...]  # by name
+    pairs: tuple[FleetPair, ...]  # by name
+    said: tuple[Statement, ...]  # what the runs show
+    files: int  # how many there are: a run each, with one series or several
 
 
 @result
@@ -234,8 +239,8 @@ class Diagnosis(Result):
     findings: tuple[DiagnosisFinding, ...]
     notes: tuple[Statement, ...]
     skipped: tuple[Skipped, ...]
-    bounds: tuple[UpperBound, ...] = ()  # calls that say nothing of a wire
-    measure: tuple[Experiment, ...] = ()  # what would say something of it
+    bounds: tuple[UpperBound, ...] = ()  # traced calls known only as upper bounds: not judged
+    measure: tuple[Experiment, ...] = ()  # what to run to learn of the tiers that they cross
     left_out: tuple[LeftOutKernels, ...] = ()  # kernels in no row
     fleet: Fleet | None = None
     # bundled fabrics that the times fit, where they are faster than the one that they are held to
@@ -254,4 +259,5 @@ class Diagnosis(Result):
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is off, by the times and by what the logs state."""
         return not self.findings and not (self.fleet and any(host.bad for host in self.fleet.hosts))

@@ -22,11 +22,11 @@ from colltool.logs.series import Point, Series
 
 
 class Scenario(NamedTuple):
-    """What a cause changes."""
+    """What a cause changes: the fabric itself, its times, or what runs on it."""
 
     fabric: Fabric
     factor: float = 1.0  # on every time
-    extra_s: float = 0.0  # of each call, added to that
+    extra_s: float = 0.0  # added to the time of each call behind the factor
     # the algorithms that run, the first that can; all where none can, or it is empty
     only: tuple[str, ...] = ()
     readings: ModelOptions = ModelOptions()
@@ -39,7 +39,8 @@ class Scenario(NamedTuple):
 
     def times(self, series: Series) -> tuple[float, ...] | None:
         """Seconds at each size of a series; None where nothing runs."""
-        # at last all algorithms, where none of these is one of this primitive, or of this group
+        # each of ``only`` by itself, in turn; at last all algorithms (), where none of those can run
+        # this primitive on this group
         attempts: list[tuple[str, ...]] = [*((name,) for name in self.only), ()]
         for algorithms in attempts:
             priced = prices_of(self.fabric, series, self.readings, algorithms)

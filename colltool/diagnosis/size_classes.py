@@ -43,14 +43,14 @@ def size_classes(
     *,
     assumed: bool,
 ) -> tuple[SizeClass, ...]:
-    """The size classes of all series, large messages first.
+    """The size classes of all series: all that are of large messages, then all of small ones.
 
-    Small messages have none of all-to-alls, which depend on how the library gathers
-    (NCCL_PXN_DISABLE) and posts messages: healthy machines reach 40 to 160%; nor of MPI, which
-    launches no kernels; nor without a launch overhead.
+    Small messages have no class in all-to-alls, whose time depends on how the library gathers
+    (NCCL_PXN_DISABLE) and posts messages: healthy machines reach 40 to 160%. Nor have they one with
+    MPI, which launches no kernels, or on a fabric without a launch overhead.
 
     Args:
-        bars: of large messages, by series.
+        bars: the share that large messages must reach, for each series.
         launch_s: the fabric's launch overhead.
         assumed: the user did not name the fabric.
     """
@@ -64,32 +64,33 @@ def size_classes(
         ]
         launches_kernels = log_library(measured.library).launches_kernels
         has_small = measured.primitive is not A2A and launches_kernels and launch_s > 0
+        # without a class of small messages their prices are not trusted either
         trusted = tuple(range(len(points)) if has_small else bandwidth_bound)
         is_large_low = False
-        focus = plateau(points)
-        if focus:
-            size_class = SizeClass(
+        focus_of_large = plateau(points)
+        if focus_of_large:
+            of_large = SizeClass(
                 series_index=index,
                 size="large",
-                focus=focus,
+                focus=focus_of_large,
                 trusted=trusted,
-                share=_median_share(points, focus),
+                share=_median_share(points, focus_of_large),
                 within=WITHIN,
                 bar=bar,
             )
-            is_large_low = size_class.low
-            large.append(size_class)
+            is_large_low = of_large.low
+            large.append(of_large)
         # small messages are those below the first size that bandwidth bounds
         first_large = min(bandwidth_bound, default=len(points))
         if has_small and first_large >= FEWEST_SMALL:
-            focus = tuple(range(min(first_large, SMALL)))
+            focus_of_small = tuple(range(min(first_large, SMALL)))
             small.append(
                 SizeClass(
                     series_index=index,
                     size="small",
-                    focus=focus,
+                    focus=focus_of_small,
                     trusted=trusted,
-                    share=_median_share(points, focus),
+                    share=_median_share(points, focus_of_small),
                     within=WITHIN_ACROSS if across_hosts(measured) else WITHIN,
                     bar=small_bar(measured, bar, alone=assumed and not is_large_low),
                 )
@@ -120,6 +121,6 @@ def _median_share(points: Sequence[ValidatedPoint], focus: Iterable[int]) -> flo
 def mean_log_error(
     measured: Sequence[float], priced: Sequence[float], focus: Iterable[int]
 ) -> float:
-    """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way. Both are by
-    size; ``focus``: indices of those that count."""
+    """Mean distance of prices from times, by log ratio: 0.1 is about 10% either way. Both are
+    seconds by size; ``focus``: indices of the sizes that count."""
     return fmean(abs(log(priced[index] / measured[index])) for index in focus)

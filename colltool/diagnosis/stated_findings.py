@@ -1,5 +1,9 @@
 """Findings that logs state themselves, whatever their times are: failures and wrong values, and
-without times also what holds a run back."""
+without times also what holds a run back.
+
+A :class:`~colltool.logs.stated.StatedLine` has a ``kind`` (failed, wrong, cause, setting, warning,
+fact), the cause of slowness that it states (or none, ""), and what to ``do`` about it.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +44,8 @@ def wrong_results(seen: Evidence) -> Iterator[StatedLine]:
 _OF_RDMA = ("sockets", "gpudirect")
 
 
-def as_expected_of(fabric: Fabric, stated: Sequence[StatedLine]) -> tuple[StatedLine, ...]:
-    """What logs state, of which no cause is left that the fabric says itself: over sockets there is
+def without_expected_causes(fabric: Fabric, stated: Sequence[StatedLine]) -> tuple[StatedLine, ...]:
+    """What logs state, with causes that the fabric says itself as mere facts: over sockets there is
     no RDMA to miss."""
     medium = media_of(fabric)[-1]
     if medium is None or medium.name != "socket":
@@ -72,7 +76,8 @@ class StatedFindings(NamedTuple):
 
 
 def stated_findings(stated: Sequence[StatedLine], *, judged: bool) -> StatedFindings:
-    """Find what is off by the logs' own lines; ``judged``: times say the rest."""
+    """Find what is off by the logs' own lines; with ``judged`` times say the rest, so that only
+    failures and wrong values are taken."""
     causes = []
     for line in stated:
         if line.kind in _ENDS or (not judged and line.kind != "fact"):
@@ -102,7 +107,7 @@ def finding_of(causes: Sequence[Cause]) -> DiagnosisFinding:
 
 
 def _cause(line: StatedLine) -> Cause:
-    """A cause that is seen without a price, and so has no error."""
+    """What a line states, as a cause without a price, and so without an error."""
     on_host = NOTHING
     if line.host:
         on_host = statement("on-host", host=line.host)

@@ -3,6 +3,11 @@
 :func:`compared_with_topology` reads and compares both; :func:`topology_findings` makes a finding of
 each kind of host that differs, with the damage that explains it as the cause. Below it stand the
 parts of such a cause's sentences, whose table is ``sentences.toml``.
+
+A :class:`~colltool.libraries.nccl.topology.damages.Damage` has a ``kind``, the ``names`` of the
+parts that it is of (or is of ``all`` parts of the kind), and how much there is of what it lowers
+without it (``was``) and with it (``now``): links or MB/s. Several that are there at once are
+``together`` one.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ KINDS_BY_PART = {
     "gpu": ("gdr-gpu", "nvlinks", "nvlink-pair", "gpu-slot"),
     "switch": ("switch-slot",),
 }
-"""Kinds of damages by the part that they are of; a setting's and a whole node's are of none."""
+"""Kinds of damages by the part that they are of; settings and damages of a whole node have none."""
 LEAD_CODES = {
     "channels": "fewer",
     "inside_Bps": "slower",
@@ -94,8 +99,8 @@ def compared_with_topology(
 
 
 def _node_count(lines: GraphLines, system: System) -> int:
-    """How many nodes like the file's ran: as NCCL counts them, else by the number of ranks; no
-    fewer than hosts that the log names, and two where channels use NICs."""
+    """How many nodes like the file's ran: as NCCL counts them, else by the number of ranks, and then
+    at least two where channels use NICs; no fewer than hosts that the log names."""
     nccl_nodes = 0
     hosts = set()
     least = 1
@@ -161,9 +166,9 @@ def _causes(node: ComparedNode, compared: TopologyCompared, env: dict[str, str])
         )
         yield _cause(text, str(statement("do-unexplained")))
         return
-    for place, alike in enumerate(_alike(explained.damages)):
+    for index, alike in enumerate(_alike(explained.damages)):
         text = _damage_text(alike[0], [damage.names for damage in alike], node.owners)
-        if place == 0:
+        if index == 0:
             text = statement("differs", lead=lead, cause=text)
         yield _cause(text, _todo(alike[0], env))
 
@@ -174,8 +179,8 @@ def _cause(text: Statement, todo: str) -> Cause:
 
 
 def _alike(damages: Sequence[Damage]) -> list[list[Damage]]:
-    """Damages in groups that are the same but for the part; of a part that fits at several rates
-    only the first, the likeliest, is kept."""
+    """Damages in groups that are the same but for the part, the likeliest first as they come. Where
+    a part fits at several rates, only the first is kept."""
     groups: dict[tuple[object, ...], list[Damage]] = {}
     known_parts = set()
     for damage in damages:
@@ -187,7 +192,8 @@ def _alike(damages: Sequence[Damage]) -> list[list[Damage]]:
 
 
 def _lead(node: ComparedNode) -> Statement:
-    """What differs first, as the beginning of a sentence: of the ring, where that does."""
+    """What differs first, as the beginning of a sentence: of the ring, where that does; ``node``:
+    one that differs."""
     # graphs stand in the order of GRAPH_NAMES, the ring first; one of them differs
     graph = next(graph for graph in node.graphs if graph.differs)
     found = graph.found
@@ -240,7 +246,7 @@ def _damage_text(
     """
     if damage.together:
         together = damage.together[:_MOST_NAMED]
-        parts = tuple(_damage_text(part, (), owners) for part in together)
+        parts = tuple(_damage_text(part, owners=owners) for part in together)
         return statement("damages", parts=parts)
     fields: dict[str, object] = {}
     for part, kinds in KINDS_BY_PART.items():

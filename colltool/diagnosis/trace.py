@@ -33,7 +33,7 @@ from colltool.estimate.assumptions import ModelOptions
 from colltool.fabric.model import Fabric
 from colltool.logs.merged_calls import MergedCall, merged_calls
 from colltool.logs.series import Measurements
-from colltool.logs.traced_calls import RankTrace, left_out, read_traces, world_of
+from colltool.logs.traced_calls import RankTrace, left_out_kernels, read_traces, world_of
 from colltool.logs.traced_series import MeasuredCall, series_of
 
 
@@ -60,7 +60,7 @@ def trace(
     rank_map = rank_map.of(fabric, world)
     prices = CallPrices(fabric, reading, rank_map)
     merged = list(merged_calls(traces))
-    calls = tuple(_call(call, prices) for call in merged)
+    calls = tuple(_priced_call(call, prices) for call in merged)
     window_s = sum(rank_trace.window_s for rank_trace in traces)
     totals = _totals_by_kind(calls, traces, window_s)
     return TraceComparison(
@@ -68,7 +68,7 @@ def trace(
         overrides=fabric.overrides,
         library=fabric.library_facts.name if fabric.library_facts else "",
         rank_map=rank_map,
-        files=tuple(map(_file, traces)),
+        files=tuple(map(_trace_file, traces)),
         world=world,
         device=next((rank_trace.device for rank_trace in traces if rank_trace.device), ""),
         nccl=next((rank_trace.nccl for rank_trace in traces if rank_trace.nccl), ""),
@@ -76,21 +76,21 @@ def trace(
         totals=totals,
         calls=calls,
         wires=links_of(fabric, calls, totals, traces),
-        left_out=left_out(traces),
+        left_out=left_out_kernels(traces),
         findings=tuple(_findings(fabric, calls, traces, reading)),
         job=job_text(totals, calls, world),
         activity=tuple(rank_trace.activity for rank_trace in traces),
         waits=waits_of(merged, traces),
-        unpriced=_unpriced(traces),
-        replayed=tuple(_replayed(traces, prices)),
+        unpriced=_unpriced_kernels(traces),
+        replayed=tuple(_replays(traces, prices)),
         assumed=tuple(
             dict.fromkeys(rank_trace.assumed for rank_trace in traces if rank_trace.assumed)
         ),
     )
 
 
-def _file(rank_trace: RankTrace) -> TraceFile:
-    """What is said of a trace as a file."""
+def _trace_file(rank_trace: RankTrace) -> TraceFile:
+    """A trace as a file: whose it is, how long, and whether it is whole."""
     return TraceFile(
         file=rank_trace.file,
         rank=rank_trace.rank,
@@ -101,7 +101,7 @@ def _file(rank_trace: RankTrace) -> TraceFile:
     )
 
 
-def _replayed(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Replayed]:
+def _replays(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Replayed]:
     """The graph of each Chakra trace, walked with prices."""
     for rank_trace in traces:
         if rank_trace.graph:
@@ -109,8 +109,8 @@ def _replayed(traces: Sequence[RankTrace], prices: CallPrices) -> Iterator[Repla
             yield replayed
 
 
-def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
-    """Kernels of which no bytes are known by name, what takes longest first."""
+def _unpriced_kernels(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
+    """Communication kernels of which no bytes are known, a row a name, what takes longest first."""
     rows: dict[str, UnpricedKernels] = {}
     for rank_trace in traces:
         for name, lasts_us, hidden_us in rank_trace.others:
@@ -123,11 +123,12 @@ def _unpriced(traces: Sequence[RankTrace]) -> tuple[UnpricedKernels, ...]:
     return tuple(sorted(rows.values(), key=lambda row: -row.total_s))
 
 
-def _call(merged: MergedCall, prices: CallPrices) -> TracedCall:
-    """A call of the job with its price, by the kernel that waited least."""
+def _priced_call(merged: MergedCall, prices: CallPrices) -> TracedCall:
+    """A call of the job with its price, by the kernel that waited least (``shortest``)."""
     call = merged.call
     shortest = merged.shortest
     expected = prices.of(call)
+    # merged.seen has the kernel of each rank that made the call, merged.traces their trace's index
     inside = [file for file, seen in zip(merged.traces, merged.seen, strict=True) if seen.inside]
     return TracedCall(
         primitive=call.primitive,
@@ -213,7 +214,8 @@ def _total_of(
 def _findings(
     fabric: Fabric, calls: Sequence[TracedCall], traces: Sequence[RankTrace], readings: ModelOptions
 ) -> Iterator[TraceFinding]:
-    """What ``validate`` says of calls that a benchmark could have made."""
+    """What ``validate`` says of calls that a benchmark could have made: of consecutive ranks, with a
+    price, and no upper bounds."""
     measured: list[MeasuredCall] = []
     for call in calls:
         is_consecutive = call.axes == ((call.group_size, 1),)
@@ -227,7 +229,7 @@ def _findings(
             validation = validate(fabric, Measurements((series,), ()), readings=readings)
         except ColltoolError:  # impossible times, or nothing shipped runs here
             continue
-        (judged,) = validation.series
+        (judged,) = validation.series  # one series was given
         (health,) = validation.health
         if judged.findings or health.judgeable:
             yield TraceFinding(series.title, judged.findings, health)

@@ -1,4 +1,9 @@
-"""What ``trace`` returns."""
+"""What ``trace`` returns: :class:`TraceComparison`; the other records are its parts.
+
+A call is one collective of the job, seen by the kernels of one or several traced ranks. Its time is
+an upper bound (``bound``) where it may contain a wait for a rank without a trace. Seconds are of one
+call or of all, as the names say; *exposed* is what no compute kernel of the rank covers.
+"""
 
 from typing import ClassVar, Literal, NamedTuple
 
@@ -31,18 +36,18 @@ class TracedCall(NamedTuple):
     measured_s: float  # of the rank that waited least
     bound: bool  # that is an upper bound: ranks are untraced, or an all-to-all is uneven
     longest_s: float  # of the rank that waited most
-    exposed_s: float  # the part that no compute kernel covers
-    seen: int  # traced ranks
+    exposed_s: float  # the part of ``measured_s`` that no compute kernel covers
+    seen: int  # how many traced ranks have it
     inside: tuple[int, ...]  # indices of the files in which the call began in a step
-    expected_s: float | None  # None where ``reason`` says why
-    latency_s: float | None  # its part that does not grow with size
+    expected_s: float | None  # the price; None where ``reason`` says why
+    latency_s: float | None  # the part of the price that does not grow with size
     runs: str  # the algorithm that is expected
     tiers: tuple[str, ...]  # that it crosses, innermost first
-    reason: Statement
+    reason: Statement  # why there is no price; NOTHING where there is one
 
 
 class CallTotal(NamedTuple):
-    """Calls of one kind of group, primitive and size."""
+    """Calls of one kind of group, primitive and size; fields as those of :class:`TracedCall`."""
 
     group: str
     group_size: int
@@ -51,8 +56,8 @@ class CallTotal(NamedTuple):
     bytes: int
     dtype: str
     coalesced: bool
-    kernel: str
-    calls: int
+    kernel: str  # the names of all kernels, joined by commas
+    calls: int  # how many
     each_s: float  # median time
     bound: bool  # some times are upper bounds
     total_s: float  # over all calls
@@ -61,12 +66,12 @@ class CallTotal(NamedTuple):
     runs: str  # the algorithm that is expected
     tiers: tuple[str, ...]
     reason: Statement
-    share: float  # of the steps' time on a rank
+    share: float  # of the steps' time of all traced ranks that is in these calls
     a_step: float  # calls per step (or per trace without steps) of the rank that makes most
 
     @property
     def of_expected(self) -> float | None:
-        """Expected over measured time: 0.5 where it takes twice as long."""
+        """Expected over measured time: 0.5 where it takes twice as long; None without a price."""
         return None if self.expected_s is None else self.expected_s * self.calls / self.total_s
 
     @property
@@ -76,6 +81,7 @@ class CallTotal(NamedTuple):
 
     @property
     def exposed(self) -> float:
+        """The share of their time that no compute covers."""
         return self.exposed_s / self.total_s
 
 
@@ -86,16 +92,16 @@ class LinkHealth(NamedTuple):
     """Priced calls whose outermost tier is this one, and whether it is slow."""
 
     tier: str
-    innermost: bool
-    calls: int
-    clear: int  # calls whose kernels waited for no other rank
-    measured_s: float
-    exposed_s: float
-    expected_s: float
+    innermost: bool  # it is the fabric's first tier
+    calls: int  # how many
+    clear: int  # how many of these are no upper bounds
+    measured_s: float  # of all
+    exposed_s: float  # of all
+    expected_s: float  # of all
     # expected over measured time of the clear ones; of all where none is, a lower bound
     of_expected: float
-    share: float  # of the steps' time on a rank
-    exposed: float  # the exposed part of it
+    share: float  # of the steps' time of all traced ranks that is in these calls
+    exposed: float  # the exposed part of that share
     bar: float  # share of expected below which it is slow
     verdict: LinkVerdict  # ``unknown``: below the bar, but by upper bounds only
     # inner tiers that may be slow instead, since the same calls cross them and no others clear them
@@ -110,22 +116,21 @@ class LinkHealth(NamedTuple):
 class RankWait(NamedTuple):
     """A traced rank, and how long it waited for others."""
 
-    rank: int | None
+    rank: int | None  # None where its trace does not say
     file: str
     calls: int  # that other traced ranks made too
     last: int  # how often it came last
-    wait_s: float
+    wait_s: float  # for others, over all these calls
 
 
 class CallWait(NamedTuple):
-    """Calls of one primitive and group size on several traced ranks: seconds on the wire and of
-    waiting, mean per rank."""
+    """Calls of one primitive and group size that several traced ranks made."""
 
     primitive: Primitive
     group_size: int
     calls: int
-    wire_s: float
-    wait_s: float
+    wire_s: float  # over all calls, of the rank that waited least
+    wait_s: float  # over all calls, beyond that, mean per rank
 
 
 class Waits(NamedTuple):
@@ -136,24 +141,23 @@ class Waits(NamedTuple):
 
 
 class UnpricedKernels(NamedTuple):
-    """Communication kernels of one name of which no bytes are known: ``calls``, seconds in all, and
-    those no compute covers."""
+    """Communication kernels of one name of which no bytes are known."""
 
     kernel: str
-    calls: int
-    total_s: float
-    exposed_s: float
+    calls: int  # how many kernels
+    total_s: float  # of all
+    exposed_s: float  # the part of that which no compute covers
 
 
 class TraceFile(NamedTuple):
-    """One trace file; ``broken`` if truncated or damaged."""
+    """One trace file."""
 
     file: str
-    rank: int | None
-    steps: int
-    window_s: float
-    calls: int
-    broken: bool
+    rank: int | None  # None where it does not say
+    steps: int  # 0 where it marks none
+    window_s: float  # time of its steps, of all of it without steps
+    calls: int  # kernels that are calls with known bytes
+    broken: bool  # truncated or damaged
 
 
 class TraceFinding(NamedTuple):
@@ -175,8 +179,8 @@ class TraceComparison(Result):
     rank_map: RankMap
     files: tuple[TraceFile, ...]
     world: int | None  # ranks of the job as the traces say
-    device: str
-    nccl: str
+    device: str  # name of the GPUs, empty where no trace says it
+    nccl: str  # version, empty where no trace says it
     window_s: float  # time of all steps of all ranks (of whole traces without steps)
     totals: tuple[CallTotal, ...]
     calls: tuple[TracedCall, ...]
@@ -189,10 +193,11 @@ class TraceComparison(Result):
     unpriced: tuple[UnpricedKernels, ...] = ()
     replayed: tuple[Replayed, ...] = ()  # of Chakra traces
     assumed: tuple[Statement, ...] = ()  # what was assumed of the groups of calls
-    against: "TraceComparison | None" = None
+    against: "TraceComparison | None" = None  # another trace of the job, to compare with
 
     @property
     def steps(self) -> int:
+        """Steps of all files together."""
         return sum(file.steps for file in self.files)
 
     @property
@@ -209,11 +214,13 @@ class TraceComparison(Result):
 
     @property
     def overlap(self) -> float | None:
-        """Share of the communication time of all ranks that compute covers."""
+        """Share of the communication time of all ranks that compute covers; None without
+        communication."""
         comm_s = sum(activity.comm_s for activity in self.activity)
         return sum(activity.both_s for activity in self.activity) / comm_s if comm_s else None
 
     def _in_steps(self, seconds: float) -> float:
+        """Seconds of all ranks as a share of their steps' time; 0 without any."""
         window_s = sum(activity.window_s for activity in self.activity)
         return seconds / window_s if window_s else 0.0
 

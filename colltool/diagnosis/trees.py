@@ -1,8 +1,9 @@
 """The bar of an all-reduce that NCCL may run as trees or as rings (:func:`share_of_rings`).
 
 On two hosts trees send each byte once, and are priced so; by version and topology rings run there,
-which reach no more than the line rate. Either is healthy: 89 and 57 GB/s of busbw over 4 and 2 x
-200G (lines of 100 and 50 GB/s) on A100 (nccl-tests 152, nccl 837), 158 over 4 x 200G on GH200 (Alps).
+which reach no more than the line rate. Either is healthy: on A100 89 GB/s of busbw over 4 x 200G, a
+line rate of 100 GB/s, as rings may reach (nccl-tests 152); 57 over 2 x 200G, of 50 (nccl 837), and on
+GH200 158 over 4 x 200G (Alps), as trees alone do.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ def validate(
     """Hold every measured size against the fastest price among what the library may have chosen.
 
     Args:
-        max_mape: the mean absolute relative error up to which the prices hold; None for no limit.
+        max_mape: the mean absolute relative error of a series up to which the prices hold; None for
+            no limit.
         algorithms: those that may run; empty for any.
 
     Raises:
@@ -56,14 +57,16 @@ def validate(
     check_even(fabric)
     reading = readings or ModelOptions()
     names = tuple(algorithms)
-    judged = tuple(_judged(fabric, series, reading, names) for series in measurements.series)
+    judged = tuple(
+        _validated_series(fabric, series, reading, names) for series in measurements.series
+    )
     return Validation(
-        fabric.name,
-        judged,
-        mape(pooled(judged)),
-        verdict(judged),
-        measurements.skipped,
-        max_mape,
+        fabric=fabric.name,
+        series=judged,
+        mape=mape(pooled(judged)),
+        verdict=verdict(judged),
+        skipped=measurements.skipped,
+        max_mape=max_mape,
         overrides=fabric.overrides,
         readings=reading,
         health=read_series(fabric, judged).health,
@@ -81,7 +84,7 @@ def _nothing_measured(measurements: Measurements) -> ColltoolError:
     return ColltoolError(what, fix=fix)
 
 
-def _judged(
+def _validated_series(
     fabric: Fabric, series: Series, readings: ModelOptions, algorithms: tuple[str, ...]
 ) -> ValidatedSeries:
     """A series priced and compared point by point, with its regimes and findings."""
@@ -90,7 +93,7 @@ def _judged(
     if priced is None:
         # again, for the error that names this series
         priced = price_series(fabric, series, readings, algorithms)
-    points = tuple(_judged_points(series, priced))
+    points = tuple(_validated_points(series, priced))
     # neighbouring sizes of one bound are one regime
     regimes = []
     for bound, neighbours in groupby(points, key=attrgetter("bound")):
@@ -102,14 +105,14 @@ def _judged(
     return ValidatedSeries(
         series,
         points,
-        mape(points),
-        max(map(attrgetter("relative_error"), points), key=abs),
-        tuple(regimes),
-        findings(context),
+        mape=mape(points),
+        worst=max(map(attrgetter("relative_error"), points), key=abs),
+        regimes=tuple(regimes),
+        findings=findings(context),
     )
 
 
-def _judged_points(series: Series, priced: Priced) -> Iterator[ValidatedPoint]:
+def _validated_points(series: Series, priced: Priced) -> Iterator[ValidatedPoint]:
     """Each measured size beside the fastest price and the nearest one."""
     for index, point in enumerate(series.points):
         best = priced.best[index]

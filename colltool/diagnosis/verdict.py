@@ -21,7 +21,7 @@ OUTLIER = 0.25  # error of single sizes that are named although the rest can be 
 
 
 class Trust(NamedTuple):
-    """The sizes whose prices can be trusted."""
+    """The sizes whose prices can be trusted, from ``least`` to below ``below``."""
 
     statement: Statement
     least: float = 0.0  # bytes, from which on
@@ -33,8 +33,8 @@ class Trust(NamedTuple):
 
 
 def verdict(judged: Sequence[ValidatedSeries]) -> Statement:
-    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``, and
-    exceptions."""
+    """``12% off on average over 84 sizes; trust it from 1 MiB on (4%), not below (25%)``, and the
+    exceptions: series that are off, or where none is, single sizes."""
     # the mean is over all sizes of all series, and the exceptions are single series or sizes
     points = pooled(judged)
     error = mape(points)
@@ -62,16 +62,18 @@ def verdict(judged: Sequence[ValidatedSeries]) -> Statement:
 
 
 def _off_series(judged: Sequence[ValidatedSeries], trust: Trust) -> Iterator[Statement]:
-    """The series that are off where the others can be trusted."""
+    """A statement for each series that is off where prices can be trusted."""
     for series in judged:
         trusted = trust.among(series.points)
         if trusted and not _is_good(trusted):
-            yield statement("exception", what=_named(series.series, judged), error=mape(trusted))
+            yield statement(
+                "exception", what=_series_name(series.series, judged), error=mape(trusted)
+            )
 
 
 def _trust(points: list[ValidatedPoint]) -> Trust | None:
     """Where the mean error is small: everywhere, or on one side of the size where it changes most;
-    None for nowhere. A side counts as bad only if most of its sizes are off."""
+    None for nowhere. A side counts as bad only if most of its sizes are off. ``points``: by size."""
     smaller, larger = _split_by_error(points)
     if smaller and _is_good(smaller) != _is_good(larger):
         change = larger[0].bytes
@@ -106,7 +108,7 @@ def _outliers(points: Sequence[ValidatedPoint]) -> list[Statement]:
     return ranges if len(ranges) < FEWEST else []
 
 
-def _named(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
+def _series_name(series: Series, among: Sequence[ValidatedSeries]) -> Statement:
     """A series as the verdict names it, apart from others of its primitive and ranks."""
     # the type and the nodes are named only where they tell series apart
     kind = (series.primitive, series.ranks)

@@ -31,8 +31,8 @@ def waits_of(merged: Sequence[MergedCall], traces: Sequence[RankTrace]) -> Waits
             waited_s = waits[index]
             ranks.append(
                 RankWait(
-                    trace.rank,
-                    trace.file,
+                    rank=trace.rank,
+                    file=trace.file,
                     calls=len(waited_s),
                     last=times_last[index],
                     wait_s=sum(waited_s),

@@ -75,7 +75,7 @@ class RankActivity(NamedTuple):
     comm_s: float  # communication, of all kernels
     compute_s: float  # compute, of all kernels
     both_s: float  # both at once, of all kernels
-    window_s: float  # of all steps
+    window_s: float  # of all steps, times the devices that communicate
     comm_in_steps_s: float  # communication in steps
     exposed_in_steps_s: float  # the part of it that no compute covers
     doubt: Statement = NOTHING  # why step annotations are not believed
@@ -87,8 +87,8 @@ class RankActivity(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Windows of a trace that count as steps, in order of start; the whole trace where there are
-    none."""
+    """Windows of a trace that count as steps, in us, in order of start; the whole trace as one where
+    none are annotated, and none at all in a trace without times."""
 
     windows: list[Window]
     annotated: int  # how many of them are annotated; 0 for the whole trace

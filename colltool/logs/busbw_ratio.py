@@ -116,7 +116,8 @@ def _rank_ranges(primitive: Primitive, ratios: Iterable[RowRange]) -> Iterator[R
     """The rank counts that each row allows; nothing for collectives whose busbw is algbw."""
     if busbw_factor(primitive, 2) == busbw_factor(primitive, 3):
         return
-    # what the factor tends to: 2 for all-reduce, 1 for the others
+    # The factor is that of 2 (n-1)/n for an all-reduce, (n-1)/n for the others: what it tends to, 2
+    # or 1, is twice what it is on two ranks.
     limit = 2 * busbw_factor(primitive, 2)
     for row in ratios:
         yield RowRange(_ranks_at(row.low / limit), _ranks_at(row.high / limit), row.where)
@@ -149,14 +150,14 @@ def _ranks_in_all(ranges: Sequence[RowRange], where: str) -> int:
     elif counts[-1] >= _MOST_RANKS:
         what = "the log does not say on how many ranks it ran"
     else:
-        likely = _likely(counts)
+        likely = _likely_count(counts)
         if likely is not None:
             return likely
         what = f"no Rank lines, and busbw/algbw allows {counts[0]} to {counts[-1]} ranks"
     raise RanksNotStated(what, where=where, fix=SAY_RANKS)
 
 
-def _likely(counts: range) -> int | None:
+def _likely_count(counts: range) -> int | None:
     """The only count of whole hosts, else the only power of two; None where there are several, or
     counts that are too large to tell."""
     if counts[0] < WHOLE_HOST or counts[-1] > FEW_RANKS:

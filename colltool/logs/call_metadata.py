@@ -58,7 +58,7 @@ class CallMetadata(NamedTuple):
     dtype: str
     group: str  # description of its process group
     name: str  # that group's, private to a process
-    size: int  # ranks of the group
+    size: int  # how many ranks the group has
     ranks: tuple[int, ...]  # empty if unknown, of a point-to-point the two ends
     seq: int | None  # sequence number in the group
     coalesced: bool = False  # several tensors
@@ -76,7 +76,8 @@ def call_metadata(
     """
     collective = labels.get("Collective name")
     if not isinstance(collective, str) or not collective:
-        return _by_dims(labels, header, primitives)
+        return _call_of_dims(labels, header, primitives)
+    # "nccl:_allgather_base" is allgatherbase in the table
     word = collective.rpartition(":")[2].lower().replace("_", "")
     primitive = collectives_of("profiler").get(word)
     if primitive is None:
@@ -92,7 +93,7 @@ def call_metadata(
     if elements is None and "Input Dims" in labels:
         if primitive is P2P:
             return NO_METADATA
-        return _by_dims(labels, header, (primitive,))
+        return _call_of_dims(labels, header, (primitive,))
     if DIMENSIONS in labels:
         return statement("some-dimensions")
     if UNLISTED in labels:
@@ -141,11 +142,12 @@ def _are_uneven(labels: Labels) -> bool:
     return False
 
 
-def _by_dims(
+def _call_of_dims(
     labels: Labels, header: Labels, primitives: Sequence[Primitive]
 ) -> CallMetadata | Statement:
     """A call of a PyTorch before 2.1, whose ``record_param_comms`` has the dimensions and types of
-    tensors. It names no group: all ranks of the job are taken."""
+    tensors. It names no group: all ranks of the job are taken. NO_METADATA where its kernel may run
+    several ``primitives``, or dimensions or ranks are not told."""
     dims = labels.get("Input Dims")
     types = labels.get("Input type")
     world = as_count(as_mapping(header.get("distributedInfo")).get("world_size")) or 0
@@ -215,7 +217,7 @@ def _listed_in_header(job: Mapping[str, Any], name: str) -> Any:
 
 @lru_cache(maxsize=64)
 def consecutive(first: int, size: int, stride: int) -> tuple[int, ...]:
-    """Evenly spaced ranks; one tuple for all calls of a group."""
+    """Evenly spaced ranks from ``first`` on, ``size`` of them; one tuple for all calls of a group."""
     return tuple(range(first, first + size * stride, stride))
 
 

@@ -79,17 +79,18 @@ class CallPlace(NamedTuple):
 def rank_call(
     communicator: object, operation: object, number: int | None, rank: int | None
 ) -> RankCall | None:
-    """What tells the call apart on every rank; None where it has no number or no rank."""
+    """What tells the call apart on every rank, by at most 80 characters of its communicator; None
+    where it has no number or no rank."""
     if number is None or rank is None:
         return None
     return RankCall(f"{communicator}"[:80], f"{operation}", number, rank)
 
 
 def parsed_log(log: Log, calls: Iterable[Record | Note], what: str, fix: str) -> ParsedLog:
-    """Records and notes apart.
+    """The records and the notes of ``calls``, apart.
 
     Args:
-        what: the file, for errors.
+        what: the kind of file, for errors: ``NCCL Inspector's output``.
         fix: what to do where there is no record.
 
     Raises:

@@ -59,14 +59,13 @@ _METADATA_KEYS = {"version", "attr"}  # of the first object of chakra_jsonizer
 
 
 class NodeEvent(NamedTuple):
-    """A node with its times, and the labels of its call as PyTorch's profiler names them, empty if
-    it does not communicate."""
+    """A node of a graph and when it ran."""
 
     node: ChakraNode
-    stream: Stream
+    stream: Stream  # what runs it: cpu, compute, communication or receiving
     start_us: float
     end_us: float
-    labels: Labels
+    labels: Labels  # of its call, as PyTorch's profiler names them; empty if it is none
 
 
 class ChakraTrace(NamedTuple):
@@ -113,7 +112,7 @@ class ChakraTrace(NamedTuple):
 
     def walked(self, lasts_us: Callable[[NodeEvent], float]) -> list[NodeEvent]:
         """The nodes with the times that they would have if each lasted as ``lasts_us`` says, in
-        order of start."""
+        order of start. ColltoolError where dependencies go round in a circle."""
         recorded = {event.node.id: event for event in self.timed}
         # each duration is worked out once: it may be a price
         durations = {node_id: lasts_us(event) for node_id, event in recorded.items()}
@@ -157,10 +156,11 @@ def _is_binary(head: bytes) -> bool:
 
 
 def read_chakra(stream: BufferedReader, name: str) -> ChakraTrace:
-    """Read a file.
+    """Read a file; ``name`` is its own, which may tell the rank.
 
     Raises:
-        ColltoolError: it is none, exceeds a limit, or its dependencies go round in a circle.
+        ColltoolError: it is no Chakra trace, exceeds a limit, or its dependencies go round in a
+            circle.
     """
     where = printable(name)
     metadata, nodes = _read(stream, where)
@@ -257,7 +257,7 @@ def _groups(metadata: Mapping[str, Value], nodes: Iterable[ChakraNode]) -> dict[
 
 
 def _json_list(group_list: str) -> list[Any]:
-    """The groups of a text; empty for what is none.
+    """The groups that a text lists; empty for any other text.
 
     Chakra: ``[{"pg_name": "0", "ranks": [0, 1]}]``; PyTorch has such a text, with its quotation
     marks escaped, in a list.
@@ -274,10 +274,11 @@ def _json_list(group_list: str) -> list[Any]:
 
 
 def _stream(node: ChakraNode, is_all_on_gpu: bool) -> Stream:
-    """What runs a node; ``is_all_on_gpu``: no node of the file says where it runs."""
+    """What runs a node: the CPU, or of the GPU compute, communication, or a receive, which waits.
+    ``is_all_on_gpu``: no node of the file says where it runs."""
     on_cpu = node.attributes.get("is_cpu_op", not is_all_on_gpu)
     if node.type in _COMMUNICATION:
-        # the launch of a call, not the call, whose node has a size
+        # a node on the CPU without a size is the launch of a call, whose own node has one
         is_stated = "is_cpu_op" in node.attributes
         if on_cpu and is_stated and "comm_size" not in node.attributes:
             return "cpu"

@@ -55,7 +55,7 @@ def read_one_object(stream: BufferedReader, where: str) -> JsonTrace:
     """Read one object that lists all nodes, of Chakra's feeder or PyTorch's observer.
 
     Raises:
-        ColltoolError: it is none, is cut off or exceeds a limit; it names the node.
+        ColltoolError: it is no such object, is cut off or exceeds a limit; the error names the node.
     """
     nodes = _Nodes(where)
     metadata: dict[str, Value] = {}
@@ -123,7 +123,7 @@ class _Nodes:
         self.read.append(read_node(value))
 
     def error(self, why: Exception) -> ColltoolError:
-        """The error for the node behind those that were read."""
+        """The error for the node behind those that were read; ``why`` says what is wrong."""
         return ColltoolError(
             f"node {len(self.read) + 1} is not one of Chakra's: {why}",
             where=self._where,
@@ -203,10 +203,10 @@ _FEEDER_ATTRIBUTES = (
 def _feeder_node(value: Mapping[str, Any]) -> ChakraNode:
     """A node of a ``workload_graph``; ValueError for what is none. Keys are of several spellings:
     ``NodeType``, ``node_type``."""
-    folded = {key.replace("_", "").lower(): content for key, content in value.items()}
+    fields = {key.replace("_", "").lower(): content for key, content in value.items()}
     attributes: dict[str, Value] = {}
     for attribute in _FEEDER_ATTRIBUTES:
-        content = folded.get(attribute.replace("_", ""))
+        content = fields.get(attribute.replace("_", ""))
         if isinstance(content, bool | int | float | str):
             attributes[attribute] = content
     collective = attributes.get("comm_type")
@@ -215,11 +215,11 @@ def _feeder_node(value: Mapping[str, Any]) -> ChakraNode:
     if isinstance(attributes.get("is_cpu_op"), int):
         attributes["is_cpu_op"] = bool(attributes["is_cpu_op"])
     return ChakraNode(
-        id=whole_number(folded.get("id")),
-        name=as_text(folded.get("name")),
-        type=node_type(folded.get("nodetype", folded.get("type", NODE_TYPES[0]))),
-        ctrl_deps=node_ids(folded.get("ctrldeps", [])),
-        data_deps=node_ids(folded.get("datadeps", [])),
-        duration_us=whole_us(folded.get("runtime", folded.get("durationmicros"))),
+        id=whole_number(fields.get("id")),
+        name=as_text(fields.get("name")),
+        type=node_type(fields.get("nodetype", fields.get("type", NODE_TYPES[0]))),
+        ctrl_deps=node_ids(fields.get("ctrldeps", [])),
+        data_deps=node_ids(fields.get("datadeps", [])),
+        duration_us=whole_us(fields.get("runtime", fields.get("durationmicros"))),
         attributes=attributes,
     )

@@ -54,7 +54,8 @@ _LABELS = {
 
 
 def labels_of(node: ChakraNode, groups: Mapping[str, Labels], rank: int | None) -> Labels:
-    """A node's call as the profiler labels one.
+    """A node's call as the profiler labels one: with the labels of its group where the file lists
+    that, else with a label that says what is missing (DIMENSIONS, UNLISTED).
 
     Args:
         groups: labels of process groups by name; of all ranks of the job by an empty one.

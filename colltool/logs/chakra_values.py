@@ -11,7 +11,7 @@ _MOST_US = 1e18  # of a time that is believed
 
 
 def node_type(value: Any) -> NodeType:
-    """A node's type by name or number."""
+    """A node's type by name or number; ValueError for any other value."""
     if type(value) is int and 0 <= value < len(NODE_TYPES):
         return NODE_TYPES[value]
     if value not in NODE_TYPES:
@@ -21,14 +21,15 @@ def node_type(value: Any) -> NodeType:
 
 
 def node_ids(value: Any) -> tuple[int, ...]:
-    """A list of nodes' ids."""
+    """The ids of a list; ValueError for anything else."""
     if not isinstance(value, list):
         raise ValueError("its type or dependencies")
     return tuple(map(whole_number, value))
 
 
 def whole_number(value: Any) -> int:
-    """A whole number from 0 on, which may be written as text; 0 for None."""
+    """A whole number from 0 on, which may be written as text; 0 for None, ValueError for anything
+    else."""
     if value is None:
         return 0
     number = as_count(value)
@@ -38,7 +39,8 @@ def whole_number(value: Any) -> int:
 
 
 def whole_us(value: Any) -> int:
-    """Whole microseconds of a time, which may have a fraction; 0 for none."""
+    """Whole microseconds of a time, as :func:`whole_number`; one with a fraction is rounded, and 0
+    where it is negative, huge or not a number."""
     if not isinstance(value, float):
         return whole_number(value)
     # NaN compares as False

@@ -109,6 +109,7 @@ class _Mistakes:
     def add(self, error: ColltoolError, line: int) -> None:
         """Count the mistake of a row."""
         kind = _NUMBER.sub("0", error.what)  # quoted numbers do not tell kinds apart
+        # beyond so many kinds all further ones count as the last
         if kind not in self.first_errors and len(self.first_errors) > _MOST_KINDS:
             kind = next(reversed(self.first_errors))
         if kind not in self.first_errors:

@@ -104,7 +104,9 @@ class CsvTable:
     Attributes:
         separator: comma, semicolon or tab.
         names: of the columns, in lower case.
-        columns: where each column that is understood stands, by what it holds.
+        columns: where each column that is understood stands (from 0), by what it holds: collective,
+            ranks, size, nodes, dtype, library, version.
+        time_column: where the times stand; ``units_per_second``: 1e6 where they are us.
         notes: on rows that were left out or doubted so far.
     """
 
@@ -197,8 +199,9 @@ class CsvTable:
                 )
 
     def record(self, cells: list[str], line: int) -> Record | None:
-        """The record of a row, by its cells; None for a size of 0, which is noted. ColltoolError
-        for a mistake; it names no place, as the caller gathers the rows that have it."""
+        """The record of a row, by its cells (without blanks at their ends); None for a size of 0,
+        which is noted. ColltoolError for a mistake; it names no place, as the caller gathers the rows
+        that have it."""
         if len(cells) != len(self.names):
             raise ColltoolError(
                 f"{len(cells)} cells under {len(self.names)} columns",

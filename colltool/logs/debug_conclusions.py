@@ -1,8 +1,10 @@
 """What the lines of NCCL_DEBUG=INFO say together: the network that carries, its NICs, GPUDirect,
 the ways inside a host, NVLS and channels.
 
-Each conclusion is a :class:`StatedLine` with the first line that says it. The words stand in
-``stated_conclusions.toml``.
+Each conclusion is a :class:`StatedLine` with the first line that says it, from ``DebugLines.places``:
+by the key that :class:`~colltool.logs.nccl_messages.NcclMessages` gives a kind of message, such as
+``network`` or ``via NET/Socket``. Where the field that a message sets is there, so is its place. The
+words stand in ``stated_conclusions.toml``.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def stated_together(debug: DebugLines) -> tuple[StatedLine, ...]:
 
 
 def _conclude(code: str, place: SaidAt, quoted: str = "", **fields: object) -> StatedLine:
-    """A conclusion by its code; ``quoted``: in place of the first line's words."""
+    """A conclusion by its code, with the line at ``place``; ``quoted``: in place of that line's
+    words, ``fields``: for the ``{name}`` in ours."""
     where = (quoted or place.quoted, place.file, place.line)
     return worded_line(_table()[code], code, where, fields)
 
@@ -209,7 +212,7 @@ def _channels(debug: DebugLines) -> Iterator[StatedLine]:
 
 
 def _initialization(debug: DebugLines) -> Iterator[StatedLine]:
-    """Ranks that began to initialize, where none finished and no error says why."""
+    """How many ranks began to initialize, where none finished and no error says why."""
     failed = any(stated.kind == "failed" for stated in debug.stated)
     if debug.begun and not debug.complete and not failed:
         yield _conclude(

@@ -47,7 +47,7 @@ class DebugLines(NamedTuple):
     env: tuple[tuple[str, str], ...] = ()  # settings: variable and value
     mentioned: str = ""  # a device that the text names outside of Rank lines
     stated: tuple[StatedLine, ...] = ()  # every line that states something by itself
-    # where the first line of a kind stands; a kind is what a method ``on_`` of the reader returns
+    # where the first line of a kind stands; a kind is what a method ``on_`` of NcclMessages returns
     places: Mapping[str, SaidAt] = MappingProxyType({})
 
     @property

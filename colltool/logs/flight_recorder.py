@@ -46,7 +46,7 @@ _LONGEST_GROUP = 1000  # characters of a group's name and its ranks that count
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The completed calls of one rank."""
+    """The completed calls of one rank, and notes on all others; ColltoolError where none is usable."""
     fix = (
         "set TORCH_NCCL_ENABLE_TIMING=1 and dump after some steps; of a job that hangs, read the"
         " dumps with PyTorch's torchfrtrace"
@@ -62,7 +62,8 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
         yield place.note(statement("no-entries"))
     groups = as_mapping(dump.get("pg_config"))
     seen_operations: set[tuple[str, object]] = set()  # by group
-    # groups whose first call is in the dump: then the first of each operation is, too
+    # groups whose first call is in the dump: of these the first entry of an operation is its first
+    # call, which also connects
     whole_groups: set[str] = set()
     for index, value in enumerate(as_list(dump.get("entries"))):
         place = place._replace(item=f"entry {index}")

@@ -37,7 +37,8 @@ class LoggedHardware(NamedTuple):
 
 
 def logged_hardware(paths: Sequence[str | os.PathLike[str]]) -> LoggedHardware:
-    """Devices and hosts of logs; formats such as OSU's name none."""
+    """Devices and hosts of logs; formats such as OSU's name none. ColltoolError for a file that
+    cannot be read."""
     # dicts keep the order of the log
     devices: dict[str, None] = {}
     hosts: dict[str, None] = {}

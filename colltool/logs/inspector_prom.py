@@ -65,7 +65,7 @@ def _recognises(log: Log) -> bool:
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """The collectives of a snapshot."""
+    """The collectives of a snapshot; ColltoolError where none can be used."""
     fix = f"keep both {TIME_METRIC} and {BUSBW_METRIC} of collectives; or give Inspector's JSON"
     return parsed_log(log, _calls(log, hints), "NCCL Inspector's Prometheus text", fix)
 
@@ -91,7 +91,7 @@ def _calls(log: Log, hints: UserHints) -> Iterator[Record | Note]:
 
 
 def _record_of(sample: _LabelledMetrics, file: str, hints: UserHints) -> Record | Note:
-    """The call or the bucket of a set of labels."""
+    """The call or the bucket of a set of labels, or a note on why it cannot be used."""
     place = CallPlace("Inspector", file, sample.line)
     labels = sample.labels
     name = labels.get("collective")

@@ -31,8 +31,19 @@ from colltool.logs.sentences import statement
 from colltool.logs.tables import STREAM, LogTable, MeasuredRow, reader_of, recognised_by, row_words
 
 _KNOWN = (
-    *("Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Bcast", "Reduce"),
-    *("Reduce_scatter", "PingPong", "PingPing", "Sendrecv", "Uniband", "Biband"),
+    "Allreduce",
+    "Allgather",
+    "Allgatherv",
+    "Alltoall",
+    "Alltoallv",
+    "Bcast",
+    "Reduce",
+    "Reduce_scatter",
+    "PingPong",
+    "PingPing",
+    "Sendrecv",
+    "Uniband",
+    "Biband",
 )
 _BETWEEN_TWO = frozenset(("pingpong", "pingping", "uniband", "biband"))
 _WAYS = {"uniband": 1, "biband": 2}  # directions in which their messages go
@@ -63,7 +74,8 @@ class _ImbColumns(NamedTuple):
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
-    """A table per benchmark and number of processes."""
+    """A table per benchmark and number of processes, filled in by the lines that follow its title:
+    each is handed out while it is empty."""
     launches = Launches()
     table = None
     columns: _ImbColumns | None = None
@@ -81,9 +93,9 @@ def _tables(log: Log) -> Iterator[LogTable]:
         ranks = _RANKS.match(text)
         groups = _GROUPS.match(text)
         if ranks:
-            _run_on(table, int(ranks[1]), launches.launch)
+            _set_ranks(table, int(ranks[1]), launches.launch)
         elif groups:
-            _run_on(table, int(groups[2]), launches.launch)
+            _set_ranks(table, int(groups[2]), launches.launch)
             table.note = statement("groups-together", groups=int(groups[1]))
         elif "#repetitions" in text:
             columns = _columns_of(text.split())
@@ -93,8 +105,7 @@ def _tables(log: Log) -> Iterator[LogTable]:
 
 def _table(title: str, line: int) -> LogTable:
     """The empty table of a benchmark."""
-    name = title.lower().removesuffix("_pure")
-    name = _SOURCE.sub("", name)
+    name = _SOURCE.sub("", title.lower().removesuffix("_pure"))
     known = collectives_of("imb")
     # "Iallreduce" is the non-blocking form of "Allreduce"
     blocking = name if name in known else name.removeprefix("i")
@@ -119,8 +130,9 @@ def _table(title: str, line: int) -> LogTable:
     return table
 
 
-def _run_on(table: LogTable, ranks: int, launch: Launch) -> None:
-    """Say on how many processes a table ran, and on how many hosts."""
+def _set_ranks(table: LogTable, ranks: int, launch: Launch) -> None:
+    """Fill in on how many processes a table ran, and on how many hosts; of messages between two the
+    processes are 2 already."""
     if table.benchmark not in _BETWEEN_TWO:
         table.ranks = ranks
         table.nodes = launch.nodes_of(ranks)

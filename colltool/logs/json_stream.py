@@ -139,7 +139,8 @@ class Reader:
                 raise _Broken
 
     def _more(self) -> bool:
-        """Refill the buffer behind what was not read yet, by as much again if a value does not fit.
+        """Refill the buffer behind what was not read yet, by a chunk, or by as much again where a
+        longer value did not fit.
 
         Returns:
             False if the file had ended before; True where it ends now, as a value may have waited
@@ -195,8 +196,8 @@ class PackedStream(gzip.GzipFile):
 
 
 def unpacked_head(head: bytes, most: int) -> bytes:
-    """The first bytes of a file, unpacked as far as they go, to at most ``most`` bytes; zlib.error
-    where they are damaged."""
+    """The first bytes of a file; those of a packed one unpacked as far as they go, to at most
+    ``most`` bytes. zlib.error where they are damaged."""
     if not head.startswith(GZIP):
         return head
     return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(head, most)

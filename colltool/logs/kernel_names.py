@@ -63,13 +63,14 @@ def short_name(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def kernel_name(name: str) -> KernelName:
-    """Algorithm, protocol and primitives by a kernel's name."""
+    """Algorithm, protocol and primitives by a kernel's name: ``RING_LL``, ``ring``, none and an
+    all-reduce of ``ncclKernel_AllReduce_RING_LL_Sum_float(...)``."""
     function = name.partition("(")[0]
     collective = _PRIMITIVE.search(function)
     primitives = _RUN_BY[collective[1]] if collective else ()
     algorithm_match = _ALGORITHM.search(function)
     if algorithm_match is None or primitives == (A2A, P2P):
-        return KernelName("", "", "", primitives)
+        return KernelName(says="", algorithm="", protocol="", primitives=primitives)
     algorithm = algorithm_match[1].lower()
     protocol = (algorithm_match[2] or "").lower()
     says = "_".join(filter(None, algorithm_match.groups()))

@@ -21,11 +21,10 @@ _GZIP = b"\x1f\x8b"
 
 
 class Log(NamedTuple):
-    """A file that may hold measurements; ``content`` is UTF-8 bytes, a quarter of the memory that
-    text can take."""
+    """A file that may hold measurements."""
 
-    file: str
-    content: bytes
+    file: str  # its path
+    content: bytes  # in UTF-8, a quarter of the memory that text can take
 
     def lines(self) -> Iterator[str]:
         """Every line without its end, cut one character beyond :data:`MAX_LINE`."""
@@ -70,8 +69,8 @@ def each_line(
     longest: int,
 ) -> None:
     """Hand logs to a reader, one after the other, since they may be large: ``begin`` gets the name
-    of each, ``take`` its lines, of all logs at most ``most``, each cut to ``longest``
-    characters."""
+    of each, ``take`` its lines, of all logs at most ``most``, each cut to ``longest`` characters.
+    ColltoolError for one that is empty, binary or unreadable."""
     lines_left = most
     for path in paths:
         name = os.fspath(path)

@@ -20,8 +20,8 @@ class MergedCall(NamedTuple):
     """A call with its kernels, one per traced rank."""
 
     call: CallMetadata
-    seen: tuple[ObservedCall, ...]
-    traces: tuple[int, ...]  # the indices of their files, in the order of ``seen``
+    seen: tuple[ObservedCall, ...]  # the call as each of these ranks saw it
+    traces: tuple[int, ...]  # the indices of their traces, in the order of ``seen``
 
     @property
     def shortest(self) -> ObservedCall:
@@ -46,18 +46,19 @@ def merged_calls(traces: Sequence[RankTrace]) -> Iterator[MergedCall]:
     agreeing = _groups_that_agree(traces)
     kernels: dict[Any, list[tuple[int, ObservedCall]]] = defaultdict(list)
     for index, trace in enumerate(traces):
-        times: Counter[Any] = Counter()  # how often the trace has had such a call
+        counts: Counter[Any] = Counter()  # how many calls of a kind the trace has had so far
         for observed in trace.calls:
             call = observed.call
-            such = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
-            times[such] += 1
+            kind = (call.ranks, call.name, call.primitive, call.bytes, call.dtype, call.seq)
+            counts[kind] += 1
             may_pair = bool(call.ranks) and call.primitive is not P2P
             is_alone = not may_pair or (call.seq is None and call.ranks not in agreeing)
-            key = (such, times[such], index if is_alone else None)
+            # with its trace in the key no kernel of another trace joins it
+            key = (kind, counts[kind], index if is_alone else None)
             kernels[key].append((index, observed))
     for of_call in kernels.values():
-        files, seen = zip(*of_call, strict=True)
-        yield MergedCall(seen[0].call, seen, files)
+        indices, seen = zip(*of_call, strict=True)
+        yield MergedCall(seen[0].call, seen, indices)
 
 
 def _groups_that_agree(traces: Sequence[RankTrace]) -> set[tuple[int, ...]]:

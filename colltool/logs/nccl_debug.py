@@ -52,7 +52,8 @@ _DEVICE_OF_INSTANCE = {"p4d": "A100", "p4de": "A100", "p5": "H100", "p5e": "H200
 
 
 def debug_lines(paths: Sequence[str | os.PathLike[str]]) -> DebugLines:
-    """What the lines of these logs state, all of one machine."""
+    """What the lines of these logs state, all of one machine; ColltoolError for a file that cannot
+    be read."""
     reader = _DebugReader()
     each_line(paths, reader.begin, reader.take, most=_MOST, longest=_LONGEST)
     return reader.lines()
@@ -102,8 +103,8 @@ class _DebugReader:
         self._take_device(text)
 
     def _take_row(self, row: str, text: str) -> None:
-        """A row of nccl-tests, from its size on; its result is wrong where a count of wrong values
-        is not 0. ``text``: the whole line."""
+        """Keep that a row of nccl-tests has a wrong result: a count of wrong values that is not 0.
+        ``row``: from its size on, ``text``: the whole line."""
         cells = row.split()
         if len(cells) == self.columns:
             wrong_cells = [cells[place] for place in self.wrong_columns]
@@ -122,7 +123,7 @@ class _DebugReader:
             self._keep(matched.stated(quoted_message(quoted), self.file, self.line, host))
 
     def _take_header(self, text: str) -> None:
-        """The columns of a table of nccl-tests, "#  size  count  type  ...  #wrong"."""
+        """Note the columns of a table of nccl-tests, "#  size  count  type  ...  #wrong"."""
         names = text.partition("#")[2].split()
         self.columns = len(names)
         self.wrong_columns = tuple(place for place, name in enumerate(names) if name == "#wrong")

@@ -102,6 +102,7 @@ class LoggedNode(NamedTuple):
     """What a rank says of its host.
 
     Args:
+        host: empty where nothing before its messages names it.
         graphs: by name: ring, tree, nvls, collnet_chain, collnet_direct.
         ranks, nodes, local: ranks and nodes of the communicator, and ranks of this node, as NCCL
             counts them; 0 if it is not said.
@@ -169,10 +170,10 @@ class _RankLines:
 
 @dataclass
 class _GraphReader:
-    """What the lines so far say; the fields are those of :class:`GraphLines`."""
+    """What the lines so far say; from ``nodes`` on the fields are those of :class:`GraphLines`."""
 
-    file: str = ""
-    line: int = 0
+    file: str = ""  # that is being read
+    line: int = 0  # its last line that was taken
     rank_lines: dict[str, _RankLines] = field(default_factory=dict)  # by what begins a rank's lines
     nodes: list[LoggedNode] = field(default_factory=list)  # that are complete
     nics: tuple[str, ...] = ()
@@ -212,7 +213,8 @@ class _GraphReader:
                 self.nics = max(self.nics, tuple(_NIC.findall(nics["nics"])), key=len)
         if "NCCL" not in text:
             return
-        # words are far cheaper to look for than the patterns
+        # a line is of the first kind whose words it has; these are far cheaper to look for than the
+        # patterns
         lines = self._lines_of_rank(text)
         if "nChannels" in text:
             self._take_graph(lines, text)
@@ -290,7 +292,8 @@ class _GraphReader:
 
 
 def _take_channel(lines: _RankLines, text: str) -> None:
-    """Add a channel to the graph that a rank is printing."""
+    """Add a channel to the graph that a rank is printing; none where the line is cut, or no graph
+    was begun."""
     match = _CHANNEL.search(text)
     if match is None or lines.node is None or not lines.graph:
         return
@@ -343,7 +346,8 @@ def _number(part: str) -> int:
 
 
 def graph_lines(paths: Sequence[str | os.PathLike[str]]) -> GraphLines:
-    """What the lines of these logs state of NCCL's search."""
+    """What the lines of these logs state of NCCL's search; ColltoolError for a file that cannot be
+    read."""
     reader = _GraphReader()
     each_line(paths, reader.begin, reader.take, most=_LINES, longest=_LONGEST)
     return reader.lines()

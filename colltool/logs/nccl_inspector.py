@@ -114,7 +114,7 @@ def _record_of(
 
 
 def _counts_all_ranks(perf: Mapping[str, Any], size: float, seconds: float) -> bool:
-    """Whether the size is that of all ranks together, by the rate beside it."""
+    """Whether the size is that of all ranks together, by the rate beside it; False without one."""
     passed = as_positive(perf.get("coll_algobw_gbs")) * 1e9 * seconds
     return round(passed / size) == 1
 

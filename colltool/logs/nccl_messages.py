@@ -73,21 +73,25 @@ class NcclMessages:
                 self.places[key] = SaidAt(file, line, quoted_message(text))
 
     def on_network(self, match: re.Match[str]) -> str:
+        """The network that a rank uses."""
         self.networks[match["network"].strip()] += 1
         return "network"
 
     def on_nics(self, match: re.Match[str]) -> str:
+        """The NICs that NCCL opened on a host, each with its link."""
         links = dict(_NIC.findall(match["nics"]))
         self.links |= links
         self.nics = max(self.nics, tuple(links), key=len)
         return "nics" if links else ""
 
     def on_nic_speed(self, match: re.Match[str]) -> str:
+        """The link and the speed of one NIC."""
         self.links[match["nic"]] = match["link"]
         self.nic_Mbps[match["nic"]] = int(match["Mbps"])
         return "nic-speed"
 
     def on_net_connection(self, match: re.Match[str]) -> str:
+        """A connection over a NIC, and the host, GPU and NIC that it is of."""
         transport = f"NET/{match['plugin'] or match['bare']}"
         if "GDRDMA" in match["rest"]:
             transport += _DIRECT
@@ -96,49 +100,59 @@ class NcclMessages:
             self.nics_by_host.setdefault(host, set()).add(match["nic"])
         if gpu:
             self.gpus_by_host.setdefault(host, set()).add(gpu)
-        return self._connected(transport)
+        return self._count_connection(transport)
 
     def on_connection(self, match: re.Match[str]) -> str:
-        return self._connected(match["transport"])
+        """A connection by any other transport."""
+        return self._count_connection(match["transport"])
 
     def on_refused_p2p(self, _: re.Match[str]) -> str:
-        return self._connected("P2P refused")
+        """Two GPUs that cannot reach each other's memory, counted as a transport of its own."""
+        return self._count_connection("P2P refused")
 
-    def _connected(self, transport: str) -> str:
+    def _count_connection(self, transport: str) -> str:
+        """Count a connection; the key of its first line."""
         self.connections[transport] += 1
         return f"via {transport}"
 
     def on_rdma(self, match: re.Match[str]) -> str:
+        """Whether a NIC or a GPU has GPUDirect RDMA."""
         # DMA-BUF is only named where it is available
         enabled = match["state"] is None or match["state"].lower() == "enabled"
         self.rdma.add(enabled)
         return "gpudirect" if enabled else "no-gpudirect"
 
     def on_topology_speed(self, match: re.Match[str]) -> str:
+        """The rate of a NIC in NCCL's print of its topology."""
         self.topology_GBps[float(match["GBps"])] += 1
         return "speed"
 
     def on_multicast(self, match: re.Match[str]) -> str:
+        """Whether the NVSwitches can reduce."""
         self.multicast.add(match["no"] is None)
         return "no-multicast" if match["no"] else "multicast"
 
     def on_provider(self, match: re.Match[str]) -> str:
+        """The provider that libfabric selected."""
         # every rank selects the same one; a network is named by ranks that fall back to sockets,
         # too
         self.provider = self.provider or match["name"]
         return "provider"
 
     def on_channels(self, match: re.Match[str]) -> str:
+        """How many channels a rank has, and how many of NVLS where the line says it."""
         self.channels.append(int(match["channels"]))
         if match["nvls"] is not None:
             self.nvls_channels.append(int(match["nvls"]))
         return "channels"
 
     def on_pick(self, match: re.Match[str]) -> str:
+        """The algorithm and the protocol that NCCL picked for a size; the last for each counts."""
         self.picks[int(match["bytes"])] = f"{match['algorithm']} {match['protocol']}"
         return "picks"
 
     def on_init(self, match: re.Match[str]) -> str:
+        """A rank whose initialization began or ended."""
         self.inits[match["stage"]] += 1
         return f"init {match['stage']}"
 

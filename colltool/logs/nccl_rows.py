@@ -76,7 +76,7 @@ def used_rows(run: TestRun, in_place: bool) -> tuple[list[UsedRow], list[Note]]:
         if label != wanted:
             reason = statement("other-half", used=label, wanted=wanted)
             notes.append(run.note(reason, row, used=True))
-    used = _timed(run, used, notes)
+    used = _with_call_times(run, used, notes)
     if not used:
         raise no_usable_row(notes, run.table)
     return used, notes
@@ -125,7 +125,7 @@ def _check_result(half: Half, dtype: str) -> None:
             raise UnusableRow("wrong-result", column=column)
 
 
-def _timed(run: TestRun, rows: list[UsedRow], notes: list[Note]) -> list[UsedRow]:
+def _with_call_times(run: TestRun, rows: list[UsedRow], notes: list[Note]) -> list[UsedRow]:
     """Rows with the collective's own time; what is doubted or left out is added to ``notes``.
 
     ``cputime`` (-C 1) is only the launch; algbw still gives the real time. Where it is consistent

@@ -49,6 +49,7 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
     ratios = [row.ratio for row in rows if row.ratio]
     listed = _listed_ranks(run)
     nodes = None
+    # who says the rank count, and where, for errors: the caller, unless the log lists ranks
     source = f"{argument_text('ranks')} is"
     where = run.where
     if listed:
@@ -68,20 +69,21 @@ def records_of(run: TestRun, hints: UserHints) -> tuple[list[Record], list[Note]
         if garbled_places and run.place(row) in garbled_places:
             notes.append(run.note(statement("garbled-busbw"), row))
             continue
-        record = Record(
-            primitive,
-            ranks,
-            nodes,
-            used.size,
-            used.seconds,
-            used.dtype,
-            library=run.library,
-            version=run.library_version or run.tests_version,
-            file=run.file,
-            line=row.number,
-            item=row.item,
+        records.append(
+            Record(
+                primitive,
+                ranks,
+                nodes,
+                used.size,
+                used.seconds,
+                used.dtype,
+                library=run.library,
+                version=run.library_version or run.tests_version,
+                file=run.file,
+                line=row.number,
+                item=row.item,
+            )
         )
-        records.append(record)
         if groups > 1:
             notes.append(run.note(statement("groups-at-once", groups=groups), row, used=True))
     return records, notes
@@ -161,9 +163,10 @@ def _listed_ranks(run: TestRun) -> int | None:
                     " and measured no communication"
                 ),
             )
+    # all of them are those from 0 on without a gap
     if not owners or run.devices_cut or max(owners) != len(owners) - 1:
         return None
-    # 0: unknown
+    # a process drives as many as any other (0: unknown)
     if run.per_process and len(owners) % run.per_process:
         return None
     sizes = Counter(device.group for device in owners.values())

@@ -75,6 +75,7 @@ class Setting(NamedTuple):
 
     @property
     def text(self) -> str:
+        """``NCCL_ALGO=Ring``, as it is quoted."""
         return f"{self.name}={self.value}"
 
 
@@ -138,7 +139,8 @@ def allowed_by_list(value: str, known: Sequence[str]) -> dict[str, tuple[str, ..
 
 @cache
 def _table() -> Mapping[str, Any]:
-    """The rows of each variable, in the order in which its value is compared with them."""
+    """Rows by variable, in the order in which its value is compared with them; and by codes such as
+    ``plain`` and ``nics-few``, which have one each."""
     return word_table("colltool.logs", "stated_settings.toml")
 
 
@@ -149,17 +151,18 @@ def stated_by(setting: Setting, file: str, line: int) -> StatedLine:
 
 
 def _row_of(setting: Setting) -> tuple[Mapping[str, str], dict[str, str]]:
-    """The row of the table for a setting, and the fields of its words."""
+    """The row of the table for a setting, and the fields of its words: of lists by what they hold,
+    of other variables the first whose pattern (``when``) their value matches, else the plain one."""
     code = "plain"
     fields: dict[str, str] = {}
     # what a plugin sets itself is not to be mended, and merely named
     name = "" if setting.by_plugin else setting.name
     if name == "NCCL_ALGO":
-        code, fields = _algorithms(setting.value)
+        code, fields = _row_of_algorithms(setting.value)
     elif name == "NCCL_PROTO":
-        code, fields = _protocols(setting.value)
+        code, fields = _row_of_protocols(setting.value)
     elif name == "NCCL_IB_HCA":
-        code, fields = _nics(setting.value)
+        code, fields = _row_of_nics(setting.value)
     else:
         for row in _table().get(name, ()):
             if re.fullmatch(row["when"], setting.value, re.IGNORECASE):
@@ -167,9 +170,9 @@ def _row_of(setting: Setting) -> tuple[Mapping[str, str], dict[str, str]]:
     return _table()[code][0], fields
 
 
-def _judged_by(allowed: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
-    """The collective to judge a list by, and the words for whom it holds: an all-reduce, unless the
-    list is of others alone."""
+def _collective_to_judge_by(allowed: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+    """The collective to judge a list by (an all-reduce, unless the list is of others alone; "" for
+    all), and the words for whom it holds. ``allowed``: as :func:`allowed_by_list`, not empty."""
     if "allreduce" in allowed:
         return "allreduce", "all-reduce"
     if "" in allowed:
@@ -184,13 +187,13 @@ def _allowed(value: str, known: Sequence[str]) -> tuple[tuple[str, ...] | None, 
     by_collective = allowed_by_list(value, known)
     if not by_collective:
         return None, {"unknown": value, "known": ", ".join(known)}
-    collective, whom = _judged_by(by_collective)
+    collective, whom = _collective_to_judge_by(by_collective)
     allowed = by_collective[collective]
     return allowed, {"allowed": and_text(allowed) if allowed else "nothing", "whom": whom}
 
 
-def _algorithms(value: str) -> tuple[str, dict[str, str]]:
-    """The row for a value of NCCL_ALGO, and the fields of its words."""
+def _row_of_algorithms(value: str) -> tuple[str, dict[str, str]]:
+    """The code of the row for a value of NCCL_ALGO, and the fields of its words."""
     allowed, fields = _allowed(value, ALGORITHMS)
     if allowed is None:
         return "list-unknown", fields
@@ -207,8 +210,8 @@ def _algorithms(value: str) -> tuple[str, dict[str, str]]:
     return "algorithms", fields
 
 
-def _protocols(value: str) -> tuple[str, dict[str, str]]:
-    """The row for a value of NCCL_PROTO, and the fields of its words."""
+def _row_of_protocols(value: str) -> tuple[str, dict[str, str]]:
+    """The code of the row for a value of NCCL_PROTO, and the fields of its words."""
     allowed, fields = _allowed(value, PROTOCOLS)
     if allowed is None:
         return "list-unknown", fields
@@ -219,8 +222,8 @@ def _protocols(value: str) -> tuple[str, dict[str, str]]:
     return ("protocol-simple" if len(allowed) == 1 else "protocols"), fields
 
 
-def _nics(value: str) -> tuple[str, dict[str, str]]:
-    """The row for a value of NCCL_IB_HCA, and the fields of its words."""
+def _row_of_nics(value: str) -> tuple[str, dict[str, str]]:
+    """The code of the row for a value of NCCL_IB_HCA, and the fields of its words."""
     excludes = value.startswith("^")
     names = value.removeprefix("^")
     is_exact = names.startswith("=")

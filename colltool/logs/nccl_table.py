@@ -54,20 +54,23 @@ _GAP = re.compile(rf"(?<!\s)\s{{{_WIDE_GAP},}}+[\d.]")
 
 
 class Columns(NamedTuple):
-    """A table's columns. Such as names = size count type redop root time algbw busbw wrong time
-    algbw busbw wrong, of which time stands at 5 and 9 (starts), and each half has 4 (width)."""
+    """A table's columns.
+
+    Of ``size count type redop root time algbw busbw wrong time algbw busbw wrong`` the halves start
+    at 5 and 9 (``starts``), where ``time`` stands, and each has 4 columns (``width``).
+    """
 
     line: int  # of the header
     names: tuple[str, ...]
-    labels: tuple[str, ...]  # of the halves: out-of-place, in-place
-    starts: tuple[int, ...]  # where each half starts in names
+    labels: tuple[str, ...]  # of the halves, one for each of ``starts``: out-of-place, in-place
+    starts: tuple[int, ...]  # where each half starts in ``names``: one or two
     width: int  # columns of a half
     values: int  # cells of a full row, where a timestamp counts as two
     without_redop: bool  # rows may leave the redop cell blank, as old tests without a reduction do
 
     def words(self, text: str) -> list[str]:
-        """The words of a row, with an empty one for a blank redop cell; no more than one too
-        many."""
+        """The words of a row, with an empty one for a blank redop cell. Of a row with more than it
+        should have, the last one is all the rest."""
         words = text.split(None, self.values + 1)
         # where a redop was left blank, the root stands in its place
         if self.without_redop and len(words) > 3 and rounding_interval(words[3]) is not None:
@@ -75,7 +78,8 @@ class Columns(NamedTuple):
         return words
 
     def cut(self, text: str) -> Cells:
-        """The cells of a row's text; a row with one half has it by its blanks."""
+        """The cells of a row's text. Of a row with one half of two, the blanks tell which it is:
+        in-place behind a wide gap, else EITHER."""
         words = self.words(text)
         first = self.starts[0]
         halves: dict[str, Half] = {}

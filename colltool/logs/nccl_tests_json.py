@@ -35,7 +35,7 @@ Json = Mapping[str, object]
 
 
 def is_report(log: Log) -> bool:
-    """Whether a log is a JSON object."""
+    """Whether a log begins as a JSON object."""
     return log.content[:_FIRST_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
 
 
@@ -127,10 +127,10 @@ def _run_of(report: Json, file: str) -> TestRun:
 class JsonRow(NamedTuple):
     """A result of a report, a :class:`~colltool.logs.nccl_table.TableRow`."""
 
-    number: int
+    number: int  # of its line
     result: Json
-    item: str
-    joined: bool = False
+    item: str  # ``results[3]``
+    joined: bool = False  # rows of a text may be joined of several lines
 
     def cells(self) -> Cells:
         """Its cells, by the columns of the text output."""
@@ -142,7 +142,8 @@ class JsonRow(NamedTuple):
 
 
 def _ascii(value: object) -> str:
-    """ASCII text of a value: JSON may escape lone surrogates, which no terminal can show."""
+    """ASCII text of a value, at most 200 characters: JSON may escape lone surrogates, which no
+    terminal can show."""
     return str(value)[:200].encode("ascii", "replace").decode()
 
 

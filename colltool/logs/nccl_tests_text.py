@@ -107,9 +107,9 @@ class _Runs:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.all = [TestRun(file)]
-        self.columns: Columns | None = None  # of the table that is being read
-        self.row: PartialRow | None = None  # that is being read
+        self.all = [TestRun(file)]  # in order; the last one is being read
+        self.columns: Columns | None = None  # of the table that is being read, None above one
+        self.row: PartialRow | None = None  # that is being read, None between rows
         self.number = 0  # of the line
         self.above = ""  # the line before, if not blank
         self.stray: list[Note] = []  # rows without a name line above them
@@ -135,8 +135,8 @@ class _Runs:
         self.above = text
 
     def _take_text(self, text: str, number: int) -> None:
-        """Read a line as the start of a row, the header of a table, the rest of a row, or a header
-        of a run."""
+        """Read a line as the first of these that it is: the start of a row, the header of a table,
+        the rest of a row, a header of a run, a command line."""
         head = row_head(text)
         if head:
             self._start_row(head, number)
@@ -279,8 +279,8 @@ def on_average(runs: _Runs, _: re.Match[str]) -> None:
 
 
 class _Header(NamedTuple):
-    """A line of a run outside of its table; ``word`` must be in it, which is far cheaper to look
-    for than the pattern."""
+    """A line of a run outside of its table, and what is done with it; ``word`` must be in it, which
+    is far cheaper to look for than the pattern."""
 
     word: str
     pattern: re.Pattern[str]

@@ -10,7 +10,8 @@ give the time without overlap as ``Pure Comm.(us)``. Bandwidths are of a window 
 where the test does not say.
 
 Hosts and ranks stand in the launch line alone, see :mod:`colltool.logs.launch_line`. :func:`read`
-cuts a log into tests, and reads latencies and bandwidths by a function each.
+cuts a log into tests, and reads latencies and bandwidths by a function each, which add to the lists
+of records and of notes that it hands them.
 """
 
 from __future__ import annotations
@@ -76,14 +77,14 @@ _BANDWIDTHS = frozenset(
 class _Test:
     """A test of a log: its title, columns and rows, and how it was launched."""
 
-    title: str
-    library: str
-    version: str
-    line: int
+    title: str  # "Allreduce Latency"
+    library: str  # "MPI-CUDA"; empty where the title names none
+    version: str  # "OSU v7.4"
+    line: int  # of the title
     launch: Launch
-    dtype: str = ""
-    pairs: int = 1
-    window: int = _USUAL_WINDOW
+    dtype: str = ""  # "MPI_FLOAT"
+    pairs: int = 1  # that share a bandwidth
+    window: int = _USUAL_WINDOW  # messages in flight of a bandwidth test
     names: list[str] = field(default_factory=list)  # of columns, in lower case without blanks
     rows: list[tuple[int, str]] = field(default_factory=list)  # line number and text
 
@@ -93,8 +94,8 @@ class _Test:
         return re.sub(r"[\s_-]", "", _MANNER.sub("", self.title)).lower()
 
     @property
-    def is_rate(self) -> bool:
-        """Whether it measures the rate of a stream of messages."""
+    def is_bandwidth(self) -> bool:
+        """Whether it measures the bandwidth of a stream of messages."""
         return self.plain_title in _BANDWIDTHS
 
     @property
@@ -116,24 +117,24 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
     notes: list[Note] = []
     unusable: list[ColltoolError] = []
     tests = _tests(log, notes)
-    # the caller's ranks are those of collectives, if there are any
+    # the caller's ranks are those of collectives, if there are any; messages are between two
     pair_hints = hints
     if any(test.primitive not in (None, P2P) for test in tests):
         pair_hints = hints._replace(ranks=None, nodes=None)
     for test in tests:
         primitive = test.primitive
-        if test.is_rate:
-            error = _add_rates(test, log, pair_hints, records, notes)
+        if test.is_bandwidth:
+            error = _add_bandwidths(test, log, pair_hints, records, notes)
             if error:
                 unusable.append(error)
         elif primitive is None or not test.names:
-            error = _not_read(test, log)
+            error = _unreadable(test, log)
             unusable.append(error)
             reason = statement("refused", error=error.what)
             notes += [Note(reason, log.file, number) for number, _ in test.rows]
         elif test.rows:
             test_hints = pair_hints if primitive is P2P else hints
-            _add_test(test, primitive, log, test_hints, records, notes)
+            _add_latencies(test, primitive, log, test_hints, records, notes)
         else:
             notes.append(Note(statement("empty-table"), log.file, test.line))
     if records:
@@ -147,10 +148,11 @@ def read(log: Log, hints: UserHints) -> ParsedLog:
     )
 
 
-def _not_read(test: _Test, log: Log) -> ColltoolError:
+def _unreadable(test: _Test, log: Log) -> ColltoolError:
     """The error for a test that is neither bandwidth nor a latency with its column names."""
     if test.primitive is None:
         what = f"'OSU {test.title} Test' is not the latency of a modelled primitive"
+        # the empty name is that of "# OSU MPI Latency Test", between two ranks
         fix = f"known: {', '.join(filter(None, collectives_of('osu')))}, and bandwidths"
     else:
         what = "an OSU test without its column names"
@@ -171,15 +173,16 @@ def _tests(log: Log, notes: list[Note]) -> list[_Test]:
             continue
         launches.take(text)
         if tests:
-            _take(tests[-1], text, number, log.file, notes)
+            _take_line(tests[-1], text, number, log.file, notes)
     return tests
 
 
-def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> None:
-    """Add a line to the test above it."""
+def _take_line(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> None:
+    """Add a line to the test above it: a header, a row or a garbled row; other lines say nothing."""
     if "#" in text:
         _take_header(test, text)
         return
+    # the last of so many words is the rest of the line: such a line is no row
     words = text.split(None, _MOST_VALUES)
     if words and words[0][0].isdigit() and len(words) < _MOST_VALUES:
         test.rows.append((number, text))
@@ -188,7 +191,7 @@ def _take(test: _Test, text: str, number: int, file: str, notes: list[Note]) -> 
 
 
 def _take_header(test: _Test, text: str) -> None:
-    """Read a line above the rows."""
+    """Read a line above the rows; it may say several things."""
     dtype = _DTYPE.search(text)
     names = _NAMES.search(text)
     pairs = _PAIRS.search(text)
@@ -204,7 +207,7 @@ def _take_header(test: _Test, text: str) -> None:
         test.window = max(int(window[1]), 1)
 
 
-def _add_test(
+def _add_latencies(
     test: _Test,
     primitive: Primitive,
     log: Log,
@@ -213,7 +216,7 @@ def _add_test(
     notes: list[Note],
 ) -> None:
     """Add the records of a latency test; ColltoolError where none of its rows is usable."""
-    # Ping-pong is between two, whatever was launched.
+    # ping-pong is between two, whatever was launched
     ranks = 2 if primitive is P2P else test.launch.ranks
     table = LogTable(primitive, ranks, test.library, test.version, test.line)
     table.nodes = test.launch.nodes_of(ranks or hints.ranks)
@@ -222,21 +225,22 @@ def _add_test(
     table.per_peer = primitive in _PER_PEER
     if _NON_BLOCKING.search(test.title):
         table.note = statement("non-blocking")
-    bad: list[Note] = []
+    row_notes: list[Note] = []  # also on rows that are used
     for number, text in test.rows:
         try:
             table.rows.append(_row(test.names, number, text.split()))
         except UnusableRow as error:
-            bad.append(Note(error.reason, log.file, number))
-    before = len(records)
-    add_records(table, log.file, hints, records, bad)
-    if len(records) == before:
-        raise no_usable_row(bad, test.line)
-    notes += bad
+            row_notes.append(Note(error.reason, log.file, number))
+    count_before = len(records)
+    add_records(table, log.file, hints, records, row_notes)
+    if len(records) == count_before:
+        raise no_usable_row(row_notes, test.line)
+    notes += row_notes
 
 
 def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
-    """The size and the average time of a row; UnusableRow where cells are missing."""
+    """The size and the average time of a row, the time empty where no column is one of _TIMES.
+    UnusableRow where it has too few cells or too many, or validation failed."""
     if len(words) < len(names):
         raise UnusableRow("truncated")
     is_longer = len(words) > len(names) and "iterations" not in names[-1]
@@ -252,6 +256,7 @@ def _row(names: list[str], line: int, words: list[str]) -> MeasuredRow:
 def _has_unnamed_columns(names: list[str], words: list[str]) -> bool:
     """Whether a row goes on with minimum, maximum and iterations that its header does not name, as
     those of version 7.3."""
+    # size and average under their names; size, average, minimum, maximum and iterations in the row
     if len(names) != 2 or len(words) < 5:
         return False
     _, *times, iterations = words[:5]
@@ -261,7 +266,7 @@ def _has_unnamed_columns(names: list[str], words: list[str]) -> bool:
     return least.value <= average.value <= most.value
 
 
-def _add_rates(
+def _add_bandwidths(
     test: _Test, log: Log, hints: UserHints, records: list[Record], notes: list[Note]
 ) -> ColltoolError | None:
     """Add the records of a bandwidth test; the error where none of its rows is usable."""
@@ -279,7 +284,7 @@ def _add_rates(
             notes.append(Note(statement("validation-failed"), log.file, number))
         elif words:
             size, rate_text, *_ = words
-            rate = rounding_interval(rate_text)
+            rate = rounding_interval(rate_text)  # MB/s of all pairs and both ways
             if rate:
                 rate_Bps = rate.value * 1e6 / (test.pairs * ways)
                 table.add_stream(number, size, test.window, rate_Bps)
@@ -287,6 +292,7 @@ def _add_rates(
         add_records(table, log.file, hints, records, notes)
         return None
     what = "a bandwidth test without usable rows"
+    # the line of a message that is too short to fill a link
     if table.short:
         what += ": messages below 64 KiB do not fill a link, so their rate is no bandwidth"
     return ColltoolError(

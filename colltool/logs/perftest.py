@@ -75,9 +75,10 @@ def recognises(log: Log) -> bool:
 
 
 def _tables(log: Log) -> Iterator[LogTable]:
-    """A table per test."""
+    """A table per test, handed out while it is empty and filled in by the lines that follow; the
+    first has the rows that stand above any title."""
     if b"MsgSize" in log.content and b"{" in log.content:
-        yield _of_json(log)
+        yield _json_table(log)
         return
     table = _table("", 1)
     columns = _columns_of(_USUAL)
@@ -105,7 +106,7 @@ def _table(title: str, line: int) -> LogTable:
 
 
 def _columns_of(names: list[str] | tuple[str, ...]) -> _PerftestColumns:
-    """The columns of a header line."""
+    """The columns of a header line; the first two where size and iterations are not named."""
     places = {name: place for place, name in enumerate(names)}
     rate = next((place for title, place in places.items() if title.startswith(_RATE)), None)
     unit = _UNIT.search(names[rate]) if rate is not None else None
@@ -137,8 +138,8 @@ def _add_row(table: LogTable, text: str, number: int, columns: _PerftestColumns)
     table.add_stream(number, words[columns.size], max(count.value, 1.0), rate_Bps)
 
 
-def _of_json(log: Log) -> LogTable:
-    """The results of ``--out_json``, which older versions write without quotes."""
+def _json_table(log: Log) -> LogTable:
+    """The results of ``--out_json`` as one table; older versions write it without quotes."""
     text = log.text()
     table = _table(" ".join(re.findall(r'test"?\s{0,9}:\s{0,9}"?([\w -]{1,60})', text)), 1)
     for match in _RESULT.finditer(text):
@@ -159,7 +160,8 @@ def _of_json(log: Log) -> LogTable:
 
 
 def _rate_of(values: Mapping[str, float], size: float) -> float:
-    """The rate in bytes/s, in the unit that the rate of messages confirms."""
+    """The rate of a JSON result in bytes/s: in MiB/s where its rate of messages confirms that, else
+    in Gb/s."""
     rate = values["BW_average"]
     passed_Bps = values.get("MsgRate", 0.0) * 1e6 * size
     if passed_Bps > 0 and abs(rate * 2.0**20 / passed_Bps - 1) < _CONFIRMS:

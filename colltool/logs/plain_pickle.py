@@ -55,11 +55,28 @@ _REFUSED = {
 _MARK = object()
 # opcodes that put their argument on the stack
 _PUSH = frozenset(
-    (
-        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-        *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
-        *("BYTEARRAY8", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    )
+    {
+        "INT",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG",
+        "LONG1",
+        "LONG4",
+        "FLOAT",
+        "BINFLOAT",
+        "STRING",
+        "BINSTRING",
+        "SHORT_BINSTRING",
+        "BINBYTES",
+        "SHORT_BINBYTES",
+        "BINBYTES8",
+        "BYTEARRAY8",
+        "UNICODE",
+        "BINUNICODE",
+        "SHORT_BINUNICODE",
+        "BINUNICODE8",
+    }
 )
 # those that put a constant there
 _CONSTANTS: Mapping[str, Any] = {
@@ -141,8 +158,8 @@ def _run(content: bytes, file: str) -> tuple[Any, int]:
 
 
 def _combine(name: str, stack: list[Any]) -> bool:
-    """Run an opcode that makes one of the topmost values of the stack, with lists for tuples and
-    sets; False for any other opcode, which changes nothing."""
+    """Run an opcode that changes the topmost values of the stack, mostly into one, with lists for
+    tuples and sets. False for any other opcode, which changes nothing."""
     match name:
         case "LIST" | "TUPLE" | "FROZENSET":
             stack.append(_since_mark(stack))
@@ -207,7 +224,7 @@ def _topmost(stack: list[Any], count: int) -> list[Any]:
 
 
 def _container(stack: list[Any], kind: type) -> Any:
-    """The value on top, which has to be of a kind."""
+    """The value on top, which stays there; ValueError unless it is of a kind."""
     if type(stack[-1]) is not kind:
         raise ValueError("adds to what is no list or dict")
     return stack[-1]

@@ -43,19 +43,19 @@ def join_calls(records: Iterable[Record]) -> JoinedCalls:
         if record.call is None:
             joined.append(record)
         else:
-            key = record.call._replace(rank=0)
+            key = record.call._replace(rank=0)  # the same for all ranks
             calls[key].setdefault(record.call.rank, record)
     # the most ranks that recorded a call of each communicator and operation
-    most: dict[tuple[str, str], int] = defaultdict(int)
+    most_ranks: dict[tuple[str, str], int] = defaultdict(int)
     for call, by_rank in calls.items():
         group = (call.communicator, call.operation)
-        most[group] = max(most[group], len(by_rank))
+        most_ranks[group] = max(most_ranks[group], len(by_rank))
     notes: list[Note] = []
     files: set[str] = set()
     for call, by_rank in calls.items():
         of_call = list(by_rank.values())
         first = of_call[0]
-        recording = most[call.communicator, call.operation]  # ranks with a file
+        recording = most_ranks[call.communicator, call.operation]  # ranks with a file
         if recording > first.ranks:
             # files of several jobs, whose groups have the same name
             joined += of_call
@@ -74,7 +74,7 @@ def join_calls(records: Iterable[Record]) -> JoinedCalls:
 
 
 def _of_all_ranks(call: RankCall, of_call: Sequence[Record]) -> Record:
-    """The record of a call whose time is the call's."""
+    """The record whose time is the call's; ``of_call``: what each rank recorded of it."""
     by_time = sorted(of_call, key=attrgetter("seconds"))
     primitive = by_time[0].primitive
     if not call.waits or primitive is REDUCE:

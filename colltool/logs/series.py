@@ -107,8 +107,8 @@ class Series(NamedTuple):
     library: str = ""  # as the log gives it, empty where it does not
     version: str = ""  # of the library, else of the benchmark
     dtype: str = ""  # as the log gives it, empty where it does not
-    files: tuple[str, ...] = ()
-    run: str = ""  # tells apart runs that are kept separate
+    files: tuple[str, ...] = ()  # that its records stand in
+    run: str = ""  # the file of a run that is kept apart from others of its kind, else empty
     joined: bool = False  # its times are of calls that the files of several ranks recorded
 
     @property
@@ -137,12 +137,12 @@ class Series(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Rows left out, or ``used`` with a reservation; ``where`` is ``file:line`` of the first."""
+    """Rows that were left out, or used with a reservation."""
 
     reason: Statement
-    rows: int
-    where: str
-    used: bool = False
+    rows: int  # how many
+    where: str  # ``file:line`` of the first
+    used: bool = False  # with a reservation
 
 
 class Measurements(NamedTuple):

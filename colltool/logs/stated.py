@@ -35,13 +35,14 @@ class StatedLine(NamedTuple):
     means: str  # the meaning
     do: str = ""  # what to type, empty where there is nothing to do
     cause: str = ""  # the cause of slowness that it states
-    soft: bool = False  # it ends a run only where that has no end
+    soft: bool = False  # it is a failure only where no later line marks the end of the run
     follows: int = 0  # 1 where it comes after another error, 2 where it comes after any
     times: int = 1  # how many lines say it
     host: str = ""  # as the line names it
 
     @property
     def where(self) -> str:
+        """``file:line``."""
         return f"{self.file}:{self.line}"
 
     @property
@@ -51,13 +52,11 @@ class StatedLine(NamedTuple):
 
 
 class LineWords(NamedTuple):
-    """What a row of the table says: its meaning, what to do, and whether it follows another error,
-    as ``follows`` of :class:`StatedLine`. ``{name}`` in the words is a group of the row's
-    pattern."""
+    """What a row of the table says; ``{name}`` in the words is a group of the row's pattern."""
 
     means: str
-    do: str
-    follows: int
+    do: str  # what to type
+    follows: int  # as that of :class:`StatedLine`
 
 
 class LineRule(NamedTuple):
@@ -67,8 +66,8 @@ class LineRule(NamedTuple):
     words: tuple[str, ...]  # of which such a line has one
     pattern: re.Pattern[str]
     kind: Kind
-    cause: str
-    soft: bool
+    cause: str  # empty for none
+    soft: bool  # as that of :class:`StatedLine`
 
 
 class MatchedLine(NamedTuple):
@@ -126,15 +125,16 @@ def line_rules() -> tuple[LineRule, ...]:
     rules = []
     for code, section in _table().items():
         if "pattern" in section:
-            rule = LineRule(
-                code,
-                tuple(section["words"]),
-                re.compile(section["pattern"]),
-                section["kind"],
-                section.get("cause", ""),
-                bool(section.get("soft")),
+            rules.append(
+                LineRule(
+                    code,
+                    tuple(section["words"]),
+                    re.compile(section["pattern"]),
+                    section["kind"],
+                    section.get("cause", ""),
+                    bool(section.get("soft")),
+                )
             )
-            rules.append(rule)
     return tuple(rules)
 
 

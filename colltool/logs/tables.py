@@ -2,7 +2,8 @@
 
 Each row becomes a time. A bandwidth is of a stream of messages: it counts as one transfer of all of
 them, from messages on that are long enough to fill the link. A format is a generator of
-:class:`LogTable`, which :func:`reader_of` makes a reader.
+:class:`LogTable`, which :func:`reader_of` makes a reader: it may hand out a table first and fill it
+in as it reads on, for all tables are made before the first is looked at.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class LogTable:
     note: Statement = NOTHING  # a reservation about every row
     dtype: str = ""
     benchmark: str = ""  # its name; in errors the version is named without one
-    unpriced: str = ""  # the name of a benchmark that no price is of
-    short: int = 0  # its first row of messages too short to fill a link
+    unpriced: str = ""  # the benchmark's name where there is no price of it, else empty
+    short: int = 0  # line of its first row of messages too short to fill a link; 0 without one
     pairs: int = 1  # of ranks that share a rate
     ways: int = 1  # directions that share a rate
     rows: list[MeasuredRow] = field(default_factory=list)
@@ -90,7 +91,7 @@ def records_of(
     """Records of all tables.
 
     Args:
-        known: the benchmarks that are read, for errors.
+        known: names of the benchmarks that are read, for errors.
 
     Raises:
         ColltoolError: no row is usable.
@@ -172,20 +173,21 @@ def add_records(
             continue
         if table.note:
             notes.append(Note(table.note, file, measured.line, used=True))
-        record = Record(
-            primitive,
-            ranks,
-            nodes,
-            size,
-            seconds,
-            table.dtype,
-            library=table.library,
-            version=table.version,
-            file=file,
-            line=measured.line,
-            message=measured.message,
+        records.append(
+            Record(
+                primitive,
+                ranks,
+                nodes,
+                size,
+                seconds,
+                table.dtype,
+                library=table.library,
+                version=table.version,
+                file=file,
+                line=measured.line,
+                message=measured.message,
+            )
         )
-        records.append(record)
 
 
 def reader_of(

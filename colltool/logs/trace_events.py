@@ -57,8 +57,9 @@ class TraceEvents:
     """What matters of one trace."""
 
     name: str  # of the file
+    # ``distributedInfo`` of the job and ``deviceProperties``, each where the file has it
     header: Labels = field(default_factory=dict)
-    launched: list[LaunchedKernel] = field(default_factory=list)
+    launched: list[LaunchedKernel] = field(default_factory=list)  # that communicate
     labels: dict[Any, Labels] = field(default_factory=dict)  # metadata by external id
     # starts and ends of compute kernels by device
     busy: dict[int, tuple[array[float], array[float]]] = field(

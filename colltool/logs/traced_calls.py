@@ -35,10 +35,10 @@ MOST_LISTED = 2**20  # ranks in all groups of a trace: a hundred bytes of labels
 
 
 class LeftOutKernels(NamedTuple):
-    """Communication kernels that are no call."""
+    """Communication kernels of which no call is known."""
 
     reason: Statement
-    kernels: int
+    kernels: int  # how many
     file: str  # the first that has one
 
 
@@ -47,8 +47,8 @@ class ObservedCall(NamedTuple):
 
     call: CallMetadata
     kernel: KernelName
-    seconds: float
-    exposed_s: float  # that no compute covers
+    seconds: float  # of its kernel, waiting included
+    exposed_s: float  # the part of that which no compute covers
     inside: bool  # it began in a step
 
 
@@ -69,8 +69,8 @@ class RankTrace(NamedTuple):
     calls: tuple[ObservedCall, ...]
     steps: int  # annotated ones
     window_s: float  # all steps together, or first to last kernel without steps
-    device: str
-    nccl: str  # library version
+    device: str  # name of the GPU, empty where the header lists none
+    nccl: str  # library version, empty where the header does not say it
     left_out: dict[Statement, int]  # communication kernels without a call, by reason
     broken: bool  # truncated or damaged
     activity: RankActivity
@@ -86,7 +86,7 @@ class RankTrace(NamedTuple):
 
 
 def observe(events: TraceEvents) -> RankTrace:
-    """The calls of one trace, and what its devices did.
+    """Work out the calls of one trace, and what its devices did.
 
     Raises:
         ColltoolError: times that no job takes, or too many ranks in its groups.
@@ -98,14 +98,15 @@ def observe(events: TraceEvents) -> RankTrace:
     calls = []
     for kernel, call in known_calls:
         exposed_us = kernel.lasts_us - _hidden_us(kernel, compute)
-        observed = ObservedCall(
-            call,
-            kernel_name(kernel.name),
-            seconds=kernel.lasts_us * 1e-6,
-            exposed_s=exposed_us * 1e-6,
-            inside=_is_inside(kernel, steps),
+        calls.append(
+            ObservedCall(
+                call,
+                kernel_name(kernel.name),
+                seconds=kernel.lasts_us * 1e-6,
+                exposed_s=exposed_us * 1e-6,
+                inside=_is_inside(kernel, steps),
+            )
         )
-        calls.append(observed)
     others = [
         OtherKernel(short_name(kernel.name), kernel.lasts_us, _hidden_us(kernel, compute))
         for kernel in unknown
@@ -240,7 +241,7 @@ def read_traces(files: Sequence[AnyPath], everyone: int = 0) -> list[RankTrace]:
                 fix="give the traces of one job",
             )
     if not any(trace.communicates for trace in traces):
-        raise without_calls(traces, left_out(traces))
+        raise without_calls(traces, left_out_kernels(traces))
     return traces
 
 
@@ -271,14 +272,14 @@ def world_of(traces: Sequence[RankTrace]) -> int | None:
     return next((trace.world for trace in traces if trace.world), None)
 
 
-def missing(ranks: Sequence[int], traces: Sequence[RankTrace]) -> tuple[int, ...]:
+def untraced_ranks(ranks: Sequence[int], traces: Sequence[RankTrace]) -> tuple[int, ...]:
     """Those of ``ranks`` without a trace; empty if a trace does not say whose it is."""
     traced = {trace.rank for trace in traces}
     return () if None in traced else tuple(rank for rank in ranks if rank not in traced)
 
 
-def left_out(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
-    """Why kernels are no calls, the commonest reason first."""
+def left_out_kernels(traces: Sequence[RankTrace]) -> tuple[LeftOutKernels, ...]:
+    """The kernels that are no calls by reason, the commonest first."""
     counts: Counter[Statement] = Counter()
     first_file: dict[Statement, str] = {}
     for trace in traces:

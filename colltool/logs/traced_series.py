@@ -18,9 +18,9 @@ from colltool.logs.series import Measurements, Series, point_of
 from colltool.logs.traced_calls import (
     LeftOutKernels,
     RankTrace,
-    left_out,
-    missing,
+    left_out_kernels,
     read_traces,
+    untraced_ranks,
     world_of,
 )
 
@@ -66,7 +66,7 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
     traces = read_traces(files)
     calls: list[MeasuredCall] = []
     bounds: Counter[UpperBound] = Counter()  # each with one call
-    untraced = cache(lambda ranks: missing(ranks, traces))  # most calls are of few groups
+    untraced = cache(lambda ranks: untraced_ranks(ranks, traces))  # most calls are of few groups
     unmeasured: dict[Statement, list[str]] = defaultdict(list)  # files by reason
     for merged in merged_calls(traces):
         call = merged.call
@@ -86,7 +86,7 @@ def measured_calls(files: Sequence[AnyPath]) -> TracedSeries:
         tuple(devices),
         world_of(traces),
         bounds=tuple(bound._replace(calls=times) for bound, times in bounds.most_common()),
-        left_out=(*left_out(traces), *others),
+        left_out=(*left_out_kernels(traces), *others),
     )
 
 

@@ -34,7 +34,7 @@ _SIZE, _TIME, _BANDWIDTH = 1, 2, 5
 
 
 def read(log: Log, hints: UserHints) -> ParsedLog:
-    """All tables of a log."""
+    """All tables of a log; ColltoolError where no row is usable."""
     return records_of(log, list(_tables(log, hints)), hints, _KNOWN)
 
 
@@ -52,14 +52,14 @@ def _tables(log: Log, hints: UserHints) -> Iterator[LogTable]:
             continue
         value = setting["value"].strip()
         if setting["name"] == "Collective":
-            yield _finished(table, ratios, launches, hints, log.file)
+            yield _with_ranks(table, ratios, launches, hints, log.file)
             ratios = []
             table = _table(value, number, sends_all)
         elif setting["name"] == "Datatype":
             table.dtype = value
         elif "host" in value.lower():
             table.library = "MPI"  # messages of hosts, without kernels
-    yield _finished(table, ratios, launches, hints, log.file)
+    yield _with_ranks(table, ratios, launches, hints, log.file)
 
 
 def _table(name: str, line: int, sends_all: bool) -> LogTable:
@@ -73,7 +73,8 @@ def _table(name: str, line: int, sends_all: bool) -> LogTable:
 
 
 def _add_row(table: LogTable, ratios: list[RowRange], text: str, number: int, file: str) -> None:
-    """Add a line if it is a row of numbers, and what its bandwidth says of the ranks."""
+    """Add a line to the table if it is a row of numbers, and to ``ratios`` what its bandwidth says of
+    the ranks."""
     words = text.split()
     # such as a barrier, which has no size
     if table.unpriced and len(words) > _TIME and words[0] == "N/A":
@@ -100,7 +101,7 @@ def _add_row(table: LogTable, ratios: list[RowRange], text: str, number: int, fi
         ratios.append(ratio)
 
 
-def _finished(
+def _with_ranks(
     table: LogTable, ratios: list[RowRange], launches: Launches, hints: UserHints, file: str
 ) -> LogTable:
     """A table with its ranks by the launch line; where neither that nor the caller says them, by
@@ -108,8 +109,8 @@ def _finished(
     launch = launches.launch
     table.ranks = launch.ranks
     table.nodes = launch.nodes_of(launch.ranks)
-    is_open = not table.ranks and hints.ranks is None
-    if is_open and ratios and table.primitive in (AR, A2A, AG, RS):
+    is_unknown = not table.ranks and hints.ranks is None
+    if is_unknown and ratios and table.primitive in (AR, A2A, AG, RS):
         if table.per_peer:
             # bandwidth over what a rank has for one other is n - 1: x / (x + 1) is (n - 1) / n
             ratios = [

@@ -46,20 +46,21 @@ def _collective_of_row(row: TellingRow) -> Primitive | None:
     if not width or not row.elements:
         return None
     reduces = row.redop not in ("", "none")
-    rooted = row.root not in ("", "-1")
-    # the number of ranks, where ``count`` is of one rank's part
+    has_root = row.root not in ("", "-1")
+    # how many times ``count`` the size is: the number of ranks where that is of one rank's part,
+    # else 1
     parts = row.size / (row.elements * width)
     if parts < _SEVERAL_PARTS:
-        if reduces and rooted:
+        if reduces and has_root:
             return REDUCE
         if reduces:
             return AR
-        if rooted:
+        if has_root:
             return BC
         return P2P if row.ratio is not None and abs(row.ratio - 1) < CLOSE else None
     if reduces:
         return RS
-    if rooted:
+    if has_root:
         return None  # gather or scatter
     # nccl-tests has no check of an all-to-all in place
     return A2A if row.in_place_wrong == "N/A" else AG

@@ -42,10 +42,10 @@ _NAMED = 3  # categories and calls that a sentence lists
 
 
 class TraceContents(NamedTuple):
-    """What a trace contents."""
+    """What a trace holds at all."""
 
-    kernels: int
-    devices: int
+    kernels: int  # of communication and compute
+    devices: int  # that compute
     kinds: tuple[tuple[str, int], ...]  # its events by category
     # its calls by what the host called them: ``nccl:all_reduce``
     announced: tuple[tuple[str, int], ...]

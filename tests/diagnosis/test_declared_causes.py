@@ -8,7 +8,7 @@ import machine_logs
 from swept import swept
 
 import colltool
-from colltool.diagnosis.declared_causes import declared_causes, denied
+from colltool.diagnosis.declared_causes import declared_causes, ruled_out_causes
 from colltool.logs.debug_record import DebugLines
 from colltool.logs.nccl_debug import debug_lines
 
@@ -36,7 +36,7 @@ def test_a_machine_with_infiniband(tmp_path: Path) -> None:
     found = read(tmp_path, *INFINIBAND)
     assert (found.network, found.nics, found.gpudirect) == ("IB", ("mlx5_0", "mlx5_1"), True)
     assert not any(declared_causes(found))
-    assert set(denied(found)) == {"sockets", "gpudirect", "pcie"}
+    assert set(ruled_out_causes(found)) == {"sockets", "gpudirect", "pcie"}
 
 
 @swept(
@@ -78,7 +78,7 @@ def test_ordinary_text_says_nothing(tmp_path: Path) -> None:
         tmp_path, "Bootstrap : Using eth0:10.0.0.1<0>", "comm 0x55 rank 0 nranks 16 Init COMPLETE"
     )
     assert not any(declared_causes(found))
-    assert not list(denied(found))
+    assert not list(ruled_out_causes(found))
     assert not found.describes_machine
 
 
