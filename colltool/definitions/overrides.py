@@ -39,8 +39,8 @@ _MOST_INDICES = 20
 
 
 class Requested(NamedTuple):
-    """An override as it was typed: its place for errors, its key, and its value, text or data; None
-    without a ``=``."""
+    """An override as it was typed: its place for errors, its key, and its value, text or data; the value
+    is None where a text has no ``=``."""
 
     where: str
     key: str
@@ -48,8 +48,8 @@ class Requested(NamedTuple):
 
 
 class Override(NamedTuple):
-    """An override that was applied; ``where`` is its place for errors, ``argument`` the argument
-    that it came with."""
+    """An override that was applied: its key and value as text, and the ``path`` where the data has it now.
+    ``where`` is its place for errors, ``argument`` the argument that it came with."""
 
     where: str
     key: str
@@ -61,8 +61,8 @@ class Override(NamedTuple):
 class Shorthand(NamedTuple):
     """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``.
 
-    ``item``: the noun for one of the items; ``example`` and ``argument``: an override and the
-    argument that takes it. These three are for errors.
+    ``items`` is empty where keys are written in full. ``item``: the noun for one of the items;
+    ``example`` and ``argument``: an override and the argument that takes it. These three are for errors.
     """
 
     items: str = ""
@@ -72,7 +72,12 @@ class Shorthand(NamedTuple):
 
 
 def requested(overrides: Overrides, argument: str) -> list[Requested]:
-    """Each override with its place for errors."""
+    """Return each override with its place for errors, in the order given; ``argument``: the one that they
+    came with.
+
+    Raises:
+        ColltoolError: it is neither a mapping nor a list of texts.
+    """
     found = []
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
@@ -98,7 +103,8 @@ class Setter:
         self.where = ""  # the place of the present override, for its errors
 
     def apply(self, overrides: Sequence[Requested], *, read: bool = True) -> None:
-        """Set overrides, one after the other; ``read``: parse texts as YAML."""
+        """Set overrides, one after the other; what cannot be set goes to ``unusable``. ``read``: parse texts
+        as YAML."""
         # whoever gave the data keeps it as it is
         if overrides:
             self.data = deepcopy(self.data)
@@ -116,8 +122,12 @@ class Setter:
             self.applied.append(Override(where, key, text, path, self.short.argument))
 
     def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
-        """Put one value at its key, and return the path where it is now. Mappings on the way that the
-        data lacks are made; a plain value on the way that is short for a mapping becomes one."""
+        """Put one value at its key, and return the path where it is now.
+
+        The walk goes down the steps of the key: ``target`` is the mapping or list so far, ``path`` the way
+        to it. Mappings on the way that the data lacks are made; a plain value on the way that is short
+        for a mapping (``price: 600`` for ``price: {price: 600}``) becomes one.
+        """
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             example = argument_text(self.short.argument, [self.short.example])
             raise self._error("expected KEY=VALUE", f"write {example}")
@@ -143,12 +153,13 @@ class Setter:
                     raise self._error(what, "set it as a whole, without the rest of the key")
                 inner = target[step] = {plain_key: inner}
             target = inner
-        return path
+        return path  # not reached: a key has a step, and the last one returns
 
     def _plain(self, key: str, value: Any, *, read: bool) -> Any:
-        """A value as a file has it: text is YAML, anything else is copied."""
+        """A value as a file has it: text is parsed as YAML if ``read``, anything else is copied."""
         if isinstance(value, str) and read:
             return read_value(shape_as_list(value), self.where, key.rpartition(".")[2])
+        # it takes mappings alone
         source, problems = from_mapping({"value": value})
         if problems:
             error = problems[0].error
@@ -156,9 +167,11 @@ class Setter:
         return source.data["value"]
 
     def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Set the value at the end of a path and return the path that was set.
+        """Set the value at the end of a path, whose last step is one of ``target``, and return the path that
+        was set.
 
-        A plain value that is short for a mapping goes next to the keys that are already there.
+        Where a plain value is short for a mapping, old and new value add up: ``switch=600`` after
+        ``switch: {draws: 12W}`` is ``{draws: 12W, price: 600}``, and ``{draws: 12W}`` after ``600`` too.
         """
         step = path[-1]
         key = self._plain_key(path)
@@ -175,7 +188,8 @@ class Setter:
         return (*path, key)
 
     def _plain_key(self, path: KeyPath) -> str:
-        """The key that a plain value at a path is short for. Empty if it is none."""
+        """The key of a mapping that a plain value at a path is short for, such as ``price``. Empty if the
+        value is short for none."""
         from colltool.definitions.places import place_at
 
         place = place_at(self.model, path, self.data)
@@ -184,14 +198,18 @@ class Setter:
         return place.hint.short_for
 
     def _spelt_out(self, parts: list[str]) -> list[str]:
-        """The steps of a key, with the list of items before them if the first names an item."""
+        """The steps of a key, with the list of items before them if the first names an item. Raises an error
+        unless the first is a key of the file or an item.
+
+        An item goes before a key of the same name if more steps follow: ``ib.alpha`` is the tier's.
+        """
         # only overrides of what a file holds need the walk through its model
         from colltool.definitions.places import keys_at
 
         top_keys = keys_at(self.model, (), self.data)
         items = self.short.items
         item_noun = self.short.item
-        # by number: empty for an item without a name
+        # in the order of the list: empty for an item without a name
         item_names = _names(self.data.get(items))
         names = list(filter(None, item_names))
         first = parts[0]
@@ -216,10 +234,11 @@ class Setter:
         raise self._unknown("key", first, known, hint)
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
-        """The index of an item that a step of a key names, by its name or its number."""
+        """The index of an item that a step of a key names, by its name or its number; an error if none or
+        several are meant. ``path``: of the list."""
         names = _names(items)
         matching = {index for index, name in enumerate(names) if name == part}
-        # ten digits: longer than any list
+        # ten digits are beyond any list, and int() refuses thousands
         if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
             matching.add(int(part))
         if len(matching) == 1:
@@ -254,7 +273,8 @@ class Setter:
         return {}
 
     def _unknown(self, noun: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
-        """The error for a step of a key that is none of those known; ``hint``: in place of the nearest."""
+        """The error for a step of a key that is none of those known; ``noun``: what it should name;
+        ``hint``: in place of the nearest."""
         fix = f"{hint or nearest(part, known)} known: {', '.join(known)}".strip()
         return self._error(f"unknown {noun} {quote(part)}", fix)
 
@@ -264,7 +284,11 @@ class Setter:
 
 
 def texts_of(overrides: Any) -> list[str]:
-    """Overrides that are no mapping as a list; refuses anything but texts."""
+    """Return overrides that are no mapping as a list; None is an empty one.
+
+    Raises:
+        ColltoolError: it is no list, set or iterator, or holds anything but texts.
+    """
     if overrides is None:
         return []
     is_list = isinstance(overrides, Sequence | Set | Iterator)
@@ -278,7 +302,7 @@ def texts_of(overrides: Any) -> list[str]:
 
 
 def _no_list(value: Any) -> ColltoolError:
-    """The error for what is no list of texts."""
+    """The error for overrides, or an item of them, of the wrong type."""
     return ColltoolError(
         f"expected a list of KEY=VALUE, got {quote(value)}",
         argument="overrides",
@@ -296,7 +320,7 @@ def shape_as_list(value: str) -> str:
 
 
 def _names(items: Any) -> list[str]:
-    """Names of the items of a list; empty for an item without one."""
+    """The names of the items of a list, an empty one for an item without; none for what is no list."""
     if not isinstance(items, list):
         return []
     return [str(value_at(("name",), item) or "") for item in items]
