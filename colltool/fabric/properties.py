@@ -28,9 +28,11 @@ class LevelFacts:
     """One level of a Clos and the oversubscription of the boundary below it."""
 
     name: str
-    group: int
+    group: int  # endpoints under one switch or pod
     oversubscription: float  # bandwidth of all endpoints below over that of the uplinks that enter
-    uplinks: float  # downlinks of the switches below over their uplinks; the totals multiply these
+    uplinks: (
+        float  # downlinks of the switches below over their uplinks; products of these from below
+    )
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,14 @@ class FabricFacts:
 def fabric_facts(fabric: Fabric) -> FabricFacts:
     """Return the facts of a fabric, tier by tier and in all."""
     tiers = []
+    # ranks in an endpoint of the tier so far
     planes = 1
     places = prod(tier.endpoints for tier in fabric.tiers)
     for tier in fabric.tiers:
         tiers.append(tier_facts(tier, planes=planes, domains=places // (planes * tier.endpoints)))
         planes *= tier.endpoints
     links = 0
+    # None as soon as those of one tier are not known
     switches: int | None = 0
     for facts in tiers:
         links += facts.links * facts.domains
@@ -91,6 +95,7 @@ def fabric_facts(fabric: Fabric) -> FabricFacts:
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     """Return the facts of a tier with ``planes`` ranks per endpoint that exists ``domains`` times."""
     kind = capabilities_of(tier)
+    # a network for each port of each rank in an endpoint
     copies = planes * tier.ports
     levels = tuple(_level_facts(kind))
     sizing, misfits = _sizing(kind, levels, planes)
@@ -129,7 +134,7 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
 
 
 def _level_facts(kind: TierCapabilities[Tier]) -> Iterator[LevelFacts]:
-    """Levels with names of their own, bottom up."""
+    """The levels with names of their own, bottom up; none of a tier that is one class."""
     below = 1.0
     for level in kind.classes if kind.named else ():
         ratio = level.oversubscription
@@ -152,7 +157,11 @@ def _notes(kind: TierCapabilities[Tier], planes: int) -> Iterator[str]:
 def _sizing(
     kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes: int
 ) -> tuple[ClosPlan | None, tuple[str, ...]]:
-    """The plan of a Clos that has a ``sizing`` block, and notes on where the two disagree."""
+    """The plan of a Clos that has a ``sizing`` block, and notes on where the two disagree. None without a
+    block, and where the block cannot be planned: then the notes say why.
+
+    ``levels``: of the tier, bottom up; empty without any.
+    """
     tier = kind.tier
     block = kind.sizing
     if block is None:
@@ -167,7 +176,7 @@ def _sizing(
     # size needs no spine; without a second level it has none.
     hops = [max(level.uplinks, 1.0) for level in levels[1 : max(2, len(reached))]]
     down = max_down(hops[0], block.radix) if hops else block.radix
-    # A leaf of 64 ports at 1:1 has 32 down: 16 endpoints with 2 NICs each.
+    # endpoints under one leaf: one of 64 ports at 1:1 has 32 down, 16 endpoints with 2 NICs each
     room = down // block.nics_per_rail
     # the NICs of one endpoint fill a leaf: a leaf for each endpoint, whatever group the level states
     leaf_per_endpoint = bool(levels) and room == 1 < levels[0].group
@@ -181,6 +190,7 @@ def _sizing(
     names: Sequence[str] = LEVELS
     if len(levels) > len(hops):
         names = [level.name for level in levels]
+    # planes of each NIC, which are planned as rails of their own
     split = kind.plane_count
     try:
         plan = clos_plan(
@@ -209,8 +219,8 @@ def _sizing(
 
 
 def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """How many endpoints of a mesh have how many neighbours: on a face, an edge or a corner there
-    are fewer. Of 3x3, one has 4, four have 3, and the four corners 2."""
+    """A note on how many endpoints of a mesh have how many neighbours, as those on a face, an edge or a
+    corner have fewer; none where all are alike. Of 3x3, one has 4, four have 3, and the four corners 2."""
     # Endpoints by their neighbours on the axes so far: of the first 3, one has 2 and two have 1.
     endpoints_with = {0: 1}
     for axis in kind.axes:
@@ -233,8 +243,8 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
 
 
 def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """What can replace a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
-    Google's TPUv4", NSDI 2024."""
+    """A note on what can replace a failed cube; none without cubes. Source: Zu et al., "Resiliency at
+    Scale: Managing Google's TPUv4", NSDI 2024."""
     tier = kind.tier
     cube = kind.cube
     if not cube:
@@ -251,8 +261,9 @@ def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
 
 
 def basis_of(fabric: Fabric) -> str:
-    """Return what a fabric's numbers are based on: ``measured``, ``as dgx-b200``, ``datasheet``,
-    ``announced`` or ``hypothetical``."""
+    """Return what a fabric's numbers are based on: ``hypothetical`` or ``announced`` hardware, a
+    ``datasheet`` (no library was measured for all-reduce on any tier), those of another machine (``as
+    dgx-b200``), or ``measured``."""
     if fabric.hypothetical:
         return "hypothetical"
     if fabric.announced:

@@ -194,7 +194,8 @@ def _entry(
 
 
 def _graph(joined: Joined, key: str) -> Mapping[str, Any]:
-    """A graph as an entry has it under ``key``, in which rates are text; NCCL's defaults are left out."""
+    """A graph as an entry has it under ``key``, rates as text. A rate across that is no other than the one
+    inside, and no latency, are left out."""
     graph: dict[str, Any] = {"channels": joined.channels, "inside": _rate(joined.inside_MBps)}
     if joined.across_MBps != joined.inside_MBps:
         graph["across"] = _rate(joined.across_MBps)

@@ -30,7 +30,7 @@ def machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) 
         ColltoolError: the dump does not tell its links, or no fabric is known for the model; names
             those that would fit.
     """
-    # matches that no row of the table made have no pattern
+    # a match that no row of the table made has no pattern
     if like is not None:
         return DeviceMatch("", like)
     if not node.has_links:
