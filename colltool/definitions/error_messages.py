@@ -224,14 +224,13 @@ def _as_number(place: FieldPlace, number: float, unit: str) -> str:
     if place.is_union:
         members = map(place_of, get_args(place.annotation))
         bounds = next((member for member in members if member.annotation in (int, float)), place)
-    value = number
     if unit == "%":
-        value = number / 100
-        if value < bounds.least == 1:
-            value += 1
-    if not bounds.least <= value <= bounds.most:
+        number /= 100
+        if number < bounds.least == 1:
+            number += 1
+    if not bounds.least <= number <= bounds.most:
         return ""
-    return f"write {value:g}"
+    return f"write {number:g}"
 
 
 def _key_of_other_kind(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:

@@ -15,10 +15,9 @@ class DeviceMatch(NamedTuple):
     """Devices, and the bundled fabric of the usual machine with them."""
 
     pattern: str  # a regular expression of their names; empty of a match that no row made
-    fabric: str
-    differs: tuple[
-        str, ...
-    ] = ()  # overrides, KEY=VALUE, by which that machine differs from the fabric
+    fabric: str  # its name
+    # overrides, KEY=VALUE, by which that machine differs from the fabric
+    differs: tuple[str, ...] = ()
 
 
 # The bundled fabric of several hosts, by that of one: for a dump that has NICs (dumps/usual_machine.py).

@@ -89,7 +89,8 @@ def lint(fabric: Fabric, written: dict[str, Any]) -> list[LintWarning]:
 
 
 def _tier_bandwidth(data: dict[str, Any], index: int) -> Iterator[LintWarning]:
-    """A bandwidth that no link of this place has."""
+    """A warning about a bandwidth that no link of this place has: inside a node for the first tier, a
+    network for others, either for an only tier."""
     tiers = data["tiers"]
     rate = INSIDE_BPS
     if len(tiers) == 1:  # one tier may be either
@@ -129,7 +130,8 @@ def _tier_parts(data: dict[str, Any], path: KeyPath) -> Iterator[LintWarning]:
 
 
 def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]:
-    """More levels of switches that reduce than the tier has; one without levels has one."""
+    """A warning about more levels of switches that reduce than the tier has; one without levels has
+    one."""
     reducing = value_at(("in_network", "levels"), tier)
     levels = len(tier.get("levels", (tier,)))
     if reducing is not None and reducing > levels:
@@ -152,8 +154,8 @@ def _schema_1(fabric: Fabric) -> Iterator[LintWarning]:
 
 
 def _rate_in_bits(path: KeyPath, written: Any, *, is_only_tier: bool) -> Iterator[LintWarning]:
-    """A rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant. An only tier may be
-    a network, whose ports are sold in bits."""
+    """A warning about a rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant. An only
+    tier may be a network, whose ports are sold in bits. ``written``: the value as the file has it."""
     if not isinstance(written, str):
         return
     text = written.strip()

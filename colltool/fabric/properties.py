@@ -30,9 +30,8 @@ class LevelFacts:
     name: str
     group: int  # endpoints under one switch or pod
     oversubscription: float  # bandwidth of all endpoints below over that of the uplinks that enter
-    uplinks: (
-        float  # downlinks of the switches below over their uplinks; products of these from below
-    )
+    # downlinks of the switches below over their uplinks; the product up to here is the total
+    uplinks: float
 
 
 @dataclass(frozen=True)
