@@ -127,7 +127,7 @@ def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None)
     first, *rest = text.split(_START)
     out = [first]
     for piece in rest:
-        # a mark that was cut has no end, and stays as it is
+        # what has no end, as it was cut, is text
         mark, ended, after = piece.partition(_END)
         out += [_spelled(mark, audience, names or {}) if ended else mark, after]
     return "".join(out)

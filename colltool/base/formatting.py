@@ -7,7 +7,8 @@ the whole. ``digits`` are significant ones. The first line of a docstring is an 
 Case matters: ``Gb`` is bits, ``GB`` bytes. k, M, G are powers of ten, Ki, Mi, Gi powers of two. A
 size or rate without a unit is in bytes or bytes/s; everything else needs its unit.
 
-In this order: units, numbers as text, lists and names as text, text as numbers.
+In this order: units, numbers as text, lists and names as text, text as numbers. The last rests on
+``_QuantityKind``: a table of the units of a kind, for which ``_si_number`` reads any text.
 """
 
 from __future__ import annotations
@@ -181,17 +182,17 @@ def format_rate(rate: float, digits: int = 4) -> str:
 
 
 def of_rates(rate: float, whole: float) -> str:
-    """``231 of 372 GB/s``."""
+    """``231 of 372 GB/s``; with both units where they differ."""
     return _with_one_unit(format_rate(rate, 3), "of", format_rate(whole, 3))
 
 
 def changed_rate(before: float, after: float) -> str:
-    """``164 -> 109 GB/s``."""
+    """``164 -> 109 GB/s``; with both units where they differ."""
     return _with_one_unit(format_rate(before, 3), "->", format_rate(after, 3))
 
 
 def of_times(seconds: float, whole: float) -> str:
-    """``44.6 of 46.9 ms``."""
+    """``44.6 of 46.9 ms``; with both units where they differ."""
     return _with_one_unit(format_time(seconds, 3), "of", format_time(whole, 3))
 
 
@@ -281,16 +282,17 @@ def sentence(text: str) -> str:
 
 
 def and_text(parts: Sequence[object]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """``a``, ``a and b``, ``a, b and c``; one part at least."""
     return _joined(parts, "and")
 
 
 def or_text(parts: Sequence[object]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
+    """``a``, ``a or b``, ``a, b or c``; one part at least."""
     return _joined(parts, "or")
 
 
 def _joined(parts: Sequence[object], word: str) -> str:
+    """The parts with commas between, and before the last one a word."""
     *first, last = map(str, parts)
     if not first:
         return last
@@ -505,12 +507,13 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
 
 
 def _integer_of(value: object) -> int | None:
-    """A whole number, or text that is one; None for anything else."""
+    """The int of a whole number, or of text that is one; None for anything else. Of a text of more than
+    100 digits the first 100 count: no bounds are so wide."""
     if isinstance(value, str):
         digits = value.strip()
         if not _WHOLE.fullmatch(digits):
             return None
-        # cut: Python refuses to read thousands of digits, and so many are out of any bounds
+        # cut: Python refuses to read thousands of digits
         return int(digits[:_MOST_DIGITS])
     # numpy's integers have an index too, and its floats none
     if isinstance(value, SupportsIndex) and _is_real(value):

@@ -301,7 +301,7 @@ class Fabric(Part):
     @property
     def reload(self) -> Callable[[list[str]], Fabric] | None:
         """A function that loads the fabric with other overrides, KEY=VALUE texts; None if it was loaded
-        without any, or from data that cannot be read again."""
+        without any, and of some fabrics that such a function loaded."""
         return self._reload
 
     def with_overrides(

@@ -42,6 +42,7 @@ def tier_of_line(text: str) -> dict[str, Any]:
         ColltoolError: a field is missing or cannot be read, or fields contradict each other.
     """
     fields = [field.strip() for field in text.split(":")]
+    # every field that must be there, and nothing empty among the options
     for expected, field in zip_longest(_FIELDS, fields, fillvalue=""):
         if not field:
             what = f"'{clipped(text)}' has no {expected or 'value behind a colon'}"
@@ -56,6 +57,7 @@ def tier_of_line(text: str) -> dict[str, Any]:
     alphas = [part.strip() for part in alpha.split("/")]
     for part in alphas:
         _check_quantity(parse_time, part, text)
+    # the keys in the order in which a file has them
     tier: dict[str, Any] = {"name": name, "topology": topology}
     medium = medium_of(None, name, parse_rate(rate), device=None)
     if medium is not None:
@@ -80,6 +82,7 @@ def tier_of_line(text: str) -> dict[str, Any]:
             raise _line_error(f"'{clipped(alpha)}' gives several alphas", fix)
         tier["alpha"] = alpha
     eta_alpha, eta_beta = ETAS[topology]
+    # of levels; what is left of the options are keys of the tier, where eta replaces the default
     ratios = options.pop("s", [])
     tier |= {"bandwidth": rate, "eta": {"alpha": eta_alpha, "beta": eta_beta}, **options}
     if has_levels:
