@@ -131,8 +131,8 @@ class Setter:
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             example = argument_text(self.short.argument, [self.short.example])
             raise self._error("expected KEY=VALUE", f"write {example}")
-        plain = self._plain(key, value, read=read)
-        parts = self._spelt_out(key.split("."))
+        data = self._as_data(key, value, read=read)
+        parts = self._full_steps(key.split("."))
         target: Any = self.data
         path: KeyPath = ()
         for depth, part in enumerate(parts):
@@ -141,21 +141,21 @@ class Setter:
                 step = self._index(target, part, path)
             path = (*path, step)
             if depth == len(parts) - 1:
-                return self._put_at(target, path, plain)
+                return self._put_at(target, path, data)
             inner = value_at((step,), target)
             if inner is None:
                 inner = target[step] = self._new_mapping(path)
             elif not isinstance(inner, dict | list):
-                plain_key = self._plain_key(path)
-                if not plain_key:
+                implied_key = self._implied_key(path)
+                if not implied_key:
                     before = clipped(".".join(parts[: depth + 1]))
                     what = f"'{before}' has no keys: it is {quote(inner)}"
                     raise self._error(what, "set it as a whole, without the rest of the key")
-                inner = target[step] = {plain_key: inner}
+                inner = target[step] = {implied_key: inner}
             target = inner
         return path  # not reached: a key has a step, and the last one returns
 
-    def _plain(self, key: str, value: Any, *, read: bool) -> Any:
+    def _as_data(self, key: str, value: Any, *, read: bool) -> Any:
         """A value as a file has it: text is parsed as YAML if ``read``, anything else is copied."""
         if isinstance(value, str) and read:
             return read_value(shape_as_list(value), self.where, key.rpartition(".")[2])
@@ -166,28 +166,28 @@ class Setter:
             raise self._error(error.what, error.fix)
         return source.data["value"]
 
-    def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Set the value at the end of a path, whose last step is one of ``target``, and return the path that
-        was set.
+    def _put_at(self, target: Any, path: KeyPath, data: Any) -> KeyPath:
+        """Set the value at the end of a path, whose last step is one of ``target``, to ``data``, and return
+        the path that was set.
 
         Where a plain value is short for a mapping, old and new value add up: ``switch=600`` after
         ``switch: {draws: 12W}`` is ``{draws: 12W, price: 600}``, and ``{draws: 12W}`` after ``600`` too.
         """
         step = path[-1]
-        key = self._plain_key(path)
+        implied_key = self._implied_key(path)
         before = value_at((step,), target)
-        if not key or before is None or isinstance(plain, list):
-            target[step] = plain
+        if not implied_key or before is None or isinstance(data, list):
+            target[step] = data
             return path
         if not isinstance(before, dict):
-            before = {key: before}
-        if isinstance(plain, dict):
-            target[step] = before | plain
+            before = {implied_key: before}
+        if isinstance(data, dict):
+            target[step] = before | data
             return path
-        target[step] = {**before, key: plain}
-        return (*path, key)
+        target[step] = {**before, implied_key: data}
+        return (*path, implied_key)
 
-    def _plain_key(self, path: KeyPath) -> str:
+    def _implied_key(self, path: KeyPath) -> str:
         """The key of a mapping that a plain value at a path is short for, such as ``price``. Empty if the
         value is short for none."""
         from colltool.definitions.places import place_at
@@ -197,7 +197,7 @@ class Setter:
             return ""
         return place.hint.short_for
 
-    def _spelt_out(self, parts: list[str]) -> list[str]:
+    def _full_steps(self, parts: list[str]) -> list[str]:
         """The steps of a key, with the list of items before them if the first names an item. Raises an error
         unless the first is a key of the file or an item.
 
@@ -210,7 +210,7 @@ class Setter:
         items = self.short.items
         item_noun = self.short.item
         # in the order of the list: empty for an item without a name
-        item_names = _names(self.data.get(items))
+        item_names = _names_of_items(self.data.get(items))
         names = list(filter(None, item_names))
         first = parts[0]
         if len(parts) > 1 and first in names:
@@ -236,7 +236,7 @@ class Setter:
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
         """The index of an item that a step of a key names, by its name or its number; an error if none or
         several are meant. ``path``: of the list."""
-        names = _names(items)
+        names = _names_of_items(items)
         matching = {index for index, name in enumerate(names) if name == part}
         # ten digits are beyond any list, and int() refuses thousands
         if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
@@ -261,7 +261,7 @@ class Setter:
             fix = "only those that it gives can be changed"
             raise self._error(f"the file has no {path[0]}", fix)
         if path[0] == self.short.items and path[2:] in (("levels",), ("protocols",)):
-            tier = _names(self.data[self.short.items])[int(path[1])]
+            tier = _names_of_items(self.data[self.short.items])[int(path[1])]
             if path[-1] == "levels":
                 fix = "an override can only change those in the file"
                 raise self._error(f"tier {quote(tier)} has no levels", fix)
@@ -319,7 +319,7 @@ def shape_as_list(value: str) -> str:
     return value
 
 
-def _names(items: Any) -> list[str]:
+def _names_of_items(items: Any) -> list[str]:
     """The names of the items of a list, an empty one for an item without; none for what is no list."""
     if not isinstance(items, list):
         return []

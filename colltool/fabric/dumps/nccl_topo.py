@@ -91,7 +91,8 @@ class _Gpu(NamedTuple):
 
 
 def read_nccl_topo(path: AnyPath, nic_Bps: float | None = None) -> NodeDump:
-    """Return a node from a file that NCCL dumped; ``nic_Bps``: of each NIC instead of what it says.
+    """Return a node from a file that NCCL dumped. If NCCL's search makes several nodes of its accelerators,
+    those of the first. ``nic_Bps``: the rate of each NIC, one way, instead of what the file says.
 
     Raises:
         ColltoolError: not XML, another program's, cut off, with a document type, beyond the limits,
@@ -153,7 +154,6 @@ def _node(
         search: None where NCCL's search was not run.
     """
     cpus = list(system.each("cpu"))
-    cpu = _cpu(cpus)
     # by host, too: those of one NVLink domain may name their devices alike
     positions = {(_host(gpu.slot), gpu.name): position for position, gpu in enumerate(gpus)}
     links = [list(_links(gpu, positions, name)) for gpu in gpus]
@@ -171,11 +171,12 @@ def _node(
     hosts = {element.get("host_hash") for element in cpus} - {""}
     notes: list[str] = []
     if search is not None:
+        cpu = search.cpu
         served = _serving_channels(nics, search)
         gpudirect = search.gpudirect
-        cpu = search.cpu
         notes += search.notes
     else:
+        cpu = _cpu(cpus)
         served = serving(_with_distances(nics, gpus), linked=bool(pairs) or any(to_switch))
         gpudirect = _has_gpudirect(gpus, served.nics)
     notes += [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
