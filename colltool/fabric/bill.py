@@ -132,20 +132,20 @@ def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list
 
 def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
     """The parts of a tier, level by level, in all its domains."""
-    kind = capabilities_of(tier)
+    capabilities = capabilities_of(tier)
     name = tier.name
     domains = facts.domains
     links = facts.links * domains
     ports = facts.planes * tier.ports * tier.endpoints * domains
     if facts.sizing is not None:
         return _parts_of_plan(name, facts.sizing, domains)
-    if kind.joined_by != "switches":
-        nics = ports if kind.has_ports else 0
+    if capabilities.joined_by != "switches":
+        nics = ports if capabilities.has_ports else 0
         return [_LevelParts(name, name, (facts.switches or 0) * domains, links, nics)]
     # the NICs behind a trunk belong to the tier below
-    if kind.trunk_Bps is not None:
+    if capabilities.trunk_Bps is not None:
         return [_LevelParts(name, "trunk", switches=0, cables=tier.endpoints * domains)]
-    leaf, *above = kind.reached
+    leaf, *above = capabilities.reached
     if facts.switches is not None:
         return [_LevelParts(name, leaf.name, facts.switches * domains, links, ports)]
     parts = [_LevelParts(name, leaf.name, switches=None, cables=ports, nics=ports)]

@@ -65,8 +65,8 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
     if outer:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
         raise _error(what, "start from a fabric of that tier alone")
-    kind = capabilities_of(tier)
-    links = _links(kind, tier)
+    capabilities = capabilities_of(tier)
+    links = _links(capabilities, tier)
     _check_parts_exist(tier.endpoints, links, failed_ranks, failed_links)
     working = [rank for rank in range(tier.endpoints) if rank not in failed_ranks]
     if len(working) < 2:
@@ -82,7 +82,7 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
         if new_rank[rank] not in linked:
             what = f"rank {rank} is left without any link"
             raise _error(what, "it has failed too: name it as well")
-    tier_numbers = _tier_numbers(kind, tier)
+    tier_numbers = _tier_numbers(capabilities, tier)
     tier_data = data["tiers"][0]
     graph = {key: tier_data[key] for key in _KEYS_KEPT if key in tier_data}
     graph["topology"] = "graph"
@@ -130,22 +130,22 @@ def _error(what: str, fix: str) -> ColltoolError:
     return ColltoolError(what, argument="without", fix=fix)
 
 
-def _tier_numbers(kind: TierCapabilities[Tier], tier: Tier) -> LinkNumbers:
+def _tier_numbers(capabilities: TierCapabilities[Tier], tier: Tier) -> LinkNumbers:
     """The numbers of a link that states none of its own."""
-    return LinkNumbers(tier.bandwidth * tier.ports, kind.classes[0].alpha_s)
+    return LinkNumbers(tier.bandwidth * tier.ports, capabilities.classes[0].alpha_s)
 
 
-def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
+def _links(capabilities: TierCapabilities[Tier], tier: Tier) -> Links:
     """The links of a tier; an error if its ranks have none among them."""
-    joined = kind.joined_by
+    joined = capabilities.joined_by
     match joined:
         case "pair_links":
             pairs = combinations(range(tier.endpoints), 2)
-            return dict.fromkeys(pairs, _tier_numbers(kind, tier))
+            return dict.fromkeys(pairs, _tier_numbers(capabilities, tier))
         case "neighbour_links":
-            return dict.fromkeys(_neighbours(kind, tier), _tier_numbers(kind, tier))
+            return dict.fromkeys(_neighbours(capabilities, tier), _tier_numbers(capabilities, tier))
         case "routes":
-            wires = kind.wires(tier.endpoints)
+            wires = capabilities.wires(tier.endpoints)
             graph = wires and wires.between_ranks
             if graph is None:
                 raise _no_links_error(tier)
@@ -170,19 +170,19 @@ def _links_of_graph(graph: GraphWires) -> Links:
     return links
 
 
-def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[Ends]:
+def _neighbours(capabilities: TierCapabilities[Tier], tier: Tier) -> list[Ends]:
     """Pairs of neighbours on a torus or mesh; ranks are numbered along the first axis first.
 
     On a torus of 4x2, rank 3 ends the first line: its link closes the ring to rank 0. Along the second
     axis, where ranks are 4 apart, it has one to rank 7.
     """
-    if any(axis.twist for axis in kind.axes):
+    if any(axis.twist for axis in capabilities.axes):
         what = f"the links of a twisted torus, '{tier.name}', are not written out"
         raise _error(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
     pairs = []
     # how far neighbours along the axis are apart in rank: the product of the axes before it
     stride = 1
-    for axis in kind.axes:
+    for axis in capabilities.axes:
         for rank in range(tier.endpoints):
             place = rank // stride % axis.size
             if place + 1 < axis.size:

@@ -62,6 +62,7 @@ def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
 def lint(fabric: Fabric, written: dict[str, Any]) -> list[LintWarning]:
     """Return the warnings about a fabric; ``written``: its data as the file has it, to find wrong
     units."""
+    # keys and structure as in a file, values in SI units
     data = fabric.model_dump(by_alias=True, exclude_none=True)
     for tier, numbers in zip(fabric.tiers, data["tiers"], strict=True):
         # in place of each level's own ratio its total; a tier without levels has one class or more
@@ -80,7 +81,7 @@ def lint(fabric: Fabric, written: dict[str, Any]) -> list[LintWarning]:
             warnings += _rate_in_bits(rate_path, rate, is_only_tier=is_only_tier)
         warnings += _tier_parts(data, path)
         warnings += _switch_levels(path, numbers)
-    # a number of a tier that is unusual by itself also contradicts others: reported once
+    # a number of a tier (tiers, 0, alpha) that is unusual by itself also contradicts others: reported once
     reported = {warning.path[-1] for warning in warnings}
     for warning in contradictions(fabric):
         if len(warning.path) > _TIER_NUMBER_STEPS or warning.path[-1] not in reported:
@@ -103,8 +104,8 @@ def _tier_bandwidth(data: dict[str, Any], index: int) -> Iterator[LintWarning]:
 
 
 def _tier_parts(data: dict[str, Any], path: KeyPath) -> Iterator[LintWarning]:
-    """Unusual latencies, overheads and contention of the tier at a path, its levels and its
-    protocols."""
+    """Warnings about unusual latencies, overheads and contention of the tier at a path, of its levels and
+    of its protocols."""
     tier = value_at(path, data)
     parts = [path]
     for key in ("levels", "protocols"):
