@@ -6,7 +6,8 @@ by element; numpy is imported only for arrays.
     least, largest, first_by, pick    exact; of equals the first
     first_least, winners, ranked      keys within TIE of each other are equal, and the first is taken
 
-``values_at`` and ``record_at`` then take from records what an index of these says.
+``values_at`` and ``record_at`` then take from records what an index of these says. An index is an int, or an
+array of ints of the shape of the keys; keys are positive where ties count.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def logarithm(value: Any) -> Any:
 
 
 def _by_element(function: Callable[[float], float], numpy_name: str, value: Any) -> Any:
-    """A function of a number or of each element; ``numpy_name``: what numpy calls it."""
+    """A function's value for a number, or for each element; ``numpy_name``: what numpy calls the
+    function."""
     if not is_array(value):
         return function(value)
     import numpy as np
@@ -86,7 +88,8 @@ def first_by(keys: Sequence[Any], *, most: bool) -> Any:
 
 
 def values_at(index: Any, values: Sequence[Any]) -> Any:
-    """Return ``values[index]``, element by element.
+    """Return ``values[index]``, of an array of indices an array that has at each element the value of the
+    index there (values may be arrays themselves).
 
     Texts and flags are labels that are alike at all elements wherever they are shown, so the one at
     the first element is taken.
@@ -113,8 +116,8 @@ def record_at(index: Any, records: Sequence[Record]) -> Record:
 
 
 def pick(records: Sequence[Record], keys: Sequence[Any], *, most: bool = False) -> Record:
-    """The record with the least (``most``: the largest) key, element by element; ``keys`` has one
-    for each."""
+    """Return the record with the least (``most``: the largest) key, of arrays one record whose fields are
+    chosen element by element; ``keys`` has one for each record."""
     if len(records) == 1:
         return records[0]
     return record_at(first_by(keys, most=most), records)

@@ -23,7 +23,8 @@ _LARGEST = 2**24
 
 
 def cache_folder() -> Path:
-    """Folder of this version's entries, by the XDG base directory specification."""
+    """Return the folder of this version's entries, by the XDG base directory specification; it may not be
+    there yet."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     # the specification has relative paths ignored
     if not os.path.isabs(home):
@@ -37,6 +38,7 @@ def recall(name: str, made_from: str) -> Any:
         with open(cache_folder() / f"{name}.json", "rb") as stream:
             if not _is_ours(os.fstat(stream.fileno())):
                 return None
+            # a line with the checksum, then the JSON
             checksum, _, content = stream.read().partition(b"\n")
         if checksum != _checksum(content):
             return None
@@ -95,5 +97,6 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _checksum(content: bytes) -> bytes:
-    """Tell a file that was cut or damaged; that it is the user's own is checked by its owner."""
+    """A checksum, eight hexadecimal digits, that tells a file that was cut or damaged; it is no protection
+    from others, which :func:`_is_ours` is."""
     return b"%08x" % zlib.crc32(content)

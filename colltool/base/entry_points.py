@@ -25,9 +25,7 @@ def entry_points_of(group: str) -> tuple[EntryPoint, ...]:
 
 def _none_has(group: str) -> bool:
     """Whether no package can have an entry point of the group; False where only importlib.metadata
-    can tell.
-
-    That is with packages in an archive, or found by another than Python's own finder.
+    can tell: with packages in an archive, or where another finder than Python's own may know some.
     """
     others = [finder for finder in sys.meta_path if finder is not PathFinder]
     if any(hasattr(finder, "find_distributions") for finder in others):
@@ -36,10 +34,11 @@ def _none_has(group: str) -> bool:
 
 
 def _may_have(path: str, group: bytes) -> bool:
-    """Whether a package in a folder of ``sys.path`` names the group."""
+    """Whether a package in a folder of ``sys.path`` may have an entry point of the group: its list of them
+    contains the group's name."""
     try:
         names = os.listdir(path)
-    except NotADirectoryError:
+    except NotADirectoryError:  # an archive
         return True
     except OSError:  # not there: importlib.metadata passes it over too
         return False

@@ -4,9 +4,13 @@ exit codes of the command line.
 A shell user typed ``--ranks 64``, a Python user ``ranks=64``, an assistant sent ``"ranks": 64``.
 :func:`argument_text` puts a neutral mark into the text, :func:`spell` turns marks into an
 audience's words where the text leaves the program: ``str(error)`` is Python's spelling,
-:meth:`ColltoolError.spelled` any. Notes of a result
-are spelled by :func:`localize`. User input is quoted by :func:`quote`: on one line, clipped, control
-characters escaped.
+:meth:`ColltoolError.spelled` any. Notes of a result are spelled by :func:`localize`.
+
+A mark has one of three forms, between ``_START`` and ``_END``, its parts separated by ``_NEXT``: an
+argument; an argument, its value for a shell and its value for Python; an empty argument and two texts, for a
+shell and for all others.
+
+User input is quoted by :func:`quote`: on one line, clipped, control characters escaped.
 
 Code that calls another function for the user wraps it in :func:`error_argument`,
 :func:`rename_arguments` or :func:`rename_for_both`, so that errors name what the user typed.
@@ -24,7 +28,8 @@ LONGEST = 60
 
 
 def quote(value: Any) -> str:
-    """Return a value as an error names it: text in quotes, ``true``, ``nothing``, ``a list``."""
+    """Return a value as an error names it: text in quotes and clipped, ``true``, ``nothing``, ``a list``, a
+    number by its digits, anything else by its type."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -59,6 +64,7 @@ def printable(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
+    """A character, or its escape such as ``\\n`` where it cannot be printed."""
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()
@@ -121,6 +127,7 @@ def spell(text: str, audience: Audience, names: Mapping[str, str] | None = None)
     first, *rest = text.split(_START)
     out = [first]
     for piece in rest:
+        # what has no end, as it was cut, is text
         mark, ended, after = piece.partition(_END)
         out += [_spelled(mark, audience, names or {}) if ended else mark, after]
     return "".join(out)
@@ -151,7 +158,7 @@ def displayed(text: str) -> str:
 
 def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
     """Return the words of one mark: an argument, an argument with its value, or one text for each
-    audience."""
+    audience. ``names``: other names of arguments, for this audience."""
     argument, *values = mark.split(_NEXT)
     shell, python = values if len(values) == 2 else ("", "")
     if not argument:
@@ -162,11 +169,12 @@ def _spelled(mark: str, audience: Audience, names: Mapping[str, str]) -> str:
             return name
         return f"{name}={python}" if audience == "python" else f'"{name}": {_as_json(python)}'
     options = [names[argument]] if argument in names else options_of(argument)
+    # before a value the option that is usual there, alone the longest
     return f"{options[-1]} {shell}".strip() if values else max(options, key=len)
 
 
 def _as_json(python: str) -> str:
-    """A value as JSON has it, from the text that Python has for it."""
+    """A value as JSON has it, from the text that Python has for it: ``(4, 4)`` is ``[4, 4]``."""
     words = {"True": "true", "False": "false", "None": "null"}
     if python.startswith("(") and python.endswith(")"):
         return f"[{python[1:-1].rstrip(',')}]"
@@ -186,7 +194,7 @@ class ColltoolError(Exception):
         self.where = where
         self.argument = argument
         self.fix = fix
-        # other names of arguments, by audience: see rename_arguments
+        # other names of arguments, by audience and argument: see rename_arguments
         self.names: dict[tuple[Audience, str], str] = {}
         super().__init__(what)
 
@@ -194,13 +202,14 @@ class ColltoolError(Exception):
         return self.spelled("python")
 
     def spelled(self, audience: Audience) -> str:
-        """Place, argument and what, then the fix on a line of its own."""
+        """Return place, argument and what, then the fix on a line of its own, in an audience's words."""
         return "\n  ".join(self.lines(audience))
 
     def lines(self, audience: Audience) -> list[str]:
-        """What went wrong, and the fix if there is one."""
+        """Return the line of what went wrong, with its place and argument, and that of the fix if there is
+        one."""
         names = {}
-        # a tool calls an argument as the function does
+        # an assistant's tool calls an argument as the Python function does
         spelled_for = "shell" if audience == "shell" else "python"
         for (named_for, argument), name in self.names.items():
             if named_for == spelled_for:
@@ -246,7 +255,8 @@ def rename_arguments(audience: Audience, **names: str) -> Iterator[None]:
 
 @contextmanager
 def rename_for_both(**names: str) -> Iterator[None]:
-    """Rename arguments in errors for both audiences, as other arguments.
+    """Rename arguments in errors for both audiences: each as another argument, by that one's option for a
+    shell.
 
     ``rename_for_both(overrides="vary")`` where the values of ``vary`` become overrides.
     """
@@ -268,10 +278,10 @@ def error_argument(argument: str) -> Iterator[None]:
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """Return ``did you mean 'X'?`` for a misspelt word, or an empty text."""
+    """Return ``did you mean 'X'?`` for a misspelt word; empty if none of those known is near."""
     from difflib import get_close_matches
 
-    # of two that differ in case alone the first
+    # by small letters; of two that differ in case alone the first stays
     names = {name.lower(): name for name in reversed(known)}
     near = get_close_matches(word.lower(), names, n=1, cutoff=0.6)
     if not near:
@@ -280,6 +290,6 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def nearest_and_all(word: str, known: Iterable[str], heading: str = "known:") -> str:
-    """The fix for a word that is none of several: ``did you mean 'ring'? known: ring, tree``."""
+    """Return the fix for a word that is none of several: ``did you mean 'ring'? known: ring, tree``."""
     names = list(known)
     return f"{nearest(word, names)} {heading} {', '.join(names)}".strip()

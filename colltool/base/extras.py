@@ -50,18 +50,19 @@ class PlotModule(Protocol):
 
 
 def extra(name: str) -> Any:
-    """A module of :mod:`colltool.extras` by name, such as ``interop.goal``."""
+    """Return a module of :mod:`colltool.extras` by name, such as ``interop.goal``."""
     return import_module(f"colltool.extras.{name}")
 
 
 def drawing() -> DrawingModule:
-    """Drawings of fabrics."""
+    """Return the module that draws fabrics."""
     module: DrawingModule = extra("pictures.drawing")
     return module
 
 
 def plot() -> PlotModule:
-    """Plots of results; its functions raise a ColltoolError where matplotlib is missing."""
+    """Return the module that plots results; its functions raise a ColltoolError where matplotlib is
+    missing."""
     module: PlotModule = extra("pictures.plot")
     return module
 
@@ -86,7 +87,7 @@ def needs_extra(extra: str, what: str, package: str, *, argument: str = "") -> C
 
 
 def install_command(extra: str) -> str:
-    """The line that adds an extra to this installation:
+    """Return the line for a shell that adds an extra to this installation:
     ``.venv/bin/python -m pip install -e '.[plot]'``."""
     import shlex
     import sys

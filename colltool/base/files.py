@@ -36,9 +36,9 @@ class Bound(NamedTuple):
 
     Attributes:
         limit: bytes.
-        noun: a file of the kind.
-        larger: what a larger file is.
-        smaller: what to do about it.
+        noun: a file of the kind, with its article.
+        larger: what a larger file is, to follow "is larger than 1 MiB: ".
+        smaller: the fix for a larger one.
     """
 
     limit: int
@@ -101,11 +101,11 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files that were opened so far.
+    """The files that were opened so far, each by its identity.
 
     Attributes:
         files: all of them.
-        pipes: the content of pipes, which give it once.
+        pipes: the content of those that are pipes, which give it once.
         refused: the errors of files that are going to be written, and so must not be read.
     """
 
@@ -114,7 +114,7 @@ class Inputs:
     refused: dict[Identity, ColltoolError] = field(default_factory=dict)
 
     def refuse(self, path: AnyPath, why: ColltoolError) -> None:
-        """Refuse to read a file, if there is one, from now on."""
+        """Refuse to read the file at a path, if there is one, from now on: raise ``why`` instead."""
         with suppress(OSError, ValueError):
             self.refused[_identity(os.stat(path))] = why
 
@@ -156,7 +156,7 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
     if not content and os.fsdecode(path) == STANDARD_INPUT:
         fix = "does the file that is piped in exist?"
         raise ColltoolError("nothing arrived", where=STANDARD_INPUT, fix=fix)
-    # UTF-16 of plain letters, which has a zero in every other byte, is valid UTF-8 too
+    # UTF-16 of plain letters, which has a zero in every other byte, would decode as UTF-8 too
     if b"\0" in content and _encoding(content).startswith("UTF"):
         raise not_utf8(content, where, where)
     try:
@@ -164,6 +164,7 @@ def read_text(path: AnyPath, kind: Kind, name: str = "") -> str:
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8-sig")
         line = before.count("\n") + 1
+        # from 1; without a line break rfind is -1
         column = len(before) - before.rfind("\n")
         raise not_utf8(content, f"{where}:{line}:{column}", where) from error
 
@@ -196,8 +197,8 @@ def read_bytes(path: AnyPath, kind: Kind, name: str = "") -> bytes:
 
 @contextmanager
 def opened(path: AnyPath, bound: Bound) -> Iterator[tuple[BufferedReader, str]]:
-    """Open a file or pipe to stream; yields the stream and its name, yet with control characters. Errors
-    are those of :func:`read_bytes`, also when reading fails within the block."""
+    """Open a file or pipe to stream; yields the stream and its path as text, in which control characters are
+    not escaped. Errors are those of :func:`read_bytes`, also when reading fails within the block."""
     where = _place(path, "")
     with _read_errors(bound, where):
         status = _readable_status(path, bound, where)
@@ -225,7 +226,8 @@ def _read_errors(bound: Bound, where: str) -> Iterator[None]:
 
 
 def _readable_status(path: AnyPath, bound: Bound, where: str) -> os.stat_result:
-    """The status of a file or pipe; an error if it may not be read."""
+    """The status of a file or pipe; an error if it may not be read, or a file is above the limit (a pipe
+    tells its size only when it is read)."""
     confine(path, where)
     try:
         status = os.stat(path)
@@ -260,8 +262,8 @@ def _too_large(bound: Bound, where: str) -> ColltoolError:
 
 
 def _note_opened(status: os.stat_result) -> Inputs | None:
-    """Note that a file is opened, where that is remembered, and return what is; an error if the file
-    is going to be written."""
+    """Note that a file is opened, and return all that were; None outside of :func:`remembering`. An error if
+    the file is going to be written."""
     inputs = _INPUTS.get()
     if inputs is not None:
         identity = _identity(status)
@@ -276,7 +278,8 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def _place(path: AnyPath, name: str) -> str:
-    """The place for errors: the name of a file, else its path; what is no text is escaped."""
+    """The place for errors: the name of a file, else its path; control characters and bytes that are no text
+    are escaped."""
     return printable(name or os.fsdecode(path))
 
 
@@ -313,7 +316,7 @@ def _encoding(content: bytes) -> str:
         return "UTF-16LE"
     if _are_zeros(even) and odd.count(0) < 0.1 * len(odd):
         return "UTF-16BE"
-    # control characters but tabs, line ends and the escapes of colours
+    # any control character but tabs, line ends and the escapes of colours: no text
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in head):
         return ""
     # of the two 8-bit encodings only the first has letters there

@@ -7,7 +7,8 @@ the whole. ``digits`` are significant ones. The first line of a docstring is an 
 Case matters: ``Gb`` is bits, ``GB`` bytes. k, M, G are powers of ten, Ki, Mi, Gi powers of two. A
 size or rate without a unit is in bytes or bytes/s; everything else needs its unit.
 
-In this order: units, numbers as text, lists and names as text, text as numbers.
+In this order: units, numbers as text, lists and names as text, text as numbers. The last rests on
+``_QuantityKind``: a table of the units of a kind, for which ``_si_number`` reads any text.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _BINARY_BYTES = dict(reversed(_prefixed("B", _BINARY).items()))
 # Units in which :func:`size_text` looks for an exact text.
 _SIZE_TEXT_UNITS = {unit: _BYTES[unit] for unit in ("GB", "MB", "KB", "B")}
 _SIZE_TEXT_UNITS |= {unit: _BINARY_BYTES[unit] for unit in ("GiB", "MiB", "KiB")}
-# Characters of an exact size in a title or column.
+# Characters of the longest exact size that a title or column shows.
 _LONGEST_TITLE = 8
 # Seconds: a smaller time is a rounding error, as a byte over the fastest port takes 2e-13.
 LEAST_TIME = 1e-18
@@ -67,8 +68,10 @@ def format_size(size: float) -> str:
 
 
 def _exact_in(units: Mapping[str, float], size: float) -> str:
-    """The size in the largest unit that has it exactly; empty if none has."""
+    """The size in the largest unit that has it exactly; empty if none has. ``units``: bytes by unit,
+    the largest first."""
     for unit, factor in units.items():
+        # exact is what this text multiplied out gives again, bit for bit
         count = f"{size / factor:.12g}"
         if size >= factor and float(count) * factor == size:
             return f"{count}{unit}"
@@ -89,7 +92,8 @@ def title_size(size: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """``64 KiB`` or ``16 MB``: the shortest that is exact in four digits, else rounded."""
+    """``64 KiB`` or ``16 MB``: the shortest text below 1000 of its unit that is exact in four digits, of
+    equal ones the decimal; else as :func:`format_bytes`."""
     exact = []
     for unit, factor in _SIZE_TEXT_UNITS.items():
         count = f"{size / factor:.4g}"
@@ -112,7 +116,7 @@ def ordinal(number: int) -> str:
 
 
 def binary_size(size: int) -> str:
-    """``64KiB``, of a power of two."""
+    """``64KiB``, of a power of two; another size is rounded down to whole units."""
     prefixes = ("", "Ki", "Mi", "Gi", "Ti")
     # a step of 2^10 to each prefix; 0 stays 0 B
     power = max(0, min(len(prefixes) - 1, (size.bit_length() - 1) // 10))
@@ -178,17 +182,17 @@ def format_rate(rate: float, digits: int = 4) -> str:
 
 
 def of_rates(rate: float, whole: float) -> str:
-    """``231 of 372 GB/s``."""
+    """``231 of 372 GB/s``; with both units where they differ."""
     return _with_one_unit(format_rate(rate, 3), "of", format_rate(whole, 3))
 
 
 def changed_rate(before: float, after: float) -> str:
-    """``164 -> 109 GB/s``."""
+    """``164 -> 109 GB/s``; with both units where they differ."""
     return _with_one_unit(format_rate(before, 3), "->", format_rate(after, 3))
 
 
 def of_times(seconds: float, whole: float) -> str:
-    """``44.6 of 46.9 ms``."""
+    """``44.6 of 46.9 ms``; with both units where they differ."""
     return _with_one_unit(format_time(seconds, 3), "of", format_time(whole, 3))
 
 
@@ -202,8 +206,8 @@ def _with_one_unit(first: str, between: str, second: str) -> str:
 
 
 def percent(share: float, digits: int = 1, sign: str = "") -> str:
-    """``13.0%`` with ``digits`` decimals; above 1000% ``12 times``; ``sign`` is ``+`` for a signed
-    error."""
+    """``13.0%``, with ``digits`` decimals (not significant digits); above 1000% ``12 times``. ``sign``
+    is ``+`` where positive numbers get a plus sign."""
     if abs(share) <= 10:
         return f"{share:{sign}.{digits}%}"
     return f"{share:{sign}.0f} times"
@@ -251,10 +255,10 @@ def whole_bytes(size: Any) -> Any:
 
 
 def _scaled(number: float, units: dict[str, float], digits: int) -> str:
-    """A number in the first unit that leaves at least one when rounded, else in the last. ``units``:
-    factors by unit, the largest first."""
+    """A number in the first unit of which it is at least one in four digits, however many ``digits`` are
+    written; else in the last. ``units``: factors by unit, the largest first."""
     for unit, factor in units.items():  # noqa: B007 - the last one stays
-        # 0.99995 is 1 in four digits
+        # 0.99995 rounds to 1.000
         if abs(number) >= factor * 0.99995:
             break
     return f"{_significant(number / factor, digits)} {unit}"
@@ -278,16 +282,17 @@ def sentence(text: str) -> str:
 
 
 def and_text(parts: Sequence[object]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """``a``, ``a and b``, ``a, b and c``; one part at least."""
     return _joined(parts, "and")
 
 
 def or_text(parts: Sequence[object]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
+    """``a``, ``a or b``, ``a, b or c``; one part at least."""
     return _joined(parts, "or")
 
 
 def _joined(parts: Sequence[object], word: str) -> str:
+    """The parts with commas between, and before the last one a word."""
     *first, last = map(str, parts)
     if not first:
         return last
@@ -298,14 +303,15 @@ _MOST_RUNS = 3  # runs of consecutive ranks that a text names
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
-    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56``,
+    """``rank 1``, ``ranks 1 to 7``, ``every 8th rank from 8 to 56`` of four or more,
     ``ranks 1 to 3, 8, 10 and 3 more``; ranks ascend, and there is one at least."""
     strides = {after - before for before, after in pairwise(ranks)}
+    # a stride of 1 is one run, as "1 to 7"
     if len(ranks) > _MOST_RUNS and len(strides) == 1 and strides != {1}:
         return f"every {ordinal(strides.pop())} rank from {ranks[0]} to {ranks[-1]}"
     run_texts: list[str] = []
     not_named = len(ranks)
-    # ranks that follow each other keep their distance from their place in the list
+    # rank minus index is the same all along a run of consecutive ranks
     runs = groupby(enumerate(ranks), key=lambda entry: entry[1] - entry[0])
     for _, entries in islice(runs, _MOST_RUNS):
         run = [rank for _, rank in entries]
@@ -318,7 +324,8 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 def disambiguate(names: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """Make equal names distinct by the end of the path that was typed for each, else by a number.
+    """Return names of which equal ones are told apart by the end of the path that was typed for each,
+    else by a number; ``paths`` are in the order of the names.
 
     >>> disambiguate(["mine", "mine", "nvl72"], ["a/x.yaml", "b/x.yaml", "nvl72"])
     ['mine (a/x.yaml)', 'mine (b/x.yaml)', 'nvl72']
@@ -339,6 +346,7 @@ def _path_ends(paths: Sequence[str]) -> list[str]:
     parts = [path.replace("\\", "/").split("/") for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
         ends = ["/".join(path[-length:]) for path in parts]
+        # an empty end, of a path that was not typed or ends in a slash, says nothing
         if len(set(ends)) == len(ends) and all(ends):
             return ends
     return [str(number) for number in range(1, len(paths) + 1)]
@@ -352,10 +360,11 @@ class _QuantityKind(NamedTuple):
 
     Attributes:
         noun: how errors call it.
-        factors: by unit, what a number in it is multiplied by to be in SI.
+        factors: by unit, what a number in it is multiplied by to be in SI (the price of energy: per
+            kWh).
         example: texts to write, for errors.
-        usual_units: those to suggest for a number without a unit; empty if it needs none.
-        divides: the factors divide instead: 5/1e6 is exactly 5e-06, 5*1e-6 is not.
+        usual_units: those to suggest where a unit is missing; empty if a number needs no unit.
+        divides: numbers are divided by the factors instead: 5/1e6 is exactly 5e-06, 5*1e-6 is not.
     """
 
     noun: str
@@ -371,8 +380,9 @@ for _per in ("/s", "ps"):
     _RATES |= _prefixed(f"B{_per}", _PREFIXES)
     _RATES |= _prefixed(f"b{_per}", _PREFIXES, 1 / 8)
 _FLOPS = _prefixed("FLOP/s", _DECIMAL) | _prefixed("FLOPS", _DECIMAL)
-# Both micro signs of Unicode are a u.
+# Divisors: units in a second. Both micro signs of Unicode are a u.
 _TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "\u00b5s": 1e6, "\u03bcs": 1e6, "ns": 1e9}
+# Divisors: units in one J/bit.
 _ENERGIES = {"fJ/bit": 1e15, "pJ/bit": 1e12, "nJ/bit": 1e9}
 
 _SIZE = _QuantityKind(
@@ -408,14 +418,16 @@ _WHOLE = re.compile("-?[0-9]+")
 
 # Bytes: more than an exabyte per rank is a typing error.
 MAX_SIZE = 1e18
-# A larger number without a unit is a wrong exponent.
+# A size above it (bytes) without a unit is a wrong exponent.
 _MOST_BARE = 1e15
-# A longer number is no quantity, and takes quadratic time to read.
+# An upper bound above it only catches typing errors: no message names it.
+_LARGEST_BOUND_TOLD = 1e15
+# A longer text is no quantity, and Python takes quadratic time to read so many digits.
 _MOST_DIGITS = 100
 # Axes of a shape, and the largest size of one.
 _MOST_AXES = 8
 _LARGEST_AXIS = 10**8
-# A count to suggest: ranks of a node, axes of 8.
+# A count to suggest where any would do: the GPUs of a usual node.
 _USUAL_COUNT = 8
 
 Quantity = str | SupportsFloat
@@ -425,13 +437,13 @@ def parse_size(value: Quantity) -> float:
     """Return the bytes of ``16MB``, ``16MiB``, ``4096`` or a number.
 
     Raises:
-        ColltoolError: no size, bits, less than 1 B or more than 1 EB, or text above 1 PB without a
-            unit.
+        ColltoolError: no size, bits, less than 1 B or more than 1 EB, or text above 1 PB without
+            a ``B``.
     """
-    size = _parse(value, _SIZE)
+    size = _si_number(value, _SIZE)
     if not 1 <= size <= MAX_SIZE:
         raise ColltoolError(
-            f"a size of {_plain(value)} is outside 1 byte .. 1 EB",
+            f"a size of {_text_of_value(value)} is outside 1 byte .. 1 EB",
             fix="a size is bytes per rank, such as 16MB",
         )
     if size > _MOST_BARE and isinstance(value, str) and "B" not in value:
@@ -454,18 +466,18 @@ def parse_count(
     Raises:
         ColltoolError: no whole number, or one out of bounds.
     """
-    number = _whole(value)
+    number = _integer_of(value)
     if number is None:
         what = f"expected a whole number, got {quote(value)}"
         if isinstance(value, str):
             what = f"'{clipped(value, 40)}' is not a whole number"
+        # a shell user reads "write digits: --ranks 8", a Python user "write ranks=8"
         fix = f"write {either(shell='digits: ', python='')}{argument_text(argument, max(least, _USUAL_COUNT))}"
         raise ColltoolError(what, argument=argument, fix=fix)
     if not least <= number <= most:
         got = clipped(value, 40) if isinstance(value, str) else quote(number)
         bounds = f"{least} to {most}"
-        # such an upper bound means none
-        if number < least and most > _MOST_BARE:
+        if number < least and most > _LARGEST_BOUND_TOLD:
             bounds = f"at least {least}"
         fix = f"write {argument_text(argument, max(least, min(_USUAL_COUNT, most)))}"
         raise ColltoolError(f"expected {bounds}, got {got}", argument=argument, fix=fix)
@@ -476,13 +488,13 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
     """Return the axis sizes of a lattice, ``(4, 4, 2)`` of ``4x4x2`` or ``4,4,2``.
 
     Raises:
-        ColltoolError: no such text, an axis of 0 or below, or beyond the limits; it names
+        ColltoolError: no such text, an axis below 1 or above 10^8, or more than 8 axes; it names
             ``argument``.
     """
     parts = text.lower().replace(",", "x").split("x")
     sizes = []
     for part in parts:
-        size = _whole(part)
+        size = _integer_of(part)
         if size is not None and 0 < size <= _LARGEST_AXIS:
             sizes.append(size)
     if len(sizes) < len(parts) or len(sizes) > _MOST_AXES:
@@ -494,13 +506,14 @@ def parse_shape(text: str, argument: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _whole(value: object) -> int | None:
-    """A whole number, or text that is one; None for anything else."""
+def _integer_of(value: object) -> int | None:
+    """The int of a whole number, or of text that is one; None for anything else. Of a text of more than
+    100 digits the first 100 count: no bounds are so wide."""
     if isinstance(value, str):
         digits = value.strip()
         if not _WHOLE.fullmatch(digits):
             return None
-        # cut: Python refuses to read thousands of digits, and so many are out of any bounds
+        # cut: Python refuses to read thousands of digits
         return int(digits[:_MOST_DIGITS])
     # numpy's integers have an index too, and its floats none
     if isinstance(value, SupportsIndex) and _is_real(value):
@@ -509,34 +522,34 @@ def _whole(value: object) -> int | None:
     return None
 
 
-def _not_negative(value: Quantity, kind: _QuantityKind) -> float:
+def _parse_not_negative(value: Quantity, kind: _QuantityKind) -> float:
     """The SI number of text with a unit, or of a number that is in SI; an error below 0."""
-    number = _parse(value, kind)
+    number = _si_number(value, kind)
     if number < 0:
         raise ColltoolError(
-            f"a {kind.noun} cannot be negative, got {_plain(value)}",
+            f"a {kind.noun} cannot be negative, got {_text_of_value(value)}",
             fix="write it without the sign",
         )
     return number
 
 
 # bytes/s of 900GB/s, 400Gbps; text without a unit is in bytes/s too
-parse_rate = partial(_not_negative, kind=_RATE)
+parse_rate = partial(_parse_not_negative, kind=_RATE)
 # seconds of 0.5us, 500ns, 8ms
-parse_time = partial(_not_negative, kind=_TIME)
+parse_time = partial(_parse_not_negative, kind=_TIME)
 # FLOP/s of 989TFLOP/s, 312TFLOPS
-parse_flops = partial(_not_negative, kind=_ARITHMETIC)
+parse_flops = partial(_parse_not_negative, kind=_ARITHMETIC)
 # metres of 100m, 2km, 30ft
-parse_length = partial(_not_negative, kind=_LENGTH)
+parse_length = partial(_parse_not_negative, kind=_LENGTH)
 # J/bit of 30pJ/bit
-parse_energy = partial(_not_negative, kind=_ENERGY)
+parse_energy = partial(_parse_not_negative, kind=_ENERGY)
 # watts of 1700W, 1.7kW
-parse_power = partial(_not_negative, kind=_POWER)
+parse_power = partial(_parse_not_negative, kind=_POWER)
 # money per kWh of 0.10/kWh, 80/MWh
-parse_energy_price = partial(_not_negative, kind=_TARIFF)
+parse_energy_price = partial(_parse_not_negative, kind=_TARIFF)
 
 
-def _parse(value: Quantity, kind: _QuantityKind) -> float:
+def _si_number(value: Quantity, kind: _QuantityKind) -> float:
     """The SI number of text with a unit, or of a number that is in SI; an error for anything else."""
     if not isinstance(value, str):
         return _from_number(value, kind)
@@ -546,7 +559,7 @@ def _parse(value: Quantity, kind: _QuantityKind) -> float:
     number = float(match[1])
     unit = match[2] or ""
     if not unit and kind.usual_units:
-        usual = " or ".join(value.strip() + unit for unit in kind.usual_units)
+        usual = " or ".join(value.strip() + usual_unit for usual_unit in kind.usual_units)
         raise ColltoolError(f"'{value}' has no unit", fix=f"a {kind.noun} needs one: write {usual}")
     if unit and unit not in kind.factors:
         what = f"'{clipped(unit)}' is not a unit of {kind.noun} in '{clipped(value)}'"
@@ -569,7 +582,7 @@ def _from_number(value: SupportsFloat, kind: _QuantityKind) -> float:
     except OverflowError as error:
         raise ColltoolError(f"{quote(value)} is too large for a {kind.noun}", fix=fix) from error
     if number is None:
-        raise ColltoolError(f"expected a {kind.noun}, got {_plain(value)}", fix=fix)
+        raise ColltoolError(f"expected a {kind.noun}, got {_text_of_value(value)}", fix=fix)
     if not math.isfinite(number):
         raise ColltoolError(f"a {kind.noun} must be finite, got {number}", fix=fix)
     return number
@@ -583,11 +596,11 @@ def _is_real(value: object) -> bool:
         return False
     if isinstance(value, bool):
         return False
-    # a real number is a complex one too
+    # numbers.Real is a part of numbers.Complex; Decimal is neither
     return isinstance(value, numbers.Real) or not isinstance(value, numbers.Complex)
 
 
-def _plain(value: object) -> str:
+def _text_of_value(value: object) -> str:
     """A value as in :func:`quote`, but text without quotes, and any number by its digits unless there
     are too many."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
@@ -598,8 +611,8 @@ def _plain(value: object) -> str:
 
 
 def _unit_hint(unit: str, kind: _QuantityKind, number: str) -> str:
-    """What to write for a unit that is none, by the unit that was probably meant: bytes for bits, a
-    rate for a size, another case."""
+    """What to write for a ``unit`` that the kind lacks, by the one that was probably meant: bytes for
+    bits, a rate for a size, another case. ``number``: the text before the unit."""
     if kind is _SIZE and f"{unit[:-1]}B" in kind.factors and unit.endswith("b"):
         return f"a size is in bytes, not bits: write {number}{unit[:-1]}B if that is what you mean"
     if kind is _RATE and f"{unit}/s" in kind.factors:

@@ -1,5 +1,8 @@
-"""The seven primitives, and what a formula returns: Terms and how its messages travel, and the line
-that makes seconds of counts.
+"""The seven primitives, and what a formula returns: :class:`Terms` and the route of its messages, and
+:func:`split_seconds`, which makes seconds of counts.
+
+N is the number of ranks, M the size in bytes per rank (:data:`SIZE_MEANS`), α seconds of a message, BW
+bytes/s; n_α counts sequential messages, n_β bytes through the busiest port in units of M.
 
 A formula never sees α, bandwidth or contention: it counts sequential messages and bytes through the
 busiest port, and names the route; pricing knows what a route costs on a fabric.
@@ -76,8 +79,12 @@ _BY_NAME |= _OTHER_NAMES
 
 
 def parse_primitive(text: str) -> Primitive:
-    """A primitive by short, long or nccl-tests' name: ``ar``, ``all-reduce``,
-    ``all_reduce_perf``."""
+    """Return a primitive by its short, long or nccl-tests' name, in any case: ``ar``, ``all-reduce``,
+    ``all_reduce_perf``.
+
+    Raises:
+        ColltoolError: it is the name of none.
+    """
     word = text.lower().replace("-", "_").removesuffix("_perf")
     if word in _BY_NAME:
         return _BY_NAME[word]
@@ -105,7 +112,8 @@ def least_n_beta(primitive: Primitive, ranks: int) -> float:
 
 
 def local_share(primitive: Primitive, ranks: int) -> float:
-    """What a rank keeps, in units of M: the 1/N of AR, AG, RS and A2A that crosses no wire."""
+    """Return what a rank keeps, in units of M: the 1/N of AR, AG, RS and A2A that crosses no wire; 0 of the
+    others."""
     return 1 / ranks if primitive in (AR, AG, RS, A2A) else 0.0
 
 

@@ -45,7 +45,7 @@ def is_confined() -> bool:
 
 
 def within_reach(path: AnyPath) -> bool:
-    """Whether a file may be opened, if there is one."""
+    """Return whether the file at a path may be opened, if there is one."""
     reach = _REACH.get()
     if reach is None:
         return True
@@ -53,6 +53,7 @@ def within_reach(path: AnyPath) -> bool:
         place = os.path.realpath(os.fsdecode(path))
     except ValueError:  # a NUL in the name
         return False
+    # with a slash at the end: /data is not around /database
     inside = tuple(os.path.join(folder, "") for folder in reach.folders)
     return place in reach.folders or place.startswith(inside)
 

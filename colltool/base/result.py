@@ -19,8 +19,8 @@ from colltool.base.errors import ColltoolError
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are equal, arrays element by element; NaN equals nothing but the same
-    object."""
+    """Return whether two values are equal, tuples and arrays element by element; NaN equals nothing but the
+    same object."""
     if first is second:
         return True
     # shape and dtype do not tell: a group has a shape too, a series a dtype
@@ -123,7 +123,7 @@ def result(declared: type[Made]) -> type[Made]:
     return dataclass(frozen=True, eq=False, repr=False)(declared)
 
 
-# Called with the number of items that are done, and of all.
+# What is told of progress: a function of the number of items that are done, and of all.
 Watch = Callable[[int, int], object]
 
 Item = TypeVar("Item")
@@ -141,13 +141,14 @@ def progress_to(watch: Watch) -> Iterator[None]:
 
 
 def running_watch() -> Watch | None:
-    """Who is told of progress within :func:`progress_to`; None outside of it."""
+    """Return the function that is told of progress within :func:`progress_to`; None outside of it, and
+    within a loop that reports already."""
     return _WATCH.get()
 
 
 def with_progress(items: Sequence[Item]) -> Iterator[Item]:
-    """Iterate and report progress; of nested loops only the outermost with at least two items
-    reports."""
+    """Yield items and report progress before each; of nested loops only the outermost with at least two
+    items reports."""
     watch = _WATCH.get()
     if watch is None or len(items) < 2:
         yield from items

@@ -51,7 +51,7 @@ def _reached(share: float) -> str:
     return percent(share, digits)
 
 
-# What a format in a sentence makes of its field: ``{share:percent}``.
+# The text that a format in a sentence makes of its field, by the format's name: ``{share:percent}``.
 UNITS: dict[str, Callable[[Any], str]] = {
     # numbers, in SI units
     "percent": whole_percent,
@@ -125,13 +125,13 @@ _WORDS = _Words()
 
 
 def word_table(package: str, file: str) -> dict[str, dict[str, str]]:
-    """A TOML table of texts from the folder of a package, by section and key."""
+    """Return the texts of a TOML file in the folder of a package, by section and key."""
     return tomllib.loads((files(package) / file).read_text(encoding="utf-8"))
 
 
 @cache
 def sentences(package: str) -> Mapping[str, str]:
-    """All sentences of a package by code, of whatever section."""
+    """Return all sentences of a package by code, of whatever section."""
     found: dict[str, str] = {}
     for section in word_table(package, "sentences.toml").values():
         # a code is in one section only

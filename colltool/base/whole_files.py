@@ -37,7 +37,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write several files, or change none of them; what goes to devices and pipes stays there.
+    """Write several files, or change none of them; what went to devices and pipes cannot be taken back.
 
     Raises:
         ColltoolError: one cannot be written.
@@ -84,6 +84,7 @@ def new_folders(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _make_folder(folder: Path) -> None:
+    """Make a folder in one that exists; an error if that fails."""
     try:
         folder.mkdir()
     except (OSError, ValueError) as error:
@@ -105,7 +106,8 @@ def _is_stream(path: Path) -> bool:
 
 
 def _target_of(path: Path) -> str:
-    """The path that a file is written to, with all links resolved."""
+    """The path that a file is written to, with all links resolved; an error if there can be no such
+    file."""
     if not path.name:
         raise ColltoolError("is not the name of a file", where=str(path), fix=_FIX)
     try:
@@ -178,7 +180,7 @@ def _move(files: Sequence[_StagedFile]) -> None:
 
 
 def _backup(target: str) -> str | None:
-    """A backup of the file at a target; None if there is none."""
+    """The path of a new backup of the file at a target; None if there is no file."""
     if not os.path.lexists(target):
         return None
     copy = _temporary_name(target, "old")

@@ -22,8 +22,8 @@ MAX_ELEMENTS = 200_000
 
 
 class XmlFormat(NamedTuple):
-    """A format: its ``root`` element, the ``program`` that writes it, how to write one (``fix``),
-    and whether its files name a document type."""
+    """A format: the tag of its ``root`` element, the ``program`` that writes it, how to write one
+    (``fix``, for errors), and whether its files may name a document type."""
 
     root: str
     program: str
@@ -51,7 +51,7 @@ class Element:
         return element
 
     def text(self) -> str:
-        """Return the element as XML, a line for each element."""
+        """Return the element as XML, a line for each start and end, without text between tags."""
         return "".join(self._lines(""))
 
     def _lines(self, indent: str) -> Iterator[str]:
@@ -92,7 +92,7 @@ class Element:
 
 
 def comment_text(text: str) -> str:
-    """Return a line with a comment, in which XML has no two hyphens."""
+    """Return a line with a comment; two hyphens, which XML has in no comment, are parted."""
     return f"<!-- {text.replace('--', '- -')} -->\n"
 
 
@@ -133,7 +133,7 @@ class _Builder:
         self.parser.EndElementHandler = self.end
         self.parser.StartDoctypeDeclHandler = self.document_type
 
-    def refuse(self, what: str) -> ColltoolError:
+    def error(self, what: str) -> ColltoolError:
         """Return an error at the present line and column."""
         where = f"{self.name}:{self.parser.CurrentLineNumber}:{self.parser.CurrentColumnNumber + 1}"
         return ColltoolError(what, where=where, fix=self.form.fix)
@@ -142,7 +142,7 @@ class _Builder:
         """Refuse a document type, unless it is the format's own and has no entities (``internal``)."""
         if self.form.has_document_type and name == self.form.root and not internal:
             return
-        raise self.refuse(
+        raise self.error(
             f"has a document type ({clipped(name)}), which {self.form.program} never writes:"
             " entities in it are not read"
         )
@@ -152,12 +152,12 @@ class _Builder:
         self.elements += 1
         self.depth += 1
         if self.inside is None and tag != self.form.root:
-            raise self.refuse(
+            raise self.error(
                 f"is XML of another program: its root is <{clipped(tag)}>,"
                 f" {self.form.program}'s is <{self.form.root}>"
             )
         if self.depth > MAX_DEPTH or self.elements > MAX_ELEMENTS:
-            raise self.refuse(
+            raise self.error(
                 f"nested deeper than {MAX_DEPTH}, or more than {MAX_ELEMENTS} elements: no node is"
                 " so large"
             )

@@ -4,6 +4,9 @@
 :class:`Finding` of each that is left. ``_in_words`` picks the words by the kind of the error (the
 ``type`` of pydantic's list of them, such as ``extra_forbidden``), the ``_repair`` functions say what
 to write instead.
+
+A :class:`FieldPlace` is a key path's place in the model: ``words`` for what is accepted there; where a
+key of the mapping, its ``tag``, tells which of several models it has, the models by tag are ``kinds``.
 """
 
 from __future__ import annotations
@@ -37,8 +40,9 @@ class _Mistake(NamedTuple):
     Attributes:
         kind: pydantic's ``type`` of it.
         errors: those that a validator of ours raised; empty if pydantic found it.
-        path: of the value.
-        on_branch: whether it is of one branch of a union, which may not be the one that was meant.
+        path: of the value, or of the key that is missing or unknown.
+        on_branch: whether it is about one branch of a union as a whole, which may not be the one that
+            was meant.
     """
 
     kind: str
@@ -48,12 +52,13 @@ class _Mistake(NamedTuple):
 
 
 def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any]) -> list[Finding]:
-    """Return each mistake in ``data`` once, without those that only follow from another; stops soon
-    after ``MAX_ERRORS``."""
+    """Return the mistakes in ``data`` in pydantic's order, at most one for a path (or those that one
+    validator raised together), without those that only follow from another; stops soon after
+    ``MAX_ERRORS``."""
     mistakes = list(_mistakes(model, error, data))
     unknown = {mistake.path for mistake in mistakes if mistake.kind == "extra_forbidden"}
     explained = {mistake.path for mistake in mistakes if mistake.on_branch and mistake.errors}
-    # paths of the mappings and lists that have a mistake inside
+    # paths of the mappings and lists that have a mistake further inside
     parents: set[KeyPath] = set()
     for mistake in mistakes:
         parents.update(mistake.path[:end] for end in range(len(mistake.path)))
@@ -78,11 +83,11 @@ def findings(model: type[BaseModel], error: ValidationError, data: dict[str, Any
 def _mistakes(
     model: type[BaseModel], error: ValidationError, data: dict[str, Any]
 ) -> Iterator[_Mistake]:
-    """pydantic's errors with their key paths, and the errors that a validator raised inside."""
+    """pydantic's errors with their key paths, each with the errors that a validator of ours raised in it."""
     # more than are reported: several may be of one value
     for item in error.errors(include_url=False)[: 20 * MAX_ERRORS]:
         context = item.get("ctx", {})
-        # a list counted as too short only because pydantic dropped its invalid items
+        # pydantic counts a list without its invalid items, which are reported themselves
         if item["type"] == "too_short" and len(item["input"]) >= context["min_length"]:
             continue
         raised = context.get("error")
@@ -91,7 +96,8 @@ def _mistakes(
 
 
 def _in_words(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -> list[Finding]:
-    """A mistake in words, what was found and how to fix it; several if a validator raised so many."""
+    """A mistake in words, what was found and how to fix it: one finding, or one for each error that a
+    validator of ours raised."""
     path = mistake.path
     if mistake.errors:
         raised = []
@@ -114,7 +120,8 @@ def _in_words(model: type[BaseModel], mistake: _Mistake, data: dict[str, Any]) -
 
 
 def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) -> Finding:
-    """The error for a key that a part does not have, with the nearest that it has."""
+    """The finding for a key that a part does not have: the key that this kind of part has instead, the
+    kinds that do have it, or else the nearest key."""
     key = str(path[-1])
     parent = place_at(model, path[:-1], data)
     if parent and parent.tag:
@@ -134,7 +141,8 @@ def _unknown_key(model: type[BaseModel], path: KeyPath, data: dict[str, Any]) ->
 
 
 def _bad_tag(place: FieldPlace, path: KeyPath, value: dict[str, Any]) -> Finding:
-    """The error for a mapping whose tag, such as ``topology``, is missing, misspelt or unknown."""
+    """The finding for a mapping whose tag, such as ``topology``, is missing, or its key misspelt, or its
+    value unknown."""
     known = list(place.kinds)
     if place.tag not in value:
         # the key of the tag is there, but misspelt
@@ -151,7 +159,7 @@ def _bad_tag(place: FieldPlace, path: KeyPath, value: dict[str, Any]) -> Finding
 
 def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:
     """What to write in place of a value of the wrong type or out of bounds. Empty where nothing is
-    near."""
+    near. ``kind``: pydantic's type of the error."""
     fix = ""
     if isinstance(value, str):
         fix = _repaired_text(place, kind, value)
@@ -173,8 +181,12 @@ def _repair(place: FieldPlace, kind: str, path: KeyPath, value: Any) -> str:
 
 
 def _repaired_text(place: FieldPlace, kind: str, text: str) -> str:
-    """What to write where a text means a number or a flag."""
-    if kind in ("int_type", "float_type") and len(text) <= _LONGEST_NUMBER and _is_number(text):
+    """What to write where a text means a number or a flag. Empty where it does not."""
+    if (
+        kind in ("int_type", "float_type")
+        and len(text) <= _LONGEST_NUMBER
+        and _reads_as_number(text)
+    ):
         return f"write {text} without quotes"
     ratio = _RATIO.fullmatch(text)
     if kind == "float_type" and ratio is not None:
@@ -185,7 +197,8 @@ def _repaired_text(place: FieldPlace, kind: str, text: str) -> str:
 
 
 def _with_unit(quantity: str, path: KeyPath, value: float) -> str:
-    """What to write in place of a number without its unit."""
+    """What to write in place of a number without its unit. Empty where the quantity (a ``FieldHint.kind``)
+    has none, or a bare number of it is in order and only out of bounds."""
     match quantity:
         case "rate" if value < MIN_BANDWIDTH_BPS:
             units = [f"{value:g}GB/s", f"{value:g}Gbps"]
@@ -205,25 +218,25 @@ def _with_unit(quantity: str, path: KeyPath, value: float) -> str:
 
 
 def _as_number(place: FieldPlace, number: float, unit: str) -> str:
-    """The fix for ``80%``, ``3:1`` or ``2x``: the number that is meant, within the bounds of the
-    field or of the number in a union. Where bounds start at 1, 30% means 1.3."""
+    """The fix for ``80%``, ``3:1`` or ``2x``: the number that is meant. Empty if it is outside the bounds
+    of the field, or in a union of the number in it. Where bounds start at 1, 30% means 1.3."""
     bounds = place
     if place.is_union:
         members = map(place_of, get_args(place.annotation))
         bounds = next((member for member in members if member.annotation in (int, float)), place)
-    value = number
     if unit == "%":
-        value = number / 100
-        if value < bounds.least == 1:
-            value += 1
-    if not bounds.least <= value <= bounds.most:
+        number /= 100
+        if number < bounds.least == 1:
+            number += 1
+    if not bounds.least <= number <= bounds.most:
         return ""
-    return f"write {value:g}"
+    return f"write {number:g}"
 
 
 def _key_of_other_kind(model: type[BaseModel], path: KeyPath, data: Any) -> KeyPath | None:
-    """The key that another kind has in place of the last one of ``path``: ``shape`` for ``size``
-    and vice versa."""
+    """The path of the key that stands for the last one of ``path`` in another kind of the same thing:
+    that of ``shape`` for ``size``, and vice versa. None if there is no such key, or the part as it is
+    written has neither."""
     parent = place_at(model, path[:-1], data)
     if not path or parent is None or not parent.tag:
         return None
@@ -238,7 +251,7 @@ def _key_of_other_kind(model: type[BaseModel], path: KeyPath, data: Any) -> KeyP
     return None
 
 
-def _is_number(text: str) -> bool:
+def _reads_as_number(text: str) -> bool:
     """Whether Python reads a text as a number."""
     try:
         float(text)

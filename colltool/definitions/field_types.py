@@ -4,10 +4,12 @@ for them; SI once validated.
     Alpha = Annotated[float, BeforeValidator(seconds), Field(ge=1e-10, le=1), FieldHint("a time from
     0.1 ns to 1 s", "time")]
 
-First the errors that validators raise (:class:`FieldErrors`), then the types, with their bounds, last
-:class:`Part`, the base of every model. A text is a ``Name`` (letters, digits), a ``Label`` (one
-printable line), ``Words`` (any), ``Statements`` (a list of these), or ``Text`` (any of the forms that
-notes have). What a model has at a key path of a file: :mod:`colltool.definitions.places`.
+First the errors that validators raise (:class:`FieldErrors`), then the bounds, then the types, last
+:class:`Part`, the base of every model. A quantity is a ``float`` in SI units with how it is read, its
+bounds, its JSON Schema (an editor's check) and the words of errors (``..._HINT``). A text is a ``Name``
+(letters, digits), a ``Label`` (one printable line), ``Words`` (any), ``Statements`` (a list of these), or
+``Text`` (any of the forms that notes have). What a model has at a key path of a file:
+:mod:`colltool.definitions.places`.
 """
 
 from __future__ import annotations
@@ -81,13 +83,14 @@ def raise_errors(errors: Iterable[FieldError]) -> None:
 
 
 def model_check(find_errors: Callable[[Any], Iterable[FieldError]]) -> Any:
-    """Make a validator of a method that yields errors: all of them are raised, each at its key."""
+    """Make a validator of a model from a method that yields its errors: all of them are raised, each at its
+    key. It runs once the fields are valid, and changes nothing."""
 
-    def validated(part: Model) -> Model:
+    def check(part: Model) -> Model:
         raise_errors(find_errors(part))
         return part
 
-    return model_validator(mode="after")(validated)
+    return model_validator(mode="after")(check)
 
 
 # Bounds: wide enough for any design, narrow enough to catch a wrong unit.
@@ -107,7 +110,7 @@ MIN_SHARE = 1e-6
 # Oversubscription, and the factor of queues on a latency.
 MAX_RATIO = 1000
 
-# Watts and price of one part.
+# Watts of one part; its price, or that of a kWh, in any currency.
 MAX_POWER_W, MAX_PRICE = 1e6, 1e9
 
 MAX_RANKS = 10_000_000
@@ -123,7 +126,8 @@ MAX_LISTED = 200
 
 
 def parsed_quantity(parse: Callable[[Any], T], value: Any) -> T:
-    """Call a parser of ``formatting`` or ``primitives`` and raise its error as ``FieldErrors``."""
+    """Return what a parser of ``formatting`` or ``primitives`` makes of a value; raises its ColltoolError as
+    ``FieldErrors``."""
     try:
         return parse(value)
     except ColltoolError as error:
@@ -131,19 +135,21 @@ def parsed_quantity(parse: Callable[[Any], T], value: Any) -> T:
 
 
 def listed_name(noun: str, names: Sequence[str], otherwise: str = "") -> AfterValidator:
-    """Refuse a name that is not listed, with the nearest; ``otherwise``: what else may be done."""
+    """Return a validator that refuses a name that is not listed, and names the nearest; ``noun``: what has
+    the names; ``otherwise``: what else may be done, to end the fix."""
 
-    def known(name: str) -> str:
+    def check(name: str) -> str:
         if name not in names:
             fix = nearest_and_all(name, names, "one of") + otherwise
             raise FieldErrors(FieldError(f"no {noun} is called {quote(name)}", fix))
         return name
 
-    return AfterValidator(known)
+    return AfterValidator(check)
 
 
 def _quantity(parse: Callable[[Any], float], *, bare: bool = False) -> BeforeValidator:
-    """A quantity, ambiguous without its unit unless it may be ``bare``."""
+    """A validator that reads text with a unit by ``parse``; with ``bare`` a number without one too, which is
+    in SI units then."""
 
     def read(value: Any) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -159,7 +165,8 @@ _NUMBER = r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 
 
 def _schema(units: str, description: str, least: float = 0, most: float = 0) -> WithJsonSchema:
-    """The schema of text with a unit; with bounds, a ``most`` above 0, also of a plain number."""
+    """The schema of text with one of the ``units`` (a regular expression). With a ``most`` above 0 a plain
+    number from ``least`` to ``most`` is allowed too."""
     schema: dict[str, Any] = {"type": "string", "pattern": rf"^\s*\+?{_NUMBER} ?{units}\s*$"}
     if most:
         schema |= {"type": ["string", "number"], "minimum": least, "maximum": most}

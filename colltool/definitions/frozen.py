@@ -11,7 +11,7 @@ Model = TypeVar("Model", bound=Part)
 
 
 def _refuse(_self: object, *_args: object, **_keys: object) -> NoReturn:
-    """Stand in for a method that would change a mapping or a list."""
+    """Raise an error in place of a method that would change a mapping or a list."""
     raise TypeError("what was loaded is shared and not changed: load it with overrides")
 
 
@@ -39,7 +39,7 @@ for _kind, _changes in ((FrozenDict, _OF_DICTS), (FrozenList, _OF_LISTS)):
 
 
 def frozen(part: Model) -> Model:
-    """Return the same part with all mappings and lists in it frozen, at any depth."""
+    """Return the same part, in which all mappings and lists are now frozen ones, at any depth."""
     # the part itself is frozen by pydantic: its dict is what can be changed
     for attribute, value in part.__dict__.items():
         part.__dict__[attribute] = _frozen_value(value)

@@ -27,7 +27,8 @@ FILES = {
 
 
 def json_schema(model: type[BaseModel], word: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of one of :data:`FILES`, for editors.
+    """Return the JSON Schema (draft 2020-12) of a kind of file, for editors; ``word``: its key in
+    :data:`FILES`.
 
     It covers keys, types, bounds and units; relations between values (nested groups, distinct
     names) only the reader checks.

@@ -39,8 +39,8 @@ _MOST_INDICES = 20
 
 
 class Requested(NamedTuple):
-    """An override as it was typed: its place for errors, its key, and its value, text or data; None
-    without a ``=``."""
+    """An override as it was typed: its place for errors, its key, and its value, text or data; the value
+    is None where a text has no ``=``."""
 
     where: str
     key: str
@@ -48,8 +48,8 @@ class Requested(NamedTuple):
 
 
 class Override(NamedTuple):
-    """An override that was applied; ``where`` is its place for errors, ``argument`` the argument
-    that it came with."""
+    """An override that was applied: its key and value as text, and the ``path`` where the data has it now.
+    ``where`` is its place for errors, ``argument`` the argument that it came with."""
 
     where: str
     key: str
@@ -61,8 +61,8 @@ class Override(NamedTuple):
 class Shorthand(NamedTuple):
     """What a key may omit: with ``items="tiers"``, ``nvlink.alpha`` is ``tiers.nvlink.alpha``.
 
-    ``item``: the noun for one of the items; ``example`` and ``argument``: an override and the
-    argument that takes it. These three are for errors.
+    ``items`` is empty where keys are written in full. ``item``: the noun for one of the items;
+    ``example`` and ``argument``: an override and the argument that takes it. These three are for errors.
     """
 
     items: str = ""
@@ -72,7 +72,12 @@ class Shorthand(NamedTuple):
 
 
 def requested(overrides: Overrides, argument: str) -> list[Requested]:
-    """Each override with its place for errors."""
+    """Return each override with its place for errors, in the order given; ``argument``: the one that they
+    came with.
+
+    Raises:
+        ColltoolError: it is neither a mapping nor a list of texts.
+    """
     found = []
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
@@ -98,7 +103,8 @@ class Setter:
         self.where = ""  # the place of the present override, for its errors
 
     def apply(self, overrides: Sequence[Requested], *, read: bool = True) -> None:
-        """Set overrides, one after the other; ``read``: parse texts as YAML."""
+        """Set overrides, one after the other; what cannot be set goes to ``unusable``. ``read``: parse texts
+        as YAML."""
         # whoever gave the data keeps it as it is
         if overrides:
             self.data = deepcopy(self.data)
@@ -116,13 +122,17 @@ class Setter:
             self.applied.append(Override(where, key, text, path, self.short.argument))
 
     def _set(self, key: str, value: Any, *, read: bool) -> KeyPath:
-        """Put one value at its key, and return the path where it is now. Mappings on the way that the
-        data lacks are made; a plain value on the way that is short for a mapping becomes one."""
+        """Put one value at its key, and return the path where it is now.
+
+        The walk goes down the steps of the key: ``target`` is the mapping or list so far, ``path`` the way
+        to it. Mappings on the way that the data lacks are made; a plain value on the way that is short
+        for a mapping (``price: 600`` for ``price: {price: 600}``) becomes one.
+        """
         if not key or value is None or (isinstance(value, str) and not value.strip()):
             example = argument_text(self.short.argument, [self.short.example])
             raise self._error("expected KEY=VALUE", f"write {example}")
-        plain = self._plain(key, value, read=read)
-        parts = self._spelt_out(key.split("."))
+        data = self._as_data(key, value, read=read)
+        parts = self._full_steps(key.split("."))
         target: Any = self.data
         path: KeyPath = ()
         for depth, part in enumerate(parts):
@@ -131,51 +141,55 @@ class Setter:
                 step = self._index(target, part, path)
             path = (*path, step)
             if depth == len(parts) - 1:
-                return self._put_at(target, path, plain)
+                return self._put_at(target, path, data)
             inner = value_at((step,), target)
             if inner is None:
                 inner = target[step] = self._new_mapping(path)
             elif not isinstance(inner, dict | list):
-                plain_key = self._plain_key(path)
-                if not plain_key:
+                implied_key = self._implied_key(path)
+                if not implied_key:
                     before = clipped(".".join(parts[: depth + 1]))
                     what = f"'{before}' has no keys: it is {quote(inner)}"
                     raise self._error(what, "set it as a whole, without the rest of the key")
-                inner = target[step] = {plain_key: inner}
+                inner = target[step] = {implied_key: inner}
             target = inner
-        return path
+        return path  # not reached: a key has a step, and the last one returns
 
-    def _plain(self, key: str, value: Any, *, read: bool) -> Any:
-        """A value as a file has it: text is YAML, anything else is copied."""
+    def _as_data(self, key: str, value: Any, *, read: bool) -> Any:
+        """A value as a file has it: text is parsed as YAML if ``read``, anything else is copied."""
         if isinstance(value, str) and read:
             return read_value(shape_as_list(value), self.where, key.rpartition(".")[2])
+        # it takes mappings alone
         source, problems = from_mapping({"value": value})
         if problems:
             error = problems[0].error
             raise self._error(error.what, error.fix)
         return source.data["value"]
 
-    def _put_at(self, target: Any, path: KeyPath, plain: Any) -> KeyPath:
-        """Set the value at the end of a path and return the path that was set.
+    def _put_at(self, target: Any, path: KeyPath, data: Any) -> KeyPath:
+        """Set the value at the end of a path, whose last step is one of ``target``, to ``data``, and return
+        the path that was set.
 
-        A plain value that is short for a mapping goes next to the keys that are already there.
+        Where a plain value is short for a mapping, old and new value add up: ``switch=600`` after
+        ``switch: {draws: 12W}`` is ``{draws: 12W, price: 600}``, and ``{draws: 12W}`` after ``600`` too.
         """
         step = path[-1]
-        key = self._plain_key(path)
+        implied_key = self._implied_key(path)
         before = value_at((step,), target)
-        if not key or before is None or isinstance(plain, list):
-            target[step] = plain
+        if not implied_key or before is None or isinstance(data, list):
+            target[step] = data
             return path
         if not isinstance(before, dict):
-            before = {key: before}
-        if isinstance(plain, dict):
-            target[step] = before | plain
+            before = {implied_key: before}
+        if isinstance(data, dict):
+            target[step] = before | data
             return path
-        target[step] = {**before, key: plain}
-        return (*path, key)
+        target[step] = {**before, implied_key: data}
+        return (*path, implied_key)
 
-    def _plain_key(self, path: KeyPath) -> str:
-        """The key that a plain value at a path is short for. Empty if it is none."""
+    def _implied_key(self, path: KeyPath) -> str:
+        """The key of a mapping that a plain value at a path is short for, such as ``price``. Empty if the
+        value is short for none."""
         from colltool.definitions.places import place_at
 
         place = place_at(self.model, path, self.data)
@@ -183,16 +197,20 @@ class Setter:
             return ""
         return place.hint.short_for
 
-    def _spelt_out(self, parts: list[str]) -> list[str]:
-        """The steps of a key, with the list of items before them if the first names an item."""
+    def _full_steps(self, parts: list[str]) -> list[str]:
+        """The steps of a key, with the list of items before them if the first names an item. Raises an error
+        unless the first is a key of the file or an item.
+
+        An item goes before a key of the same name if more steps follow: ``ib.alpha`` is the tier's.
+        """
         # only overrides of what a file holds need the walk through its model
         from colltool.definitions.places import keys_at
 
         top_keys = keys_at(self.model, (), self.data)
         items = self.short.items
         item_noun = self.short.item
-        # by number: empty for an item without a name
-        item_names = _names(self.data.get(items))
+        # in the order of the list: empty for an item without a name
+        item_names = _names_of_items(self.data.get(items))
         names = list(filter(None, item_names))
         first = parts[0]
         if len(parts) > 1 and first in names:
@@ -216,10 +234,11 @@ class Setter:
         raise self._unknown("key", first, known, hint)
 
     def _index(self, items: list[Any], part: str, path: KeyPath) -> int:
-        """The index of an item that a step of a key names, by its name or its number."""
-        names = _names(items)
+        """The index of an item that a step of a key names, by its name or its number; an error if none or
+        several are meant. ``path``: of the list."""
+        names = _names_of_items(items)
         matching = {index for index, name in enumerate(names) if name == part}
-        # ten digits: longer than any list
+        # ten digits are beyond any list, and int() refuses thousands
         if part.isascii() and part.isdecimal() and len(part) < 10 and int(part) < len(items):
             matching.add(int(part))
         if len(matching) == 1:
@@ -242,7 +261,7 @@ class Setter:
             fix = "only those that it gives can be changed"
             raise self._error(f"the file has no {path[0]}", fix)
         if path[0] == self.short.items and path[2:] in (("levels",), ("protocols",)):
-            tier = _names(self.data[self.short.items])[int(path[1])]
+            tier = _names_of_items(self.data[self.short.items])[int(path[1])]
             if path[-1] == "levels":
                 fix = "an override can only change those in the file"
                 raise self._error(f"tier {quote(tier)} has no levels", fix)
@@ -254,7 +273,8 @@ class Setter:
         return {}
 
     def _unknown(self, noun: str, part: str, known: list[str], hint: str = "") -> ColltoolError:
-        """The error for a step of a key that is none of those known; ``hint``: in place of the nearest."""
+        """The error for a step of a key that is none of those known; ``noun``: what it should name;
+        ``hint``: in place of the nearest."""
         fix = f"{hint or nearest(part, known)} known: {', '.join(known)}".strip()
         return self._error(f"unknown {noun} {quote(part)}", fix)
 
@@ -264,7 +284,11 @@ class Setter:
 
 
 def texts_of(overrides: Any) -> list[str]:
-    """Overrides that are no mapping as a list; refuses anything but texts."""
+    """Return overrides that are no mapping as a list; None is an empty one.
+
+    Raises:
+        ColltoolError: it is no list, set or iterator, or holds anything but texts.
+    """
     if overrides is None:
         return []
     is_list = isinstance(overrides, Sequence | Set | Iterator)
@@ -278,7 +302,7 @@ def texts_of(overrides: Any) -> list[str]:
 
 
 def _no_list(value: Any) -> ColltoolError:
-    """The error for what is no list of texts."""
+    """The error for overrides, or an item of them, of the wrong type."""
     return ColltoolError(
         f"expected a list of KEY=VALUE, got {quote(value)}",
         argument="overrides",
@@ -295,8 +319,8 @@ def shape_as_list(value: str) -> str:
     return value
 
 
-def _names(items: Any) -> list[str]:
-    """Names of the items of a list; empty for an item without one."""
+def _names_of_items(items: Any) -> list[str]:
+    """The names of the items of a list, an empty one for an item without; none for what is no list."""
     if not isinstance(items, list):
         return []
     return [str(value_at(("name",), item) or "") for item in items]

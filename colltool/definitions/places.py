@@ -2,7 +2,8 @@
 the keys it may have (:class:`FieldPlace`).
 
 The data decides which branch of a union is meant. :func:`place_at` and :func:`keys_at` take a key
-path, :func:`path_of` takes pydantic's own.
+path, :func:`path_of` takes pydantic's own, which has a step more for each branch of a union. A union with
+None alone is none here.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class FieldPlace(NamedTuple):
         return isinstance(self.annotation, type) and issubclass(self.annotation, BaseModel)
 
     def branch(self, value: Any) -> FieldPlace | None:
-        """The member of a union that fits a value, by its tag or its shape. None if none does."""
+        """Return the member of a union that fits a value, by its tag, or by whether it is a mapping or a
+        list: the first of such members. None if none does, and for plain values."""
         if self.tag:
             word = value_at((self.tag,), value)
             if isinstance(word, str) and word in self.kinds:
@@ -81,7 +83,8 @@ class FieldPlace(NamedTuple):
         return None
 
     def model(self, value: Any) -> type[BaseModel] | None:
-        """The model that a value here is read with. None where it is no mapping of keys."""
+        """Return the model that a value here is read with. None where no model reads it, or no branch of a
+        union fits it."""
         place: FieldPlace | None = self
         if self.is_union:
             place = self.branch(value)
@@ -91,7 +94,8 @@ class FieldPlace(NamedTuple):
         return model
 
     def child(self, step: str | int, value: Any) -> FieldPlace | None:
-        """The place one key or item further; ``value`` is the data here. None if there is none."""
+        """Return the place one key or item further; ``value`` is the data here, which tells the branch of a
+        union. None if there is no such place."""
         if self.is_union:
             member = self.branch(value)
             if member is None:
@@ -113,8 +117,12 @@ class FieldPlace(NamedTuple):
 
 
 def place_of(annotation: Any, metadata: Iterable[Any] = (), tag: str = "") -> FieldPlace:
-    """Return the place of a type such as ``Annotated[Annotated[int, ...] | None, ...]``; of hints and
-    tags the outermost counts, of bounds the narrowest."""
+    """Return the place of a type such as ``Annotated[Annotated[int, ...] | None, ...]``, layer by layer from
+    outside: of hints and tags the outermost counts, of bounds the narrowest.
+
+    Args:
+        metadata, tag: those of the field, outside of the type.
+    """
     hint = None
     lows = [-inf]
     highs = [inf]
@@ -159,8 +167,8 @@ def place_at(model: type[BaseModel], path: KeyPath, data: Any) -> FieldPlace | N
 
 
 def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, bool]:
-    """pydantic's ``loc`` as a key path, without union branches and key marks; and whether it ends
-    on such a branch."""
+    """Return pydantic's ``loc`` as a key path, without its steps for branches of unions and without
+    ``[key]``, which marks an error about a key; and whether it ends on such a branch."""
     path: KeyPath = ()
     place: FieldPlace | None = FieldPlace(model)
     on_branch = False
@@ -177,8 +185,8 @@ def path_of(model: type[BaseModel], loc: KeyPath, data: Any) -> tuple[KeyPath, b
 
 
 def keys_at(model: type[BaseModel], path: KeyPath, data: Any) -> list[str]:
-    """The keys that the mapping at ``path`` may have in the order of the model, ``notes`` and
-    ``source`` last."""
+    """Return the keys that the mapping at ``path`` may have, in the order of the model, ``notes`` and
+    ``source`` last; none where no model reads it."""
     place = place_at(model, path, data)
     part = place and place.model(value_at(path, data))
     if part is None:

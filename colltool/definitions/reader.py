@@ -7,7 +7,11 @@ error at its place.
     ladder = reading.result()  # the model, or ManyErrors
 
 What-if overrides, ``KEY=VALUE`` options or a mapping, are applied to the data before validation
-(:mod:`colltool.definitions.overrides`). An error about a value that an override set names the override instead of the file.
+(:mod:`colltool.definitions.overrides`). An error about a value that an override set names the override
+instead of the file.
+
+The mistakes that pydantic finds are ``Finding``s of ``error_messages``; the parser's are ``Problem``s. Both
+become errors with a position (line and column), by which they are sorted.
 """
 
 from __future__ import annotations
@@ -52,7 +56,8 @@ from colltool.definitions.source import (
 
 M = TypeVar("M", bound=BaseModel)
 
-# The line of errors about overrides, so that they sort behind those of the file.
+# The line of errors about overrides, whose column is the override's number: they sort behind those of the
+# file. Overrides that could not be set at all come one line further.
 _AFTER_THE_FILE = 2**31
 
 
@@ -135,14 +140,14 @@ class Reading(Generic[M]):
         return self.model
 
     def _put(self, path: KeyPath | None, position: tuple[int, int], error: ColltoolError) -> None:
-        """Add an error at a position; no path: it is about no value of the data."""
+        """Add an error at a position; ``path`` None: it is about no value of the data."""
         self._placed.append((position, error))
         if path is not None:
             self._refused.add(path)
             self._with_errors |= {path[:end] for end in range(len(path) + 1)}
 
     def _add(self, finding: Finding) -> None:
-        """Report at the override that set the value, else at its line and column."""
+        """Report a mistake at the override that set the value, else at the value's line and column."""
         path = finding.path
         key = finding.about_key
         what = printable(finding.what)
@@ -194,8 +199,14 @@ def read(
     overrides: Overrides = (),
     short: Shorthand | None = None,
 ) -> Reading[M]:
-    """Read YAML text or a mapping; raises at once only for what is no YAML, empty, no mapping, too
-    deep or too large."""
+    """Read and validate YAML text or a mapping; :meth:`Reading.result` raises what is wrong in it. Raises at
+    once only for what is no YAML, empty, no mapping, too deep or too large.
+
+    Args:
+        kind: the model.
+        name: of the file, for errors; empty for a mapping.
+        short: what keys of overrides may omit.
+    """
     return read_source(kind, *sourced(content, name), overrides, short)
 
 
@@ -217,7 +228,7 @@ def read_source(
     Args:
         problems: of the parser, reported with the errors of validation.
         short: what keys of overrides may omit.
-        stated: overrides that are part of the definition.
+        stated: overrides that are part of the definition, set before the others.
     """
     setter = Setter(kind, source.data, short or Shorthand())
     setter.apply(stated, read=False)

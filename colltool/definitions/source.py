@@ -22,7 +22,7 @@ MORE_ERRORS = "more errors follow these"
 MAX_NESTING = 32
 # More takes seconds to read; in a layout a pattern replaces a long list.
 MAX_VALUES = 100_000
-# A longer number is no quantity, and takes quadratic time to read.
+# A number with more digits is no quantity, and takes quadratic time to read.
 MAX_DIGITS = 100
 # A larger number is no quantity.
 _LARGEST = 1e100
@@ -45,7 +45,7 @@ class Position(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A value or key that was refused, and the error to report."""
+    """A value or key that no definition can hold, and the error to report."""
 
     path: KeyPath
     position: Position
@@ -53,7 +53,7 @@ class Problem(NamedTuple):
 
 
 class Refused:
-    """Placeholder for a refused value, so that validation does not take it for a good one."""
+    """Stands in the data for a refused value, so that validation does not take it for a good one."""
 
 
 class Source(NamedTuple):
@@ -70,8 +70,8 @@ class Source(NamedTuple):
     keys: Mapping[KeyPath, Position]
 
     def position(self, path: KeyPath, *, key: bool = False) -> Position:
-        """Return the place of the value at ``path`` (with ``key`` of its key), else of its nearest
-        ancestor in the file."""
+        """Return the place of the value at ``path`` (with ``key`` of its key), else of the nearest mapping
+        or list around it that the file has."""
         for end in range(len(path), -1, -1):
             if key and path[:end] in self.keys:
                 return self.keys[path[:end]]
@@ -80,13 +80,13 @@ class Source(NamedTuple):
         return Position(1, 1)
 
     def where(self, path: KeyPath, *, key: bool = False) -> str:
-        """Return ``name:line:column``; for a Python mapping the key path."""
+        """Return ``name:line:column`` of :meth:`position`; for a Python mapping the key path."""
         if not self.name:
             return dotted(path)
         return place_text(self.name, self.position(path, key=key))
 
     def at(self, path: KeyPath, *, key: bool = False) -> str:
-        """Return :meth:`where` followed by the key path."""
+        """Return :meth:`where` followed by the key path, once."""
         place = self.where(path, key=key)
         return f"{place}: {dotted(path)}" if self.name and path else place
 
@@ -116,7 +116,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def value_at(path: KeyPath, data: Any) -> Any:
-    """Return the value at a key path; None where there is none."""
+    """Return the value at a key path; None where there is none, as for a value that is None."""
     for step in path:
         try:
             data = data[step]
@@ -144,14 +144,14 @@ MAX_CACHED_TEXT = 2**16
 
 @lru_cache(maxsize=64)
 def _cached(text: str, name: str) -> tuple[Source, list[Problem]]:
-    """The data of a text; a process loads the same fabrics again and again, and reading YAML is
-    most of the work."""
+    """What :func:`_scanned` returns, which a caller must not change. A process loads the same fabrics again
+    and again, and reading YAML is most of the work."""
     return _scanned(text, name)
 
 
 def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
     """YAML text as data with the place of every key, and its problems."""
-    # importing yaml takes a twentieth of a price, which reads none for a fabric that was kept
+    # importing yaml takes a twentieth of the time of a price, and a fabric that was kept needs no YAML
     from colltool.definitions.yaml_text import YamlReader
 
     reader = YamlReader(name)
@@ -168,7 +168,8 @@ def _scanned(text: str, name: str) -> tuple[Source, list[Problem]]:
 
 
 def read_value(text: str, where: str, key: str = "") -> Any:
-    """Return one value as a file would have it after ``key``: ``4``, ``1us``, ``[8, 8, 4]``."""
+    """Return the data of one value as a file would have it after ``key``: of ``4``, ``1us``, ``[8, 8, 4]``;
+    raises the first ColltoolError in it, at ``where``."""
     from colltool.definitions.yaml_text import YamlReader
 
     reader = YamlReader(where, with_lines=False, key=key)
@@ -187,7 +188,8 @@ def from_mapping(mapping: Mapping[str, Any]) -> tuple[Source, list[Problem]]:
 
 
 class _MappingReader:
-    """Copies Python data; as there are no lines, a position is the number of the value."""
+    """Copies Python data. As there are no lines, a position's line is the number of the value in the order
+    of reading, so that errors sort by it."""
 
     def __init__(self) -> None:
         self.positions: dict[KeyPath, Position] = {}

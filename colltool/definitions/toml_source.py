@@ -74,7 +74,8 @@ def _line_of_digits(text: str) -> int:
 
 
 def _places(text: str) -> Iterator[tuple[KeyPath, Position]]:
-    """The key paths of a text, line by line, and where each is."""
+    """The key paths of a text, line by line, and where each is: tables, keys, and keys of a mapping in
+    braces on the same line."""
     table: KeyPath = ()
     # items so far of each array of tables
     counts: Counter[str] = Counter()

@@ -51,6 +51,7 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+# what YAML allows in no text: control characters, surrogates, and two at the end of the plane
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _SAME_COLUMN = "check the indentation: the keys of one mapping start in the same column"
@@ -148,6 +149,7 @@ class YamlReader:
         return Refused() if refused else value
 
     def _sequence(self, path: KeyPath) -> list[Any]:
+        """The items up to the end of a list."""
         items: list[Any] = []
         for event in self.events:
             if isinstance(event, yaml.SequenceEndEvent):
@@ -174,6 +176,7 @@ class YamlReader:
         return data
 
     def _refuse_repeated(self, path: KeyPath, place: Position) -> None:
+        """Note that a key stands twice in a mapping; ``place``: of the second."""
         first = ""
         if self.with_lines:
             first = f", first given at {place_text(self.name, self.keys[path])}"
@@ -265,6 +268,7 @@ class YamlReader:
         return ColltoolError(what, where=where, fix=fix)
 
     def _syntax_error(self, error: yaml.MarkedYAMLError, text: str) -> ColltoolError:
+        """The error for text that is no YAML, with a fix where the parser's words tell one."""
         mark: Any = error.problem_mark or error.context_mark
         place = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
         problem = printable(" ".join(filter(None, (error.problem, error.context))))
@@ -299,5 +303,6 @@ def _resolve(text: str) -> Any:
 
 
 def _start(event: yaml.Event) -> Position:
+    """Where an event starts; the parser counts lines and columns from 0."""
     mark: Any = event.start_mark  # always there on an event of the parser
     return Position(mark.line + 1, mark.column + 1)

@@ -23,9 +23,10 @@ HOURS_A_YEAR = 365.25 * 24
 
 @dataclass(frozen=True)
 class BillLine:
-    """One kind of part; None: not known, such as a count without a radix."""
+    """One kind of part; None: not known, such as a count without a radix. Money is in the currency of the
+    prices."""
 
-    tier: str
+    tier: str  # empty of a network that was sized without a fabric
     level: str
     part: str  # one of ``library.PARTS``
     count: int | None
@@ -41,7 +42,7 @@ class Cost:
     currency: str
     parts: float | None  # all that have a price
     power_W: float | None  # all whose watts are known
-    energy_per_year: float | None
+    energy_per_year: float | None  # its price
     years: float | None
     total: float | None  # parts plus the energy of ``years``, if known
     unpriced: tuple[str, ...] = ()
@@ -58,7 +59,8 @@ class Bill:
 
 
 class _LevelParts(NamedTuple):
-    """How many parts one level of a tier has; ``switches`` None: not known."""
+    """How many parts one level of a tier has, in all domains; ``cables``: those that enter it from below;
+    ``switches`` None: not known."""
 
     tier: str
     level: str
@@ -80,6 +82,7 @@ def cost_of(fabric: Fabric) -> Cost | None:
 def bill_of(fabric: Fabric) -> Bill:
     """Return the parts of the tiers that are bought by the piece, with their cost."""
     prices = fabric.prices
+    # all but the innermost; a single tier counts
     outer = tuple(tier.name for tier in fabric.tiers[1:] or fabric.tiers)
     bought = (prices and prices.tiers) or outer
     parts: list[_LevelParts] = []
@@ -111,7 +114,7 @@ def bill_of_plan(plan: ClosPlan | DirectPlan, prices: Prices | None) -> Bill:
 def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list[_LevelParts]:
     """The parts of a plan, level by level; the NICs count at the lowest."""
     parts = []
-    # a NIC has a port in each of the planes that the plan is split into
+    # the plan counts the ports of a NIC in each plane, of which there are ``split``
     nics = plan.ports // plan.split * domains
     for level in plan.levels:
         parts.append(
@@ -129,20 +132,20 @@ def _parts_of_plan(tier: str, plan: ClosPlan | DirectPlan, domains: int) -> list
 
 def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
     """The parts of a tier, level by level, in all its domains."""
-    kind = capabilities_of(tier)
+    capabilities = capabilities_of(tier)
     name = tier.name
     domains = facts.domains
     links = facts.links * domains
     ports = facts.planes * tier.ports * tier.endpoints * domains
     if facts.sizing is not None:
         return _parts_of_plan(name, facts.sizing, domains)
-    if kind.joined_by != "switches":
-        nics = ports if kind.has_ports else 0
+    if capabilities.joined_by != "switches":
+        nics = ports if capabilities.has_ports else 0
         return [_LevelParts(name, name, (facts.switches or 0) * domains, links, nics)]
     # the NICs behind a trunk belong to the tier below
-    if kind.trunk_Bps is not None:
+    if capabilities.trunk_Bps is not None:
         return [_LevelParts(name, "trunk", switches=0, cables=tier.endpoints * domains)]
-    leaf, *above = kind.reached
+    leaf, *above = capabilities.reached
     if facts.switches is not None:
         return [_LevelParts(name, leaf.name, facts.switches * domains, links, ports)]
     parts = [_LevelParts(name, leaf.name, switches=None, cables=ports, nics=ports)]
@@ -153,7 +156,7 @@ def _parts_of_tier(tier: Tier, facts: TierFacts) -> list[_LevelParts]:
 
 
 def _bill(levels: Iterable[_LevelParts], prices: Prices | None, notes: list[str]) -> Bill:
-    """The bill of the parts of all levels."""
+    """The bill of the parts of all levels, in their order; ``notes`` may get one more."""
     lines: list[BillLine] = []
     for level in levels:
         lines += _lines(level, prices)
@@ -166,7 +169,7 @@ def _bill(levels: Iterable[_LevelParts], prices: Prices | None, notes: list[str]
 
 
 def _lines(level: _LevelParts, prices: Prices | None) -> Iterator[BillLine]:
-    """The parts of a level: two optics for each cable that is not of copper."""
+    """A line for each kind of part that a level has: two optics for each cable that is not of copper."""
     counts = {
         "nic": level.nics,
         "cable": level.cables,

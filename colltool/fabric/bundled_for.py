@@ -15,10 +15,9 @@ class DeviceMatch(NamedTuple):
     """Devices, and the bundled fabric of the usual machine with them."""
 
     pattern: str  # a regular expression of their names; empty of a match that no row made
-    fabric: str
-    differs: tuple[
-        str, ...
-    ] = ()  # overrides, KEY=VALUE, by which that machine differs from the fabric
+    fabric: str  # its name
+    # overrides, KEY=VALUE, by which that machine differs from the fabric
+    differs: tuple[str, ...] = ()
 
 
 # The bundled fabric of several hosts, by that of one: for a dump that has NICs (dumps/usual_machine.py).
@@ -30,7 +29,8 @@ _CARD = re.compile(r"pcie|\bNVL\b", re.IGNORECASE)
 
 
 def bundled_for(device: str) -> DeviceMatch | None:
-    """Return the row of a device's name; None if no fabric is known for it.
+    """Return the match of a device's name, of a card in a PCIe slot always ``_CARDS``; None if no fabric
+    is known for it.
 
     A name is as a driver gives it: of NVML (``NVIDIA GB10``, ``NVIDIA GeForce RTX 4090``), of ROCm
     (``AMD Instinct MI300X VF``, ``AMD Radeon PRO W7900``), its architecture (``gfx942``), or its
@@ -43,7 +43,7 @@ def bundled_for(device: str) -> DeviceMatch | None:
     return next((row for row in _table() if re.search(row.pattern, device)), None)
 
 
-# the name of a device within what tools print: H100, GH200, MI300X, RTX PRO 6000
+# the short name within the name that tools print: H100, GH200, MI300X, RTX PRO 6000
 _MODEL = re.compile(r"\b(?:RTX PRO \d{4}|RTX \w*\d{4}|(?:[A-Z]{1,2}|GB|GH|MI)\d{2,3}[A-Z]?)\b")
 
 
@@ -79,6 +79,7 @@ def fabric_of_device(text: str) -> str:
     return match.fabric if match is not None and not match.differs else ""
 
 
+# a PCI id as tools write it: 10de:2330 or 0x10de:0x2330
 PCI_ID = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})")
 
 
@@ -96,7 +97,8 @@ def model_by_id(device: str) -> str:
 
 @cache
 def accelerators() -> dict[str, str]:
-    """Models by PCI vendor and device (``0x10de:0x2330``), compute capability and architecture."""
+    """Return models by three kinds of key: PCI vendor and device (``0x10de:0x2330``), compute capability
+    (``90``), and architecture (``gfx942``)."""
     return {device["id"]: device["model"] for device in data_rows("accelerators.csv")}
 
 

@@ -1,6 +1,11 @@
 """What a tier can do, whatever its topology: the interface that placement, prices, drawings and
 counts use.
 
+A tier exists once for each rank of an endpoint, side by side. Its copies are called ``planes`` where a
+number is asked for all of them (``switches(planes)``), and ``copies`` where each port is one
+(``links(copies)``); :attr:`TierCapabilities.planes` are the networks that each port is split over. N is
+the number of endpoints, BW :attr:`TierCapabilities.rate_Bps`.
+
 :mod:`colltool.fabric.topology` has a subclass for each topology and :func:`capabilities_of
 <colltool.fabric.topology.capabilities_of>` to get one.
 """
@@ -41,8 +46,8 @@ class DistanceClass(NamedTuple):
 
 
 class LinkKind(NamedTuple):
-    """Links of a routed tier that are alike: other nodes that they lead to from a node, bytes/s and
-    seconds of each."""
+    """Links of a routed tier that are alike; ``others``: how many nodes they lead to from a node. Bytes/s,
+    one way, and seconds are those of the links to one of them."""
 
     name: str
     others: int
@@ -59,7 +64,8 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     @cached_property
     def joined_by(self) -> JoinedBy:
-        """Switches, a link per pair, or links between neighbours."""
+        """What joins its endpoints: switches, a link per pair, links between neighbours, or routes over
+        links that are followed one by one."""
         return joined_by(self.tier.topology)
 
     @property
@@ -105,6 +111,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         With a stride the group has every stride-th endpoint, so one place on the inner axes, whose
         product is the stride. On 4x4x4, 8 endpoints are 4x2x1, and with a stride of 4 they are 1x4x2.
         """
+        # without axes nothing below is uneven: any part of such a tier is ()
         if endpoints == self.tier.endpoints:
             return self.axes
         axes = []
@@ -244,7 +251,7 @@ class TierCapabilities(ABC, Generic[TierT]):
         return self.bisection_Bps * planes
 
     def sigma_of(self, planes: int) -> float | None:
-        """Return the injection of half the endpoints over the bisection: 1 is full bisection. None
+        """Return what half the endpoints send over the bisection: 1 is full bisection, 2 half of one. None
         for a single endpoint."""
         across_Bps = self.bisection_of(planes)
         if not across_Bps:
@@ -260,7 +267,8 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     @abstractmethod
     def links(self, copies: int) -> int:
-        """Return the number of cables of this many parallel copies."""
+        """Return the number of cables of this many parallel copies: one for each port of each rank in an
+        endpoint."""
 
     def switches(self, planes: int) -> int | None:  # noqa: ARG002
         """Return the number of switches of all planes together. None if the file does not have the
@@ -274,13 +282,15 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     @property
     def reached(self) -> tuple[DistanceClass, ...]:
-        """The classes its pairs fall in: up to the first that joins all endpoints."""
+        """The classes its pairs fall in, nearest first: up to the first that joins all endpoints; one at
+        least."""
+        # groups grow from class to class
         smaller = sum(level.group < self.tier.endpoints for level in self.classes)
         return self.classes[: 1 + smaller]
 
     @property
     def planes(self) -> Planes | None:
-        """Separate networks that its ports are split over; None for one."""
+        """Separate networks that each of its ports is split over; None for one."""
         return None
 
     @property
@@ -290,8 +300,8 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     @property
     def rate_Bps(self) -> float:
-        """Bytes/s of an endpoint's parallel ports or of one link, one way, in the planes that
-        work."""
+        """Bytes/s, one way, of all parallel ports of an endpoint, or of the parallel links to one
+        neighbour, in the planes that work."""
         all_planes_Bps = self.tier.bandwidth * self.tier.ports
         if self.planes is None:
             return all_planes_Bps
@@ -299,7 +309,8 @@ class TierCapabilities(ABC, Generic[TierT]):
 
     @property
     def message_share(self) -> float:
-        """Share of :attr:`rate_Bps` that one message gets."""
+        """Share of :attr:`rate_Bps` that a message gets alone: less than 1 where its flows are too few for
+        all planes."""
         if self.planes is None:
             return 1.0
         return self.planes.share_of(1) / self.planes.share
@@ -307,6 +318,7 @@ class TierCapabilities(ABC, Generic[TierT]):
     def _class(
         self, name: str, group: int, alpha_s: float, ratio: float = 1.0, cable: float | None = None
     ) -> DistanceClass:
-        """A class whose α includes the delay of the level's ``cable`` (metres), else the tier's."""
+        """A class whose α includes the delay of the level's ``cable``, or where it has none of the tier's,
+        in metres; ``ratio``: oversubscription."""
         metres = cable or self.tier.cable or 0.0
         return DistanceClass(name, group, alpha_s + cable_s(metres), ratio, metres)

@@ -16,11 +16,11 @@ from colltool.fabric.properties import fabric_facts
 from colltool.fabric.topology import capabilities_of
 from colltool.fabric.usual_ranges import NETWORK_BPS, PORT_GBPS, LintWarning
 
-# Ranks behind one NIC, or NICs behind one rank.
+# The most ranks behind one NIC, or NICs behind one rank.
 _MOST_SHARED = 16
 # Metres: farther than a campus.
 _FAR_M = 1e4
-# A kWh, in the currency of the prices.
+# The usual price of a kWh, in the currency of the prices.
 _LEAST_KWH_PRICE = 0.01
 _MOST_KWH_PRICE = 2
 
@@ -51,8 +51,8 @@ def contradictions(fabric: Fabric) -> Iterator[LintWarning]:
 
 
 def _counted_twice(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
-    """A bandwidth that seems to be measured, with an eta.beta that reduces it once more. Measured numbers
-    of a library, and rates above those of ports, are not judged."""
+    """A warning about a bandwidth that seems to be measured, with an eta.beta that reduces it once more;
+    none where a library's measured numbers apply, or where no port is so fast."""
     if tier.eta.beta >= 1 or tier.library is not None or tier.bandwidth > NETWORK_BPS.most:
         return
     rate_Gbps = tier.bandwidth * 8e-9
@@ -76,7 +76,8 @@ def _is_sold(rate_Gbps: float) -> bool:
 
 
 def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarning]:
-    """An outer tier with less latency or more bandwidth than the one inside."""
+    """A warning about an outer tier with less latency than the nearest pairs inside, and one about more
+    bandwidth than a rank has inside. ``index``: of the outer tier."""
     outer_s = capabilities_of(outer).classes[0].alpha_s
     inner_s = min(distance.alpha_s for distance in capabilities_of(inner).classes)
     if outer_s < inner_s:
@@ -98,7 +99,8 @@ def _wrong_way_round(index: int, inner: Tier, outer: Tier) -> Iterator[LintWarni
 
 
 def _trunk_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
-    """A trunk that limits no traffic, or a long distance with a separate line for every rank."""
+    """A warning about a trunk that limits no traffic, or about a long distance with a separate line for
+    every rank."""
     trunk_Bps = capabilities_of(tier).trunk_Bps
     ranks = tier.ranks_inside
     ports_Bps = ranks * tier.bandwidth * tier.ports
@@ -122,7 +124,8 @@ def _trunk_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
 
 
 def _level_warnings(path: KeyPath, tier: Tier) -> Iterator[LintWarning]:
-    """Latency or oversubscription that falls from a level to the next, or groups of one endpoint."""
+    """Warnings about latency or oversubscription that falls from a level to the next, and about a lowest
+    level with one endpoint to a switch, or with one left over."""
     classes = capabilities_of(tier).classes
     for index, (below, above) in enumerate(pairwise(classes), start=1):
         if above.alpha_s < below.alpha_s:

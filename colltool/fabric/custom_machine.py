@@ -2,7 +2,8 @@
 machine.
 
 The rows are in a machine file: one that the user names, or ``NAME.machine.yaml`` in the folder of
-the fabric's ``NAME.yaml``. :func:`on_machine` checks that the file fits the fabric.
+the fabric's ``NAME.yaml``. :func:`on_machine` checks that the file fits the fabric. A row has a
+``scope``: ``inside`` a node, or the medium between nodes across which it was measured.
 """
 
 from __future__ import annotations
@@ -74,18 +75,20 @@ def _with_machine(fabric: Fabric, machine: MeasuredMachine) -> Fabric:
 def _reload_with_machine(
     load: Callable[[list[str]], Fabric], machine: MeasuredMachine, overrides: list[str]
 ) -> Fabric:
+    """Load the fabric with other overrides, and put the machine on it again."""
     return load(overrides).with_custom_machine(machine)
 
 
 def _machine_of(fabric: Fabric, text: str, path: str) -> MeasuredMachine:
-    """The machine of a file's text, on top of the shipped machine of the fabric."""
+    """The machine of a file's text, as a correction of the shipped machine of the fabric if it has one. Its
+    ``idle`` are the scopes of rows that this fabric has no use for."""
     from colltool.machines.machine_file import machine_of, read_machine_file
 
     file = read_machine_file(text, path)
     _check_device(fabric, file.device, f"{path}: device")
     rows = _rows_of_media(fabric, file, path)
     shipped = fabric.machine
-    # a user's machine is replaced, not corrected
+    # a machine of a file is the user's own already: it is replaced, not corrected
     if shipped is not None and shipped.file:
         shipped = None
     machine = machine_of(file.model_copy(update={"rows": rows}), shipped, path=path)
@@ -102,7 +105,7 @@ def _check_device(fabric: Fabric, device: str | None, where: str) -> None:
         f"was measured on {device}, and {fabric.name} has {fabric.device}",
         where=where,
         argument="machine",
-        fix=_another(fabric),
+        fix=_other_machine_fix(fabric),
     )
 
 
@@ -114,7 +117,7 @@ def _rows_of_media(fabric: Fabric, file: MachineFile, path: str) -> tuple[Machin
         has = inner or "no known medium"
         what = f"was measured inside {file.media.inside}, and {fabric.name} has {has} there"
         raise ColltoolError(
-            what, where=f"{path}: media.inside", argument="machine", fix=_another(fabric)
+            what, where=f"{path}: media.inside", argument="machine", fix=_other_machine_fix(fabric)
         )
     scopes = [INSIDE, *outer]
     rows = tuple(row for row in file.rows if row.scope in scopes)
@@ -127,12 +130,12 @@ def _rows_of_media(fabric: Fabric, file: MachineFile, path: str) -> tuple[Machin
             what,
             where=f"{path}: rows",
             argument="machine",
-            fix=f"{hint} {_another(fabric)}".strip(),
+            fix=f"{hint} {_other_machine_fix(fabric)}".strip(),
         )
     return rows
 
 
-def _another(fabric: Fabric) -> str:
+def _other_machine_fix(fabric: Fabric) -> str:
     """The fix for a machine file of another machine."""
     return (
         f"measure {fabric.name} and write {argument_text('output', f'{fabric.name}{MACHINE_SUFFIX}')}, or"

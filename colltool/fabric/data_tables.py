@@ -10,7 +10,7 @@ _FOLDER = Path(__file__).parent / "data"
 
 
 def data_rows(file: str) -> Iterator[dict[str, str]]:
-    """The rows of a table such as ``nics.csv``, texts by the name of the column; lines that begin with
+    """Yield the rows of a table such as ``nics.csv``: texts by the name of the column. Lines that begin with
     ``#`` are comments."""
     path = _FOLDER / file
     lines = []

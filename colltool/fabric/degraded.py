@@ -1,7 +1,8 @@
 """A fabric with failed ranks or links: :func:`without_parts` writes the links of its single tier as
 a graph, without those that failed.
 
-A link is a pair of ranks, the lower first.
+A link is a pair of ranks, the lower first. Ranks are those of the fabric before the failure, until
+``new_rank`` numbers the working ones from 0.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
         ColltoolError: a text that is no rank or link, a part that the fabric does not have, several
             tiers, or ranks at switches, which have no links among them.
     """
-    failed_ranks, failed_links = _parts(failed)
+    failed_ranks, failed_links = _parse_parts(failed)
     tier, *outer = load_fabric(data).tiers
     if outer:
         what = f"'{tier.name}' stands many times in this fabric, and would lose the same each time"
         raise _error(what, "start from a fabric of that tier alone")
-    kind = capabilities_of(tier)
-    links = _links(kind, tier)
+    capabilities = capabilities_of(tier)
+    links = _links(capabilities, tier)
     _check_parts_exist(tier.endpoints, links, failed_ranks, failed_links)
     working = [rank for rank in range(tier.endpoints) if rank not in failed_ranks]
     if len(working) < 2:
@@ -81,7 +82,7 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
         if new_rank[rank] not in linked:
             what = f"rank {rank} is left without any link"
             raise _error(what, "it has failed too: name it as well")
-    tier_numbers = _numbers(kind, tier)
+    tier_numbers = _tier_numbers(capabilities, tier)
     tier_data = data["tiers"][0]
     graph = {key: tier_data[key] for key in _KEYS_KEPT if key in tier_data}
     graph["topology"] = "graph"
@@ -91,7 +92,7 @@ def without_parts(data: Mapping[str, Any], failed: Sequence[str]) -> dict[str, A
     return {**data, "tiers": [graph]}
 
 
-def _parts(failed: Sequence[str]) -> tuple[set[int], set[Ends]]:
+def _parse_parts(failed: Sequence[str]) -> tuple[set[int], set[Ends]]:
     """The ranks and the links that were typed."""
     ranks = set()
     links = set()
@@ -117,7 +118,7 @@ def _check_parts_exist(
             raise _error(f"there is no rank {rank}", f"ranks are 0 to {endpoints - 1}")
     for low, high in failed_links:
         if (low, high) not in links:
-            # of both ends together less this one
+            # the other end is the sum of both, less this one
             neighbours = [sum(ends) - low for ends in links if low in ends]
             listed = ", ".join(map(str, sorted(neighbours))) or "nobody"
             what = f"there is no link {low}-{high}"
@@ -125,37 +126,37 @@ def _check_parts_exist(
 
 
 def _error(what: str, fix: str) -> ColltoolError:
-    """The error for what ``without`` takes."""
+    """The error for a part in ``without``, the argument of failed parts."""
     return ColltoolError(what, argument="without", fix=fix)
 
 
-def _numbers(kind: TierCapabilities[Tier], tier: Tier) -> LinkNumbers:
-    """Those of a link that has the tier's own numbers."""
-    return LinkNumbers(tier.bandwidth * tier.ports, kind.classes[0].alpha_s)
+def _tier_numbers(capabilities: TierCapabilities[Tier], tier: Tier) -> LinkNumbers:
+    """The numbers of a link that states none of its own."""
+    return LinkNumbers(tier.bandwidth * tier.ports, capabilities.classes[0].alpha_s)
 
 
-def _links(kind: TierCapabilities[Tier], tier: Tier) -> Links:
+def _links(capabilities: TierCapabilities[Tier], tier: Tier) -> Links:
     """The links of a tier; an error if its ranks have none among them."""
-    joined = kind.joined_by
+    joined = capabilities.joined_by
     match joined:
         case "pair_links":
             pairs = combinations(range(tier.endpoints), 2)
-            return dict.fromkeys(pairs, _numbers(kind, tier))
+            return dict.fromkeys(pairs, _tier_numbers(capabilities, tier))
         case "neighbour_links":
-            return dict.fromkeys(_neighbours(kind, tier), _numbers(kind, tier))
+            return dict.fromkeys(_neighbours(capabilities, tier), _tier_numbers(capabilities, tier))
         case "routes":
-            wires = kind.wires(tier.endpoints)
+            wires = capabilities.wires(tier.endpoints)
             graph = wires and wires.between_ranks
             if graph is None:
                 raise _no_links_error(tier)
-            return _of_graph(graph)
+            return _links_of_graph(graph)
         case "switches" | "tiers":
             raise _no_links_error(tier)
         case _:
             assert_never(joined)
 
 
-def _of_graph(graph: GraphWires) -> Links:
+def _links_of_graph(graph: GraphWires) -> Links:
     """The links of a graph by their ends, parallel links added up."""
     links: Links = {}
     for edge in graph.edges:
@@ -169,19 +170,19 @@ def _of_graph(graph: GraphWires) -> Links:
     return links
 
 
-def _neighbours(kind: TierCapabilities[Tier], tier: Tier) -> list[Ends]:
+def _neighbours(capabilities: TierCapabilities[Tier], tier: Tier) -> list[Ends]:
     """Pairs of neighbours on a torus or mesh; ranks are numbered along the first axis first.
 
     On a torus of 4x2, rank 3 ends the first line: its link closes the ring to rank 0. Along the second
     axis, where ranks are 4 apart, it has one to rank 7.
     """
-    if any(axis.twist for axis in kind.axes):
+    if any(axis.twist for axis in capabilities.axes):
         what = f"the links of a twisted torus, '{tier.name}', are not written out"
         raise _error(what, argument_text("overrides", [f"{tier.name}.twist=false"]))
     pairs = []
-    # between neighbours along the axis: the ranks of all axes before it
+    # how far neighbours along the axis are apart in rank: the product of the axes before it
     stride = 1
-    for axis in kind.axes:
+    for axis in capabilities.axes:
         for rank in range(tier.endpoints):
             place = rank // stride % axis.size
             if place + 1 < axis.size:
@@ -199,7 +200,7 @@ def _no_links_error(tier: Tier) -> ColltoolError:
 
 
 def _edge(ends: Ends, numbers: LinkNumbers, tier_numbers: LinkNumbers) -> Any:
-    """A link as a file has it; only numbers that differ from the tier's are written."""
+    """A link as a file has it: its ends alone, or with the numbers that differ from the tier's."""
     if numbers == tier_numbers:
         return list(ends)
     edge: dict[str, Any] = {"between": list(ends)}

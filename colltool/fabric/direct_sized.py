@@ -42,7 +42,7 @@ class DirectSized(Result):
             endpoints=1,
             share=1 / ports,
         )
-        # a switch is of one rail, and of each of its endpoints has the ports on this rail
+        # a switch is of one rail: it has those ports of its endpoints that are on this rail
         endpoints = min(self.plan.hosts, self.plan.ports // ports)
         rails = self.plan.rails
         switch = Failure.of_part(

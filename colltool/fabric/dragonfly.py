@@ -41,6 +41,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
     @property
     def link_kinds(self) -> tuple[LinkKind, ...]:
         wires = self._wires
+        # from a switch: to the spines of its group, or to its other switches
         near = wires.spines or wires.switches - 1
         far = wires.groups - 1
         inside = LinkKind("in a group", near, wires.local_Bps, wires.local_alpha_s)
@@ -65,6 +66,7 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         takes."""
         tier = self.tier
         sizes = {"switch": tier.hosts, "group": tier.hosts * tier.switches_, "all": tier.endpoints}
+        # local and global links between two switches: none at one switch, then in one group, and in two
         hops = [(0, 0), *self._wires.longest_path_links]
         classes: list[DistanceClass] = []
         for (name, size), (local, far) in zip(sizes.items(), hops, strict=True):
@@ -94,14 +96,15 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         )
 
     def bisection_of(self, planes: int) -> float:
-        """What leads out of half of the switches, or their endpoints' ports: the links are the same
-        for all planes."""
+        """The rate of the links out of half of the switches, or of their endpoints' ports where these are
+        slower. All planes share the links, and each has its own ports."""
         switches = self.tier.switches_ * self.tier.groups
         ports = self.tier.endpoints // 2 * self.rate_Bps * planes
         return min(ports, self._wires.bisection_Bps) if switches > 1 else ports
 
     def links(self, copies: int) -> int:
-        """A cable for every port of an endpoint, those inside groups and those between them."""
+        """The cables of all copies: one for every port of an endpoint and copy, and once for all the links
+        inside groups and between them."""
         tier = self.tier
         pairs = comb(tier.switches_, 2)
         if tier.spine_count:
@@ -110,5 +113,5 @@ class DragonflyTopology(TierCapabilities[DragonflyTier | DragonflyPlusTier]):
         return copies * tier.endpoints + local + comb(tier.groups, 2) * tier.global_.links
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
-        """The same for all planes."""
+        """Switches and spines of all groups; all planes share them."""
         return self.tier.groups * (self.tier.switches_ + self.tier.spine_count)

@@ -26,8 +26,14 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 
 
 class FabricExpression(NamedTuple):
-    """What was typed: the file or name, values of its own, how many nodes there are and how many
-    ranks of each take part. None stands for what the fabric has."""
+    """What was typed.
+
+    Attributes:
+        name: of a fabric, or the path of a file.
+        overrides: KEY=VALUE each, of this fabric alone.
+        nodes: endpoints of the outermost tier; None: as the fabric has them.
+        per_rack: ranks behind each of these that take part; None: all.
+    """
 
     name: str
     overrides: tuple[str, ...] = ()
@@ -77,7 +83,8 @@ def with_setting(text: str, setting: str) -> str:
 
 
 def _count_of(value: str, text: str, example: str) -> int:
-    """The number of a setting of the fabric that was typed as ``text``."""
+    """The number above 0 of a setting. For errors: ``text`` is the whole fabric as typed, ``example`` such
+    a setting."""
     # seven digits: no fabric has more
     if not (value.isascii() and value.isdecimal() and len(value) < 8 and int(value)):
         what = f"{quote(text)}: expected a whole number above 0, got {quote(value)}"
@@ -86,7 +93,8 @@ def _count_of(value: str, text: str, example: str) -> int:
 
 
 def split_fabrics(text: str) -> list[str]:
-    """The fabrics of ``A,B:key=value,key=value``: what has a value belongs to the one before it.
+    """Return the fabrics of ``A,B:key=value,key=value``: a part ``key=value`` whose key has no colon belongs
+    to the fabric before it.
 
     >>> split_fabrics("nvl72,dgx-b200:nodes=144,ib.eta.beta=0.8")
     ['nvl72', 'dgx-b200:nodes=144,ib.eta.beta=0.8']
@@ -181,8 +189,9 @@ def with_per_rack(fabric: Fabric, per_rack: int) -> list[str]:
 
 
 def per_rack_for(fabric: Fabric, counts: Sequence[int], racks: float) -> int | None:
-    """The most ranks of each rack with which all counts fill whole racks, at most ``racks`` of
-    them. At least half of a rack is taken; None where no number fits."""
+    """Return the most ranks of each rack with which every one of some rank counts is a part of one rack or
+    fills whole ones, at most ``racks`` of them. At least half of a rack is taken; None where no number
+    fits, or the fabric takes none."""
     rack_ranks = _rack_ranks(fabric)
     less_than_half = (rack_ranks - 1) // 2
     for per_rack in range(rack_ranks, less_than_half, -1):
@@ -206,7 +215,8 @@ def _fills(count: int, per_rack: int, racks: float) -> bool:
 
 
 def nodes_for(fabric: Fabric, ranks: int) -> int | None:
-    """How many nodes hold so many ranks. None where the fabric cannot be resized."""
+    """Return how many nodes hold so many ranks, the last perhaps in part. None where the fabric cannot be
+    resized."""
     try:
         resized(fabric, 2)
     except ColltoolError:

@@ -3,6 +3,11 @@
 :func:`failures_of` goes through the tiers of a fabric, :func:`failures_of_plan` through the levels of
 a Clos that was sized. Bandwidth is lost by the ports and cables that are gone; detours are not
 modelled.
+
+A tier exists once for each rank of an endpoint, as ``TierFacts`` counts it: ``facts.planes`` is the
+number of these copies, and so ranks per endpoint. ``capabilities.planes`` are the parallel networks
+that a port is split over (``planes:`` in the file). ``facts.links`` and ``facts.switches`` are of one
+domain, all copies included.
 """
 
 from __future__ import annotations
@@ -40,13 +45,15 @@ class Failure:
 
     tier: str  # empty for a Clos that is sized without a fabric
     part: Part
-    level: str  # that the switch is of, or the link enters from below; else the tier
+    # of the failed switch, or that the failed link enters from below; ``trunk`` of a trunk, and the
+    # name of the tier where it has no levels
+    level: str
     count: int  # such parts, in all domains
     nics: int  # endpoint ports left without a switch
-    endpoints: int  # that lose at most ``share`` of their bandwidth each
-    ranks: int  # the same, counted in ranks
-    share: float
-    beyond: str = ""  # the level whose upward traffic suffers; empty: all traffic of the tier
+    endpoints: int  # that lose bandwidth
+    ranks: int  # that do, in one domain
+    share: float  # of its bandwidth that an endpoint loses, at most; 1 for all
+    beyond: str = ""  # the level above which traffic suffers; empty: all traffic of the tier
     cut_off: int = 0  # ranks that reach no other rank on the tier any more
 
     @classmethod
@@ -61,7 +68,8 @@ class Failure:
         nics: int = 0,
         beyond: str = "",
     ) -> Failure:
-        """A failed part of a network that is seen without a fabric: an endpoint counts as one rank."""
+        """Return a failed part of a network that is seen without a fabric: an endpoint counts as one
+        rank, and there is one domain."""
         return cls(
             tier="",
             part=part,
@@ -88,8 +96,9 @@ class Failure:
 
 
 def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
-    """Return every kind of single failure, innermost tier first; of a Clos without ``sizing`` only
-    those of its NICs."""
+    """Return every kind of single failure, innermost tier first; none of a tier with one endpoint. Of a
+    Clos without ``sizing`` those of its NICs and planes, and of all its switches if the file tells their
+    number."""
     found = []
     for tier, facts in zip(fabric.tiers, fabric_facts(fabric).tiers, strict=True):
         if facts.endpoints > 1:
@@ -98,65 +107,77 @@ def failures_of(fabric: Fabric) -> tuple[Failure, ...]:
     return tuple(found)
 
 
-def _tier_failures(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
-    """What fails in one domain of a tier: a link, a switch, a plane, and what that leaves."""
-    level = kind.reached[0].name
+def _tier_failures(capabilities: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
+    """The kinds of failure in one domain of a tier, an endpoint counted as one rank."""
+    # the lowest level, or the tier itself where it has none
+    level = capabilities.reached[0].name
     if facts.sizing is not None:
-        yield from _of_sizing(kind, facts, facts.sizing)
-        yield from _of_planes(kind, facts)
-    elif not kind.has_ports:
-        yield from _of_links(kind, facts, level)
-    elif kind.trunk_Bps is not None:
+        yield from _sizing_failures(capabilities, facts, facts.sizing)
+        yield from _plane_failures(capabilities, facts)
+    elif not capabilities.has_ports:
+        yield from _link_failures(capabilities, facts, level)
+    elif capabilities.trunk_Bps is not None:
         # without what joins the two endpoints of a tier, both are cut off
         endpoints = 2 if facts.endpoints == 2 else 1
         yield Failure.of_part("trunk", "trunk", count=facts.links, endpoints=endpoints)
     else:
-        yield from _of_planes(kind, facts)
-        yield from _of_ports(kind, facts, level)
+        yield from _plane_failures(capabilities, facts)
+        yield from _port_failures(capabilities, facts, level)
 
 
-def _of_sizing(kind: TierCapabilities[Tier], facts: TierFacts, plan: ClosPlan) -> Iterator[Failure]:
-    """Failures of the plan of a tier's switches."""
-    ports = facts.planes * kind.tier.ports * plan.split
+def _sizing_failures(
+    capabilities: TierCapabilities[Tier], facts: TierFacts, plan: ClosPlan
+) -> Iterator[Failure]:
+    """The failures of the plan of a tier's switches."""
+    # of one endpoint; ``split`` is the number of planes that each NIC has a port in
+    ports = facts.planes * capabilities.tier.ports * plan.split
     for failure in failures_of_plan(plan, facts.endpoints, ports):
         share = failure.share
         # a port has a larger part of what is left by the planes that work; a NIC has a port in each
-        if kind.planes is not None and failure.part != "NIC":
-            share = min(1.0, share / kind.planes.share)
+        if capabilities.planes is not None and failure.part != "NIC":
+            share = min(1.0, share / capabilities.planes.share)
         yield replace(failure, share=share)
 
 
-def _of_links(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Iterator[Failure]:
-    """A link between two endpoints, and a cube of a lattice."""
-    links = facts.planes * kind.tier.ports * kind.fewest_links
+def _link_failures(
+    capabilities: TierCapabilities[Tier], facts: TierFacts, level: str
+) -> Iterator[Failure]:
+    """The failure of a link between two endpoints, and of a cube of a lattice with optical switches."""
+    # of the endpoint with the fewest; ``ports`` are the parallel links to each neighbour
+    links = facts.planes * capabilities.tier.ports * capabilities.fewest_links
     link = Failure.of_part("link", level, count=facts.links, endpoints=2, share=1 / links)
+    # an endpoint with a single link: the end of a line, whose neighbour has another
     if link.cut_off and facts.endpoints > 2:
-        # the end of a line loses its only link, its neighbour has another
         link = replace(link, cut_off=1)
     yield link
-    if size := kind.cube:
-        yield Failure.of_part("cube", level, count=facts.endpoints // size, endpoints=size)
+    if cube_size := capabilities.cube:
+        yield Failure.of_part(
+            "cube", level, count=facts.endpoints // cube_size, endpoints=cube_size
+        )
 
 
-def _of_planes(kind: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
-    """One more of the planes that still work, everywhere."""
-    planes = kind.planes
+def _plane_failures(capabilities: TierCapabilities[Tier], facts: TierFacts) -> Iterator[Failure]:
+    """The failure of one more of the planes that still work, everywhere; none without planes."""
+    planes = capabilities.planes
     if planes is not None:
         yield Failure.of_part(
             "plane",
-            kind.reached[-1].name,
+            capabilities.reached[-1].name,
             count=planes.working,
-            nics=facts.endpoints * facts.planes * kind.tier.ports,
+            nics=facts.endpoints * facts.planes * capabilities.tier.ports,
             endpoints=facts.endpoints,
             share=1 / planes.working,
         )
 
 
-def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Iterator[Failure]:
-    """A port of an endpoint, and all switches of a domain where their number is known."""
-    ports = facts.planes * kind.tier.ports
+def _port_failures(
+    capabilities: TierCapabilities[Tier], facts: TierFacts, level: str
+) -> Iterator[Failure]:
+    """The failure of a port of an endpoint, and of all switches of a domain at once where their number
+    is known."""
+    ports = facts.planes * capabilities.tier.ports
     nics = ports * facts.endpoints
-    part: Part = "port" if kind.joins == "accelerators" else "NIC"
+    part: Part = "port" if capabilities.joins == "accelerators" else "NIC"
     yield Failure.of_part(part, level, count=nics, nics=1, endpoints=1, share=1 / ports)
     if facts.switches is not None:
         yield Failure.of_part(
@@ -165,8 +186,12 @@ def _of_ports(kind: TierCapabilities[Tier], facts: TierFacts, level: str) -> Ite
 
 
 def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Failure]:
-    """Yield every kind of single failure of a Clos over endpoints of ``ports`` each; an endpoint
-    counts as one rank."""
+    """Yield every kind of single failure of a Clos, the leaves' before those of the levels above.
+
+    Args:
+        endpoints: how many it joins; each counts as one rank.
+        ports: of one endpoint, on all rails and planes.
+    """
     rail = _Rail.of(plan, endpoints, ports)
     leaf = plan.levels[0]
     if plan.split > 1:
@@ -192,15 +217,15 @@ def failures_of_plan(plan: ClosPlan, endpoints: int, ports: int) -> Iterator[Fai
         share=min(rail.of_endpoint, below_leaf) / ports,
     )
     for number in range(1, len(plan.levels)):
-        yield from _above_leaves(rail, number)
+        yield from _failures_above_leaves(rail, number)
 
 
-def _above_leaves(rail: _Rail, number: int) -> Iterator[Failure]:
-    """A cable into a level of switches above the leaves, and a switch of that level.
+def _failures_above_leaves(rail: _Rail, number: int) -> Iterator[Failure]:
+    """The failures of a cable into level ``number`` (from 0, the leaves) and of a switch of that level.
 
-    Endpoints lose of their traffic beyond the level below, which is spread evenly over all cables, and
-    all switches, that take it from there on each rail: a cable of a leaf with 32 uplinks on each of 8
-    rails carries 1/256.
+    What suffers is traffic of an endpoint that leaves the level below. It is spread evenly over the
+    cables of each rail that its group of switches has upwards: where leaves have 32 uplinks on each of
+    8 rails, a cable carries 1/256. It is spread as evenly over the switches that these cables lead to.
     """
     below = rail.plan.levels[number - 1]
     level = rail.plan.levels[number]
@@ -235,7 +260,7 @@ class _SwitchGroup(NamedTuple):
 
 
 class _Rail(NamedTuple):
-    """One rail of a Clos, and the endpoints on it."""
+    """One rail of a Clos, and the endpoints with ports on it; if rails differ, the fullest."""
 
     plan: ClosPlan
     ports: int  # of all endpoints
@@ -262,13 +287,13 @@ class _Rail(NamedTuple):
         return _SwitchGroup(switches // plan.pods, min(self.ports, below_pod))
 
     def endpoints_of(self, ports: int) -> int:
-        """Return the most endpoints that so many neighbouring ports may be of.
+        """Return the most endpoints that so many neighbouring ports may belong to.
 
-        Of 6 ports at endpoints of 4, as 4 and 2 or as 1, 4 and 1: three endpoints. One port, and all
-        ports of the rail, do not lie in several ways.
+        Where endpoints have 4 ports each, 6 neighbouring ones are 4 and 2, or 1, 4 and 1: three
+        endpoints at most. A single port, and all ports of the rail, can lie in one way only.
         """
         endpoints = ceil(ports / self.of_endpoint)
         if ports not in (1, self.ports) and ports % self.of_endpoint:
-            # the endpoint at either end has one port of them at least, those between all of theirs
+            # most are touched with one port at either end, and whole endpoints between
             endpoints = (ports - 2) // self.of_endpoint + 2
         return min(self.members, endpoints)

@@ -135,7 +135,13 @@ def ladder_of_fabric(fabric: Fabric) -> LadderDefinition:
 def read_ladder(
     content: str | Mapping[str, Any], name: str, folder: Path, overrides: Overrides = ()
 ) -> LadderDefinition:
-    """Return a ladder from its text or mapping; ``folder`` may have fabrics that it names."""
+    """Return a ladder from its text or mapping; raises ManyErrors with all that is wrong in it.
+
+    Args:
+        name: of the file, for errors; empty for a mapping.
+        folder: where fabrics that it names are looked for, but for the shipped ones.
+        overrides: of the ladder's values, not of its fabrics.
+    """
     reading = read(LadderFile, content, name, overrides, _SHORTHAND)
     fabrics = _fabrics(reading, folder)
     file = reading.result()
@@ -154,7 +160,8 @@ def read_ladder(
 
 
 def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
-    """The fabrics of all rungs; an error in one is reported once, where it is first named."""
+    """The fabrics of all rungs, by the name in the file; an error in one is put on the reading once, where
+    it is first named, and the fabric left out."""
     fabrics: dict[str, Fabric] = {}
     tried: set[str] = set()
     shipped = shipped_fabrics()
@@ -170,6 +177,7 @@ def _fabrics(reading: Reading[LadderFile], folder: Path) -> dict[str, Fabric]:
         if reading.has_enough_errors:
             break
         tried.add(name)
+        # files are beside the ladder, so that of a path the last part counts there
         neighbour = str(folder / os.path.basename(name))
         in_folder = name.removesuffix(SUFFIX) not in shipped and exists(neighbour)
         try:

@@ -80,7 +80,8 @@ class LibraryGraph(Part):
 
     @property
     def types(self) -> tuple[str, str] | None:
-        """The types of the paths between GPUs and to NICs."""
+        """The types of the paths between GPUs and to NICs, ``("NVL", "PXN")`` of ``NVL/PXN``; None if not
+        stated."""
         if self.type is None:
             return None
         inside, _, across = self.type.partition("/")
@@ -201,23 +202,26 @@ class Efficiency(Part):
         return software
 
     def measured_times(self) -> dict[int, tuple[tuple[float, float], ...]]:
-        """Return measured (bytes, seconds) by rank count, both ascending."""
+        """Return the measured (bytes, seconds) by rank count; ranks and sizes ascend."""
         times: dict[int, tuple[tuple[float, float], ...]] = {}
         for row in sorted(self.software, key=lambda row: (row.ranks, row.size)):
             times[row.ranks] = (*times.get(row.ranks, ()), (row.size, row.time))
         return times
 
     def share_on(self, nodes: int) -> float:
-        """Return the share reached on this many nodes."""
+        """Return the share reached on this many nodes: between two stated numbers of nodes it is a straight
+        line over their logarithm, beyond them the nearest."""
         if isinstance(self.share, float):
             return self.share
+        # (nodes, share)
         points = sorted((point.nodes, point.share) for point in self.share)
         after = bisect_right(points, nodes, key=lambda point: point[0])
-        # beyond the points the nearest
+        # how many points have no more nodes: none, or all
         if after in (0, len(points)):
             return points[max(after - 1, 0)][1]
         low, low_share = points[after - 1]
         high, high_share = points[after]
+        # of the way from the lower to the higher point, 0 to 1
         part = log2(nodes / low) / log2(high / low)
         return low_share + (high_share - low_share) * part
 

@@ -4,6 +4,10 @@ A fabric file has wires and contention alone. :func:`with_library_numbers` finds
 of the library by the device and the medium of each tier (or takes it from a file of schema /1), and
 keeps it in private attributes of the tiers, so that a key of the file still acts on every price.
 :func:`under_library` does the same for another library.
+
+A ``TierLibrary`` has the protocols of a library on a tier. The numbers of each (``ProtocolNumbers``) are
+relative to the tier's own: ``share`` of its bandwidth, ``step_s`` on top of its alpha, ``stretch`` and
+``line`` as factors on its eta.alpha and bandwidth.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabr
     """Return the fabric with what its library adds on each tier.
 
     ``as_filed``: the same file without overrides. Protocols of a file, and rates that a host
-    limits, are shares of *its* numbers, so that an override scales them.
+    limits, are shares of *its* numbers, so that an override scales them. Nothing measured is put on a
+    fabric of any library (``all``), or with ``numbers: datasheet``.
     """
     filed = fabric
     # an override of another number of tiers leaves nothing to compare
@@ -55,12 +60,12 @@ def with_library_numbers(fabric: Fabric, as_filed: Fabric | None = None) -> Fabr
         measured = None
         if takes_measured:
             measured = _measured(fabric, filed_tier, gpus, medium)
-        listed = _listed(tier, filed_tier)
-        tiers.append(tier.with_library(_merged(listed, measured)))
+        listed = _listed_in_file(tier, filed_tier)
+        tiers.append(tier.with_library(_with_missing_primitives(listed, measured)))
     with_tiers = fabric.model_copy(update={"tiers": tuple(tiers)})
     if not takes_measured:
         return with_tiers.with_efficiencies(()).with_machine(None)
-    # numbers of such a file include what a machine's factor would count again
+    # the numbers of a file that lists its own include what a machine's factor would count again
     if _lists_numbers(fabric):
         return with_tiers.with_efficiencies(()).with_machine(fabric.custom_machine)
     across = media[-1] if len(media) > 1 else None
@@ -86,12 +91,12 @@ def _measured(
         if facts is not None and isinstance(facts.channels, tuple):
             gpus = ()
         numbers = _through_host_memory(numbers, filed_tier, gpus)
-    return _host_limited(numbers, filed_tier)
+    return _with_host_rates(numbers, filed_tier)
 
 
 def with_p2p(fabric: Fabric, works: bool) -> Fabric:
-    """The fabric, of a library with facts, whose cards reach each other's memory over PCIe (``works``),
-    or do not."""
+    """Return the fabric, of a library with facts, as one whose cards reach each other's memory over PCIe
+    (``works``), or do not."""
 
     def made() -> Fabric:
         facts = fabric.library_facts
@@ -108,8 +113,9 @@ _STAGED_BPS = {"ampere": 10e9, "hopper": 20e9, "blackwell": 20e9}
 
 
 def _through_host_memory(numbers: TierLibrary, tier: Tier, gpus: Sequence[str]) -> TierLibrary:
-    """Numbers between hosts whose NICs do not reach the GPUs' memory: no LL128, and rates limited
-    by the host's memory."""
+    """The numbers between hosts whose NICs do not reach the GPUs' memory: no LL128, and of the other
+    protocols no more than the way through the host's memory carries. ``gpus``: nearest first; without a
+    known one the rates stay."""
     most_share = 1.0
     for gpu in gpus:
         if gpu in _STAGED_BPS:
@@ -129,8 +135,9 @@ def _lists_numbers(fabric: Fabric) -> bool:
     return any(tier.protocols for tier in fabric.tiers) or bool(facts and facts.reached)
 
 
-def _host_limited(numbers: TierLibrary, tier: Tier) -> TierLibrary:
-    """Numbers whose rates limited by the host are shares of the tier's line rate."""
+def _with_host_rates(numbers: TierLibrary, tier: Tier) -> TierLibrary:
+    """The numbers with a share in place of each rate that the host sets (``host_Bps``): of the tier's line
+    rate, at most all of it."""
     line_Bps = tier.bandwidth * tier.eta.beta
     protocols = []
     for protocol in numbers.protocols:
@@ -143,8 +150,11 @@ def _host_limited(numbers: TierLibrary, tier: Tier) -> TierLibrary:
     return numbers._replace(protocols=tuple(protocols))
 
 
-def _merged(listed: TierLibrary | None, measured: TierLibrary | None) -> TierLibrary | None:
-    """The protocols that a file lists, and those that were measured for primitives without any."""
+def _with_missing_primitives(
+    listed: TierLibrary | None, measured: TierLibrary | None
+) -> TierLibrary | None:
+    """The protocols that a file lists, and those that were measured, for the primitives of which the file
+    lists none. None if neither has any."""
     if listed is None or measured is None:
         return listed or measured
     missing = [primitive for primitive in Primitive if not listed.protocols_for(primitive)]
@@ -163,7 +173,7 @@ def _merged(listed: TierLibrary | None, measured: TierLibrary | None) -> TierLib
     )
 
 
-def _listed(tier: Tier, filed_tier: Tier) -> TierLibrary | None:
+def _listed_in_file(tier: Tier, filed_tier: Tier) -> TierLibrary | None:
     """The protocols that a file of schema /1 lists on a tier, relative to the tier's numbers before
     overrides. None where it lists none."""
     if not tier.protocols and not tier.algorithms:
@@ -172,16 +182,18 @@ def _listed(tier: Tier, filed_tier: Tier) -> TierLibrary | None:
     if tier.switches is not None and tier.switches.protocols is not None:
         switch = SwitchNumbers(protocols=tier.switches.protocols)
     return TierLibrary(
-        protocols=tuple(_relative(protocol, filed_tier) for protocol in tier.protocols or ()),
+        protocols=tuple(
+            _relative_to_tier(protocol, filed_tier) for protocol in tier.protocols or ()
+        ),
         switch=switch,
         runs=dict(tier.algorithms or {}),
         source="the file's own protocols",
     )
 
 
-def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
-    """A protocol of schema /1, which replaces the tier's numbers, as numbers relative to them that
-    give the same price."""
+def _relative_to_tier(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
+    """A protocol of schema /1, which states numbers in place of the tier's, as numbers relative to the
+    tier's that give the same price."""
     eta = protocol.eta or tier.eta
     nearest_s = capabilities_of(tier).nearest_alpha_s
     alpha_s = nearest_s if protocol.alpha is None else protocol.alpha
@@ -208,7 +220,8 @@ def _relative(protocol: Protocol, tier: Tier) -> ProtocolNumbers:
 def _efficiencies(
     library: str, gpus: tuple[str, ...], medium: str | None
 ) -> tuple[Efficiency, ...]:
-    """The published or measured shares of bandwidth that a library reaches on a medium."""
+    """The published or measured shares of bandwidth that a library reaches on a medium. Validating the rows
+    takes long, so they are kept on disk under a name with all that selects them."""
     rows = reached_rows(library, gpus, medium)
     if not rows:
         return ()
@@ -249,7 +262,8 @@ def under_library(fabric: Fabric, library: LibraryName, version: str = "") -> Fa
 
 
 def _with_library(fabric: Fabric, library: LibraryName, version: str) -> Fabric:
-    """The fabric under a library that is not its own."""
+    """The fabric under a library that is not its own. A fabric of any library (``all``) keeps the numbers
+    of its file."""
     facts = fabric.library_facts
     if facts is None:
         named = LibraryFacts(name=library, version=version or None)

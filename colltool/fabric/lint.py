@@ -62,6 +62,7 @@ def check_fabric(fabric: FabricSource, name: str = "") -> CheckedFabric:
 def lint(fabric: Fabric, written: dict[str, Any]) -> list[LintWarning]:
     """Return the warnings about a fabric; ``written``: its data as the file has it, to find wrong
     units."""
+    # keys and structure as in a file, values in SI units
     data = fabric.model_dump(by_alias=True, exclude_none=True)
     for tier, numbers in zip(fabric.tiers, data["tiers"], strict=True):
         # in place of each level's own ratio its total; a tier without levels has one class or more
@@ -80,7 +81,7 @@ def lint(fabric: Fabric, written: dict[str, Any]) -> list[LintWarning]:
             warnings += _rate_in_bits(rate_path, rate, is_only_tier=is_only_tier)
         warnings += _tier_parts(data, path)
         warnings += _switch_levels(path, numbers)
-    # a number of a tier that is unusual by itself also contradicts others: reported once
+    # a number of a tier (tiers, 0, alpha) that is unusual by itself also contradicts others: reported once
     reported = {warning.path[-1] for warning in warnings}
     for warning in contradictions(fabric):
         if len(warning.path) > _TIER_NUMBER_STEPS or warning.path[-1] not in reported:
@@ -89,7 +90,8 @@ def lint(fabric: Fabric, written: dict[str, Any]) -> list[LintWarning]:
 
 
 def _tier_bandwidth(data: dict[str, Any], index: int) -> Iterator[LintWarning]:
-    """A bandwidth that no link of this place has."""
+    """A warning about a bandwidth that no link of this place has: inside a node for the first tier, a
+    network for others, either for an only tier."""
     tiers = data["tiers"]
     rate = INSIDE_BPS
     if len(tiers) == 1:  # one tier may be either
@@ -102,8 +104,8 @@ def _tier_bandwidth(data: dict[str, Any], index: int) -> Iterator[LintWarning]:
 
 
 def _tier_parts(data: dict[str, Any], path: KeyPath) -> Iterator[LintWarning]:
-    """Unusual latencies, overheads and contention of the tier at a path, its levels and its
-    protocols."""
+    """Warnings about unusual latencies, overheads and contention of the tier at a path, of its levels and
+    of its protocols."""
     tier = value_at(path, data)
     parts = [path]
     for key in ("levels", "protocols"):
@@ -129,7 +131,8 @@ def _tier_parts(data: dict[str, Any], path: KeyPath) -> Iterator[LintWarning]:
 
 
 def _switch_levels(path: KeyPath, tier: dict[str, Any]) -> Iterator[LintWarning]:
-    """More levels of switches that reduce than the tier has; one without levels has one."""
+    """A warning about more levels of switches that reduce than the tier has; one without levels has
+    one."""
     reducing = value_at(("in_network", "levels"), tier)
     levels = len(tier.get("levels", (tier,)))
     if reducing is not None and reducing > levels:
@@ -152,8 +155,8 @@ def _schema_1(fabric: Fabric) -> Iterator[LintWarning]:
 
 
 def _rate_in_bits(path: KeyPath, written: Any, *, is_only_tier: bool) -> Iterator[LintWarning]:
-    """A rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant. An only tier may be
-    a network, whose ports are sold in bits."""
+    """A warning about a rate in bits where bytes are usual: 900Gb/s is an eighth of what was meant. An only
+    tier may be a network, whose ports are sold in bits. ``written``: the value as the file has it."""
     if not isinstance(written, str):
         return
     text = written.strip()

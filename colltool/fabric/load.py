@@ -4,6 +4,10 @@ one report.
 :func:`load_fabric` finds the file (:func:`find_fabric`), reads it (``_reading`` merges a ``like`` with
 the fabric that it names), validates it (``_checked``), and puts the library's numbers on it
 (``_with_numbers``). Shipped fabrics come from their prebuilt form, other short texts from a cache.
+
+A ``Reading`` is a file after pydantic has looked at it: its data with overrides, the model, and errors
+that ``result()`` raises together; ``refuse`` adds one. Of a file two texts are handed on: ``file``, its
+path, and ``name``, what errors call it (of a shipped one the file name alone).
 """
 
 from __future__ import annotations
@@ -50,8 +54,8 @@ FabricSource = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def find_fabric(path_or_name: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the path that ``--fabric`` means (a file, a shipped fabric, or a device, which means the
-    usual machine with it), and its name for errors.
+    """Return the path that ``--fabric`` means, and its name for errors. A file is meant before a device
+    (the usual machine with it), a device before a shipped fabric.
 
     Raises:
         ColltoolError: as :func:`find_file`.
@@ -71,7 +75,8 @@ def find_file(
 
     Args:
         noun: what is looked for, in errors: ``fabric``, ``job``.
-        listing: how to list the shipped ones; default: their names.
+        folder: of the shipped ones.
+        listing: how to list the shipped ones, for errors; default: their names.
 
     Raises:
         ColltoolError: there is neither, a folder has the name, or the path is out of reach.
@@ -109,7 +114,8 @@ def find_file(
 
 
 def _other_meaning(typed: str) -> str:
-    """A hint for a name that is no fabric but a device, or a number. Empty for any other."""
+    """A hint, to end in a semicolon, for a name that is no fabric but a device, or a number. Empty for any
+    other."""
     device = bundled_for(typed.removesuffix(SUFFIX).upper())
     if device is not None and not device.differs:
         return f"the shipped machine with such a device is {device.fabric};"
@@ -121,7 +127,7 @@ def _other_meaning(typed: str) -> str:
 
 
 def exists(typed: str) -> bool:
-    """Whether a file, pipe or folder has this name, and is within reach."""
+    """Return whether a file, pipe or folder has this name, and is within reach."""
     try:
         return os.path.exists(typed) and within_reach(typed)
     except ValueError:  # a NUL, or a lone surrogate
@@ -134,7 +140,7 @@ def exists(typed: str) -> bool:
 def load_fabric(
     fabric: FabricSource, overrides: Overrides = (), machine: CustomMachine | None = None
 ) -> Fabric:
-    """A validated fabric, from a path, a shipped name, or a mapping of what a file would hold.
+    """Return a validated fabric, from a path, a shipped name, or a mapping of what a file would hold.
 
     ``overrides`` as for ``--set``: ``nvlink.alpha=1us``, ``ib.levels.spine.oversubscription=4``,
     ``torus.shape=[8,8,4]``, ``tiers.0.eta.beta=0.7``, where a later one wins; or values by key.
@@ -148,7 +154,7 @@ def load_fabric(
     loaded = _load(fabric, overrides)
     if machine is None and isinstance(fabric, str | os.PathLike):
         file, name = find_fabric(fabric)
-        # a shipped one has its file elsewhere than its name says
+        # a user's own file: of a shipped one the name is no path
         if file == name:
             machine = machine_file_of(file)
     if machine is None:
@@ -157,8 +163,8 @@ def load_fabric(
 
 
 def _split_expression(fabric: str, overrides: Overrides) -> tuple[str, Overrides]:
-    """The file or name of a fabric, and the overrides with what was typed after its colon behind
-    them."""
+    """The file or name of a fabric, and the overrides, followed by what was typed after its colon, which so
+    wins."""
     expression = parse_expression(fabric)
     if expression == FabricExpression(fabric):
         return fabric, overrides
@@ -183,12 +189,13 @@ def _load(fabric: FabricSource, overrides: Overrides) -> Fabric:
     if not isinstance(fabric, str | os.PathLike) or not isinstance(overrides, list | tuple):
         return _with_numbers(fabric_reading(fabric, overrides), partial(_load, fabric))
     file, name = find_fabric(fabric)
-    text = read_text(file, "definition", name)  # once: it may be a pipe
+    # read once: it may be a pipe
+    text = read_text(file, "definition", name)
     if not overrides and _is_shipped(file):
         texts = _shipped_texts(text)
         if texts is not None:
             return _shipped_fabric(file, name, texts)
-    # else another file, which may change, is a part of it
+    # a file that is like another may not be cached: the other is a part of it, and may change
     is_whole = "like:" not in text
     are_texts = all(isinstance(option, str) for option in overrides)
     if len(text) <= MAX_CACHED_TEXT and is_whole and are_texts:
@@ -204,12 +211,13 @@ def _load_text(text: str, file: str, name: str, overrides: list[str]) -> Fabric:
 
 @lru_cache(maxsize=32)
 def _loaded_text(text: str, name: str, overrides: tuple[str, ...]) -> Fabric:
-    """Return one object for the same text: fabrics are immutable, and caches find results by the
-    identity of their tiers."""
+    """Load a text that is like no other fabric. The same text gives the same object: fabrics are immutable,
+    and caches find results by the identity of their tiers."""
     return frozen(read_fabric(text, name, overrides))
 
 
 def _is_shipped(file: str) -> bool:
+    """Whether a path is of the folder of shipped fabrics."""
     return os.path.dirname(file) == str(shipped_folder())
 
 
@@ -218,8 +226,8 @@ _LIKE = re.compile(r"^like: ([\w-]+)$", re.MULTILINE)
 
 
 def _shipped_texts(text: str) -> tuple[str, ...] | None:
-    """The text of a shipped fabric, and those of the fabrics that it is like, one of the other. None
-    if one of these does not ship."""
+    """The text of a shipped fabric, then that of the fabric that it is like, then that of the one which
+    that is like, and so on. None if one of these does not ship."""
     if "like:" not in text:
         return (text,)
     like = _LIKE.search(text)
@@ -236,9 +244,11 @@ def _shipped_texts(text: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=64)
 def _shipped_fabric(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
-    """Return one object for a shipped fabric, from the cache of an earlier process if it has one.
+    """Load a shipped fabric, always as the same object, from the cache of an earlier process if that has
+    it.
 
-    ``texts``: those of :func:`_shipped_texts`; with any other the fabric is another.
+    ``texts``: those of :func:`_shipped_texts`, which are the keys of both caches: a new text is a new
+    fabric.
     """
     key = name.removesuffix(SUFFIX)
     fabric = prebuilt(key, texts)
@@ -251,8 +261,8 @@ def _shipped_fabric(file: str, name: str, texts: tuple[str, ...]) -> Fabric:
 def _with_numbers(
     reading: Reading[Fabric], reload: Callable[[list[str]], Fabric] | None = None
 ) -> Fabric:
-    """The fabric with its library's numbers, which are relative to those of the file without
-    overrides; ``reload`` loads it with other overrides."""
+    """The fabric of a reading with its library's numbers, which are relative to those of the file without
+    overrides; ``reload`` loads the same fabric with other overrides than those of the reading."""
     fabric = _checked(reading)
     if not reading.overrides:
         return with_library_numbers(fabric)
@@ -266,12 +276,13 @@ def _with_numbers(
 
 
 def _checked(reading: Reading[Fabric]) -> Fabric:
-    """The fabric as its file has it; raises ManyErrors where anything in it is refused."""
+    """The fabric as its file has it, its ``uncertainty`` checked too; raises ManyErrors where anything in
+    it is refused."""
     if reading.model is not None and reading.model.uncertainty:
         from colltool.fabric.ranges import parameter_ranges
 
         for key, bounds in reading.model.uncertainty.items():
-            # in a file of schema /1: a library's numbers are none of the fabric's
+            # a number of a library, in a file of schema /1: parameter_ranges knows the fabric's alone
             if ".protocols." in key:
                 continue
             # only for its errors: the ranges themselves are read where they are used
@@ -286,15 +297,15 @@ def _checked(reading: Reading[Fabric]) -> Fabric:
 
 
 def fabric_data(fabric: FabricSource, overrides: Overrides = ()) -> dict[str, Any]:
-    """Return the plain data of a valid fabric with its overrides, to be changed and written."""
+    """Return the plain data of a valid fabric with its overrides, to be changed and written; raises
+    ManyErrors where anything is refused."""
     reading = fabric_reading(fabric, overrides)
     reading.result()
     return reading.data
 
 
 def read_fabric(text: str, name: str, overrides: Overrides = ()) -> Fabric:
-    """Return a fabric from YAML text that is like no other; ``name`` is that of the file in
-    errors."""
+    """Return a fabric from YAML text without a key ``like``; ``name`` is that of the file in errors."""
     reading = read(Fabric, text, name, overrides, SHORTHAND)
     return _with_numbers(reading, partial(read_fabric, text, name))
 
@@ -317,7 +328,7 @@ def fabric_reading(fabric: FabricSource, overrides: Overrides = ()) -> Reading[F
 
 
 def _reading_of_text(text: str, file: str, name: str, overrides: Overrides) -> Reading[Fabric]:
-    """Read the text of a file, whose folder may have the fabric that it is like."""
+    """Read the text of a file, whose folder may have the fabric that it is like; overrides too."""
     return _reading(text, name, os.path.dirname(file), overrides, (os.path.realpath(file),))
 
 

@@ -70,7 +70,8 @@ def medium_of(
 
 
 def _by_name(tier_name: str, bandwidth_Bps: float) -> str | None:
-    """The medium that a tier's name means; its generation by the bandwidth."""
+    """The medium that a tier's name, in small letters, means; which NVLink or PCIe by the bandwidth. None
+    if it means none."""
     if "nvlink" in tier_name or "nvswitch" in tier_name:
         return _nearest(_DATA["nvlinks"], bandwidth_Bps)
     if "pcie" in tier_name:
@@ -88,8 +89,9 @@ def _nearest(rates_Bps: dict[str, float], bandwidth_Bps: float) -> str:
 def gpus_of(
     device: str | None, generation: str | None, media: Sequence[str | None], library: str
 ) -> tuple[str, ...]:
-    """Return the names under which a library may have numbers, nearest first: the device, its
-    generation, then the generation that has the innermost medium."""
+    """Return the names under which a library may have numbers, nearest first: the device, its generation,
+    the ``generation`` that the file states; if there is none of these, the generation that has the
+    innermost medium. ``media``: of the tiers, innermost first. MPI has numbers of hosts alone."""
     if library == "mpi":
         return ("host",)
     found = [device, GENERATIONS.get(device or ""), generation]

@@ -58,7 +58,7 @@ Tier = Annotated[
 ]
 
 
-# The error of a key of the first schema in a file of the second, and what to write instead.
+# The error of a key of schema /1 in a file of schema /2, and what to write instead.
 _LIBRARY_KEY_IN_2 = (
     "colltool.fabric/2 has no {key}: what a library takes on a tier is found by its device and"
     " medium"
@@ -123,9 +123,9 @@ class Fabric(Part):
         FieldHint("a mapping of ranges, such as {ib.alpha: 2x, nvlink.eta.beta: 0.6:0.9}"),
     ] = None
     prices: Annotated[Prices | None, _PRICES] = None
-    # Each is described at the property that returns it.
+    # Each is described at the property of the same name, or of a similar one.
     _overrides: tuple[tuple[str, str], ...] = PrivateAttr(default=())
-    # figures of the library that the file does not state: see ``efficiencies``
+    # what ``efficiencies`` returns where the file states none
     _reached: tuple[Efficiency, ...] = PrivateAttr(default=())
     _machine: MeasuredMachine | None = PrivateAttr(default=None)
     _custom_machine: MeasuredMachine | None = PrivateAttr(default=None)
@@ -191,8 +191,8 @@ class Fabric(Part):
     # --- variants with fewer layers
 
     def view(self, name: str, make: Callable[[], Fabric]) -> Fabric:
-        """Return a variant of the fabric, made once per name: caches find results by the identity
-        of the fabric."""
+        """Return the variant of the fabric with a name, made the first time that it is asked for: caches
+        find results by the identity of the fabric. A name says all that ``make`` depends on."""
         if name not in self._views:
             self._views[name] = make()
         return self._views[name]
@@ -247,7 +247,7 @@ class Fabric(Part):
         return self._custom_machine
 
     def with_custom_machine(self, machine: MeasuredMachine) -> Fabric:
-        """Return the fabric with the machine of the user's rows."""
+        """Return the fabric with the machine of the user's rows, as its ``machine`` too."""
         fabric = self.with_machine(machine)
         fabric._custom_machine = machine
         fabric._measured_fabric = (
@@ -287,7 +287,7 @@ class Fabric(Part):
         )
 
     def _assumed_unless_set(self) -> Iterator[str]:
-        """What is assumed, without the values that an override sets."""
+        """What is assumed, without the values that an override sets: a text may begin with ``KEY:``."""
         keys = {key for key, _ in self._overrides}
         for text in self.assumed:
             if text.partition(":")[0] not in keys:
@@ -300,7 +300,8 @@ class Fabric(Part):
 
     @property
     def reload(self) -> Callable[[list[str]], Fabric] | None:
-        """A function that loads the fabric with other overrides; None if it was loaded without."""
+        """A function that loads the fabric with other overrides, KEY=VALUE texts; None if it was loaded
+        without any, and of some fabrics that such a function loaded."""
         return self._reload
 
     def with_overrides(

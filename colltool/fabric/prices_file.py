@@ -15,16 +15,14 @@ from colltool.definitions.reader import read
 from colltool.definitions.source import scan
 from colltool.fabric.library import Prices
 from colltool.fabric.load import FabricSource, fabric_data, find_fabric
-from colltool.fabric.shipped import SUFFIX as SUFFIX
-from colltool.fabric.shipped import shipped_fabrics as shipped_fabrics
-from colltool.fabric.shipped import shipped_folder as shipped_folder
 
 _PRICE_SHORTHAND = Shorthand(example="switch=30000")
 _CURRENCY = argument_text("overrides", ["currency=USD"])
 
 
 def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
-    """Return prices from a file, a shipped fabric or a mapping; None: from the overrides only.
+    """Return prices from a file, a shipped fabric or a mapping, with overrides; None: from the overrides
+    only.
 
     Raises:
         ColltoolError: none of these, a fabric without prices, or prices that are refused.
@@ -37,7 +35,7 @@ def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
         file, name = find_fabric(prices)
         content = read_text(file, "definition", name)
         source, problems = scan(content, name)
-        # prices by themselves, and a text with problems, are read from the text: errors have places
+        # read the text itself where it has problems or is prices by themselves: so errors have places
         if not problems:
             found = _prices_in(source.data, name, prices)
             if found is not source.data:
@@ -52,9 +50,12 @@ def load_prices(prices: FabricSource | None, overrides: Overrides) -> Prices:
 
 
 def _prices_in(data: Mapping[str, Any], name: str, source: FabricSource) -> Mapping[str, Any]:
-    """The prices of a fabric or under the only key ``prices``; a mapping of prices as it is.
+    """The prices of a fabric, or those under the only key ``prices``; a mapping of prices as it is.
 
-    ``source``: what ``data`` was read from, for a fabric that is like another.
+    Args:
+        data: of a file or mapping.
+        name: its name, for errors.
+        source: what ``data`` was read from: a fabric is loaded anew, as it may be like another.
     """
     if list(data) == ["prices"] and isinstance(data["prices"], Mapping):
         prices: Mapping[str, Any] = data["prices"]

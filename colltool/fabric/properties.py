@@ -28,9 +28,10 @@ class LevelFacts:
     """One level of a Clos and the oversubscription of the boundary below it."""
 
     name: str
-    group: int
+    group: int  # endpoints under one switch or pod
     oversubscription: float  # bandwidth of all endpoints below over that of the uplinks that enter
-    uplinks: float  # downlinks of the switches below over their uplinks; the totals multiply these
+    # downlinks of the switches below over their uplinks; the product up to here is the total
+    uplinks: float
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,14 @@ class FabricFacts:
 def fabric_facts(fabric: Fabric) -> FabricFacts:
     """Return the facts of a fabric, tier by tier and in all."""
     tiers = []
+    # ranks in an endpoint of the tier so far
     planes = 1
     places = prod(tier.endpoints for tier in fabric.tiers)
     for tier in fabric.tiers:
         tiers.append(tier_facts(tier, planes=planes, domains=places // (planes * tier.endpoints)))
         planes *= tier.endpoints
     links = 0
+    # None as soon as those of one tier are not known
     switches: int | None = 0
     for facts in tiers:
         links += facts.links * facts.domains
@@ -90,17 +93,18 @@ def fabric_facts(fabric: Fabric) -> FabricFacts:
 
 def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
     """Return the facts of a tier with ``planes`` ranks per endpoint that exists ``domains`` times."""
-    kind = capabilities_of(tier)
+    capabilities = capabilities_of(tier)
+    # a network for each port of each rank in an endpoint
     copies = planes * tier.ports
-    levels = tuple(_level_facts(kind))
-    sizing, misfits = _sizing(kind, levels, planes)
-    diameter = kind.diameter_links
+    levels = tuple(_level_facts(capabilities))
+    sizing, misfits = _sizing(capabilities, levels, planes)
+    diameter = capabilities.diameter_links
     fat_tree = None
     if sizing is None:
-        links = kind.links(copies)
-        switches = kind.switches(planes)
-        is_plain = kind.trunk_Bps is None and kind.planes is None
-        if kind.joined_by == "switches" and is_plain and len(kind.reached) > 1:
+        links = capabilities.links(copies)
+        switches = capabilities.switches(planes)
+        is_plain = capabilities.trunk_Bps is None and capabilities.planes is None
+        if capabilities.joined_by == "switches" and is_plain and len(capabilities.reached) > 1:
             fat_tree = fat_tree_for(copies * tier.endpoints)
     else:
         links = sizing.ports + sizing.cables
@@ -116,49 +120,54 @@ def tier_facts(tier: Tier, *, planes: int = 1, domains: int = 1) -> TierFacts:
         ranks=sum(tier.uneven) or tier.endpoints * planes,
         domains=domains,
         diameter_links=diameter,
-        bisection_Bps=kind.bisection_of(planes),
-        neighbours=kind.neighbours,
+        bisection_Bps=capabilities.bisection_of(planes),
+        neighbours=capabilities.neighbours,
         links=links,
         switches=switches,
         sizing=sizing,
         fat_tree=fat_tree,
-        notes=(*_notes(kind, planes), *(sizing.notes if sizing else ()), *misfits),
+        notes=(*_notes(capabilities, planes), *(sizing.notes if sizing else ()), *misfits),
         levels=levels,
         misfits=misfits,
     )
 
 
-def _level_facts(kind: TierCapabilities[Tier]) -> Iterator[LevelFacts]:
-    """Levels with names of their own, bottom up."""
+def _level_facts(capabilities: TierCapabilities[Tier]) -> Iterator[LevelFacts]:
+    """The levels with names of their own, bottom up; none of a tier that is one class."""
     below = 1.0
-    for level in kind.classes if kind.named else ():
+    for level in capabilities.classes if capabilities.named else ():
         ratio = level.oversubscription
         yield LevelFacts(level.name, level.group, ratio, ratio / below)
         below = ratio
 
 
-def _notes(kind: TierCapabilities[Tier], planes: int) -> Iterator[str]:
+def _notes(capabilities: TierCapabilities[Tier], planes: int) -> Iterator[str]:
     """Remarks on what the counts of a tier include."""
-    if kind.tier.uneven:
+    if capabilities.tier.uneven:
         yield f"links, switches and bisection are those of {planes} ranks in each domain"
     if planes > 1:
         yield f"bisection and links count {planes} planes, one per rank of an endpoint"
-    yield from _rim_notes(kind)
-    yield from _cube_notes(kind)
-    if kind.bisection_note:
-        yield kind.bisection_note
+    yield from _rim_notes(capabilities)
+    yield from _cube_notes(capabilities)
+    if capabilities.bisection_note:
+        yield capabilities.bisection_note
 
 
 def _sizing(
-    kind: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes: int
+    capabilities: TierCapabilities[Tier], levels: tuple[LevelFacts, ...], planes: int
 ) -> tuple[ClosPlan | None, tuple[str, ...]]:
-    """The plan of a Clos that has a ``sizing`` block, and notes on where the two disagree."""
-    tier = kind.tier
-    block = kind.sizing
+    """The plan of a Clos that has a ``sizing`` block, and notes on where the two disagree. None without a
+    block, and where the block cannot be planned: then the notes say why.
+
+    ``levels``: of the tier, bottom up; empty without any.
+    """
+    tier = capabilities.tier
+    block = capabilities.sizing
     if block is None:
         return None, ()
+    # of an endpoint
     nics = block.rails * block.nics_per_rail
-    reached = levels[: len(kind.reached)]
+    reached = levels[: len(capabilities.reached)]
     if nics != planes * tier.ports:
         return None, (f"sizing has {nics} NICs per endpoint, the tier {planes * tier.ports} ports",)
     if len(reached) > len(LEVELS):
@@ -167,10 +176,11 @@ def _sizing(
     # size needs no spine; without a second level it has none.
     hops = [max(level.uplinks, 1.0) for level in levels[1 : max(2, len(reached))]]
     down = max_down(hops[0], block.radix) if hops else block.radix
-    # A leaf of 64 ports at 1:1 has 32 down: 16 endpoints with 2 NICs each.
+    # endpoints under one leaf: one of 64 ports at 1:1 has 32 down, 16 endpoints with 2 NICs each
     room = down // block.nics_per_rail
     # the NICs of one endpoint fill a leaf: a leaf for each endpoint, whatever group the level states
     leaf_per_endpoint = bool(levels) and room == 1 < levels[0].group
+    # how many ports a leaf has down, and leaves a pod, as the tier's levels have it; else left open
     grouping = Grouping()
     if leaf_per_endpoint:
         grouping = Grouping(leaf_down=block.nics_per_rail)
@@ -181,7 +191,8 @@ def _sizing(
     names: Sequence[str] = LEVELS
     if len(levels) > len(hops):
         names = [level.name for level in levels]
-    split = kind.plane_count
+    # planes of each NIC, which are planned as rails of their own
+    split = capabilities.plane_count
     try:
         plan = clos_plan(
             tier.endpoints,
@@ -195,6 +206,7 @@ def _sizing(
         )
     except ColltoolError as error:
         return None, (f"sizing: {'; '.join(filter(None, (error.what, error.fix)))}",)
+    # the tier's leaf may have another number of endpoints than one of this radix has room for
     misfits: tuple[str, ...] = ()
     if levels and levels[0].group != room:
         leaf = levels[0]
@@ -208,12 +220,12 @@ def _sizing(
     return replace(plan, split=split), misfits
 
 
-def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """How many endpoints of a mesh have how many neighbours: on a face, an edge or a corner there
-    are fewer. Of 3x3, one has 4, four have 3, and the four corners 2."""
+def _rim_notes(capabilities: TierCapabilities[Tier]) -> Iterator[str]:
+    """A note on how many endpoints of a mesh have how many neighbours, as those on a face, an edge or a
+    corner have fewer; none where all are alike. Of 3x3, one has 4, four have 3, and the four corners 2."""
     # Endpoints by their neighbours on the axes so far: of the first 3, one has 2 and two have 1.
     endpoints_with = {0: 1}
-    for axis in kind.axes:
+    for axis in capabilities.axes:
         # places along the axis by their neighbours on it
         if axis.closed:
             places_with = {2: axis.size}
@@ -232,11 +244,11 @@ def _rim_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
         yield f"neighbours: {', '.join(counts)}"
 
 
-def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
-    """What can replace a failed cube. Source: Zu et al., "Resiliency at Scale: Managing
-    Google's TPUv4", NSDI 2024."""
-    tier = kind.tier
-    cube = kind.cube
+def _cube_notes(capabilities: TierCapabilities[Tier]) -> Iterator[str]:
+    """A note on what can replace a failed cube; none without cubes. Source: Zu et al., "Resiliency at
+    Scale: Managing Google's TPUv4", NSDI 2024."""
+    tier = capabilities.tier
+    cube = capabilities.cube
     if not cube:
         return
     note = (
@@ -251,8 +263,9 @@ def _cube_notes(kind: TierCapabilities[Tier]) -> Iterator[str]:
 
 
 def basis_of(fabric: Fabric) -> str:
-    """Return what a fabric's numbers are based on: ``measured``, ``as dgx-b200``, ``datasheet``,
-    ``announced`` or ``hypothetical``."""
+    """Return what a fabric's numbers are based on: ``hypothetical`` or ``announced`` hardware, a
+    ``datasheet`` (no library was measured for all-reduce on any tier), those of another machine (``as
+    dgx-b200``), or ``measured``."""
     if fabric.hypothetical:
         return "hypothetical"
     if fabric.announced:

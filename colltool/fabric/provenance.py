@@ -47,17 +47,19 @@ def provenance(fabric: Fabric) -> tuple[Provenance, ...]:
     # ib.eta. is the start of ib.eta.beta. and of itself
     overridden = tuple(f"{key}." for key, _ in fabric.overrides)
     values = []
-    for value in _sourced(fabric, "", {}):
+    for value in _values_of_part(fabric, "", {}):
         if f"{value.key}.".startswith(overridden):
             value = value._replace(source=SET)
         values.append(value)
     return tuple(values)
 
 
-def _sourced(part: BaseModel, path: str, inherited: Mapping[str, str]) -> Iterator[Provenance]:
-    """The values of a part and all below it; ``inherited``: the sources by key that count where the
-    part has none of its own."""
-    sources = _sources(getattr(part, "source", None)) or inherited
+def _values_of_part(
+    part: BaseModel, path: str, inherited: Mapping[str, str]
+) -> Iterator[Provenance]:
+    """The values of a part and all below it, with their sources. ``path``: the part's key, empty for the
+    fabric. ``inherited``: the sources by key that count where the part has none of its own."""
+    sources = _texts_by_key(getattr(part, "source", None)) or inherited
     for field_name in type(part).model_fields:
         if field_name not in part.model_fields_set or field_name in _NO_ASSUMPTIONS:
             continue
@@ -65,30 +67,33 @@ def _sourced(part: BaseModel, path: str, inherited: Mapping[str, str]) -> Iterat
         if field_name == "name" and not isinstance(part, LibraryFacts):
             continue
         key = f"{path}.{field_name}".lstrip(".")
-        yield from _value(getattr(part, field_name), key, field_name, sources)
+        yield from _values_at_key(getattr(part, field_name), key, field_name, sources)
 
 
-def _value(value: Any, key: str, name: str, sources: Mapping[str, str]) -> Iterator[Provenance]:
+def _values_at_key(
+    value: Any, key: str, name: str, sources: Mapping[str, str]
+) -> Iterator[Provenance]:
     """A value with its source, or the values of the parts in it; ``name``: of its field, by which
     ``sources`` has its source."""
     source = sources.get(name, sources.get("", ""))
     below = {"": source}
     if isinstance(value, Efficiency):
-        yield Provenance(key, value, "; ".join(dict.fromkeys(_sources(value.source).values())))
+        yield Provenance(key, value, "; ".join(dict.fromkeys(_texts_by_key(value.source).values())))
     elif isinstance(value, BaseModel):
-        yield from _sourced(value, key, below)
+        yield from _values_of_part(value, key, below)
     elif isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
         for index, item in enumerate(value):
             step = getattr(item, "name", None) or getattr(item, "algorithm", None) or str(index)
             # a key begins with the name of a tier
             item_key = step if name == "tiers" else f"{key}.{step}"
-            yield from _value(item, item_key, name, below)
+            yield from _values_at_key(item, item_key, name, below)
     elif value is not None:
         yield Provenance(key, value, source)
 
 
-def _sources(source: Any) -> dict[str, str]:
-    """The texts of a ``source`` by key; the empty key is for all."""
+def _texts_by_key(source: Any) -> dict[str, str]:
+    """The texts of a ``source`` by key, each on one line; the text under the empty key is for all keys
+    without one of their own."""
     if isinstance(source, Mapping):
         return {str(key): " ".join(text.split()) for key, text in source.items()}
     if not source:

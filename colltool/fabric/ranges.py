@@ -1,7 +1,8 @@
 """Ranges of uncertain numbers, as people type them: ``alpha=2x`` (:func:`parameter_ranges`), and the
 ranges that a command takes where none are typed (:func:`ranges_of`).
 
-A key may mean several numbers: :func:`_means`. How its range is written: :func:`_with_range`.
+A key may mean several numbers: :func:`_means`. How its range is written: :func:`_with_range`. A number of
+a fabric is known by its ``Place``, the path in the fabric, and by its key, as ``--set`` takes it.
 """
 
 from __future__ import annotations
@@ -96,16 +97,16 @@ def parameter_ranges(fabric: Fabric, typed: Sequence[str]) -> tuple[ParameterRan
                 f"write {argument_text('vary', ['alpha=2x'])}, a range such as eta.beta=0.6:0.9, or"
                 " bandwidth=10%"
             )
-            raise _refused(text, "expected KEY=RANGE", fix)
+            raise _range_error(text, "expected KEY=RANGE", fix)
         is_relative = bool(_FACTOR.fullmatch(range_text) or _SHARE.fullmatch(range_text))
-        for number in _named(fabric, text, key, is_relative):
+        for number in _numbers_of_key(fabric, text, key, is_relative):
             ranges[number.place] = _with_range(text, range_text, number)
     return tuple(ranges.values())
 
 
-def _named(fabric: Fabric, text: str, key: str, is_relative: bool) -> list[ParameterRange]:
-    """The numbers that a key means, yet without a range: one at least. A factor or a share leaves those
-    out that are 0."""
+def _numbers_of_key(fabric: Fabric, text: str, key: str, is_relative: bool) -> list[ParameterRange]:
+    """The numbers that a key means, yet without a range: one at least, else an error. A factor or a share
+    (``is_relative``) leaves those out that are 0. ``text``: all that was typed, for errors."""
     key_of = numbers_of(fabric)
     value_of = values_of(fabric)
     places = [place for place in key_of if _means(fabric, key, key_of[place], is_relative)]
@@ -115,12 +116,12 @@ def _named(fabric: Fabric, text: str, key: str, is_relative: bool) -> list[Param
             f"{nearest(key, names)} known: {', '.join(names)}, or alpha, bandwidth, eta.beta of"
             " all tiers"
         )
-        raise _refused(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
+        raise _range_error(text, f"'{clipped(key)}' names no number of {fabric.name}", fix)
     if is_relative:
         places = [place for place in places if value_of[place]]
     if not places:
         fix = f"two ends, such as {key}=0us:10us"
-        raise _refused(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
+        raise _range_error(text, f"{key} is 0: a factor or a share of it is 0 too", fix)
     return [
         ParameterRange(place, key_of[place], value_of[place], low=0, high=0, even=False)
         for place in places
@@ -136,8 +137,8 @@ def names_a_number(fabric: Fabric, typed: str) -> bool:
 def ranges_of(
     fabric: Fabric, typed: Sequence[str], primitive: Primitive | None = None
 ) -> tuple[tuple[ParameterRange, ...], bool]:
-    """Return the typed ranges, else the fabric's ``uncertainty``, else :data:`USUAL`; and whether
-    they are the last.
+    """Return the typed ranges, else those of the fabric's ``uncertainty``, else those of :data:`USUAL`; and
+    whether it is the last.
 
     For a primitive, numbers of other primitives are left out, unless only those were named.
     """
@@ -156,7 +157,7 @@ def ranges_of(
 
 
 def _name(parts: Sequence[str]) -> str:
-    """The name of a number, wherever it is: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
+    """What kind of number the last steps of a key name: ``alpha``, ``eta.alpha``, ``eta_beta`` (of any
     primitive)."""
     if parts[-2:-1] == ["eta"]:
         return f"eta.{parts[-1]}"
@@ -166,8 +167,8 @@ def _name(parts: Sequence[str]) -> str:
 
 
 def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
-    """Whether a typed key names the number with this key; with ``alike`` also by
-    :data:`_ALIKE`.
+    """Whether a ``typed`` key names the number with this ``key``; with ``alike`` (the range is a factor or
+    a share) also by :data:`_ALIKE`.
 
     ``alpha`` and ``ib.alpha`` mean ``ib.alpha`` and, as levels have the tier's own names,
     ``ib.levels.leaf.alpha``; neither means ``ib.eta.alpha``.
@@ -197,14 +198,14 @@ def _means(fabric: Fabric, typed: str, key: str, alike: bool) -> bool:
 
 
 def _with_range(text: str, range_text: str, number: ParameterRange) -> ParameterRange:
-    """The number with the range that was typed: a factor, a share, or two ends. ``text``: all that was
-    typed, for errors."""
+    """The number with the range that was typed: a factor or a share of it, cut off at its bounds, or two
+    ends, an error if outside. ``text``: all that was typed, for errors."""
     least, most = number.limits
     factor = _FACTOR.fullmatch(range_text)
     if factor:
         times = float(factor[1])
         if times <= 1:
-            raise _refused(text, "a factor of 1 or less is not a range", "such as 2x")
+            raise _range_error(text, "a factor of 1 or less is not a range", "such as 2x")
         low = max(least, number.value / times)
         high = min(most, number.value * times)
         return number._replace(low=low, high=high, even=True)
@@ -213,30 +214,30 @@ def _with_range(text: str, range_text: str, number: ParameterRange) -> Parameter
         part = float(share[1]) / 100
         if not 0 < part < 1:
             fix = "such as 10%, or a factor such as 2x"
-            raise _refused(text, f"{range_text} is not between 0 and 100%", fix)
+            raise _range_error(text, f"{range_text} is not between 0 and 100%", fix)
         low = max(least, number.value * (1 - part))
         high = min(most, number.value * (1 + part))
         return number._replace(low=low, high=high)
     ends = _RANGE.fullmatch(range_text)
     if ends is None:
-        raise _refused(text, f"'{clipped(range_text)}' is not a range", "2x, 10%, or LOW:HIGH")
+        raise _range_error(text, f"'{clipped(range_text)}' is not a range", "2x, 10%, or LOW:HIGH")
     parse = _PARSERS.get(number.name, float)
     try:
         low = parse(ends[1].strip())
         high = parse(ends[2].strip())
     except ValueError:
-        raise _refused(
+        raise _range_error(
             text, f"'{clipped(range_text)}' are not numbers", "such as 0.6:0.9"
         ) from None
     if not low < high:
         what = f"the range is upside down: {ends[1]} is not below {ends[2]}"
-        raise _refused(text, what, f"write {ends[2]}:{ends[1]}")
+        raise _range_error(text, what, f"write {ends[2]}:{ends[1]}")
     if low < least or high > most:
         what = f"{number.key} lies between {least:g} and {most:g}"
-        raise _refused(text, what, "a range within")
+        raise _range_error(text, what, "a range within")
     return number._replace(low=low, high=high)
 
 
-def _refused(text: str, what: str, fix: str) -> ColltoolError:
+def _range_error(text: str, what: str, fix: str) -> ColltoolError:
     """The error for a range as it was typed."""
     return ColltoolError(what, where=argument_text("vary", [clipped(text)]), fix=fix)

@@ -68,8 +68,8 @@ class GraphTopology(TierCapabilities[GraphTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """Cut between the first half of the ranks and the rest, each switch on the side where it
-        cuts less."""
+        """The cut between the first half of the ranks (rounded down) and the rest, each switch on the side
+        where it cuts less; 0 if there is no such cut. Another half of the ranks may have less."""
         half = (0, self.tier.endpoints // 2)
         return next((cut.Bps for cut in self._wires.cuts() if (cut.first, cut.after) == half), 0.0)
 
@@ -80,7 +80,7 @@ class GraphTopology(TierCapabilities[GraphTier]):
         return sum(edge.Bps for edge in self._wires.edges if edge.src < endpoints) / endpoints
 
     def links(self, copies: int) -> int:
-        # whole copies of each port's
+        # copies come in whole sets of ports
         parallel = copies // self.tier.ports * self.tier.ports
         return parallel * sum(link.links for link in self.tier.links)
 
@@ -133,7 +133,8 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
         return self._wires._replace(endpoints=endpoints)
 
     def part(self, endpoints: int, stride: int = 1) -> tuple[Axis, ...] | None:
-        """Whole boxes alone where there are no switches: other endpoints forward nothing."""
+        """Return no axes, as routes are not cut by these, or None where endpoints that are not in the group
+        would have to forward its messages: without switches a group is a whole box."""
         if self.tier.hosts or stride > 1:
             return ()
         endpoints_left = endpoints
@@ -158,8 +159,8 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
         return self.bisection_of(1)
 
     def bisection_of(self, planes: int) -> float:
-        """Cut across the middle of the axis where that cuts least; of an odd axis between places,
-        not halves.
+        """Return the cut across the middle of the axis where that cuts least; an odd axis is cut into parts
+        that differ by one place, so not into halves.
 
         Hosts reach at most what their ports carry; the cables between switches are the same for all
         planes. Of a 4x3 the second axis is cut into 1 and 2: 1 * 2 links on each of 4 lines, the first
@@ -184,7 +185,8 @@ class HyperXTopology(TierCapabilities[HyperXTier]):
         return sum((size - 1) * rate_Bps for size, rate_Bps in axes)
 
     def links(self, copies: int) -> int:
-        """Ports of every copy; cables between switches are shared by all."""
+        """Return the cables between switches once, as all copies share them, and the ports of every copy;
+        without switches the links of every copy."""
         tier = self.tier
         nodes = prod(tier.shape)
         axes = zip(tier.shape, tier.each_axis, strict=True)

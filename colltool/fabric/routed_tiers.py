@@ -97,8 +97,8 @@ class GraphTier(TierBase):
 
     @model_validator(mode="after")
     def _edges_agree(self) -> GraphTier:
-        """Ends differ, every rank up to the last has a link, all are joined, and the graph is not
-        too large."""
+        """Refuse a link from a rank to itself, ranks without a link, parts that no link joins, and a graph
+        that is too large."""
         errors = []
         for index, link in enumerate(self.links):
             a, b = link.between
@@ -155,10 +155,12 @@ class _GroupedTier(TierBase):
 
     @model_check
     def _not_too_large(self) -> Iterator[FieldError]:
+        """Refuse more endpoints than any fabric has, or more routes than are followed."""
         if self.endpoints > ft.MAX_RANKS:
             what = f"{self.endpoints} endpoints are more than {ft.MAX_RANKS}"
             yield FieldError(what, "fewer groups", ("groups",))
             return
+        # what the global links leave a group from: its spines, or its switches where it has none
         gateways = self.spine_count or self.switches_
         routes = self.groups * gateways * max(self.switches_, self.groups * self.global_.links)
         if routes > MOST_ROUTES:
@@ -228,6 +230,7 @@ class HyperXTier(TierBase):
 
     @property
     def each_axis(self) -> tuple[parts.AxisLinks, ...]:
+        """The links of each axis of ``shape``; with the tier's numbers where the file has none."""
         return self.links or (parts.AxisLinks(),) * len(self.shape)
 
     @model_check

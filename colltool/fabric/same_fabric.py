@@ -6,7 +6,8 @@ from colltool.fabric.model import Fabric
 
 
 class SameFabric:
-    """A cache key by identity: equal fabrics are different keys."""
+    """A cache key by identity: equal fabrics are different keys. It holds its fabric, so that no other gets
+    the same id."""
 
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric

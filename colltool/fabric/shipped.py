@@ -11,18 +11,19 @@ SUFFIX = ".yaml"
 
 @lru_cache(maxsize=1)
 def shipped_folder() -> Path:
-    """Within the package in a wheel, at the top of a checkout."""
+    """Return the folder of the shipped fabrics: within the package in a wheel, at the top of a checkout."""
     package = Path(__file__).parent.parent
     packed = package / "_fabrics"
     return packed if packed.is_dir() else package.parent / "fabrics"
 
 
 def shipped_fabrics() -> list[str]:
-    """Names of the shipped fabrics, sorted."""
+    """Return the names of the shipped fabrics, sorted."""
     return list(stems_in(shipped_folder()))
 
 
 @lru_cache(maxsize=8)
 def stems_in(folder: Path) -> tuple[str, ...]:
-    """Names of the files of a folder of the package, listed once."""
+    """Return the names, without ``.yaml``, of the files of a folder of the package, sorted; it is listed
+    once a process."""
     return tuple(sorted(file.stem for file in folder.glob(f"*{SUFFIX}")))

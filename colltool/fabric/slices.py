@@ -19,7 +19,8 @@ from colltool.network.twisted import twisted_axes
 
 
 class _Box(NamedTuple):
-    """A box of endpoints; boxes sort by bisection, then by diameter, the best first.
+    """A box of endpoints; boxes sort by bisection, then by diameter (in links), the best first, as the
+    order of the fields has it.
 
     ``endpoints_per_cut``: endpoints for each link of the narrowest cut into halves.
     """
@@ -67,7 +68,7 @@ def _boxes_of_cubes(tier: LatticeTier, endpoints: int) -> Iterator[_Box]:
     cubes, rest = divmod(endpoints, tier.cube ** len(tier.shape))
     if rest or endpoints > tier.endpoints:
         return
-    # an axis of one cube more than there are is open: optical switches close it
+    # open, and longer than any box: optical switches close boxes afterwards
     open_axis = Axis(cubes + 1, wrap=False)
     for box in _boxes((open_axis,) * len(tier.shape), cubes):
         sizes = reversed(box.shape)

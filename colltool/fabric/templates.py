@@ -1,8 +1,8 @@
 """Fabric files to start from, with comments: :func:`fabric_start`.
 
 It begins with a template, tiers typed on a line (:mod:`colltool.fabric.tier_line`), or another fabric;
-``_commented`` puts a comment at the first key of each kind. :func:`yaml_of` is any fabric as a file.
-The comments are data: ``data/comments.toml``.
+``_commented`` puts a comment at the first key of each kind. :func:`yaml_of` is any fabric as a file
+without them. The comments are data: ``data/comments.toml``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from colltool.fabric.yaml_writer import compact_yaml, fabric_text
 # As the shipped dgx-h100, whose file has the sources.
 TEMPLATE = "nvlink:star:8:450GB/s:0.5us,ib:clos:32/64:400Gbps:2us/8us:s=1"
 _DATA = packaged_toml(Path(__file__).parent / "data" / "comments.toml")
-# The comment of a key by its path, with dots and the number of an item or without: tiers.0.name, tiers.name.
+# The comment of a key by its path with dots: tiers.name of every tier, tiers.0.name of the first alone.
 COMMENTS: dict[str, str] = _DATA["comments"]
 # Keys that a started file lacks, with an example of each; written as comments.
 OPTIONAL_KEYS: dict[str, str] = _DATA["more"]
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
-# Column where comments begin.
+# The longest line with room for a comment behind it; comments begin two columns further.
 _COMMENT_COLUMN = 36
 
 
@@ -41,7 +41,8 @@ def schema_line(kind: str) -> str:
 
 
 def start_lines(kind: str) -> tuple[str, ...]:
-    """Return the comments on top of a file to start from."""
+    """Return the comments on top of a file to start from, without their ``#``; ``kind``: ``fabric``,
+    ``job`` ..., the name of its command and schema."""
     editors = f"in an editor: colltool schema {kind} -o {kind}.schema.json, beside the file"
     next_step = f"Put your own numbers in, then: colltool {kind} check FILE"
     return (schema_line(kind), next_step, f"All keys: colltool guide {kind}s; {editors}")
@@ -59,11 +60,13 @@ def fabric_start(
 
     Args:
         source: the other fabric; ``tiers``: those of the line. At most one of the two.
-        name: of the new fabric; default: the source's, or ``my-cluster``.
+        overrides: put on the fabric before it is written.
+        name: of the new fabric, in which characters that no name may have become hyphens; default: the
+            source's, or ``my-cluster``.
         failed: ranks and links that it is left without.
 
     Raises:
-        ColltoolError: both are given, or what is refused of them.
+        ColltoolError: both ``source`` and ``tiers`` are given, or one of the arguments is refused.
     """
     if source is not None and tiers is not None:
         raise ColltoolError(
@@ -77,10 +80,12 @@ def fabric_start(
         from colltool.fabric.degraded import without_parts
 
         source = without_parts(fabric_data(source, overrides), failed)
+        # they are in the source now
         overrides = ()
     data = {"schema": "colltool.fabric/2", **fabric_data(source, overrides)}
     if valid_name(name):
         data["name"] = valid_name(name)
+    # only for its errors
     load_fabric(data)
     missing = {key: example for key, example in OPTIONAL_KEYS.items() if key not in data}
     return _commented(data, start_lines("fabric"), missing)
@@ -99,12 +104,14 @@ def _new_fabric(tiers: str | None) -> dict[str, Any]:
 
 
 def valid_name(text: str) -> str:
-    """Return a text as the name of a fabric. Empty if it has no character that a name may have."""
+    """Return a text as the name of a fabric: letters, digits, ``-`` and ``_``, at most 64; every other run
+    of characters is a hyphen. Empty if nothing is left."""
     return _NOT_IN_NAMES.sub("-", text).strip("-_")[:64]
 
 
 def yaml_of(source: FabricSource, overrides: Overrides = ()) -> str:
-    """Return a fabric with its overrides as the text of a file that loads to the same."""
+    """Return a fabric with its overrides as the text of a file that loads to the same; the overrides are
+    listed in a comment on top."""
     comments = []
     if overrides:
         pairs = load_fabric(source, overrides).overrides
@@ -122,8 +129,10 @@ def _commented(data: dict[str, Any], head: Sequence[str], missing: Mapping[str, 
     body = compact_yaml(data)
     lines = body.splitlines()
     explained_keys: set[str] = set()
+    # a short mapping stands on one line, with room for the comment of its first key
     commented_lines: set[int] = set()
     for path, number in _keys(yaml.compose(body), ()):
+        # with the numbers of items, else without
         key = ".".join(map(str, path))
         if key not in COMMENTS:
             key = ".".join(step for step in path if isinstance(step, str))
@@ -152,7 +161,8 @@ def _with_comment(line: str, comment: str) -> str:
 
 
 def _keys(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """The path and the line (from 0) of each key below a node of YAML that has room for a comment."""
+    """The path and the line (from 0) of each key below a node of YAML whose line has room for a comment, in
+    the order of the file; ``path``: of the node."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = (*path, key.value)

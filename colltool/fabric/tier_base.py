@@ -128,8 +128,8 @@ class TierBase(Part):
         return tier
 
     def protocols_for(self, primitive: Primitive) -> dict[str, ProtocolNumbers]:
-        """Return the protocols that a primitive can run under here, by name; empty if none is
-        known."""
+        """Return the protocols that a primitive can run under here, by name, with what the library adds;
+        empty if none is known."""
         if self._library is None:
             return {}
         return self._library.protocols_for(primitive)
@@ -203,8 +203,8 @@ class TierBase(Part):
             yield FieldError(what, fix, ("max_size",))
 
     def _name_repeated_for(self, index: int, protocol: Protocol) -> str:
-        """The first primitive for which a protocol before this ``index`` has the same name, or ``all
-        primitives`` where neither names any; else empty."""
+        """The first primitive, in alphabetical order, for which a protocol before this ``index`` has the
+        same name, or ``all primitives`` where neither names any. Empty if the name is new."""
         for earlier in (self.protocols or ())[:index]:
             if earlier.name != protocol.name:
                 continue

@@ -70,8 +70,8 @@ def p2p_unknown(fabric: Fabric) -> bool:
 
 
 def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
-    """Return tiers whose medium was concluded from their name or their device, with the medium, if
-    a library's numbers depend on it."""
+    """Return the tiers whose medium was concluded, not stated, each by name with the medium; of those on
+    which a library has numbers, as these depend on it. A tier that is called as its medium is left out."""
     found = []
     for tier, medium in zip(fabric.tiers, media_of(fabric), strict=True):
         if medium is None or tier.library is None:
@@ -82,8 +82,9 @@ def assumed_media(fabric: Fabric) -> tuple[tuple[str, str], ...]:
 
 
 def scope_of(fabric: Fabric, tiers: Sequence[str]) -> str:
-    """Return the scope under which errors of prices over these tiers are filed: ``inside``, or the
-    medium of the outermost tier. Empty if that is not known."""
+    """Return the scope under which errors of prices over these tiers (by name, innermost first) are filed:
+    ``inside`` of the fabric's innermost tier alone, else the medium of the outermost of them. Empty if that
+    is not known."""
     if list(tiers) == [fabric.tiers[0].name]:
         return INSIDE
     names = [tier.name for tier in fabric.tiers]

@@ -288,8 +288,9 @@ class Sizing(Part):
 
 
 def check_algorithm(primitive: Primitive, name: str) -> None:
-    """Raise an error unless ``--algorithm`` takes this name for a primitive; a composition may have
-    its choices behind a colon, ``hierarchical:ring/tree``, and what is found on request a number."""
+    """Raise an error unless ``--algorithm`` takes this name for a primitive. Behind a colon a composition
+    may have its choices, ``hierarchical:ring/tree``, and an algorithm that is found on request a number,
+    ``NAME:8``."""
     import colltool.algorithms  # noqa: F401 - fills the registry
     from colltool.algorithms.composed import compositions
     from colltool.algorithms.registry import find, on_request, usual_algorithms
@@ -299,7 +300,7 @@ def check_algorithm(primitive: Primitive, name: str) -> None:
     if base not in composed:
         takes_number = any(row.name == base for row in on_request())
         row = find(primitive, base if takes_number else name, composed)
-        # Of a long number its first digits say whether it is 0; int() would refuse thousands of them.
+        # The first nine digits say whether a number is 0; int() would refuse thousands of them.
         if colon and not (choice.isascii() and choice.isdecimal() and int(choice[:9])):
             raise ColltoolError(
                 f"'{name}' has no number of {row.counts} behind its name", fix=f"such as {base}:8"
@@ -351,7 +352,7 @@ def oversubscription_totals(levels: Sequence[Level]) -> Iterator[float]:
 
 
 def switch_errors(switch: InNetwork | None, listed: Sequence[Protocol]) -> Iterator[FieldError]:
-    """Yield an error for each protocol of the switches that the tier does not list."""
+    """Yield an error for each protocol of the switches that is none of those ``listed`` by the tier."""
     known = [protocol.name for protocol in listed]
     if switch is None or switch.protocols is None:
         return

@@ -88,7 +88,8 @@ class LatticeTier(TierBase):
 
     @model_check
     def _axes_agree(self) -> list[FieldError]:
-        """It is not too large, describes each of its axes, and wraps around only as a torus."""
+        """Refuse a lattice that is too large, does not describe each of its axes, or wraps around and is no
+        torus."""
         errors = []
         axes = len(self.shape)
         wrap = self.wrap or ()
@@ -161,9 +162,12 @@ class ClosTier(SizedTier):
 
     @model_validator(mode="after")
     def _levels_agree(self) -> ClosTier:
-        """Refuse all but one alpha or levels that nest, the last around all endpoints, whose hops
-        multiply to at most ``MAX_RATIO``; before, write one oversubscribed level as two."""
+        """Write one oversubscribed level as two, then refuse all but one alpha, or levels that nest.
+
+        The last level is around all endpoints, and the hops multiply to at most ``MAX_RATIO``.
+        """
         raise_errors(parts.switch_errors(self.in_network, self.protocols or ()))
+        # the model is frozen, and its fields are valid: these replace alpha, oversubscription and levels
         self.__dict__.update(
             leaf_and_spine(
                 self.levels or (), self.oversubscription, self.alpha, self.size, self.trunk
@@ -188,7 +192,7 @@ class ClosTier(SizedTier):
         return self
 
     def _level_errors(self, levels: tuple[Level, ...]) -> Iterator[FieldError]:
-        """What is wrong with names, groups and the first level's uplinks."""
+        """An error for each mistake in names, groups and the first level's uplinks."""
         names = self.level_names
         repeated = parts.first_repeated(names)
         if repeated is not None:
@@ -208,6 +212,7 @@ class ClosTier(SizedTier):
                     f"groups do not nest: '{above.name}' has {above.group} endpoints, which is not"
                     f" a larger multiple of the {below.group} of '{below.name}'"
                 )
+                # the next larger multiple, at least twice the group below
                 near = max(2, ceil(above.group / below.group)) * below.group
                 yield FieldError(
                     what, f"the next that does: group: {near}", ("levels", index, "group")
@@ -221,7 +226,8 @@ class ClosTier(SizedTier):
 
 
 def _too_oversubscribed(levels: tuple[Level, ...]) -> Iterator[FieldError]:
-    """The first level whose hops multiply to more than a price can be trusted with."""
+    """An error for the first level whose hops multiply to more than ``MAX_RATIO``, which no price can be
+    trusted with; none if all are below."""
     for index, total in enumerate(parts.oversubscription_totals(levels)):
         if total > ft.MAX_RATIO:
             what = f"oversubscribed {total:g}:1 against the endpoints"

@@ -44,13 +44,12 @@ class StarTopology(TierCapabilities[StarTier]):
         return self.rate_Bps * (self.tier.size // 2)
 
     def links(self, copies: int) -> int:
-        """A link from each endpoint to its switch, on each plane; ``copies`` is how many such
-        tiers the fabric has."""
+        """A link from each port of an endpoint to its switch, on each plane."""
         return copies * self.tier.size * self.plane_count
 
     def switches(self, planes: int) -> int:  # noqa: ARG002
-        """One across all ranks of an endpoint, however many chips share its ports; one in each of
-        its separate planes."""
+        """One for all ranks of an endpoint, however many chips share its ports; with planes one in each of
+        these."""
         return self.plane_count
 
 
@@ -116,8 +115,9 @@ class LatticeTopology(TierCapabilities[LatticeTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """The cut of the axis with the fewest links: N/d lines of 2 links on a ring of d >= 3, else
-        of 1; and twists along it."""
+        """The links across the middle of the axis where these are fewest, times the rate of one: N/d lines
+        with 2 links on a ring of d >= 3, else with 1; with a twist those that it leads across too. 0 for a
+        single endpoint."""
         cuts = []
         for number, axis in enumerate(self.axes):
             if axis.size > 1:
@@ -159,8 +159,8 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
     @property
     def classes(self) -> tuple[DistanceClass, ...]:
-        """A trunk is the uplink of a level of one endpoint each, as oversubscribed as its ranks
-        have more ports."""
+        """The levels, or with a trunk two classes: ``site``, one endpoint, and ``trunk``, its uplink, which
+        is oversubscribed by the rate of all its ranks over the trunk's, at least 1."""
         if self.tier.trunk is not None:
             (whole_tier,) = super().classes
             ratio = largest(1.0, self.tier.ranks_inside * self.rate_Bps / self.tier.trunk)
@@ -190,14 +190,14 @@ class ClosTopology(TierCapabilities[ClosTier]):
 
     @property
     def bisection_Bps(self) -> float:
-        """floor(N/2)·BW/s; s is the largest ratio: each is against the endpoints below, so ratios
-        do not multiply."""
+        """floor(N/2)·BW/s; s is the largest oversubscription of any boundary: each is against all endpoints
+        below it, so they do not multiply."""
         worst = max(level.oversubscription for level in self.reached)
         return self.rate_Bps * (self.tier.size // 2) / worst
 
     def links(self, copies: int) -> int:
-        """A cable for each endpoint port, and N/s uplinks for each boundary between levels; a trunk
-        each, or one between two endpoints, none for one alone."""
+        """A cable for each endpoint port, and 1/s uplinks per port for each boundary between levels. Of
+        trunks one for each endpoint; two endpoints share one, and one alone has none."""
         if self.tier.trunk is not None:
             return self.tier.size if self.tier.size > 2 else self.tier.size - 1
         ports = copies * self.tier.size * self.plane_count

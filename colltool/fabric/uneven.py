@@ -1,6 +1,7 @@
 """Domains of different sizes: which fabrics can have them, and the error of what needs equal ones.
 
-The outer of two tiers lists the ranks of each domain under ``domains``.
+The outer of two tiers lists the ranks of each domain under ``domains`` (``Tier.uneven``, empty where all
+are alike). The tier inside is a domain, of which the largest fills its ``endpoints``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ OUTSIDE = ("star", "clos")
 
 
 def domains_text(domains: Sequence[int]) -> str:
-    """Return the sizes of domains as ``64 + 2x72``."""
+    """Return the ranks of domains as ``64 + 2x72``, in the order in which each number first occurs."""
     counts = Counter(domains).items()
     return " + ".join(f"{count}x{ranks}" if count > 1 else str(ranks) for ranks, count in counts)
 
@@ -109,7 +110,8 @@ def check_even(fabric: Fabric) -> None:
 
 
 def even_domains(fabric: Fabric) -> str:
-    """Return the override that leaves each domain as many ranks as the smallest has."""
+    """Return the override, as an error writes it, that leaves each domain as many ranks as the smallest
+    has."""
     fewest = min(fabric.domains)
     sizes = ",".join([str(fewest)] * len(fabric.domains))
     return argument_text("overrides", [f"{fabric.tiers[-1].name}.domains=[{sizes}]"])

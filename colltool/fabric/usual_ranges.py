@@ -36,8 +36,8 @@ PORT_GBPS = (1, 10, 25, 40, 50, 56, 100, 200, 400, 800, 1600)
 
 
 class LintWarning(NamedTuple):
-    """A warning: what is odd and why. ``where`` is the place in the file, as in errors, once it is
-    known."""
+    """A warning about the value at a key path: what is odd, and why. ``where`` is the place in the file, as
+    in errors; empty until it is known."""
 
     path: KeyPath
     what: str

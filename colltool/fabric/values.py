@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from colltool.fabric.model import Fabric
 from colltool.fabric.topology import capabilities_of
 
-# Path of a value in a fabric: ``("tiers", 0, "eta", "beta")``.
+# Path of a value in a fabric, by names of fields, indices of lists and keys: ``("tiers", 0, "eta", "beta")``.
 Place = tuple[str | int, ...]
 
 # Fields that no price reads: texts, and the library's numbers in a file of schema /1, which act
@@ -101,7 +101,8 @@ def _put(part: Any, place: Place, value: Any) -> Any:
 
 
 def numbers_of(fabric: Fabric) -> dict[Place, str]:
-    """Return every number of a tier, and the launch, with its key: ``ib.levels.spine.alpha``."""
+    """Return every number (float) of a tier, and the launch, by its place, with its key:
+    ``ib.levels.spine.alpha``."""
     value_of = values_of(fabric)
     numbers: dict[Place, str] = {}
     for place, key in keys_of(fabric).items():
@@ -115,7 +116,8 @@ def numbers_of(fabric: Fabric) -> dict[Place, str]:
 
 
 def keys_of(fabric: Fabric) -> dict[Place, str]:
-    """Return the key, as ``--set`` takes it, of every value that a price may depend on."""
+    """Return the key, as ``--set`` takes it, of every value that a price may depend on, by the value's
+    place."""
     keys: dict[Place, str] = {}
     for place in values_of(fabric):
         steps = list(map(str, place))

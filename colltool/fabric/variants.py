@@ -32,7 +32,8 @@ _BOUND_BY_FLAGS = 0.25
 
 
 def bandwidth_values(tier: Tier, share: float) -> dict[str, str]:
-    """Return the overrides that change a tier as :func:`scaled_rates` does."""
+    """Return the overrides, values by key, that change a tier as :func:`scaled_rates` does: ``share`` of its
+    bandwidth and of its trunk."""
     overrides = {}
     for key, rate_Bps in _rates(tier).items():
         overrides[f"{tier.name}.{key}"] = f"{share * rate_Bps / 1e9:.12g}GB/s"
@@ -57,6 +58,7 @@ def scaled_bandwidth(tier: Tier, share: float) -> Tier:
     scaled = scaled_rates(tier, share)
     if tier.library is None or share >= 1:
         return scaled
+    # shares are of the tier's bandwidth, ``by_ranks`` at numbers of endpoints
     fastest = max((protocol.share for protocol in tier.library.protocols), default=1.0)
     protocols = []
     for protocol in tier.library.protocols:

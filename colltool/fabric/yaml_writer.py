@@ -22,8 +22,16 @@ _CUT_LINE = 100
 def fabric_text(
     data: dict[str, Any], comments: Sequence[str] = (), *, compact: bool = False
 ) -> str:
-    """Return a fabric file under as many comment lines as the reader's size limit allows;
-    ``compact``: short mappings on one line."""
+    """Return a fabric file under as many comment lines as the reader's size limit allows.
+
+    Args:
+        data: what the file says, in the order of its keys.
+        comments: lines without their ``#``.
+        compact: whether short mappings and lists stand on one line.
+
+    Raises:
+        ColltoolError: the data alone is beyond the limit.
+    """
     limit = BOUNDS["definition"].limit
     body = compact_yaml(data) if compact else _dumped(data, _Dumper)
     room = limit - len(body.encode()) - _CUT_LINE
@@ -44,7 +52,7 @@ def fabric_text(
 
 
 def compact_yaml(data: dict[str, Any]) -> str:
-    """Data with short mappings and lists on one line."""
+    """Return data as YAML with short mappings and lists on one line."""
     return _dumped(data, _CompactDumper)
 
 
@@ -75,7 +83,8 @@ _Dumper.add_representer(
 )
 
 
-# Text that only the reader takes for a number, such as 1e9 or 0o17, is quoted.
+# Text such as 1e9 or 0o17 is quoted: our reader (YAML 1.2) takes it for a number, PyYAML (1.1) does not.
+# The list is of the characters that such a text may begin with.
 _Dumper.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+.0-9][-+.0-9eExXoa-fA-F]*\Z"),

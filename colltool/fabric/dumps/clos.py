@@ -1,6 +1,8 @@
 """Finds the levels of a Clos in hosts, switches and the cables between them: :func:`clos_of`.
 
-A network that is no Clos is an error with the reason.
+A network that is no Clos is an error with the reason. Rates are in bytes/s, one way. The hosts are put
+in groups that share leaves, and level by level groups that share a switch there are merged, until one is
+left; the number of hosts in the largest, in whole groups of the level below, is the level's ``group``.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Wiring:
         """Return what errors call a switch."""
         return clipped(self.names.get(switch) or switch)
 
-    def refuse(self, what: str) -> ColltoolError:
+    def not_a_clos(self, what: str) -> ColltoolError:
         """Return the error for a network that is no Clos."""
         return ColltoolError(f"is not a Clos: {what}", where=self.file, fix=_FIX)
 
@@ -122,7 +124,8 @@ class _Branch(NamedTuple):
 
 
 class _HostGroup(NamedTuple):
-    """Hosts that the switches of a level join, and the branches below that were merged into it."""
+    """Hosts that switches of a level join, all such switches, and a branch for each group of the level
+    below that was merged into this one; no branches on the first level."""
 
     switches: frozenset[str]
     hosts: list[str]
@@ -133,8 +136,8 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
     """Return the levels of a network.
 
     Level 1 has the switches with hosts, level n+1 those one cable above; every cable joins
-    neighbouring levels. Hosts share either all leaves or none, and any two groups under one level
-    meet under a switch of the next.
+    neighbouring levels. Hosts share either all leaves or none, and any two branches of a group have
+    a switch in common. Only the largest class of hosts with equal ports is counted.
 
     Raises:
         ColltoolError: there are no hosts, or it is not a Clos; says by which cable or hosts.
@@ -142,6 +145,7 @@ def clos_of(wiring: Wiring) -> ClosNetwork:
     hosts, notes = _usual_hosts(wiring)
     switches = _switch_levels(wiring, hosts)
     uplinks = _uplinks(wiring, switches)
+    # all that are left have as many, of one rate in all
     ports = next(iter(hosts.values()))
     levels, assumed = _measured_levels(wiring, hosts, switches, uplinks)
     return ClosNetwork(
@@ -168,7 +172,7 @@ def _usual_hosts(wiring: Wiring) -> tuple[Hosts, list[str]]:
             where=wiring.file,
             fix="let it run on the whole subnet, with switches",
         )
-    # hosts by the number of their ports, and bytes/s of all of these
+    # hosts by the number of their ports, and the bytes/s of these together
     classes: dict[tuple[int, float], list[str]] = {}
     for host, cables in wiring.hosts.items():
         key = (len(cables), _rate_Bps(cables))
@@ -192,7 +196,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _switch_levels(wiring: Wiring, hosts: Hosts) -> list[set[str]]:
-    """The switches of each level, leaves first; without those that no cable joins to a leaf."""
+    """The switches of each level, leaves first: those with hosts, then those that a cable joins to the
+    level before and that are on none yet."""
     neighbours: dict[str, set[str]] = {switch: set() for switch in wiring.ports}
     for low, high, _ in wiring.cables:
         neighbours[low].add(high)
@@ -210,7 +215,7 @@ def _switch_levels(wiring: Wiring, hosts: Hosts) -> list[set[str]]:
 
 
 def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
-    """The cables of each switch to the level above.
+    """The cables of each switch to the level above, none of a switch without any.
 
     Raises:
         ColltoolError: a cable joins two switches of one level.
@@ -220,6 +225,7 @@ def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
         heights |= dict.fromkeys(level, height)
     uplinks: dict[str, list[tuple[str, float]]] = {switch: [] for switch in wiring.ports}
     for low, high, rate in wiring.cables:
+        # between switches that no way joins to a leaf
         if low not in heights:
             continue
         if heights[low] > heights[high]:
@@ -228,7 +234,7 @@ def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
         if heights[low] == heights[high]:
             both = f"are on level {heights[low]}" if heights[low] > 1 else "have hosts"
             names = f"{wiring.description(low)} and {wiring.description(high)}"
-            raise wiring.refuse(f"a cable joins {names}, and both {both}")
+            raise wiring.not_a_clos(f"a cable joins {names}, and both {both}")
         uplinks[low].append((high, rate))
     return uplinks
 
@@ -236,12 +242,14 @@ def _uplinks(wiring: Wiring, switches: Sequence[set[str]]) -> Uplinks:
 def _measured_levels(
     wiring: Wiring, hosts: Hosts, switches: Sequence[set[str]], uplinks: Uplinks
 ) -> tuple[list[SwitchLevel], list[str]]:
-    """The levels that join more hosts than the ones below them, and what was assumed where the
-    switches of a level differ.
+    """The levels that join more hosts than the ones below them, and sentences on what was assumed where
+    the switches of a level differ.
 
-    Leaves with 32 ports of 50 GB/s to hosts and uplinks of 800 GB/s are oversubscribed 2:1. If two of ten
-    have 400 GB/s, 4:1, the median still is 2, and both are pinched.
+    The oversubscription of a level is the median of the switches below it. Leaves with 32 ports of 50 GB/s
+    to hosts and uplinks of 800 GB/s together have 2:1. If two of ten leaves have uplinks of 400 GB/s, 4:1,
+    the median still is 2, and these two are pinched.
     """
+    # into each switch
     rates_Bps = _rates_from_below(hosts, uplinks)
     groups = _leaf_groups(wiring, hosts)
     levels = [SwitchLevel(_largest(groups), len(switches[0]), oversubscription=1.0)]
@@ -250,9 +258,9 @@ def _measured_levels(
         up_Bps = {switch: _rate_Bps(uplinks[switch]) for switch in lower if uplinks[switch]}
         ratios = {switch: rates_Bps[switch] / rate_Bps for switch, rate_Bps in up_Bps.items()}
         usual_ratio = median(ratios.values())
-        # by more than the last digits of sums of rates
+        # 1.001: the last digits of sums of rates differ by their order
         pinched = [switch for switch in ratios if ratios[switch] > usual_ratio * 1.001]
-        groups = _joined(wiring, groups, uplinks)
+        groups = _groups_above(wiring, groups, uplinks)
         # the groups of a Clos are whole groups of the level below
         group_below = levels[-1].group
         group = ceil(_largest(groups) / group_below) * group_below
@@ -264,7 +272,7 @@ def _measured_levels(
                 assumed.append(_pinched_text(wiring, ratios, pinched, usual_ratio, ratio_in_all))
     if len(groups) > 1:
         hosts_text = " and ".join(clipped(min(group.hosts)) for group in groups[:2])
-        raise wiring.refuse(
+        raise wiring.not_a_clos(
             f"{len(groups)} parts have no switch in common, such as those of {hosts_text}"
         )
     return levels, assumed
@@ -277,8 +285,12 @@ def _pinched_text(
     usual_ratio: float,
     ratio_in_all: float,
 ) -> str:
-    """What was assumed where some switches (``pinched``) are more oversubscribed than the median
-    one."""
+    """What was assumed where some switches (``pinched``) are more oversubscribed than the median one.
+
+    Args:
+        ratios: oversubscription of each switch of the level.
+        ratio_in_all: that of all of them together.
+    """
     worst = max(pinched, key=lambda switch: ratios[switch])
     verb = "is" if len(pinched) == 1 else "are"
     return (
@@ -303,7 +315,7 @@ def _rates_from_below(hosts: Hosts, uplinks: Uplinks) -> Mapping[str, float]:
 
 
 def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_HostGroup]:
-    """Hosts by their leaves.
+    """The groups of the first level: hosts with the same leaves.
 
     Raises:
         ColltoolError: two hosts share some of their leaves, not all.
@@ -319,17 +331,20 @@ def _leaf_groups(wiring: Wiring, hosts: Hosts) -> list[_HostGroup]:
             if first_leaves != leaves:
                 first_host = hosts_by_leaves[first_leaves][0]
                 names = f"{clipped(first_host)} and {clipped(members[0])}"
-                raise wiring.refuse(
+                raise wiring.not_a_clos(
                     f"{names} share {wiring.description(leaf)}, but not their other leaves"
                 )
     return [_HostGroup(leaves, members, []) for leaves, members in hosts_by_leaves.items()]
 
 
-def _joined(wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks) -> list[_HostGroup]:
-    """The groups of the next level: groups that share a switch there are merged.
+def _groups_above(
+    wiring: Wiring, groups: Sequence[_HostGroup], uplinks: Uplinks
+) -> list[_HostGroup]:
+    """The groups of the next level, in each of which groups of this level are merged: those that share
+    a switch there, directly or by way of others.
 
     Raises:
-        ColltoolError: two branches of a group share no switch themselves.
+        ColltoolError: two of those that were merged share no switch themselves.
     """
     joined: list[_HostGroup] = []
     for group in groups:
@@ -364,7 +379,7 @@ def _check_branches(wiring: Wiring, branches: Sequence[_Branch]) -> None:
         return
     for first, second in combinations(branches, 2):
         if not first.switches & second.switches:
-            raise wiring.refuse(
+            raise wiring.not_a_clos(
                 f"the leaves of {clipped(first.host)} and {clipped(second.host)} share no switch"
                 " above, though others join them"
             )

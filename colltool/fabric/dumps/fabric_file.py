@@ -8,6 +8,10 @@ number with its source (``written_tiers``).
 A node is one host, or several that its links join, as in NVL72 (``node.hosts``); NCCL may make several
 domains of a host (``node.search.domains``). The network joins nodes, or such domains: the endpoints of
 the outermost tier (``DumpedMachine.size``).
+
+``data`` or ``Data`` is the content of a fabric file as YAML would have it, texts with units; ``body`` its
+keys behind schema and name. ``fabric_data(NAME)["tiers"]`` are those of a bundled fabric, innermost first.
+A ``DeviceMatch`` (``base``) names the stand-in (``fabric``).
 """
 
 from __future__ import annotations
@@ -39,14 +43,14 @@ def fabric_file(
     nodes: int | None = None,
     nic_Bps: float | None = None,
 ) -> tuple[Data, list[str]]:
-    """Return the data of a fabric file in the order of its keys, and lines for its head.
+    """Return the data of a fabric file in the order of its keys, and comment lines for its head.
 
     Args:
         node, network: what the dumps have; one of them at least.
         name: name of the fabric.
         like: the fabric whose numbers are taken where the dumps have none; default: the usual one
             with such accelerators.
-        nodes: nodes of the network if only a node was dumped; default: 1.
+        nodes: how many nodes there are, if only a node was dumped; default: 1.
         nic_Bps: the rate of each NIC, one way, instead of what the dumps say.
 
     Raises:
@@ -91,7 +95,7 @@ def _check_like(like: str, node: NodeDump | None, network: ClosNetwork | None) -
 
 def _without_hidden_links(node: NodeDump, like: str | None) -> NodeDump:
     """The node, marked as one whose dump does not tell its links, where it lists none and the user
-    names a fabric with such: virtual machines hide them."""
+    names a fabric with links other than PCIe: virtual machines hide them."""
     if like is None or not node.has_links or node.pairs or any(node.to_switch):
         return node
     if len(node.accelerators) == 1 or fabric_data(like)["tiers"][0]["name"] == "pcie":
@@ -102,7 +106,8 @@ def _without_hidden_links(node: NodeDump, like: str | None) -> NodeDump:
 def _file_of_network(
     network: ClosNetwork, like: str | None, nic_Bps: float | None
 ) -> tuple[DumpedMachine, Data]:
-    """A file of the network alone: the dump with what the user stated, and the keys of the file."""
+    """A file of the network alone: the dump with what the user stated, and the body of the file. An error
+    if nothing tells the rate of a NIC."""
     dumps = DumpedMachine(None, network, network.hosts, nic_Bps=nic_Bps, like=like)
     if like is None and dumps.rate() is None:
         fix = f"state it, or name such a machine: {argument_text('nic', '200Gbps')}"
@@ -122,7 +127,7 @@ def _file_of_node(
     node: NodeDump, network: ClosNetwork | None, like: str | None, nodes: int, nic_Bps: float | None
 ) -> tuple[DumpedMachine, Data]:
     """A file of a node, in its network if there is one: the dumps with what the user stated, and the
-    keys of the file."""
+    body of the file. ``nodes``: how many there are, unless the network tells."""
     # what is wrong with the node is reported before what is wrong with the network
     base = machine_like(node, network, like)
     if network is not None:
@@ -162,11 +167,12 @@ def _check_network(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch) -> N
 
 
 def _node_body(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: str | None) -> Data:
-    """The keys of a file with a node: like the stand-in if links of the same kind join all its
-    accelerators, else with its tiers written out."""
+    """The body of a file with a node, but for its description and what is assumed: like the stand-in if
+    links of the same kind join all its accelerators, else with its tiers written out."""
     data = fabric_data(base.fabric)
     usual = data["tiers"][0]
     inner = inner_tiers(node)
+    # a dump that does not tell them leaves the stand-in's
     if not node.has_links:
         inner = (InnerTier(usual["name"], usual["topology"], len(node.accelerators), links=0),)
     innermost = inner[0]
@@ -198,8 +204,9 @@ def _node_body(node: NodeDump, dumps: DumpedMachine, base: DeviceMatch, like: st
 
 
 def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
-    """The key ``device`` if the stand-in has another one; null if the file format has none of that
-    name. Empty if it is the same, or the node's model is not known for sure."""
+    """The key ``device`` if the stand-in (``data``) has another one; null if the file format has none of
+    that name. Empty if it is the same, or the node's model is not known for sure: a virtual machine's, or
+    one that no bundled fabric has, with the user's ``like`` in its place."""
     if not node.has_links or (like is not None and bundled_for(node.model) is None):
         return {}
     device = _device(node.model)
@@ -211,7 +218,8 @@ def _other_device(node: NodeDump, data: Data, like: str | None) -> Data:
 
 
 def _device(model: str) -> str | None:
-    """The name in fabric files of a model: ``h100`` of ``NVIDIA H100 PCIe``; None if it has none."""
+    """A model as fabric files would name it: ``h100`` of ``NVIDIA H100 PCIe``; None if it has no part
+    such as H100 or MI300X."""
     name = re.search(r"\b[A-Z]{1,2}\d{2,3}[A-Z]?\b", model)
     return name[0].lower() if name else None
 
@@ -228,7 +236,7 @@ def _description(node: NodeDump, hosts: int) -> str:
 def _comments(node: NodeDump | None, dumps: DumpedMachine, body: Data) -> list[str]:
     """Lines for the head of the file: which dumps it was made from, what they lack, what is odd."""
     network = dumps.network
-    # one file may hold both
+    # a dict keeps one of equal texts: one file may hold both node and network
     files = dict.fromkeys(f"{dump.file} ({dump.tool})" for dump in (node, network) if dump)
     lines = [f"Read from {' and '.join(files)} by colltool fabric import."]
     if "like" in body:

@@ -71,7 +71,7 @@ def read_hwloc(path: AnyPath) -> NodeDump:
     no_links = "does not state NVLinks"
     if pci.is_card(model):
         no_links = ""
-    served = serving([_placed(card, gpus) for card in cards], linked=True)
+    served = serving([_placed_nic(card, gpus) for card in cards], linked=True)
     return NodeDump(
         file=name,
         tool=TOOL,
@@ -130,17 +130,19 @@ def _info(topology: Element, name: str) -> str:
 
 
 def _slot_Bps(device: Element) -> float | None:
-    """Bytes/s of a slot before encoding, as elsewhere here."""
+    """Bytes/s of a slot, one way, encoding not subtracted (as ``pci.slot_Bps`` counts it); None if the file
+    does not know."""
     text = device.get("pci_link_speed")
     if not re.fullmatch(r"\d{1,4}(?:\.\d{1,9})?", text):
         return None
-    # to the GB/s that lanes have: 15.754 is 16
+    # hwloc's 15.754 GB/s of 16 lanes of PCIe 3.0 is 16
     GBps = round(float(text) * _ENCODING)
     return GBps * 1e9 or None
 
 
-def _placed(card: Element, gpus: list[Element]) -> PlacedNic:
-    """A NIC of the dump, with its name and the slot that it is in."""
+def _placed_nic(card: Element, gpus: list[Element]) -> PlacedNic:
+    """A NIC of the dump (``card``: its PCI device), named by its verbs device if it has one, with its slot
+    and its distance to each accelerator."""
     parts = [part for part in card.each("object") if part.get("type") == "OSDev"]
     verbs = [part for part in parts if part.get("osdev_type") == _VERBS]
     named = (verbs or parts or [card])[0]
@@ -168,7 +170,7 @@ def _bridges(device: Element) -> Iterator[Element]:
 
 
 def _distance(near: list[Element], gpu: Element) -> NicDistance:
-    """How far an accelerator is from a NIC that is in the objects of ``near``."""
+    """How far an accelerator is from a NIC; ``near``: the objects that the NIC is in, up to its CPU."""
     for outer in _bridges(gpu):
         # the innermost that both are in
         if outer in near:

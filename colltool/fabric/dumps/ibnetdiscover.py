@@ -55,8 +55,14 @@ End = tuple[str, int]
 
 
 class _Subnet(NamedTuple):
-    """The content of the text: number of ports by switch, descriptions by GUID, and the rate of each
-    cable in Gb/s; 0 if neither end states it."""
+    """The content of the text.
+
+    Attributes:
+        ports: their number, by the GUID of the switch.
+        described: descriptions of switches and adapters, by GUID.
+        cables: the rate of each in Gb/s, by its two ends (one of a port that is cabled to itself); 0 if
+            neither end states it.
+    """
 
     ports: dict[str, int]
     described: dict[str, str]
@@ -90,7 +96,7 @@ def read_ibnetdiscover(path: AnyPath) -> ClosNetwork:
 
 
 def _subnet(content: str, name: str) -> _Subnet:
-    """Read the records and their cables."""
+    """Read the records and their cables; ``name``: of the file, for errors."""
     subnet = _Subnet({}, {}, {})
     # the GUID whose record the lines of ports follow
     guid = ""
@@ -128,7 +134,7 @@ def _wiring(subnet: _Subnet, name: str) -> Wiring:
     rates = [gbps for gbps in subnet.cables.values() if gbps]
     if not rates:
         raise ColltoolError("tells no rates such as 4xNDR", where=name, fix=_FIX)
-    # for the few cables without a rate
+    # the most frequent rate, for the few cables without one
     usual = mode(rates)
     ports = dict(subnet.ports)
     hosts: dict[str, list[tuple[str, float]]] = {}
@@ -165,9 +171,9 @@ def _wiring(subnet: _Subnet, name: str) -> Wiring:
 
 
 def _host(guid: str, description: str) -> str:
-    """The host of an adapter: ``node07 HCA-1`` and ``node07 mlx5_3`` are of node07.
+    """The name of an adapter's host: ``node07`` of ``node07 HCA-1`` and of ``node07 mlx5_3``.
 
-    Adapters without a name of their own are hosts by themselves.
+    An adapter whose description names no host is a host by itself, with its GUID for a name.
     """
     if not description or _NAMELESS.search(description):
         return guid

@@ -12,7 +12,7 @@ from colltool.fabric.dumps.rates import DumpedRate, rate_text
 from colltool.fabric.dumps.sentences import sentence_of
 from colltool.fabric.load import load_fabric
 
-# Whose bandwidth a tier's is, by topology; part of its source.
+# What of the node the bandwidth of a tier is by topology, as the tier's source says it.
 _BANDWIDTH_OF = {"star": "of an accelerator", "full_mesh": "of a pair", "graph": "of a link"}
 # Blackwell: B200, GB300
 _NVLINK_5 = re.compile(r"\bG?B[23]00\b")
@@ -22,11 +22,18 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
     """Return the bandwidth of an accelerator's links to switches, or of a pair's links, one way.
 
     None where the dump does not tell how many links there are, and for PCIe where the slot is unknown.
-    ``base``: name of the bundled fabric whose numbers are taken for links without a data sheet.
+
+    Args:
+        node: what a dump of a node says; ``link_Bps`` where it states the bandwidth itself.
+        inner: the tier of such links; ``links`` is the number of them that an accelerator has to
+            switches, or a pair between it, 0 if unknown.
+        base: name of the bundled fabric whose numbers are taken for links without a data sheet, and
+            whose accelerator is meant where the dump names none.
     """
     if node.link_Bps is not None and inner.link != "pcie":
         source = f"{_BANDWIDTH_OF[inner.topology]}: {node.file}"
         return DumpedRate(node.link_Bps, source)
+    # a dump may list links without telling how many run in parallel
     if not inner.links or not node.has_link_counts:
         return None
     match inner.link:
@@ -35,7 +42,7 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
         case "xgmi":
             each_Bps = load_fabric(base).tiers[0].bandwidth
             links = f"{counted(inner.links, 'link')} a pair"
-            each_source = f": {base}"
+            each_origin = f": {base}"
         case "nvlink":
             model = node.model
             if not model:
@@ -43,11 +50,12 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
             each_Bps = nvlink_Bps(model)
             end = "a GPU" if inner.topology == "star" else "a pair"
             links = f"{counted(inner.links, 'NVLink')} {end}"
-            each_source = ", one way: NVIDIA data sheets"
+            each_origin = ", one way: NVIDIA data sheets"
         case _:
             assert_never(inner.link)
     each = rate_text(each_Bps)
-    source = f"{links}: {node.file}; {each} each{each_source}"
+    # 18 NVLinks a GPU: topo.xml; 25 GB/s each, one way: NVIDIA data sheets
+    source = f"{links}: {node.file}; {each} each{each_origin}"
     links_Bps = each_Bps * inner.links
     rings_Bps = _rings_Bps(node)
     if inner.topology == "star" and rings_Bps is not None and rings_Bps < links_Bps:
@@ -58,14 +66,16 @@ def link_rate(node: NodeDump, inner: InnerTier, base: str) -> DumpedRate | None:
 
 
 def _rings_Bps(node: NodeDump) -> float | None:
-    """What NCCL's rings carry from each GPU to the next, where NCCL was searched for them."""
+    """Bytes/s that all of NCCL's rings carry from each GPU to the next, one way; None where NCCL's search
+    for them was not repeated on the dump."""
     if node.search is None:
         return None
     return node.search.inside_Bps
 
 
 def _pcie_rate(node: NodeDump, inner: InnerTier) -> DumpedRate | None:
-    """What an accelerator, or each of an island of bridged cards, has of PCIe."""
+    """Bytes/s of PCIe of an accelerator, or of each accelerator of an island of bridged cards; None where
+    neither the dump nor the usual host of the model has the slot."""
     rings_Bps = _rings_Bps(node)
     if rings_Bps is not None:
         # the ranks of an island share what goes to the next one

@@ -14,6 +14,10 @@ Elements and attributes, of NCCL 2.30 (src/graph/xml.cc, topo.cc) and RCCL:
   with ``net="0"``, is not for collectives.
 
 Clouds' files have ``pci`` alone: their GPUs and NICs are known by class, and no links.
+
+:func:`read_nccl_topo` is the entry. ``Element.get`` of an attribute that is not there is an empty text;
+``inside`` and ``around`` lead outwards, ``each`` inwards. An accelerator is known by its position among
+those of the file, a NIC with what holds it is a ``_HeldNic``.
 """
 
 from __future__ import annotations
@@ -51,24 +55,26 @@ MAX_ACCELERATORS = 1024
 MAX_NICS = 1024
 
 _VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
-# Classes of what a link leads to.
+# PCI classes of what a link leads to (``tclass``), as the starts of its text.
 _GPU_CLASS = "0x03"
 _CPU_CLASS = "0x068001"
 _LINKS = ("nvlink", "xgmi")
-# What is in the same element as a NIC is so far from it.
-_NEAR = {"pci": NicDistance.SWITCH, "cpu": NicDistance.CPU}
+# The distance between a NIC and an accelerator by the tag of the innermost element that has both; any
+# other element is as good as another node.
+_DISTANCE_WITHIN = {"pci": NicDistance.SWITCH, "cpu": NicDistance.CPU}
 
 
 class _LinkGroup(NamedTuple):
-    """Parallel links of an accelerator; ``other``: the position of the one that they lead to, None
-    for switches."""
+    """Parallel links of an accelerator. ``other``: the position of the accelerator that they lead to, None
+    if they lead to switches."""
 
     links: int
     other: int | None
 
 
 class _Gpu(NamedTuple):
-    """An accelerator: its PCI slot, and its ``gpu`` element, which clouds' files lack."""
+    """An accelerator: its PCI slot (the ``gpu`` element itself where none is around it), and its ``gpu``
+    element, which clouds' files lack."""
 
     slot: Element
     gpu: Element | None
@@ -79,13 +85,14 @@ class _Gpu(NamedTuple):
         return self.slot.get("busid") or f"gpu{self.gpu.get('dev') if self.gpu else ''}"
 
     def is_in(self, ranks: Collection[int]) -> bool:
-        """Whether its rank is one of these."""
+        """Whether its rank is one of these; False if the file gives it none."""
         rank = self.gpu.get("rank") if self.gpu else ""
         return bool(rank) and number(rank) in ranks
 
 
 def read_nccl_topo(path: AnyPath, nic_Bps: float | None = None) -> NodeDump:
-    """Return a node from a file that NCCL dumped; ``nic_Bps``: of each NIC instead of what it says.
+    """Return a node from a file that NCCL dumped. If NCCL's search makes several nodes of its accelerators,
+    those of the first. ``nic_Bps``: the rate of each NIC, one way, instead of what the file says.
 
     Raises:
         ColltoolError: not XML, another program's, cut off, with a document type, beyond the limits,
@@ -93,6 +100,7 @@ def read_nccl_topo(path: AnyPath, nic_Bps: float | None = None) -> NodeDump:
     """
     name = os.fsdecode(path)
     system = read_xml(path, FORMAT)
+    # in the tree itself, so that NCCL's search and the NICs below see the same
     for net in system.each("net"):
         if is_loopback(net.get("name")):
             net.attributes["net"] = "0"
@@ -113,11 +121,12 @@ def read_nccl_topo(path: AnyPath, nic_Bps: float | None = None) -> NodeDump:
         assumed += search.assumed
         gpus = [gpu for gpu in gpus if gpu.is_in(search.ranks)]
     node = _node(system, name, gpus, nics, search)
-    return replace(node, model=model, assumed=tuple(assumed), no_links=_no_links(gpus, model))
+    return replace(node, model=model, assumed=tuple(assumed), no_links=_why_no_links(gpus, model))
 
 
 def _gpus(system: Element) -> list[_Gpu]:
-    """The accelerators of a file in its order; several ranks of one are one."""
+    """The accelerators of a file in its order; of several ranks that share one, the first stands for
+    all."""
     by_slot: dict[int, _Gpu] = {}
     for gpu in system.each("gpu"):
         slot = gpu.inside("pci") or gpu
@@ -136,10 +145,16 @@ def _node(
     nics: Sequence[_HeldNic],
     search: NodeSearch | None,
 ) -> NodeDump:
-    """The node of a file, but for the model of its accelerators."""
+    """The node of a file, but for the model of its accelerators. What NCCL's search found decides where
+    it was run; else the distances in the tree do.
+
+    Args:
+        name: of the file.
+        gpus: those of the node; ``nics``: all of the file.
+        search: None where NCCL's search was not run.
+    """
     cpus = list(system.each("cpu"))
-    cpu = _cpu(cpus)
-    # hosts of one NVLink domain may name their devices alike
+    # by host, too: those of one NVLink domain may name their devices alike
     positions = {(_host(gpu.slot), gpu.name): position for position, gpu in enumerate(gpus)}
     links = [list(_links(gpu, positions, name)) for gpu in gpus]
     to_switch = []
@@ -156,11 +171,12 @@ def _node(
     hosts = {element.get("host_hash") for element in cpus} - {""}
     notes: list[str] = []
     if search is not None:
-        served = _of_channels(nics, search)
-        gpudirect = search.gpudirect
         cpu = search.cpu
+        served = _serving_channels(nics, search)
+        gpudirect = search.gpudirect
         notes += search.notes
     else:
+        cpu = _cpu(cpus)
         served = serving(_with_distances(nics, gpus), linked=bool(pairs) or any(to_switch))
         gpudirect = _has_gpudirect(gpus, served.nics)
     notes += [*served.notes, *_odd_slots(gpus, slots_Bps, pcie_Bps)]
@@ -184,8 +200,8 @@ def _node(
     )
 
 
-def _of_channels(nics: Sequence[_HeldNic], search: NodeSearch) -> Serving:
-    """The NICs that NCCL's channels use."""
+def _serving_channels(nics: Sequence[_HeldNic], search: NodeSearch) -> Serving:
+    """The NICs that NCCL's channels use, and a note on the others."""
     used = []
     others = []
     for held in nics:
@@ -199,7 +215,7 @@ def _of_channels(nics: Sequence[_HeldNic], search: NodeSearch) -> Serving:
 def _odd_slots(
     gpus: list[_Gpu], slots_Bps: list[float | None], usual_Bps: float | None
 ) -> Iterator[str]:
-    """Notes on accelerators whose slots are not the usual one."""
+    """Notes on accelerators whose slots have another rate than the usual one, where both are known."""
     for gpu, slot_Bps in zip(gpus, slots_Bps, strict=True):
         if slot_Bps is not None and usual_Bps is not None and slot_Bps != usual_Bps:
             rate = f"{slot_Bps / 1e9:g} GB/s"
@@ -207,9 +223,9 @@ def _odd_slots(
             yield sentence_of("odd-slot", name=gpu.name, rate=rate, usual=usual)
 
 
-def _no_links(gpus: list[_Gpu], model: str) -> str:
-    """Why the file does not state which links join the accelerators. Empty if it does, or if they
-    are cards without any."""
+def _why_no_links(gpus: list[_Gpu], model: str) -> str:
+    """Why the file does not state which links join the accelerators, to follow the file's name. Empty if
+    it does, or if they are cards without any."""
     if any(gpu.gpu for gpu in gpus) or pci.is_card(model):
         return ""
     return (
@@ -218,7 +234,8 @@ def _no_links(gpus: list[_Gpu], model: str) -> str:
 
 
 def _cpu(cpus: list[Element]) -> str:
-    """Vendor of the first processor that names one, ``arm`` for Grace. Empty if unknown."""
+    """``arm`` if any processor is one, else ``intel`` or ``amd`` by the first that names its vendor. Empty
+    if none does."""
     if any(element.get("arch") == "arm64" for element in cpus):
         return "arm"
     vendors = (_VENDORS.get(element.get("vendor")) for element in cpus)
@@ -226,7 +243,8 @@ def _cpu(cpus: list[Element]) -> str:
 
 
 def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]:
-    """The model of the accelerators, and what was assumed for it."""
+    """The model of the accelerators, and what was assumed for it: a sentence where the model is known by
+    its generation alone, which others share. ``grace``: whether the processors are."""
     names = set()
     by_generation = ""
     for gpu in gpus:
@@ -251,8 +269,12 @@ def _model(name: str, gpus: list[_Gpu], *, grace: bool) -> tuple[str, list[str]]
 
 
 def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> Iterator[_LinkGroup]:
-    """The links of an accelerator to switches and to others of the file, which have ``positions``
-    by host and name."""
+    """The links of an accelerator to switches and to other accelerators of the file.
+
+    Args:
+        positions: of the accelerators by host and name, as their links have them (``target``).
+        name: of the file, for errors.
+    """
     if gpu.gpu is None:
         return
     host = _host(gpu.slot)
@@ -267,6 +289,7 @@ def _links(gpu: _Gpu, positions: Mapping[tuple[str, str], int], name: str) -> It
         other = positions.get((host, link.get("target")))
         leads_to = link.get("tclass")
         if other is not None:
+            # a link to itself joins nothing, nor does a count of 0
             if other != positions[host, gpu.name] and count:
                 yield _LinkGroup(count, other)
         # a GPU that is not in the file, and the CPU of Power, are no switch
@@ -283,14 +306,15 @@ def _host(element: Element) -> str:
 
 
 def _pairs(links: list[list[_LinkGroup]]) -> dict[Pair, int]:
-    """Links between two accelerators, by their positions, lower first."""
+    """The number of links between two accelerators, by their positions, lower first; ``links``: the groups
+    of each accelerator."""
     pairs: dict[Pair, int] = {}
     for index, groups in enumerate(links):
         for group in groups:
             if group.other is None:
                 continue
             low, high = sorted((index, group.other))
-            # both ends list the same links
+            # both ends list the same links; where they differ the larger number is taken
             known = pairs.get((low, high), 0)
             pairs[low, high] = max(known, group.links)
     return pairs
@@ -300,7 +324,8 @@ def _pairs(links: list[list[_LinkGroup]]) -> dict[Pair, int]:
 
 
 class _HeldNic(NamedTuple):
-    """A NIC, the element that holds it (its slot, or the CPU), and the ids of its ``net`` elements."""
+    """A NIC, the element that holds it (its slot, the CPU, or of neither the root), and the ``id()`` of
+    each of its ``net`` elements, by which a search names those that it uses."""
 
     nic: Nic
     holder: Element
@@ -313,43 +338,44 @@ def _slot_Bps(slot: Element) -> float | None:
 
 
 def _nics(system: Element, name: str) -> list[_HeldNic]:
-    """The NICs of a file that are for collectives, each port once."""
+    """The NICs of a file that are for collectives, each port once; by the classes of slots where the file
+    has no ``net``."""
     ports: dict[tuple[object, ...], _HeldNic] = {}
     nets = list(system.each("net"))
     for index, net in enumerate(nets):
         if not net.get("dev") or net.get("net") == "0":
             continue
         holder = net.inside("pci") or net.inside("cpu") or system
-        # two devices of one port share its GUID; sockets have none
+        # two devices of one port share its GUID; sockets have none, and are a port each
         guid = net.get("guid")
         if guid in ("", "0x0"):
             guid = f"net {index}"
         port = (id(holder), guid, net.get("port"))
-        held = ports.get(port) or _HeldNic(_of_net(net, holder, name), holder)
+        held = ports.get(port) or _HeldNic(_nic_of_net(net, holder, name), holder)
         ports[port] = held._replace(nets=(*held.nets, id(net)))
     if nets:
         return list(ports.values())
     slots = [slot for slot in system.each("pci") if slot.get("class").startswith(pci.NETWORK)]
-    return [_HeldNic(_of_slot(slot), slot) for slot in slots]
+    return [_HeldNic(_nic_of_slot(slot), slot) for slot in slots]
 
 
-def _of_net(net: Element, holder: Element, name: str) -> Nic:
-    """A NIC by its ``net`` element, in the slot that holds it."""
+def _nic_of_net(net: Element, holder: Element, name: str) -> Nic:
+    """A NIC by its ``net`` element, in the slot or CPU that holds it; ``name``: of the file, for errors."""
     speed = net.get("speed") or "-1"
     if not re.fullmatch(r"-?\d{1,9}", speed):
         what = f"expected a speed in Mb/s, got {quote(speed)}"
         raise ColltoolError(what, where=f"{name}:{net.line}:{net.column}", fix=FIX)
-    nic = _of_slot(holder)._replace(name=clipped(net.get("name") or "net"))
+    nic = _nic_of_slot(holder)._replace(name=clipped(net.get("name") or "net"))
     if int(speed) > 0:
-        # NCCL writes -1 where the driver does not know
+        # the file's own rate; NCCL writes -1 where the driver knows none
         nic = nic._replace(rate_Bps=int(speed) * 1e6 / 8, by_model=False)
     if is_interface(nic.name):
         return nic._replace(medium="socket")
     return nic._replace(gpudirect=net.get("gdr") != "0")
 
 
-def _of_slot(slot: Element) -> Nic:
-    """A NIC by what its slot says of it; of a CPU nothing."""
+def _nic_of_slot(slot: Element) -> Nic:
+    """A NIC by the PCI ids and the width of its slot; a CPU or the root tells nothing of it."""
     if slot.tag != "pci":
         return Nic(slot.get("busid"))
     nic = pci.nic_of(
@@ -366,8 +392,8 @@ def _of_slot(slot: Element) -> Nic:
 
 
 def _with_distances(nics: Sequence[_HeldNic], gpus: list[_Gpu]) -> list[PlacedNic]:
-    """The NICs with their distance to each accelerator, and with the way that they share to them."""
-    # the positions of the accelerators in each element, by its id
+    """The NICs with their distance to each accelerator, and as :func:`_on_shared_way` has them."""
+    # the positions of the accelerators in each element, by the element's id()
     below: dict[int, set[int]] = {}
     for position, gpu in enumerate(gpus):
         for outer in gpu.slot.around():
@@ -377,16 +403,18 @@ def _with_distances(nics: Sequence[_HeldNic], gpus: list[_Gpu]) -> list[PlacedNi
         distances = [NicDistance.FAR] * len(gpus)
         # outermost first, so that the nearest is what stays
         for outer in reversed([held.holder, *held.holder.around()]):
-            near = _NEAR.get(outer.tag, NicDistance.FAR)
+            distance = _DISTANCE_WITHIN.get(outer.tag, NicDistance.FAR)
             for position in below.get(id(outer), ()):
-                distances[position] = near
+                distances[position] = distance
         nic = _on_shared_way(held, below.keys())
         placed.append(PlacedNic(nic, tuple(distances)))
     return placed
 
 
 def _on_shared_way(held: _HeldNic, with_gpus: Collection[int]) -> Nic:
-    """A NIC with the topmost switch that it shares with other NICs and no accelerator."""
+    """A NIC whose ``card``, the bottleneck that it shares with other NICs, is the topmost PCI switch above
+    it that has no accelerator; unchanged where there is none. ``with_gpus``: the id() of each element
+    that has accelerators."""
     nic = held.nic
     for outer in held.holder.around():
         if outer.tag != "pci" or id(outer) in with_gpus:
@@ -397,7 +425,8 @@ def _on_shared_way(held: _HeldNic, with_gpus: Collection[int]) -> Nic:
 
 
 def _has_gpudirect(gpus: list[_Gpu], nics: Sequence[Nic]) -> bool:
-    """Whether any NIC with RDMA reaches the memory of the accelerators."""
+    """Whether any NIC with RDMA reaches the memory of the accelerators; True without such NICs, as nothing
+    is slowed by it then."""
     verbs = [nic for nic in nics if nic.medium != "socket"]
     if not verbs:
         return True

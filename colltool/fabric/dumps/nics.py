@@ -35,12 +35,14 @@ class Nic(NamedTuple):
     """A port of a NIC.
 
     Args:
+        name: of the device, as the dump has it.
         rate_Bps: one way; None if unknown.
         medium: ``ib``, ``roce``, ``efa``, ``slingshot`` or ``socket``; empty if unknown.
         model: the NIC's model, if its PCI id is known; empty else.
         by_model: whether the rate is that of the fastest such card, as nothing else states one.
         slot_Bps: of its own slot, one way; None if unknown.
-        card: equal for ports of one card, which together carry at most ``card_Bps``.
+        card: equal for ports that share a way to the host (a card's slot, or a switch above several),
+            which together carry at most ``card_Bps``, one way; empty and None if unknown.
         gpudirect: False if it does not read and write the memory of accelerators.
     """
 
@@ -63,7 +65,7 @@ class Serving(NamedTuple):
 
 
 class PlacedNic(NamedTuple):
-    """A NIC, and how far it is from each accelerator."""
+    """A NIC, and how far it is from each accelerator, in the order of these."""
 
     nic: Nic
     distances: tuple[NicDistance, ...]
@@ -83,12 +85,13 @@ _LOOPBACK = re.compile(r"lo\d?")
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name is that of the loopback, ``lo``."""
+    """Return whether a name is that of the loopback, ``lo``."""
     return _LOOPBACK.fullmatch(name) is not None
 
 
 def is_interface(name: str) -> bool:
-    """Whether a name is that of a network interface, over which NCCL opens sockets."""
+    """Return whether a name is that of a network interface, over which NCCL opens sockets, and not of a
+    device for RDMA."""
     return is_loopback(name) or _INTERFACE.match(name) is not None
 
 
@@ -107,7 +110,8 @@ class _Remaining:
 
 
 def serving(nics: Sequence[PlacedNic], *, linked: bool) -> Serving:
-    """Return the NICs that serve the accelerators of a node.
+    """Return the NICs that serve the accelerators of a node: what is left when one rule after the other has
+    dropped some. Each rule looks at those that the rules before it left.
 
     Args:
         linked: whether links other than PCIe join the accelerators, so that each may use the NIC of
@@ -136,7 +140,7 @@ def serving(nics: Sequence[PlacedNic], *, linked: bool) -> Serving:
 
 
 def left_out(dropped: Sequence[str], reason: str) -> list[str]:
-    """A note on NICs that are not counted; none without any."""
+    """Return a note on NICs that are not counted, by their names; no note without any."""
     if not dropped:
         return []
     names = ", ".join(map(clipped, dropped[:_SHOWN]))
@@ -157,12 +161,14 @@ def _nearest(nics: Sequence[PlacedNic], *, linked: bool) -> Sequence[PlacedNic]:
     least = min(placed.nearest for placed in nics)
     if linked or least == NicDistance.FAR:
         return [placed for placed in nics if placed.nearest == least]
+    # the distances of all NICs from each accelerator, and the least of them
     by_accelerator = zip(*(placed.distances for placed in nics), strict=True)
     nearest = list(map(min, by_accelerator))
 
     def is_used(placed: PlacedNic) -> bool:
+        """Whether no NIC is nearer than this one to some accelerator."""
         pairs = zip(placed.distances, nearest, strict=True)
-        # an accelerator without a NIC at its CPU takes those of the others
+        # FAR does not count: an accelerator without a NIC at its CPU takes those of the others
         return any(distance == closest < NicDistance.FAR for distance, closest in pairs)
 
     return list(filter(is_used, nics))

@@ -27,15 +27,17 @@ class NodeSearch(NamedTuple):
 
     Args:
         release: of NCCL.
-        gpu, cpu, link: as the key ``library`` of a fabric file has them.
-        ranks: of the node.
-        domains: nodes of such ranks that NCCL makes of the file; the network joins them.
+        release: of NCCL.
+        gpu, cpu, link: as the key ``library`` of a fabric file has them (``hopper``, ``intel``,
+            ``nvlink``).
+        ranks: those of the first node that NCCL makes of the file, ascending.
+        domains: how many such nodes NCCL makes of it; the network joins them.
         groups: the graphs of groups, as ``library.channels`` of a fabric file has them.
-        nics: ids of the elements of those that channels use.
-        inside_Bps: what its rings carry from each GPU to the next; None of one GPU.
-        across_Bps: what they carry out of the node; None without NICs.
+        nics: the ``id()`` of each ``net`` element of the file that channels use.
+        inside_Bps: what all its rings carry from each GPU to the next, one way; None of one GPU.
+        across_Bps: what they carry out of the node, one way; None without NICs.
         gpudirect: False if no NIC is near enough to a GPU.
-        notes: on the rings.
+        notes: sentences on the rings.
         assumed: what the file does not state, as in a fabric file.
     """
 
@@ -63,13 +65,13 @@ class NodeDump:
         accelerators: their names in the dump.
         model: their model, such as ``NVIDIA H100``; empty if unknown.
         link: the kind of links of the scale-up network, if there is one.
-        to_switch: number of links of each accelerator to switches.
+        to_switch: number of links of each accelerator to switches; empty or zeros if none.
         pairs: number of links between two accelerators, by their positions, lower first.
         link_Bps: one way, of all links of an accelerator to switches, or of a pair; None if
             unknown.
         has_link_counts: False if the dump states which accelerators are joined, not by how many links.
         no_links: why the dump does not state which links join the accelerators; empty if it does.
-        pcie_Bps: one way, of an accelerator's slot.
+        pcie_Bps: one way, of an accelerator's slot; None if unknown.
         cpu: ``intel``, ``amd`` or ``arm``; empty if unknown.
         hosts: that the links join.
         has_slots: False if accelerators reach NICs otherwise than over their PCIe slots.
@@ -113,9 +115,10 @@ class InnerTier(NamedTuple):
 
     Args:
         link: the kind of its links, by which the tier is named.
-        size: accelerators, or whole islands of the tier inside.
-        links: links in parallel, of a port to switches or of each pair.
-        edges: pairs and their links, of a graph.
+        size: how many endpoints it joins: accelerators, or whole islands of the tier inside.
+        links: in parallel, from an endpoint to the switches (star) or between two (full mesh); 0 if
+            unknown.
+        edges: the joined pairs and the number of their links, of a graph; empty elsewhere.
     """
 
     link: Link
@@ -153,7 +156,8 @@ def inner_tiers(dump: NodeDump) -> tuple[InnerTier, ...]:
 
 
 def _island_tier(dump: NodeDump, size: int, links: int) -> InnerTier:
-    """The tier of accelerators that are joined pair by pair, each by the same number of links."""
+    """The tier of ``size`` accelerators that are joined pair by pair, each by the same number of links: a
+    full mesh, or switches that the dump does not show."""
     # A matrix states a GPU's links to the switches as links to each of its peers. That is so if the
     # number is all the links that a GPU has, or more than it could have to every peer.
     switched = links == MOST_LINKS or links * (size - 1) > MOST_LINKS
@@ -163,7 +167,8 @@ def _island_tier(dump: NodeDump, size: int, links: int) -> InnerTier:
 
 
 def odd_links(dump: NodeDump) -> list[str]:
-    """Return notes on links that no tier can express."""
+    """Return notes on links that no tier can express: accelerators with other counts than usual, and
+    groups of different size."""
     if any(dump.to_switch):
         usual = _usual(dump.to_switch)
         return [
@@ -179,7 +184,8 @@ def odd_links(dump: NodeDump) -> list[str]:
 
 
 def _usual(counts: tuple[int, ...]) -> int:
-    """The most frequent number of links."""
+    """The most frequent number of links, of equally frequent ones the first; the largest where the most
+    have none."""
     # an accelerator without links is odd, however many there are
     return mode(counts) or max(counts)
 

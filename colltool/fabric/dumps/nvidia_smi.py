@@ -151,7 +151,7 @@ def _columns(head: str) -> list[str]:
 
 
 def _model(lines: list[str]) -> str:
-    """The first name of a GPU in the file that is known; empty if there is none."""
+    """The first name of a GPU in the file of which a bundled fabric is known; empty if there is none."""
     for line in lines:
         for name in _NAMES.findall(line):
             # the next column of nvidia-smi's table is the persistence mode
@@ -185,8 +185,9 @@ def _legend(lines: list[str]) -> dict[str, str]:
 
 
 def _nics(matrix: _Matrix, names: dict[str, str]) -> list[PlacedNic]:
-    """The NICs with their distance to each GPU; ``names``: those of the legend, by column. Ports of one
-    card where no NIC is near a GPU are marked as a BlueField's."""
+    """The NICs with their distance to each GPU; ``names``: those of the legend, by column. A port on a card
+    of several, far from all GPUs, has a model that names BlueField, by which ``serving`` leaves it out
+    where others serve."""
     placed = []
     for column in matrix.nics:
         name = names.get(column, column)
@@ -194,7 +195,7 @@ def _nics(matrix: _Matrix, names: dict[str, str]) -> list[PlacedNic]:
         distances = tuple(_DISTANCES.get(word, NicDistance.FAR) for word in words)
         nic = Nic(name, medium="socket" if is_interface(name) else "")
         others = [matrix.rows[column][other] for other in matrix.nics if other != column]
-        # Where no NIC is near a GPU, as at Grace, cards of two ports are BlueFields for storage.
+        # At Grace no NIC is near a GPU, and cards of two ports (PIX to each other) are for storage.
         if "PIX" in others and min(distances) == NicDistance.FAR:
             nic = nic._replace(model="two ports of a BlueField or a like card")
         placed.append(PlacedNic(nic, distances))
@@ -202,8 +203,8 @@ def _nics(matrix: _Matrix, names: dict[str, str]) -> list[PlacedNic]:
 
 
 def _fitting(gpus: int, links: int, *, grace: bool) -> tuple[str, ...]:
-    """The bundled fabrics of machines with so many GPUs and NVLinks of each to its switches, or to
-    each other GPU."""
+    """The bundled fabrics of machines with so many GPUs and ``links``: NVLinks of each GPU to the switches,
+    or between two. They are the hints where the model of the GPUs is unknown."""
     if grace and links == 18:
         return ("nvl72", "gb300-nvl72")
     if grace:

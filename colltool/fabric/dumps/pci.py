@@ -15,8 +15,8 @@ from colltool.fabric.bundled_for import accelerators
 from colltool.fabric.data_tables import data_rows
 from colltool.fabric.dumps.nics import Nic
 
+# PCI classes, as the starts of their texts: InfiniBand, and any network controller (InfiniBand too).
 INFINIBAND = "0x0207"
-# any network controller, InfiniBand among them
 NETWORK = "0x02"
 # Accelerators are 3D controllers, displays and processing accelerators.
 ACCELERATORS = ("0x0302", "0x0300", "0x1200", "0x0380")
@@ -93,16 +93,17 @@ def slot_Bps(speed: str, width: str) -> float | None:
 
 
 def lane_GTps(slot_Bps: float) -> float:
-    """Return the GT/s of a lane of a slot of 16: 32 of 64 GB/s."""
+    """Return the GT/s of a lane of a slot of 16 lanes that carries so many bytes/s, one way: 32 of 64
+    GB/s."""
     return slot_Bps / SLOT_LANES / LANE_BPS
 
 
 def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = False) -> ModelFound:
-    """Return the model of an accelerator.
+    """Return the model of an accelerator, by its PCI id if that is known, else by its generation.
 
     Args:
         device: ``0x10de:0x2330``; empty if unknown.
-        generations: compute capability and architecture, where there is no row of the device.
+        generations: compute capability and architecture; the first that is known counts.
         grace: whether its CPU is Grace, with which other names are sold.
     """
     models = accelerators()
@@ -117,7 +118,8 @@ def model_of(device: str, generations: tuple[str, ...] = (), *, grace: bool = Fa
 
 
 def one_model(models: set[str], file: str) -> str:
-    """Return the model of all accelerators of a dump; an error if they differ."""
+    """Return the only model of the accelerators of a dump; raises a ColltoolError if there are several.
+    ``file``: the dump, for the error."""
     if len(models) > 1:
         raise ColltoolError(
             f"has different accelerators: {', '.join(sorted(filter(None, models)))}",
@@ -135,7 +137,8 @@ def nic_model(vendor: str, device: str, subsystem: str = "") -> NicModel | None:
 
 
 def nic_of(device_class: str, vendor: str, device: str, subsystem: str = "") -> Nic:
-    """Return a NIC, yet without a name, by the PCI class and ids of its device."""
+    """Return a NIC, yet without a name, by the PCI class and ids of its device: its medium and model, and
+    the rate of the fastest such card."""
     known = nic_model(vendor, device, subsystem) or NicModel("")
     medium = known.medium
     if not medium and device_class.startswith(INFINIBAND):
@@ -146,13 +149,14 @@ def nic_of(device_class: str, vendor: str, device: str, subsystem: str = "") -> 
 
 
 def usual_host(model: str) -> UsualHost:
-    """Return what a host usually has around an accelerator of a model such as ``NVIDIA H100``."""
+    """Return what a host usually has around an accelerator of a model such as ``NVIDIA H100``; nothing but
+    None for other models."""
     for host in _hosts():
         if re.search(host["pattern"], model):
             return UsualHost(
-                slot_Bps=_times(host["slot"], SLOT_LANES * LANE_BPS),
+                slot_Bps=_in_unit(host["slot"], SLOT_LANES * LANE_BPS),
                 links=_count(host["links"]),
-                nic_Bps=_times(host["nic_gbps"], 1e9 / 8),
+                nic_Bps=_in_unit(host["nic_gbps"], 1e9 / 8),
                 sm=_count(host["sm"]),
                 per_switch=_count(host["per_switch"]),
                 per_cpu=_count(host["per_cpu"]),
@@ -183,12 +187,13 @@ def nic_id(medium: str, rate_Bps: float) -> str:
     """
     any_rate = ""
     for card in data_rows("nics.csv"):
+        # NVIDIA's have no medium in the table, as they speak either, and alone stand for RoCE
         speaks = card["medium"]
         if not speaks and medium in ("ib", "roce"):
             speaks = medium
         if speaks != medium or (medium == "roce" and card["medium"]):
             continue
-        if _times(card["gbps"], 1e9 / 8) == rate_Bps:
+        if _in_unit(card["gbps"], 1e9 / 8) == rate_Bps:
             return card["id"]
         # one id of several rates stands for a rate that no other has
         if not any_rate or not card["gbps"]:
@@ -201,8 +206,8 @@ def _count(text: str) -> int | None:
     return int(text) if text else None
 
 
-def _times(text: str, unit: float) -> float | None:
-    """A number of a table in a unit; None where the table has none."""
+def _in_unit(text: str, unit: float) -> float | None:
+    """A number of a table, times the unit that the table has it in; None where the table has none."""
     return float(text) * unit if text else None
 
 
@@ -217,6 +222,6 @@ def _nics() -> dict[str, NicModel]:
     """NICs by PCI vendor and device, some with the subsystem: ``0x15b3:0x1021``."""
     models = {}
     for card in data_rows("nics.csv"):
-        rate_Bps = _times(card["gbps"], 1e9 / 8)
+        rate_Bps = _in_unit(card["gbps"], 1e9 / 8)
         models[card["id"]] = NicModel(card["model"], rate_Bps, card["medium"])
     return models

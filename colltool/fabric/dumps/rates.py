@@ -18,7 +18,8 @@ from colltool.fabric.load import fabric_data
 Data = dict[str, Any]
 
 INFINIBAND_FABRIC = "dgx-h100"
-# The fabrics whose tiers are used for a network that the usual machine does not have, by medium.
+# The fabric whose outermost tier stands in for a network that the usual machine does not have, by the
+# network's medium.
 _NETWORKS = {
     "ib": INFINIBAND_FABRIC,
     "roce": "hgx-h200",
@@ -26,12 +27,13 @@ _NETWORKS = {
     "slingshot": "gh200",
     "socket": "sockets",
 }
-# Media whose numbers are unlike those of InfiniBand and RoCE, by the name of their tier.
+# The names of tiers of media whose numbers are unlike those of InfiniBand and RoCE.
 OTHER_MEDIA = {"efa": "efa", "slingshot": "slingshot", "socket": "tcp"}
 
 
 class DumpedRate(NamedTuple):
-    """A bandwidth in bytes/s, where it is from, and what was assumed for it."""
+    """A bandwidth in bytes/s, one way; where it is from, as the key ``source`` of a fabric file has it; and
+    a sentence on what was assumed for it, empty if nothing was."""
 
     rate_Bps: float
     source: str
@@ -44,7 +46,8 @@ class DumpedRate(NamedTuple):
 
 
 class _NicRate(NamedTuple):
-    """The rate of each NIC whose own is unknown, and how it was assumed; empty if it was stated."""
+    """Bytes/s, one way, of each NIC whose own rate is unknown, and a sentence on how it was assumed; empty
+    if it was stated."""
 
     each_Bps: float
     assumed: str = ""
@@ -71,10 +74,12 @@ class DumpedMachine(NamedTuple):
     """The dumps of a machine: of a node, of the network, or of both.
 
     Args:
-        size: endpoints of its outermost tier.
-        device: the model of the accelerators: the node's, or that of the fabric it is like.
-        nic_Bps: the rate of each NIC, if the user stated it.
-        like: the fabric that the user named.
+        node, network: None if not dumped; one of the two was.
+        size: endpoints of its outermost tier: nodes, or the domains that NCCL makes of them.
+        device: the model of the accelerators: the node's, or that of the fabric it is like, in
+            capitals; empty if unknown.
+        nic_Bps: the rate of each NIC, one way, if the user stated it.
+        like: the fabric that the user named, None if none.
     """
 
     node: NodeDump | None
@@ -86,7 +91,8 @@ class DumpedMachine(NamedTuple):
 
     @property
     def medium(self) -> str:
-        """The medium of the network between nodes; empty if no dump has it."""
+        """The medium of the network between nodes: InfiniBand if the network's dump says so, else that of
+        the first NIC that has one; empty if no dump tells."""
         if self.network is not None and self.network.infiniband:
             return "ib"
         nics = self.node.nics if self.node is not None else ()
@@ -99,12 +105,11 @@ class DumpedMachine(NamedTuple):
         return self.rate() is not None
 
     def outer(self) -> StandIn:
-        """Return the stand-in for the network between nodes."""
+        """Return the stand-in for the network between nodes; an unknown medium is taken for RoCE."""
         return outer_tier(_NETWORKS[self.medium or "roce"])
 
     def network_name(self, outer: StandIn) -> str:
-        """Return the name of the tier between nodes, where that of the stand-in is of another
-        medium."""
+        """Return the name of the tier between nodes: the stand-in's, unless that is of another medium."""
         name = str(outer.tier["name"])
         if self.medium in OTHER_MEDIA and outer.tier.get("medium") != self.medium:
             return OTHER_MEDIA[self.medium]
@@ -114,7 +119,8 @@ class DumpedMachine(NamedTuple):
         return name
 
     def rate(self) -> DumpedRate | None:
-        """Return a rank's share of its node's NICs; None if nothing tells it."""
+        """Return a rank's share of what joins its node to the network: of the ports that the network's dump
+        lists, else of the node's NICs; None if nothing tells it."""
         network = self.network
         if network is not None and network.port_Bps is not None:
             return self._share_of_ports(network, network.ports or 1, network.port_Bps)
@@ -125,7 +131,8 @@ class DumpedMachine(NamedTuple):
         return DumpedRate(self.nic_Bps, "stated: a NIC of a host")
 
     def _share_of_ports(self, network: ClosNetwork, count: int, port_Bps: float) -> DumpedRate:
-        """A rank's share of a host's ports in a network; of a network alone one port."""
+        """A rank's share of the ports (``count`` of them) of a host in a network; of a network without a
+        node the rate of one port."""
         ports = f"{counted(count, 'port')} of {gbps_text(port_Bps)}"
         if self.node is None:
             return DumpedRate(port_Bps, f"{ports}: {network.file}")
@@ -160,8 +167,9 @@ class DumpedMachine(NamedTuple):
         return self._within_node(node, DumpedRate(carried_Bps / ranks, source, rate.assumed))
 
     def _nic_rate(self, nics: tuple[Nic, ...]) -> _NicRate | None:
-        """The rate of each NIC: the user's, the dump's, that of its model, or as usual for the
-        accelerators."""
+        """The rate of NICs whose own is unknown: the user's, that of the first NIC by the dump or by its
+        model, as usual for the accelerators, or that of the user's ``like``. None if none of these has
+        one."""
         if self.nic_Bps is not None:
             return _NicRate(self.nic_Bps, "" if nics else sentence_of("one-nic-each"))
         if not nics:
@@ -200,7 +208,7 @@ class DumpedMachine(NamedTuple):
 def _within_rings(node: NodeDump, search: NodeSearch, rate: DumpedRate) -> DumpedRate:
     """A rank's share of the NICs, no more than NCCL's rings carry out of the node."""
     across_Bps = search.across_Bps
-    # NCCL takes 10 Gb/s for a rate that the file does not state
+    # where the file states no rate NCCL took 10 Gb/s, which is not what the rings would carry
     if across_Bps is None or rate.assumed:
         return rate
     share_Bps = across_Bps / len(node.accelerators)

@@ -83,7 +83,7 @@ def import_dumps(
 
 
 def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
-    """The kind and the path of each dump."""
+    """The kind and the path of each dump; an error for an unknown kind, or one without a path."""
     for kind in dumps[::2]:
         if kind not in KINDS:
             fix = nearest_and_all(kind, KINDS, f"write {_PAIR}; kinds:")
@@ -94,7 +94,8 @@ def _pairs(dumps: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _nic_rate(text: str) -> float:
-    """The rate of a NIC in bytes/s; ``200G`` is what vendors call 200 Gb/s."""
+    """The rate of a NIC in bytes/s, of text such as ``200Gbps``, or ``200G``, which is what vendors call
+    200 Gb/s; an error for any other text, and for rates that no tier may have."""
     short = re.fullmatch(r"\s*(\d{1,4})\s*G(?:b|bit|be)?\s*", text, re.IGNORECASE)
     try:
         rate_Bps = parse_rate(f"{short[1]}Gbps" if short else text)

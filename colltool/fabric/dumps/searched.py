@@ -3,6 +3,10 @@ fabric file: :func:`search_node`.
 
 The search itself is that of ``libraries.nccl.topology``. Here it is run for groups of the node's GPUs,
 inside the node and across nodes, and its graphs become entries of ``library.channels``.
+
+A search gives ``NodeGraphs``: ``domains`` are the nodes that NCCL makes of the file (``first`` is one of
+them), each with its ``ranks`` and with ``graphs`` by name; ``system`` is the tree as NCCL sees it. A
+``Communicator`` has the same graphs joined to channels of all nodes. Rates there are in NCCL's MB/s.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from colltool.libraries.nccl.topology.rates import TRANSFERS_COUNTED, number, nv
 from colltool.libraries.nccl.topology.to_hardware import cpu_of, generation
 from colltool.libraries.nccl.topology.versions import RELEASE, version_of
 
-# What a slot carries of the rate that NCCL counts for it: of GPUs all that it transfers, of NICs 50 GB/s
+# The rate of a slot over the one that NCCL counts for it: of GPUs all that it transfers, of NICs 50 GB/s
 # in one that is counted with 48.
 _GPU_IN_SLOT = 1 / TRANSFERS_COUNTED
 _NIC_IN_SLOT = 50 / 48
@@ -46,7 +50,7 @@ class _TopologyFile(NamedTuple):
     has_collnet: bool
 
     def search(self, ranks: Sequence[int], nodes: int) -> NodeGraphs:
-        """NCCL's graphs for these ranks of the file, on so many nodes like it."""
+        """Return NCCL's graphs for these ranks of the file, on so many nodes like it."""
         return graphs_of_xml(
             self.root,
             self.name,
@@ -58,9 +62,10 @@ class _TopologyFile(NamedTuple):
 
 
 def search_node(root: Element, name: str, model: str) -> NodeSearch | None:
-    """Search the channels of a file's GPUs, and of the first 1, 2, 4 ... of them. None of a file that
-    NCCL completes when it runs (one without ranks), of racks, and of accelerators that are not
-    NVIDIA's.
+    """Return what NCCL finds for a file's GPUs, and for the first 1, 2, 4 ... of them.
+
+    None for a file that NCCL completes when it runs (one without ranks), for more than 16 GPUs, and for
+    accelerators that are not NVIDIA's.
 
     Args:
         root: the file's outermost element; slots without a speed get the usual one.
@@ -79,8 +84,10 @@ def search_node(root: Element, name: str, model: str) -> NodeSearch | None:
     assumed = _complete_slots(root, model)
     has_collnet = any(net.get("coll") == "1" for net in root.each("net"))
     file = _TopologyFile(root, name, has_collnet)
-    # All GPUs of the host. Where a NIC is nearer to a GPU than other GPUs are, NCCL makes several nodes
-    # (domains) of them, which the network joins: these graphs are then those across nodes.
+    # All GPUs of the host, on one host. Where a NIC is nearer to a GPU than other GPUs are, NCCL makes
+    # several nodes (domains) of them, which the network joins: these graphs are then those across nodes,
+    # and those inside are searched for the ranks of the first. Else two hosts give those across, if there
+    # are NICs.
     of_host = file.search(ranks, 1)
     ranks_of_node = sorted(of_host.first.ranks)
     if len({len(domain.ranks) for domain in of_host.domains}) > 1:
@@ -122,7 +129,7 @@ def _ranks(root: Element) -> list[int]:
 
 def _complete_slots(root: Element, model: str) -> list[str]:
     """Give slots without ``link_speed``, which NCCL looks up where the job runs, the usual one of the
-    accelerators, in the tree itself; what was assumed, as sentences."""
+    accelerators, in the tree itself. Returns the sentences on what was assumed: one, or none."""
     unknown = [slot for slot in root.each("pci") if "link_speed" not in slot.attributes]
     usual_Bps = pci.usual_host(model).slot_Bps
     if not unknown or usual_Bps is None:
@@ -187,7 +194,8 @@ def _entry(
 
 
 def _graph(joined: Joined, key: str) -> Mapping[str, Any]:
-    """A graph under its key of an entry."""
+    """A graph as an entry has it under ``key``, rates as text. A rate across that is no other than the one
+    inside, and no latency, are left out."""
     graph: dict[str, Any] = {"channels": joined.channels, "inside": _rate(joined.inside_MBps)}
     if joined.across_MBps != joined.inside_MBps:
         graph["across"] = _rate(joined.across_MBps)
@@ -214,7 +222,7 @@ def _node_search(
     entries: list[dict[str, Any]],
     assumed: list[str],
 ) -> NodeSearch:
-    """What is read from the graphs of a node, and of several; ``across``: None without NICs."""
+    """What is read from the graphs of a node, and from those across nodes (None without NICs)."""
     system = inside.system
     link_Bps = NVLINK_BPS
     if system.least_sm >= _BLACKWELL_SM:
@@ -222,6 +230,7 @@ def _node_search(
     notes = []
     inside_Bps = None
     if len(system.gpus) > 1:
+        # NCCL counts less for an NVLink than it carries
         counted_MBps = nvlink_MBps(system.least_sm, system.version)
         inside_Bps = _carried_Bps(inside, link_Bps / 1e6 / counted_MBps, _GPU_IN_SLOT)
         notes.append(_rings_note("rings-inside", inside))
@@ -232,7 +241,7 @@ def _node_search(
     if across is not None:
         domains = len(across.domains)
         nics = frozenset(_used_nics(across))
-        # what NVLinks carry is another tier's
+        # what NVLinks carry is another tier's: they are not to bind
         across_Bps = _carried_Bps(across, inf, _NIC_IN_SLOT)
         notes.append(_rings_note("rings-across", across))
         # types grow with the distance; a NIC farther than PXN does not reach the memory of GPUs
@@ -257,11 +266,12 @@ def _node_search(
 
 
 def _carried_Bps(node: NodeGraphs, nvlink_share: float, slot_share: float) -> float:
-    """What the rings of a node carry in bytes/s, of the least of its domains.
+    """What all rings of a node carry, in bytes/s one way; of several domains the least.
 
     Args:
-        nvlink_share, slot_share: what an NVLink, and a slot or a way between CPUs, carries of the rate
-            that NCCL counts for it; infinite if it is not to bind.
+        nvlink_share: the rate of an NVLink over the one that NCCL counts for it; infinite if it is not to
+            bind.
+        slot_share: the same of a slot, or of a way between CPUs.
     """
     share_of_part = {"nvlink": nvlink_share, "c2c": 1.0, "port": 1.0}
     carried = []

@@ -76,7 +76,8 @@ def _read_text(tree: SlurmTree, text: str) -> None:
 
 
 def _read_conf(tree: SlurmTree, text: str) -> None:
-    """Add the switches or blocks of ``topology.conf``, a line each; other lines are left out."""
+    """Add the switches or blocks of ``topology.conf``, a line each; other lines are left out. A line may
+    go on behind a backslash."""
     lines = _CONTINUED.sub(" ", text).splitlines()
     for line in lines:
         statement = line.partition("#")[0]
@@ -93,13 +94,14 @@ def _read_conf(tree: SlurmTree, text: str) -> None:
 
 
 def _expanded(tree: SlurmTree, text: str) -> list[str]:
-    """The names of a list such as ``a,n[1-3,7]``: a, n1, n2, n3, n7."""
+    """The names of a list such as ``a,n[1-3,7]``: a, n1, n2, n3, n7. An error if there are more than
+    ``MAX_NODES``."""
     names: list[str] = []
     for item in _ITEM.findall(text):
         names += _names(tree, item)
         # as soon as possible: a short text may stand for millions
         if len(names) > MAX_NODES:
-            raise tree.too_many()
+            raise tree.too_many_error()
     return names
 
 
@@ -112,23 +114,24 @@ def _names(tree: SlurmTree, item: str) -> list[str]:
     for index in range(1, len(parts), 2):
         choices[index] = list(_numbers(tree, parts[index]))
     if prod(map(len, choices)) > MAX_NODES:
-        raise tree.too_many()
+        raise tree.too_many_error()
     return list(map("".join, product(*choices)))
 
 
 def _numbers(tree: SlurmTree, ranges: str) -> Iterator[str]:
-    """The numbers of ranges such as ``001-004,9``, as wide as the first of their range."""
+    """The numbers of ranges such as ``001-004,9`` as text, each with as many digits as the first end of its
+    range: 001, 002, 003, 004, 9."""
     for part in ranges.split(","):
         ends = _RANGE.fullmatch(part)
         if ends is None:
-            raise tree.refuse(f"{quote(part)} is no range of numbers")
+            raise tree.error(f"{quote(part)} is no range of numbers")
         width = len(ends[1])
         start = int(ends[1])
         end = start
         if ends[2]:
             end = int(ends[2])
         if end - start > MAX_NODES:
-            raise tree.too_many()
+            raise tree.too_many_error()
         for number in range(start, end + 1):
             yield str(number).zfill(width)
 
@@ -171,7 +174,7 @@ def _read_data(tree: SlurmTree, data: Data) -> None:
     elif {"tree", "block"} & data.keys():
         _read_topologies(tree, [data])
     else:
-        raise tree.refuse("has no switches or blocks of Slurm or topograph")
+        raise tree.error("has no switches or blocks of Slurm or topograph")
 
 
 def _read_config_map(tree: SlurmTree, texts: Data) -> None:
@@ -180,7 +183,7 @@ def _read_config_map(tree: SlurmTree, texts: Data) -> None:
         if isinstance(text, str) and ("topology" in key or "Name=" in text):
             _read_text(tree, text)
             return
-    raise tree.refuse("is a ConfigMap without topology.conf or topology.yaml")
+    raise tree.error("is a ConfigMap without topology.conf or topology.yaml")
 
 
 def _read_topologies(tree: SlurmTree, topologies: list[Any]) -> None:
@@ -188,7 +191,7 @@ def _read_topologies(tree: SlurmTree, topologies: list[Any]) -> None:
     topology = _default_topology(topologies)
     if topology is None:
         fix = "give one with tree or block: a flat topology states no network"
-        raise tree.refuse("has no topology with tree or block", fix)
+        raise tree.error("has no topology with tree or block", fix)
     # a topology has one of the two
     kind = "tree"
     list_key = "switches"
@@ -200,11 +203,11 @@ def _read_topologies(tree: SlurmTree, topologies: list[Any]) -> None:
         name_key = "block"
     items = value_at((kind, list_key), topology)
     if not isinstance(items, list):
-        raise tree.refuse(f"expected a list {list_key} in {kind}, got {quote(items)}")
+        raise tree.error(f"expected a list {list_key} in {kind}, got {quote(items)}")
     for item in items:
         name = value_at((name_key,), item)
         if not isinstance(name, str | int):
-            raise tree.refuse(f"expected a mapping with {name_key}, got {quote(item)}")
+            raise tree.error(f"expected a mapping with {name_key}, got {quote(item)}")
         children = _listed(tree, item, "children")
         nodes = _listed(tree, item, "nodes")
         # a name may be a number
@@ -230,7 +233,7 @@ def _mappings(tree: SlurmTree, data: Data) -> Iterator[tuple[str, Data]]:
     for key, value in data.items():
         name = str(key)
         if value is not None and not isinstance(value, dict):
-            raise tree.refuse(f"expected a mapping as {clipped(name)}, got {quote(value)}")
+            raise tree.error(f"expected a mapping as {clipped(name)}, got {quote(value)}")
         yield name, value or {}
 
 
@@ -244,7 +247,7 @@ def _listed(tree: SlurmTree, data: Data, key: str) -> list[str]:
         items = [items]
     for item in items:
         if not isinstance(item, str | int) or isinstance(item, bool):
-            raise tree.refuse(f"expected names as {key}, got {quote(item)}")
+            raise tree.error(f"expected names as {key}, got {quote(item)}")
     return _expanded(tree, ",".join(map(str, items)))
 
 
@@ -253,15 +256,15 @@ def _read_instances(tree: SlurmTree, instances: list[Any]) -> None:
     leaves: dict[str, list[str]] = defaultdict(list)
     for instance in instances:
         if not isinstance(instance, dict):
-            raise tree.refuse(f"expected an instance, got {quote(instance)}")
+            raise tree.error(f"expected an instance, got {quote(instance)}")
         layers = _listed(tree, instance, "network_layers")
         if not layers or len(layers) > MAX_LEVELS:
-            raise tree.refuse(f"expected 1 to {MAX_LEVELS} network_layers, got {len(layers)}")
+            raise tree.error(f"expected 1 to {MAX_LEVELS} network_layers, got {len(layers)}")
         leaf = layers[0]
         node = str(instance.get("id"))
         leaves[leaf].append(node)
         # instances of a leaf repeat the switches above it
         for low, high in pairwise(layers):
             if tree.above.setdefault(low, high) != high:
-                raise tree.two_above(low, high)
+                raise tree.two_above_error(low, high)
     tree.nodes |= leaves

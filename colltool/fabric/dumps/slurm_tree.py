@@ -28,7 +28,7 @@ class SlurmTree:
     Attributes:
         file: its name, for errors.
         nodes: the names of the nodes right under each switch or block, by its name.
-        above: the switch above each switch.
+        above: the switch above each switch, by its name; none of the top.
         are_blocks: whether ``nodes`` are of blocks, which nothing but a network joins.
     """
 
@@ -41,41 +41,44 @@ class SlurmTree:
         """Add a switch with the switches and the nodes under it, or a block; an error if one was
         listed before."""
         if name in self.nodes:
-            raise self.refuse(f"{quote(name)} is listed twice")
+            raise self.error(f"{quote(name)} is listed twice")
         self.nodes[name] = list(nodes)
         for child in children:
             if child in self.above:
-                raise self.two_above(child, name)
+                raise self.two_above_error(child, name)
             self.above[child] = name
 
-    def refuse(self, what: str, fix: str = _FIX) -> ColltoolError:
+    def error(self, what: str, fix: str = _FIX) -> ColltoolError:
         """Return the error for this file."""
         return ColltoolError(what, where=self.file, fix=fix)
 
-    def no_tree(self, what: str) -> ColltoolError:
+    def no_tree_error(self, what: str) -> ColltoolError:
         """Return the error for switches that make no tree."""
-        return self.refuse(f"is no tree: {what}", _BY_HAND)
+        return self.error(f"is no tree: {what}", _BY_HAND)
 
-    def two_above(self, name: str, switch: str) -> ColltoolError:
+    def two_above_error(self, name: str, switch: str) -> ColltoolError:
         """Return the error for a switch that is under another one already."""
-        return self.no_tree(f"{quote(name)} is under two switches: {self.above[name]} and {switch}")
+        return self.no_tree_error(
+            f"{quote(name)} is under two switches: {self.above[name]} and {switch}"
+        )
 
-    def too_many(self) -> ColltoolError:
+    def too_many_error(self) -> ColltoolError:
         """Return the error for more than ``MAX_NODES`` names."""
-        return self.refuse(f"lists more than {MAX_NODES} nodes: no cluster is so large")
+        return self.error(f"lists more than {MAX_NODES} nodes: no cluster is so large")
 
 
 def network_of(tree: SlurmTree) -> ClosNetwork:
-    """Return the network of a tree with all nodes of the file; each level is as its usual switch.
+    """Return the network of a tree with all nodes of the file. Each level has the group of its usual
+    switch; rates, ports and radix stay unknown, and nothing is oversubscribed.
 
     Raises:
         ColltoolError: no nodes or too many, several trees, a circle, or more than ``MAX_LEVELS``.
     """
     hosts = sum(map(len, tree.nodes.values()))
     if not hosts:
-        raise tree.refuse("has no nodes under switches or blocks")
+        raise tree.error("has no nodes under switches or blocks")
     if hosts > MAX_NODES:
-        raise tree.too_many()
+        raise tree.too_many_error()
     if tree.are_blocks:
         counts_by_level = [[len(nodes) for nodes in tree.nodes.values() if nodes]]
     else:
@@ -98,8 +101,8 @@ def network_of(tree: SlurmTree) -> ClosNetwork:
 
 
 def _counts_by_level(tree: SlurmTree) -> list[list[int]]:
-    """How many nodes are under each switch, level by level, leaves first. A switch is as high as the
-    longest way down to a node."""
+    """How many nodes are under each switch, level by level, leaves first; an error if the tree is too
+    high, runs in a circle, or is several trees. A switch is as high as the longest way down to a node."""
     nodes_under: dict[str, int] = defaultdict(int)
     height: dict[str, int] = defaultdict(int)
     for leaf, nodes in tree.nodes.items():
@@ -114,13 +117,13 @@ def _counts_by_level(tree: SlurmTree) -> list[list[int]]:
                 break
             switch = tree.above[switch]
         else:
-            raise tree.refuse(
+            raise tree.error(
                 f"has more than {MAX_LEVELS} levels, or switches in a circle", _BY_HAND
             )
     tops = [switch for switch in nodes_under if switch not in tree.above]
     if len(tops) > 1:
         what = f"{len(tops)} switches have none above, such as {clipped(tops[0])}"
-        raise tree.no_tree(f"{what}, {clipped(tops[1])}")
+        raise tree.no_tree_error(f"{what}, {clipped(tops[1])}")
     counts_by_level: list[list[int]] = [[] for _ in range(max(height.values()) + 1)]
     for switch, count in nodes_under.items():
         counts_by_level[height[switch]].append(count)
@@ -129,7 +132,7 @@ def _counts_by_level(tree: SlurmTree) -> list[list[int]]:
 
 def _levels(counts_by_level: list[list[int]], hosts: int) -> tuple[list[SwitchLevel], list[str]]:
     """The levels of a Clos with so many hosts, bottom up, and notes on switches that are unlike their
-    level. A group is as large as the usual switch has nodes, rounded up to whole groups below."""
+    level. A group has as many hosts as the median switch, rounded up to whole groups below."""
     levels: list[SwitchLevel] = []
     notes = []
     group_below = 1

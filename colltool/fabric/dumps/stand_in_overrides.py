@@ -2,7 +2,8 @@
 like: :func:`overrides_of`, the key ``set`` of a fabric file that is ``like`` another.
 
 Keys are those of ``--set``: ``nvlink.size``, ``ib.levels``, ``library.cpu``. A tier is named as in the
-bundled fabric (the stand-in).
+bundled fabric (the stand-in). ``Data`` is a mapping as a fabric file has it; ``changes`` is one of new
+values by the keys below a tier or ``library``, empty if nothing changes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from colltool.fabric.dumps.rates import OTHER_MEDIA, Data, DumpedMachine, StandI
 from colltool.fabric.dumps.written_tiers import network_tier
 from colltool.fabric.load import fabric_data
 
-# The values of keys of ``library`` that a fabric file leaves out.
+# The values that keys of ``library`` have where a fabric file leaves them out.
 _LIBRARY_DEFAULTS = {"link": "nvlink"}
 
 
@@ -36,7 +37,7 @@ def overrides_of(node: NodeDump, inner: InnerTier, dumps: DumpedMachine, base: D
     scale_up, *between_nodes = data["tiers"]
     tier = scale_up["name"]
     overrides: Data = {}
-    # KEY=VALUE each; a number is written as such
+    # of the usual machine, KEY=VALUE each; numbers are written as such, not as text
     for override in base.differs:
         key, value = override.split("=")
         overrides[key] = int(value) if value.isdigit() else value
@@ -78,13 +79,13 @@ def library_of_search(node: NodeDump, search: NodeSearch) -> Data:
 
 
 def _below(key: str, values: Data) -> Data:
-    """Values by the keys below a key: ``size`` becomes ``ib.size`` below ``ib``."""
+    """The same values by longer keys: below ``ib`` the key ``size`` becomes ``ib.size``."""
     return {f"{key}.{name}": value for name, value in values.items()}
 
 
 def _library_changes(node: NodeDump, library: Any) -> Data:
-    """What a node changes of the stand-in's library, by key: a mapping, or a name alone, of which
-    nothing changes."""
+    """What a node changes of the stand-in's ``library``, by key; nothing where the stand-in has none, or
+    its name alone."""
     if not isinstance(library, dict):
         return {}
     dumped: Data = {}
@@ -131,7 +132,8 @@ def _network_changes(dumps: DumpedMachine, outer: StandIn) -> Data:
 
 
 def _in_network_changes(in_network: Data, network: ClosNetwork) -> Data:
-    """The values that take away in-network abilities which the network does not have."""
+    """The values that take away in-network abilities which the dumped network does not have; unknown ones
+    stay."""
     changes: Data = {}
     if network.reduces is False:
         changes |= _without_abilities(in_network)
@@ -143,7 +145,7 @@ def _in_network_changes(in_network: Data, network: ClosNetwork) -> Data:
 
 
 def _without_abilities(in_network: Data) -> Data:
-    """The values that take away what switches of InfiniBand do with a message."""
+    """The values that take away what switches of InfiniBand do with a message, as far as they do it."""
     changes = {}
     for ability in ("reduce", "multicast"):
         if in_network.get(ability):

@@ -30,7 +30,7 @@ def machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) 
         ColltoolError: the dump does not tell its links, or no fabric is known for the model; names
             those that would fit.
     """
-    # matches that no row of the table made have no pattern
+    # a match that no row of the table made has no pattern
     if like is not None:
         return DeviceMatch("", like)
     if not node.has_links:
@@ -52,7 +52,8 @@ def machine_like(node: NodeDump, network: ClosNetwork | None, like: str | None) 
 
 
 def _unknown(node: NodeDump, what: str, fix: str) -> ColltoolError:
-    """The error for a node without links or a known model; names the fabrics that would fit."""
+    """The error for a node without links or a known model. ``what``: which of the two; the fix ends with
+    the fabrics that would fit."""
     clue, fabrics = _fitting(node)
     if clue:
         what += f"; {clue}"
@@ -61,7 +62,8 @@ def _unknown(node: NodeDump, what: str, fix: str) -> ColltoolError:
 
 
 def _fitting(node: NodeDump) -> tuple[str, tuple[str, ...]]:
-    """What tells which machine a node is (empty if nothing does), and the bundled fabrics of such."""
+    """A clue to which machine a node is, as a clause of an error (empty if there is none), and the bundled
+    fabrics of such machines, of common ones without a clue."""
     machine = bundled_for(node.model)
     if machine is not None:
         return f"they are {node.model}", (machine.fabric,)
@@ -75,6 +77,7 @@ def _fitting(node: NodeDump) -> tuple[str, tuple[str, ...]]:
             grace = " and Grace CPUs"
         links = counted(max(node.pairs.values()), "NVLink")
         return f"{links}{grace} fit {', '.join(node.fits)}", node.fits
+    # 0 if unknown
     GTps = lane_GTps(node.pcie_Bps or 0.0)
     if GTps in _BY_LANE_GTPS:
         hosts, fabrics = _BY_LANE_GTPS[int(GTps)]

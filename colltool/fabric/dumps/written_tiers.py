@@ -25,7 +25,8 @@ _SPINE_S = 6e-6
 
 
 def inner_tier(node: NodeDump, inner: InnerTier, base: str) -> Data:
-    """Return a tier inside a node; ``base``: the bundled fabric whose innermost tier is the stand-in.
+    """Return a tier inside a node; ``base``: the bundled fabric whose innermost tier is the stand-in (of
+    PCIe always that of ``PCIE``).
 
     Raises:
         ColltoolError: no bandwidth is known for links that join the accelerators otherwise than in
@@ -92,7 +93,8 @@ def network_tier(dumps: DumpedMachine, outer: StandIn) -> Data:
     if rate is not None:
         tier["bandwidth"] = rate.text
         source["bandwidth"] = rate.source
-    # the endpoints are hosts where no node was dumped, else ranks with their share of the ports
+    # where no node was dumped the endpoints are hosts, with all their ports; else the rate is a rank's
+    # share of them
     if dumps.node is None and network is not None and (network.ports or 1) > 1:
         tier["ports"] = network.ports
     tier["eta"] = outer.tier["eta"]
@@ -125,6 +127,7 @@ def _levels(outer: StandIn, network: ClosNetwork, hosts_each: int) -> list[Data]
     The leaf has the alpha of the stand-in's, and each level above adds what its second one adds. A
     stand-in for a network with levels has levels itself (``_check_like`` of ``fabric_file``).
     """
+    # seconds of alpha, bottom up
     leaf_s, *higher_s = (parse_time(level["alpha"]) for level in outer.tier["levels"])
     step_s = _SPINE_S
     if higher_s:
