@@ -91,7 +91,7 @@ class Contention(Result):
     fabric: str
     layout: str
     unit: str  # of loads: ``bytes``, or ``M`` where no size was given
-    groups: Sequence[GroupCost]
+    groups: Sequence[GroupCost]  # in the order of the layout
     slowdown: float  # of the worst group
     hottest: tuple[LinkLoad, ...]
     links: tuple[LinkLoad, ...]  # all that are loaded; empty unless they are asked for
@@ -169,7 +169,7 @@ class GroupCosts(LazyRecords[GroupCost]):
     """The groups of a layout and what they cost.
 
     Args:
-        columns: the numbers of all groups (:func:`_columns`), by the fields of :class:`GroupCost`.
+        columns: the numbers of all groups (:func:`_loads_and_columns`), by the fields of :class:`GroupCost`.
     """
 
     def __init__(
@@ -246,11 +246,11 @@ def contention(
     batches = jobs_of(fabric, layout, defaults)
     models = link_models(fabric)
     ideals = _ideals(models, batches)
-    heat, columns = _columns(models, batches, ideals, per_link=per_link)
-    affected = []
+    heat, columns = _loads_and_columns(models, batches, ideals, per_link=per_link)
+    slowdowns = []
     for batch, ideal in zip(batches, ideals, strict=True):
         numbers = slice(batch.start, batch.start + len(batch.ends))
-        affected.append(
+        slowdowns.append(
             GroupSlowdowns(
                 start=batch.start,
                 ideal=ideal,
@@ -271,7 +271,7 @@ def contention(
         lines=heat.lines(),
         loaded=heat.loaded,
         shared=heat.shared,
-        etas=etas(affected, models, layout.groups),
+        etas=etas(slowdowns, models, layout.groups),
         notes=_notes(
             models, batches, layout.groups, columns["slowdown"], heat, skewed=defaults.skew.is_set
         ),
@@ -279,7 +279,7 @@ def contention(
 
 
 def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseline]:
-    """The ideal of each batch, worked out once for batches that run alike."""
+    """The ideal of each batch, in their order; worked out once for batches of one ``key``."""
     ideal_by_key: dict[tuple[object, ...], Baseline] = {}
     for batch in batches:
         if batch.key not in ideal_by_key:
@@ -289,15 +289,16 @@ def _ideals(models: list[LinkModel], batches: Sequence[JobBatch]) -> list[Baseli
     return [ideal_by_key[batch.key] for batch in batches]
 
 
-def _columns(
+def _loads_and_columns(
     models: list[LinkModel],
     batches: Sequence[JobBatch],
     ideals: Sequence[Baseline],
     *,
     per_link: bool,
 ) -> tuple[Heat, dict[str, NDArray[Any]]]:
-    """The load of the links, and the numbers of every :class:`GroupCost`, shape (groups,) each;
-    ``busiest`` (groups, 3)."""
+    """The load of the links, and the numbers of every :class:`GroupCost` by its field, shape (groups,)
+    each. ``busiest`` is (groups, 3), the tier, class and number of a resource. ``ideal_s`` and
+    ``together_s`` are there without a size too, then for an M of 1 byte."""
     counts = [len(batch.ends) for batch in batches]
     groups = sum(counts)
     ideal_s = np.repeat([ideal.busiest_s for ideal in ideals], counts)
@@ -344,7 +345,7 @@ class GroupSlowdowns(NamedTuple):
 
 
 def etas(
-    affected: Sequence[GroupSlowdowns], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
+    slowdowns: Sequence[GroupSlowdowns], models: Sequence[LinkModel], groups: Sequence[GroupLayout]
 ) -> tuple[TierEta, ...]:
     """The η that make the price of a packed group that of the worst group here.
 
@@ -354,7 +355,7 @@ def etas(
     ideal, and the busiest link here 8 s, β is 2/8.
     """
     worst: dict[int, TierEta] = {}  # by the number of the tier
-    for of_batch in affected:
+    for of_batch in slowdowns:
         ideal = of_batch.ideal
         surviving_share = np.minimum(1.0, to_ten_digits(ideal.endpoint_s / of_batch.busiest_s))
         beta = np.where(of_batch.slowdown > 1, surviving_share, 1.0)
@@ -382,6 +383,7 @@ def _worse(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEt
     return eta
 
 
+# Notes of a result: those that every one has, then those of some.
 _ALWAYS = (
     (
         "ideal: the same collective alone, packed in as few domains as possible, ring neighbours"

@@ -47,7 +47,7 @@ class GroupJob(NamedTuple):
 
 
 class JobBatch(NamedTuple):
-    """Consecutive groups of a layout that run alike."""
+    """Consecutive groups of a layout that run alike. Traffic is in units of M, the job's ``scale``."""
 
     job: GroupJob
     start: int  # number of the first group
@@ -96,14 +96,14 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
         )
     _check_sizes(stretches, jobs)
     rows = []
-    pairs = 0
+    messages = 0
     for stretch, job in zip(stretches, jobs, strict=True):
         with _error_context(stretch.example):
             row = traffic_row(job.primitive, job.algorithm)
         groups, ranks = stretch.ends.shape
-        pairs += groups * message_estimate(row, ranks)
+        messages += groups * message_estimate(row, ranks)
         rows.append(row)
-    _check_message_count(pairs)
+    _check_message_count(messages)
     traffic_of: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     batches = []
     for stretch, job, row in zip(stretches, jobs, rows, strict=True):
@@ -184,7 +184,7 @@ def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
 
 
 def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> None:
-    """Refuse a layout in which some groups have a size and others have none."""
+    """Raise ColltoolError for a layout in which some groups have a size and others have none."""
     sizes = [job.size for job in jobs]
     if None in sizes and any(size is not None for size in sizes):
         group = stretches[sizes.index(None)].example
@@ -192,12 +192,12 @@ def _check_sizes(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> 
         raise _group_error(group, "size", f"group '{group.name}' has no size, others have one", fix)
 
 
-def _check_message_count(pairs: int) -> None:
-    """Refuse more messages than a run follows."""
-    if pairs > MOST_MESSAGES:
+def _check_message_count(messages: int) -> None:
+    """Raise ColltoolError for more messages than a run follows."""
+    if messages > MOST_MESSAGES:
         limit = f"more than the {MOST_MESSAGES} that are followed one by one"
         raise ColltoolError(
-            f"{pairs} messages between pairs are {limit}",
+            f"{messages} messages between pairs are {limit}",
             argument="group",
             fix="an all-to-all of at most 1448 ranks; smaller groups, or fewer",
         )
@@ -205,7 +205,8 @@ def _check_message_count(pairs: int) -> None:
 
 @contextmanager
 def _error_context(group: GroupLayout) -> Iterator[None]:
-    """Make errors name the group, and its place in the file where no option is to blame."""
+    """Make errors name the group, and its place in the file where the file chose the algorithm or no
+    option is to blame; an error with neither place nor argument is of the algorithm."""
     try:
         yield
     except ColltoolError as error:
@@ -220,7 +221,12 @@ def _error_context(group: GroupLayout) -> Iterator[None]:
 def _traffic(
     job: GroupJob, row: TrafficRow, members: Members, skew: Skew
 ) -> tuple[Traffic, Floats]:
-    """The traffic of one group, and the sizes of the uniform traffic to compare it with."""
+    """The traffic of one group, and the sizes of the uniform traffic to compare it with: under a skew
+    those of an even all-to-all, else its own.
+
+    Raises:
+        ColltoolError: a skew of an algorithm that forwards blocks.
+    """
     plain = row.make_traffic(members)
     if job.primitive is not A2A or not skew.is_set:
         return plain, plain.size
@@ -259,7 +265,7 @@ def _with_members(
 
 def _sub_lattice(fabric: Fabric, ends: Indices) -> SubLattice | None:
     """The members by lattice coordinates, where they fill a sub-lattice of one domain of the
-    innermost tier; None elsewhere.
+    innermost tier; None elsewhere, and where that tier is no lattice.
 
     Endpoints 1, 3, 5 and 7 of a 4x2 mesh lie at 1 and 3 along the first axis, 0 and 1 along the second:
     four members fill a sub-lattice of 2x2.

@@ -61,10 +61,10 @@ MOST_RANKS = 2**20  # beyond it a layout takes gigabytes to follow link by link
 
 
 def _whole_numbers(items: object) -> object:
-    """Refuse items that are no whole numbers, but only as many as are printed: pydantic would list
-    every one of a million."""
+    """Check a list's items before pydantic does, which would list every wrong one of a million: raise
+    FieldErrors of no more than are printed. What is no list comes back for pydantic to refuse."""
     if not isinstance(items, list):
-        return items  # pydantic says what it expects instead
+        return items
     wrong = []
     for index, item in enumerate(items):
         # Not isinstance: true and false are no numbers of ranks.
@@ -192,21 +192,24 @@ _SHORTHAND = Shorthand("groups", "group", "size=16MB")
 def load_layout(
     layout: str | os.PathLike[str] | Mapping[str, Any], fabric: Fabric, overrides: Overrides = ()
 ) -> Layout:
-    """A layout from a file, or a mapping of the same content; all that is wrong with it comes at
-    once, each with its place."""
+    """A layout from a file, or a mapping of the same content.
+
+    Raises:
+        ColltoolError: all that is wrong with it at once, each with its place.
+    """
     if isinstance(layout, Mapping):
         return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORTHAND), fabric)
     return read_layout(read_text(layout, "definition"), os.fsdecode(layout), fabric, overrides)
 
 
 def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ()) -> Layout:
-    """:func:`load_layout` of a file's text; ``name``: the file's, for errors."""
+    """Read a layout from a file's text, as :func:`load_layout`; ``name``: the file's, for errors."""
     return _checked(read(LayoutFile, text, name, overrides, _SHORTHAND), fabric)
 
 
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
-    """The endpoint of each rank by the ``map`` of a layout file, whatever its groups; in order
-    where it has none."""
+    """The endpoint of each rank by the ``map`` of a layout file; rank r on endpoint r where it has none.
+    Its groups are read, but not checked against the fabric."""
     _check_size(fabric)
     reading = read(LayoutFile, text, name)
     endpoints = _Groups(reading, fabric).endpoints
@@ -223,7 +226,8 @@ def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
 
 
 def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None = None) -> Layout:
-    """A layout of one pattern; errors name the argument."""
+    """A layout of one pattern, on endpoints by ``placed``: rank r on endpoint r by default. Errors name
+    the argument."""
     _check_size(fabric)
     try:
         endpoints = expand_map(placed or MapPattern(), fabric)
@@ -237,7 +241,8 @@ def pattern_layout(pattern: Pattern, fabric: Fabric, placed: MapPattern | None =
 
 
 def _check_size(fabric: Fabric) -> None:
-    """Refuse a fabric with domains of different sizes, and one that is too large to follow."""
+    """Raise ColltoolError for a fabric with domains of different sizes, and for one that is too large to
+    follow."""
     check_even(fabric)
     if fabric.ranks > MOST_RANKS:
         what = f"{fabric.name} has {fabric.ranks} ranks, too many to follow link by link"
@@ -248,15 +253,20 @@ def _check_size(fabric: Fabric) -> None:
 class _Groups:
     """Checks the groups of a layout file against the fabric and each other.
 
-    It reads the data beside the model and skips what the model refused, so that all errors come at
-    once.
+    It reads the raw data, not the model, and skips what the model refused, so that all errors come at
+    once. To refuse is to add an error to the reading and go on; ``reading.result()`` raises them. A path
+    is the keys and indices of a value from the top: ``("groups", 0, "ranks", 2)``.
+
+    Attributes:
+        group_of_rank: the name of the group that has each rank, and the path where that was read.
+        names: the path of each group's name.
+        endpoints: of each rank.
     """
 
     def __init__(self, reading: Reading[LayoutFile], fabric: Fabric) -> None:
         self.reading = reading
         self.fabric = fabric
         self.data = reading.data
-        # The group of each rank and the name of each group, with the path where it was read.
         self.group_of_rank: dict[int, tuple[str, KeyPath]] = {}
         self.names: dict[str, KeyPath] = {}
         self.endpoints = self._endpoints()
@@ -278,8 +288,8 @@ class _Groups:
     def _has_exactly_one(
         self, key: str, data: dict[str, Any], path: KeyPath, what: str, fix: str
     ) -> bool:
-        """Whether either the key or a pattern is there, refused where not. Where one of the two was
-        refused before, a second error would only repeat it."""
+        """Whether either ``key`` or ``pattern`` is there, and not both; refused where not, unless one of
+        the two was refused before: a second error would only repeat that."""
         exactly_one = (data.get(key) is None) != (data.get("pattern") is None)
         is_valid = self.reading.is_valid
         if not exactly_one and is_valid((*path, key)) and is_valid((*path, "pattern")):
@@ -287,8 +297,8 @@ class _Groups:
         return exactly_one
 
     def _endpoints(self) -> Ranks:
-        """The endpoint of each rank; in order where the file has no map, or one that is refused: so
-        errors of the groups come as well."""
+        """The endpoint of each rank. Rank r is on endpoint r where the file has no map; also where it is
+        refused, so that errors of the groups come as well."""
         value = self.data.get("map")
         in_order = tuple(range(self.fabric.ranks))
         if value is None or not self.reading.is_valid(("map",)):
@@ -344,34 +354,35 @@ class _Groups:
     def _group_layout(
         self, name: str, ranks: Ranks, path: KeyPath, job: dict[str, Any]
     ) -> GroupLayout:
-        """A group of ranks that are all inside the fabric."""
+        """Make the record of a group whose ranks were all checked."""
         endpoints = tuple(self.endpoints[rank] for rank in ranks)
         return GroupLayout(name, ranks, endpoints, **job, where=self.reading.source.where(path))
 
     def _ranks(self, value: Any, path: KeyPath, name: str) -> Ranks:
-        """The ranks of a group; none where one of them is refused."""
+        """The ranks of a group; none of them where one is refused."""
         all_valid = self.reading.is_valid(path)
         for index, rank in enumerate(value if isinstance(value, list) else ()):
             if self.reading.has_enough_errors:
                 return ()
+            # the model has refused all else, true and false too
             if type(rank) is int:
                 place = (*path, index)
                 inside = self._is_inside(rank, place, "rank", len(self.endpoints))
                 all_valid &= inside and self._claim_rank(rank, place, name)
         return tuple(value) if all_valid else ()
 
-    def _is_inside(self, value: int, path: KeyPath, what: str, total: int) -> bool:
-        """Whether a rank or an endpoint (``what``) is one of ``total``, refused where not."""
+    def _is_inside(self, value: int, path: KeyPath, noun: str, total: int) -> bool:
+        """Whether a rank or an endpoint (``noun``) is one of ``total``, refused where not."""
         if 0 <= value < total:
             return True
         there = f"{self.fabric.name} has" if total == self.fabric.ranks else "the map places"
-        outside = f"{what} {quote(value)} is outside the fabric"
-        self.reading.refuse(path, outside, f"{there} {what}s 0 .. {total - 1}")
+        outside = f"{noun} {quote(value)} is outside the fabric"
+        self.reading.refuse(path, outside, f"{there} {noun}s 0 .. {total - 1}")
         return False
 
     def _claim_rank(self, rank: int, path: KeyPath, name: str) -> bool:
-        """Note the group of a rank, refused where another has it; with ``overlap: true`` it may have
-        several, whose collectives then run at the same time."""
+        """Note the group of a rank; False, and refused, where the group or another has it already. With
+        ``overlap: true`` a rank may be in several groups, of which the last is noted."""
         owner, taken_at = self.group_of_rank.setdefault(rank, (name, path))
         if taken_at == path:
             return True
@@ -391,9 +402,10 @@ class _Groups:
         return False
 
     def _from_pattern(
-        self, value: Any, path: KeyPath, name: str, job: dict[str, Any]
+        self, value: Any, path: KeyPath, prefix: str, job: dict[str, Any]
     ) -> Iterator[GroupLayout]:
-        """The groups of a pattern, with errors at the keys of the file."""
+        """The groups of a pattern, named ``prefix`` and their number; none where the pattern or a rank of
+        it is refused."""
         if not self.reading.is_valid(path):
             return
         fields = _stated(value, Pattern._fields)
@@ -406,13 +418,13 @@ class _Groups:
         for number, ranks in enumerate(groups):
             for rank in ranks:
                 # No file has this path: errors look up the nearest one above it, the pattern's.
-                if not self._claim_rank(rank, (*path, number), f"{name}{number}"):
+                if not self._claim_rank(rank, (*path, number), f"{prefix}{number}"):
                     return  # one error per pattern is enough
         for number, ranks in enumerate(groups):
-            yield self._group_layout(f"{name}{number}", ranks, path, job)
+            yield self._group_layout(f"{prefix}{number}", ranks, path, job)
 
     def _job_of(self, data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
-        """What a group is to run, as far as the file says so."""
+        """The fields of a :class:`GroupLayout` that say what runs, as far as the file gives them."""
         job = {}
         for key, parse in _PARSERS.items():
             value = data.get(key)

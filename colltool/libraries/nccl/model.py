@@ -40,8 +40,8 @@ class Piece(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """An algorithm under a protocol: its pieces, ascending; empty, with a reason, if NCCL cannot
-    run it."""
+    """An algorithm under a protocol, one of NCCL's *ways* to run a call: its pieces, ascending by size,
+    the first from 1 byte on. No pieces, but a reason, if NCCL cannot run it."""
 
     algorithm: str
     protocol: str
@@ -89,6 +89,7 @@ def pick(hardware: Hardware, primitive: Primitive, size: float) -> NcclEstimate:
 
 def cheapest(ways: Iterable[NcclEstimate]) -> NcclEstimate:
     """The least of estimates of one size, the first of equals; one of them must be of what can run."""
+    # seconds are never None here: ``or`` is for the type checker
     runnable = [way for way in ways if way.seconds is not None]
     return min(runnable, key=lambda way: float(way.seconds or 0.0))
 
@@ -103,7 +104,7 @@ def picks(hardware: Hardware, primitive: Primitive, sizes: Iterable[float]) -> l
 def picked_ways(
     hardware: Hardware, primitive: Primitive, sizes: Sequence[float]
 ) -> list[Combination]:
-    """The algorithm and protocol of :func:`pick` at each of many sizes."""
+    """The algorithm and protocol of :func:`pick` at each of many sizes, in bytes and in any order."""
     ways = [way for way in pieces(hardware, primitive) if way.pieces]
     if len(sizes) > _FEW_SIZES:
         import numpy as np
@@ -128,7 +129,11 @@ def picked_ways(
 @lru_cache(maxsize=256)
 def pieces(hardware: Hardware, primitive: Primitive) -> tuple[Combination, ...]:
     """The piecewise estimates of all algorithms and protocols, in NCCL's scanning order, from 1
-    byte on."""
+    byte on.
+
+    Raises:
+        ColltoolError: NCCL does not choose for this primitive.
+    """
     if primitive not in hardware.constants.algorithms:
         tuned = ", ".join(collective.label for collective in hardware.constants.algorithms)
         raise ColltoolError(

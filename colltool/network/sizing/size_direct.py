@@ -38,12 +38,13 @@ _ROUNDED = 1e-9  # tolerance for ratios of integers before they are rounded up
 
 @dataclass(frozen=True)
 class DirectLevel:
-    """Switches of a kind with the cables below them, or cables of a kind between switches."""
+    """A row of the plan's table: switches of a kind with the cables below them, or cables of a kind
+    between switches, with no switches of their own."""
 
     name: str
     switches: int  # on all rails
     ports: int  # of one switch that the cables use, at most
-    others: int  # switches or groups at the other ends of one switch's cables
+    others: int  # endpoints' ports, switches or groups at the other ends of one switch's cables
     parallel: int  # cables to each of these
     cables: int  # on all rails
     load: float  # of the busiest cable under uniform traffic, over its rate
@@ -72,7 +73,8 @@ class DirectPlan:
 
     @property
     def oversubscription(self) -> float:
-        """The load of the busiest cable between switches."""
+        """The load of the busiest cable between switches, over its rate; 0 where there are none."""
+        # the first level is the endpoints'
         return max((level.load for level in self.levels[1:]), default=0.0)
 
     @property
@@ -220,6 +222,7 @@ def _hops(topology: Direct, network: _RailNetwork) -> int:
 
 def _tier(topology: Direct, network: _RailNetwork) -> dict[str, object]:
     """The keys of a tier in a fabric file that describe a network."""
+    # of each kind of cable in the order of the network: each axis, or local and global
     links = [{"links": count} for count in network.parallel]
     tier: dict[str, object] = {"topology": topology, "hosts": network.hosts}
     if topology == "hyperx":
@@ -276,12 +279,12 @@ def _local_load(
 
 
 def _fewest_nodes(best: _RailNetwork | None) -> float:
-    """Switches of the best network so far; infinite before one is found."""
+    """Switches of the best network so global_cables; infinite before one is found."""
     return best.nodes if best else inf
 
 
 def _better(network: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
-    """The better of two networks, the first found of equals."""
+    """The better of two networks, of equal ones ``best``; None if both are."""
     if network is None or best is None:
         return network or best
     return network if network.cost < best.cost else best
@@ -312,14 +315,19 @@ def _dragonfly_of(request: _RailRequest, switches: int, groups: int) -> _RailNet
     """
     hosts = request.hosts_at(switches * groups)
     host_ports = hosts * request.unit
-    far = request.cables_for(switches * host_ports / groups if groups > 1 else 0)
+    global_cables = request.cables_for(switches * host_ports / groups if groups > 1 else 0)
     local = request.cables_for(
-        _local_load(host_ports, switches=switches, spines=0, groups=groups, parallel=far)
+        _local_load(host_ports, switches=switches, spines=0, groups=groups, parallel=global_cables)
     )
-    if host_ports + (switches - 1) * local + _out_of_group(groups, far, switches) > request.radix:
+    if (
+        host_ports + (switches - 1) * local + _out_of_group(groups, global_cables, switches)
+        > request.radix
+    ):
         return None
-    cables = groups * comb(switches, 2) * local + comb(groups, 2) * far
-    return _RailNetwork(switches * groups, cables, hosts, (switches, groups), (local, far))
+    cables = groups * comb(switches, 2) * local + comb(groups, 2) * global_cables
+    return _RailNetwork(
+        switches * groups, cables, hosts, (switches, groups), (local, global_cables)
+    )
 
 
 def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
@@ -327,6 +335,7 @@ def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
     best: _RailNetwork | None = None
     for leaves in range(1, request.radix + 1):
         groups = ceil(request.endpoints / (leaves * request.most_hosts(request.radix)))
+        # More groups may need fewer spines in each: all are tried that may be no larger than the best.
         while (leaves + 1) * groups <= _fewest_nodes(best) and groups - 1 <= request.radix**2:
             network = _dragonfly_plus_of(request, leaves, groups, _fewest_nodes(best))
             best = _better(network, best)
@@ -342,28 +351,34 @@ def _dragonfly_plus_of(
     hosts = request.hosts_at(leaves * groups)
     host_ports = hosts * request.unit
     # Uniform traffic: each pair of groups has an equal part of it.
-    far = request.cables_for(leaves * host_ports / groups if groups > 1 else 0)
+    global_cables = request.cables_for(leaves * host_ports / groups if groups > 1 else 0)
     # Ports that all spines of a group need: for what leaves do not keep to themselves, and for cables.
-    spine_ports = (leaves - 1 / groups) * host_ports / request.most_load + (groups - 1) * far
+    spine_ports = (leaves - 1 / groups) * host_ports / request.most_load + (
+        groups - 1
+    ) * global_cables
     fewest_spines = max(1, ceil(spine_ports / request.radix - _ROUNDED))
     # A leaf has a cable to each spine.
     for spines in range(fewest_spines, request.radix - host_ports + 1):
         if (leaves + spines) * groups > most_switches:
             break
         local = request.cables_for(
-            _local_load(host_ports, switches=leaves, spines=spines, groups=groups, parallel=far)
+            _local_load(
+                host_ports, switches=leaves, spines=spines, groups=groups, parallel=global_cables
+            )
         )
         at_leaf = host_ports + spines * local
-        at_spine = leaves * local + _out_of_group(groups, far, spines)
+        at_spine = leaves * local + _out_of_group(groups, global_cables, spines)
         if max(at_leaf, at_spine) <= request.radix:
             nodes = (leaves + spines) * groups
-            cables = groups * leaves * spines * local + comb(groups, 2) * far
-            return _RailNetwork(nodes, cables, hosts, (leaves, groups), (local, far), spines)
+            cables = groups * leaves * spines * local + comb(groups, 2) * global_cables
+            return _RailNetwork(
+                nodes, cables, hosts, (leaves, groups), (local, global_cables), spines
+            )
     return None
 
 
 def _endpoint_level(request: _RailRequest, network: _RailNetwork, name: str) -> DirectLevel:
-    """The row of the switches that have endpoints."""
+    """The row of the switches that have endpoints, and of the endpoints' cables."""
     host_ports = network.hosts * request.unit
     return DirectLevel(
         name,
@@ -377,14 +392,17 @@ def _endpoint_level(request: _RailRequest, network: _RailNetwork, name: str) -> 
 
 
 def _group_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[DirectLevel]:
-    """The switches and cables of a dragonfly, from the endpoints up."""
+    """The rows of a dragonfly or dragonfly+, from the endpoints up: their switches, cables inside groups,
+    cables between groups."""
     switches, groups = network.shape
-    local, far = network.parallel
+    local, global_cables = network.parallel
     spines = network.spines
     host_ports = network.hosts * request.unit
     all_switches = switches * groups
     load = (
-        _local_load(host_ports, switches=switches, spines=spines, groups=groups, parallel=far)
+        _local_load(
+            host_ports, switches=switches, spines=spines, groups=groups, parallel=global_cables
+        )
         / local
     )
     yield _endpoint_level(request, network, "leaf" if spines else "switch")
@@ -408,11 +426,11 @@ def _group_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[Dire
     yield DirectLevel(
         "global",
         switches=0,
-        ports=_out_of_group(groups, far, spines or switches),
+        ports=_out_of_group(groups, global_cables, spines or switches),
         others=groups - 1,
-        parallel=far,
-        cables=comb(groups, 2) * far,
-        load=all_switches * host_ports / groups**2 / far if groups > 1 else 0.0,
+        parallel=global_cables,
+        cables=comb(groups, 2) * global_cables,
+        load=all_switches * host_ports / groups**2 / global_cables if groups > 1 else 0.0,
     )
 
 
@@ -450,7 +468,10 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
 
 
 def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | None:
-    """The HyperX of this shape; None where a switch lacks the ports."""
+    """The HyperX of this shape; None where a switch lacks the ports.
+
+    Along an axis of n switches each sends 1/n of its endpoints' uniform traffic to each other.
+    """
     nodes = prod(shape)
     hosts = request.hosts_at(nodes)
     host_ports = hosts * request.unit
@@ -470,7 +491,7 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
 
 
 def _hyperx_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[DirectLevel]:
-    """The switches and cables of a HyperX, axis by axis."""
+    """The rows of a HyperX: its switches, then the cables of each axis."""
     yield _endpoint_level(request, network, "switch")
     host_ports = network.hosts * request.unit
     for axis, (size, parallel) in enumerate(

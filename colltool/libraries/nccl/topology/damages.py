@@ -114,6 +114,7 @@ class Parts:
 
     Attributes:
         gpus, nics, switches: their slots, in the order of the file; NICs only with ports that NCCL uses.
+        gpu_names, gpu_busids: of ``gpus``.
         ports: rate of each NIC's port in MB/s, by name.
         links: NVLinks of each GPU in all, by bus id.
         joined: NVLinks between two GPUs, by their bus ids in order; none where they lead to NVSwitches.
@@ -131,6 +132,8 @@ class Parts:
         for slot in slots_with(root, "gpu"):
             self.gpus.append(_slot(slot, "gpu", "rank"))
             self._count_links(slot)
+        self.gpu_names = [gpu.name for gpu in self.gpus]
+        self.gpu_busids = [gpu.busid for gpu in self.gpus]
         known = {net.name for net in before.system.nets}
         for slot in slots_with(root, "nic"):
             card = _slot(slot, "net", "name")
@@ -363,9 +366,7 @@ def _missing_links(parts: Parts) -> Iterator[Damage]:
     most = max(parts.links.values(), default=0)
     if not most:
         return
-    names = [gpu.name for gpu in parts.gpus]
-    busids = [gpu.busid for gpu in parts.gpus]
-    yield fewer_links(names, busids, 0, most, all=True)
+    yield fewer_links(parts.gpu_names, parts.gpu_busids, 0, most, all=True)
     for ends, was in parts.joined.items():
         yield _fewer_between(parts, ends, 0, was)
     for ends, was in parts.joined.items():
@@ -381,9 +382,9 @@ def _some_links(parts: Parts) -> Iterator[Damage]:
             yield _fewer_between(parts, ends, count, was)
     if parts.before.system.nvswitch is None:
         return
-    counts = [parts.links[gpu.busid] for gpu in parts.gpus]
-    names = [gpu.name for gpu in parts.gpus]
-    busids = [gpu.busid for gpu in parts.gpus]
+    names = parts.gpu_names
+    busids = parts.gpu_busids
+    counts = [parts.links[busid] for busid in busids]
     most = max(counts, default=0)
     # halves and quarters are likelier
     order = [most // 2, most * 3 // 4, most // 4, *range(most - 1, 0, -1)]
