@@ -300,7 +300,7 @@ def _slow_ports(parts: Parts, divisor: int) -> Iterator[Damage]:
             yield slower_port(slot.names, rate // divisor, rate)
 
 
-def _hung_elsewhere(
+def placed(
     kind: str, name: str, busid: str, where: Callable[[Element, Element], Element | None]
 ) -> Damage:
     """A slot that hangs elsewhere in the file.
@@ -332,10 +332,8 @@ def _far_nics(parts: Parts) -> Iterator[Damage]:
 
     if len(parts.before.system.cpus) > 1:
         for slot in parts.nics:
-            yield _hung_elsewhere("nic-far", slot.name, slot.busid, other_cpu)
-    off_switches = [
-        _hung_elsewhere("nic-apart", slot.name, slot.busid, own_cpu) for slot in parts.nics
-    ]
+            yield placed("nic-far", slot.name, slot.busid, other_cpu)
+    off_switches = [placed("nic-apart", slot.name, slot.busid, own_cpu) for slot in parts.nics]
     if parts.switches and off_switches:
         # one damage of the whole node, not several
         yield together(off_switches)._replace(names=(), all=True, together=())
