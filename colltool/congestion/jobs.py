@@ -177,8 +177,9 @@ def _job(group: GroupLayout, defaults: JobDefaults) -> GroupJob:
     if defaults.skew.matrix is not None and primitive is A2A:
         size = mean_bytes(defaults.skew)
     if size is not None and not LEAST_BYTES <= size <= MAX_SIZE:
-        fix = "a size is bytes per rank, such as 16MB"
-        raise _group_error(group, "size", f"a size of {size} bytes", fix)
+        raise _group_error(
+            group, "size", f"a size of {size} bytes", "a size is bytes per rank, such as 16MB"
+        )
     algorithm = group.algorithm or defaults.algorithm or default_of(primitive)
     return GroupJob(primitive, algorithm, size)
 

@@ -219,12 +219,7 @@ class _ChannelTrial:
             used: the GPUs on the channel, as bits: 0b1001 is GPUs 0 and 3.
         """
         if step == self.count:
-            self.built += 1
-            if self._is_better():
-                self._keep_as_best()
-            if not self.is_perfect and self.built < self.request.most:
-                yield from self.start()
-            self.built -= 1
+            yield from self._complete()
             return
         channel_gpus = self.orders[self.built]
         channel_gpus[step] = gpu
@@ -268,6 +263,15 @@ class _ChannelTrial:
         else:
             yield self._visit(gpu, self.count, order, out_step, used)
 
+    def _complete(self) -> Visit:
+        """Compare the channels with the best so far, the present one among them, and begin the next."""
+        self.built += 1
+        if self._is_better():
+            self._keep_as_best()
+        if not self.is_perfect and self.built < self.request.most:
+            yield from self.start()
+        self.built -= 1
+
     def _candidates(
         self, gpu: int, step: int, order: int, out_step: int, used: int
     ) -> Sequence[int]:
@@ -307,7 +311,8 @@ class _ChannelTrial:
         hops = self.reach.hops[gpu]
         # the different rates and numbers of links to the others
         distances = set()
-        keyed: list[tuple[tuple[int, int, int], int, int]] = []
+        # in the static order, which equals keep
+        keys: dict[int, tuple[int, int, int]] = {}
         for other in self.reach.orders[gpu]:
             if used >> other & 1:
                 continue
@@ -318,11 +323,8 @@ class _ChannelTrial:
                 out_link, in_link = slot
                 slot_GBps = min(links_left[out_link], links_left[in_link]) // 1000
             distances.add((GBps[other], hops[other]))
-            key = (-(path.MBps // 1000), -slot_GBps, len(path.links))
-            # in the static order already: equals keep it
-            keyed.append((key, len(keyed), other))
-        keyed.sort()
-        order = [other for _, _, other in keyed]
+            keys[other] = (-(path.MBps // 1000), -slot_GBps, len(path.links))
+        order = sorted(keys, key=keys.__getitem__)
         if reverse_equals and len(distances) == 1:
             order.reverse()
         return order
