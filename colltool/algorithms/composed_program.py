@@ -38,7 +38,7 @@ def compose(
     segments: int = 1,
     order: Order = "inner-first",
 ) -> Program:
-    """The schedule of a composition, phase after phase, each pipelined one in P segments.
+    """Make the schedule of a composition, phase after phase, each pipelined one in P segments.
 
     Args:
         groups: the ranks of each tier alone, innermost first.
@@ -74,6 +74,7 @@ def compose(
     for tier in range(len(groups)):
         first = firsts[tier]
         count = len(first.chunk_bytes)
+        # of a chunk that all ranks have, such as an all-reduce's, None
         places = first.home if primitive in _STARTS_AT_HOME else None
         dimensions.append(Dimension(first.ranks, ranks, chunks, count, places))
         chunk_bytes = np.multiply.outer(first.chunk_bytes, chunk_bytes).ravel()
@@ -88,7 +89,11 @@ def compose(
 
 def _matching_chunks(first: Program, later: Program) -> Indices:
     """The chunk of a tier's first phase that each chunk of a later one corresponds to: at the same
-    rank, of the same size, in order."""
+    rank, of the same size, in order.
+
+    Raises:
+        ValueError: they have other chunks.
+    """
     if first is later:
         return np.arange(len(first.chunk_bytes))
     first_order = np.lexsort((first.chunk_bytes, first.home))

@@ -72,8 +72,12 @@ class Trace(NamedTuple):
 
 
 def traced(program: Program, network: Network, vectors: Vectors = ()) -> Trace:
-    """Execute a schedule, whose batches are consumed, and record every step; ``network`` counts the
-    loads."""
+    """Execute a schedule, whose batches are consumed, and record every step.
+
+    Args:
+        network: counts the loads, from which n_α and n_β of each step are.
+        vectors: the ranks' numbers, by default none: who contributed is recorded all the same.
+    """
     state = _State(program, vectors)
     start = state.holdings()
     steps = []
@@ -208,7 +212,7 @@ class _State:
         return [vector[first:last] for first, last in pairwise([0, *ends])]
 
     def apply(self, batch: tuple[Step, ...]) -> tuple[Message, ...]:
-        """Execute a batch; returns its messages, all of which read the state before it."""
+        """Execute a batch and return its messages. All of them are read before the first is received."""
         sent = []
         for sends in batch:
             ends = (sends.src.tolist(), sends.dst.tolist(), sends.chunk.tolist())
