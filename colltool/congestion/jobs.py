@@ -82,28 +82,25 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
             algorithm that cannot run or whose traffic is not known, or too many messages.
     """
     if not layout.groups:
-        what = f"layout '{layout.name}' has no groups"
-        raise ColltoolError(what, argument="layout", fix="at least one of 2 ranks")
+        raise ColltoolError(
+            f"layout '{layout.name}' has no groups",
+            argument="layout",
+            fix="at least one of 2 ranks",
+        )
     stretches = list(_stretches(layout.groups))
     jobs = []
     for stretch in stretches:
         _check_members(stretch, fabric)
         jobs.append(_job(stretch.example, defaults))
     if defaults.skew.is_set and all(job.primitive is not A2A for job in jobs):
-        what = "a skew applies to an all-to-all, and no group runs one"
         raise ColltoolError(
-            what, argument="primitive", fix=f"take {argument_text('primitive', 'a2a')}"
+            "a skew applies to an all-to-all, and no group runs one",
+            argument="primitive",
+            fix=f"take {argument_text('primitive', 'a2a')}",
         )
     _check_sizes(stretches, jobs)
-    rows = []
-    messages = 0
-    for stretch, job in zip(stretches, jobs, strict=True):
-        with _error_context(stretch.example):
-            row = traffic_row(job.primitive, job.algorithm)
-        groups, ranks = stretch.ends.shape
-        messages += groups * message_estimate(row, ranks)
-        rows.append(row)
-    _check_message_count(messages)
+    rows = _traffic_rows(stretches, jobs)
+    # by all that traffic depends on, as it is worked out once
     traffic_of: dict[tuple[object, ...], tuple[Traffic, Floats]] = {}
     batches = []
     for stretch, job, row in zip(stretches, jobs, rows, strict=True):
@@ -125,6 +122,21 @@ def jobs_of(fabric: Fabric, layout: Layout, defaults: JobDefaults) -> list[JobBa
     # Again: how many messages a schedule has is known only once it has run.
     _check_message_count(sum(len(batch.ends) * len(batch.traffic.src) for batch in batches))
     return batches
+
+
+def _traffic_rows(stretches: Sequence[_JobStretch], jobs: Sequence[GroupJob]) -> list[TrafficRow]:
+    """How the traffic of each stretch is known. ColltoolError where it is not, or where it is estimated to
+    be too many messages."""
+    rows = []
+    messages = 0
+    for stretch, job in zip(stretches, jobs, strict=True):
+        with _error_context(stretch.example):
+            row = traffic_row(job.primitive, job.algorithm)
+        groups, ranks = stretch.ends.shape
+        messages += groups * message_estimate(row, ranks)
+        rows.append(row)
+    _check_message_count(messages)
+    return rows
 
 
 def _stretches(groups: Sequence[GroupLayout]) -> Iterator[_JobStretch]:
@@ -156,12 +168,17 @@ def _check_members(stretch: _JobStretch, fabric: Fabric) -> None:
     ends = stretch.ends
     ranks = ends.shape[1]
     if ranks < 2:
-        what = f"group '{group.name}' has {ranks} ranks"
-        raise _group_error(group, "group", what, "a group has at least 2")
+        raise _group_error(
+            group, "group", f"group '{group.name}' has {ranks} ranks", "a group has at least 2"
+        )
     outside = (ends < 0) | (ends >= fabric.ranks)
     if outside.any():
-        what = f"endpoint {ends[outside][0]} is outside {fabric.name}"
-        raise _group_error(group, "layout", what, f"0 .. {fabric.ranks - 1}")
+        raise _group_error(
+            group,
+            "layout",
+            f"endpoint {ends[outside][0]} is outside {fabric.name}",
+            f"0 .. {fabric.ranks - 1}",
+        )
     ordered = np.sort(ends, axis=1)  # equal ones of a group are neighbours
     twice = ordered[:, 1:] == ordered[:, :-1]
     if twice.any():

@@ -165,7 +165,9 @@ def _tier_of(library: str, number: int) -> TierLibrary:
     for name, algorithms in entry.get("runs", {}).items():
         runs[Primitive(name)] = tuple(algorithms)
     protocols = tuple(map(_protocol_of, entry.get("protocols", ())))
-    return TierLibrary(protocols, _switch_of(entry.get("switch")), runs, entry["source"])
+    return TierLibrary(
+        protocols, switch=_switch_of(entry.get("switch")), runs=runs, source=entry["source"]
+    )
 
 
 def _protocol_of(row: Mapping[str, Any]) -> ProtocolNumbers:

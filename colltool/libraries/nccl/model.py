@@ -258,7 +258,13 @@ def _estimate(way: Combination, size: Number) -> NcclEstimate:
     else:
         _, latency_s, s_per_byte = _piece(way, float(size))
     seconds = latency_s + s_per_byte * size
-    return NcclEstimate(way.algorithm, way.protocol, seconds, latency_s, 1 / s_per_byte)
+    return NcclEstimate(
+        way.algorithm,
+        way.protocol,
+        seconds=seconds,
+        latency_s=latency_s,
+        bandwidth_Bps=1 / s_per_byte,
+    )
 
 
 def _check(size: Number) -> None:

@@ -44,8 +44,8 @@ FREE = Grouping()
 class RailWiring(NamedTuple):
     """The wiring of one rail; tuples are per level, bottom up.
 
-    The first level that is not needed has 0 switches, and ends the tuples: two levels of leaves and a
-    spine that a single leaf makes needless are ``switches=(1, 0)``.
+    The first level that is not needed has 0 switches, and ends the tuples: where a single leaf joins
+    everything, ``switches`` is (1, 0), however many levels there might be.
     """
 
     splits: tuple[Split, ...]  # without the last level

@@ -285,7 +285,7 @@ def slower_port(names: Sequence[str], MBps: int, was: int, *, all: bool = False)
         for net in _ports_or_gpus(root, "net", names):
             net.attributes["speed"] = str(MBps * 8)  # Mb/s
 
-    return Damage("port", tuple(names), edit, MBps, was, all=all)
+    return Damage("port", tuple(names), edit, now=MBps, was=was, all=all)
 
 
 def _slow_ports(parts: Parts, divisor: int) -> Iterator[Damage]:
@@ -356,7 +356,7 @@ def fewer_links(
                 to_keep -= count
                 _set_count(link, count)
 
-    return Damage("nvlinks", tuple(names), edit, now, was, all=all)
+    return Damage("nvlinks", tuple(names), edit, now=now, was=was, all=all)
 
 
 def _missing_links(parts: Parts) -> Iterator[Damage]:
