@@ -197,15 +197,18 @@ def clos_plan(
 def _check_levels(levels: int | None, hops: Sequence[Hop]) -> None:
     """Raise ColltoolError for levels that no Clos has here, and oversubscriptions that fit no level."""
     if levels is not None and not 1 <= levels <= len(LEVELS):
-        what = f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}"
-        raise ColltoolError(what, argument="levels", fix="or leave it out")
+        raise ColltoolError(
+            f"a Clos has 1 to {len(LEVELS)} levels here, got {levels}",
+            argument="levels",
+            fix="or leave it out",
+        )
     most_hops = (levels or len(LEVELS)) - 1
     if len(hops) > most_hops:
-        what = (
+        raise bad_oversubscription(
             f"{most_hops + 1} levels have {counted(most_hops, 'ratio')} below the top, got"
-            f" {len(hops)}"
+            f" {len(hops)}",
+            "give one for each level with uplinks, bottom up",
         )
-        raise bad_oversubscription(what, "give one for each level with uplinks, bottom up")
     for hop in hops:
         if not isinstance(hop, Split) and not hop >= 1:
             raise bad_oversubscription(
@@ -256,12 +259,9 @@ def _check_leaf(down: int, ratio: float, radix: int) -> None:
     """Raise ColltoolError for a leaf whose ports down and up are more than the switch has."""
     up = max(1, ceil(down / ratio - 1e-9))
     if down + up > radix:
-        what = (
-            f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
-            " the switch"
-        )
         raise ColltoolError(
-            what,
+            f"a leaf of {down} ports down needs {up} up at {ratio:g}:1, more than the {radix} of"
+            " the switch",
             argument="radix",
             fix="use a smaller group, a larger radix, or more oversubscription",
         )
@@ -358,14 +358,23 @@ def check_counts(endpoints: int, ports: int, radix: int, rails: int) -> None:
     or do not fit each other."""
     check_at_least_one(endpoints=endpoints, ports=ports, rails=rails)
     if endpoints * ports > MOST_ENDPOINTS:
-        what = f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}"
-        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
+        raise ColltoolError(
+            f"{endpoints * ports} ports are more than {MOST_ENDPOINTS}",
+            argument="endpoints",
+            fix="size one part of it",
+        )
     if rails > endpoints * ports:
-        what = f"{quote(rails)} rails are more than the {endpoints * ports} endpoint ports"
-        raise ColltoolError(what, argument="rails", fix=f"at most {endpoints * ports}")
+        raise ColltoolError(
+            f"{quote(rails)} rails are more than the {endpoints * ports} endpoint ports",
+            argument="rails",
+            fix=f"at most {endpoints * ports}",
+        )
     if not 2 <= radix <= MOST_PORTS:
-        what = f"a switch has 2 to {MOST_PORTS} ports, got {radix}"
-        raise ColltoolError(what, argument="radix", fix=f"write {argument_text('radix', 64)}")
+        raise ColltoolError(
+            f"a switch has 2 to {MOST_PORTS} ports, got {radix}",
+            argument="radix",
+            fix=f"write {argument_text('radix', 64)}",
+        )
 
 
 def check_at_least_one(**counts: int) -> None:

@@ -148,21 +148,26 @@ def direct_plan(
     """
     check_counts(endpoints, ports, radix, rails)
     if endpoints > MAX_RANKS:
-        what = f"{endpoints} endpoints are more than {MAX_RANKS}"
-        raise ColltoolError(what, argument="endpoints", fix="size one part of it")
+        raise ColltoolError(
+            f"{endpoints} endpoints are more than {MAX_RANKS}",
+            argument="endpoints",
+            fix="size one part of it",
+        )
     if ports % rails:
-        what = f"{rails} rails do not divide the {ports} ports of an endpoint"
-        fix = f"write {argument_text('rails', 1)}, or a number that divides {ports}"
-        raise ColltoolError(what, argument="rails", fix=fix)
+        raise ColltoolError(
+            f"{rails} rails do not divide the {ports} ports of an endpoint",
+            argument="rails",
+            fix=f"write {argument_text('rails', 1)}, or a number that divides {ports}",
+        )
     request = _RailRequest(endpoints, ports // rails, radix, most)
     network = _search(topology, request)
     if network is None:
-        what = (
+        raise ColltoolError(
             f"no {_NAMES[topology]} of {radix}-port switches joins {endpoints * request.unit} ports"
-            f" at {most:g}:1"
+            f" at {most:g}:1",
+            argument="endpoints",
+            fix="use a larger radix, more rails, or more oversubscription",
         )
-        fix = "use a larger radix, more rails, or more oversubscription"
-        raise ColltoolError(what, argument="endpoints", fix=fix)
     return _plan(topology, request, rails, network)
 
 
@@ -326,7 +331,11 @@ def _dragonfly_of(request: _RailRequest, switches: int, groups: int) -> _RailNet
         return None
     cables = groups * comb(switches, 2) * local + comb(groups, 2) * global_cables
     return _RailNetwork(
-        switches * groups, cables, hosts, (switches, groups), (local, global_cables)
+        switches * groups,
+        cables=cables,
+        hosts=hosts,
+        shape=(switches, groups),
+        parallel=(local, global_cables),
     )
 
 
@@ -372,7 +381,12 @@ def _dragonfly_plus_of(
             nodes = (leaves + spines) * groups
             cables = groups * leaves * spines * local + comb(groups, 2) * global_cables
             return _RailNetwork(
-                nodes, cables, hosts, (leaves, groups), (local, global_cables), spines
+                nodes,
+                cables=cables,
+                hosts=hosts,
+                shape=(leaves, groups),
+                parallel=(local, global_cables),
+                spines=spines,
             )
     return None
 
@@ -487,7 +501,7 @@ def _hyperx_of(request: _RailRequest, shape: tuple[int, ...]) -> _RailNetwork | 
         cables += nodes * ports // 2
     if free_ports < 0:
         return None
-    return _RailNetwork(nodes, cables, hosts, shape, tuple(parallel))
+    return _RailNetwork(nodes, cables=cables, hosts=hosts, shape=shape, parallel=tuple(parallel))
 
 
 def _hyperx_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[DirectLevel]:

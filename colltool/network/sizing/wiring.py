@@ -176,12 +176,17 @@ def _two_levels(leaves: int, radix: int, leaf: Split) -> Iterator[RailWiring]:
     """The wiring of leaves and spines, or of a single leaf; none where the spines' ports do not suffice
     evenly."""
     if leaves == 1:
-        yield RailWiring((leaf,), (1, 0), (1, 0), (0,))
+        yield RailWiring(splits=(leaf,), switches=(1, 0), least=(1, 0), parallel=(0,))
         return
     spines = _fewest_sharing(leaves * leaf.up, leaf.up, radix)
     if spines is not None:
         least = (leaves, ceil(leaves * leaf.up / radix))
-        yield RailWiring((leaf,), (leaves, spines), least, (leaf.up // spines,))
+        yield RailWiring(
+            splits=(leaf,),
+            switches=(leaves, spines),
+            least=least,
+            parallel=(leaf.up // spines,),
+        )
 
 
 def _three_levels(
@@ -213,7 +218,10 @@ def _three_levels(
                 # more uplinks, which lead nowhere.
                 if pods == 1:
                     yield RailWiring(
-                        (leaf, spine), (leaves, spines_in_pod, 0), (*least[:2], 0), (to_spine, 0)
+                        splits=(leaf, spine),
+                        switches=(leaves, spines_in_pod, 0),
+                        least=(*least[:2], 0),
+                        parallel=(to_spine, 0),
                     )
                     break
                 # A top switch has as many cables to one pod as to another: at most radix // pods. What
@@ -229,7 +237,12 @@ def _three_levels(
                     planes = gcd(top, spines_in_pod)
                     parallel = (to_spine, spine.up * planes // top)
                     yield RailWiring(
-                        (leaf, spine), (leaves, spines, top), least, parallel, pods, planes
+                        splits=(leaf, spine),
+                        switches=(leaves, spines, top),
+                        least=least,
+                        parallel=parallel,
+                        pods=pods,
+                        planes=planes,
                     )
 
 
