@@ -115,9 +115,9 @@ def _batches(phases: Sequence[_Phase], dimensions: list[Dimension]) -> Batches:
     where each phase leaves its chunks."""
     for tier, program, chunk_at in phases:
         dimension = dimensions[tier]
-        nodes, chunks = copy_offsets(dimensions[:tier] + dimensions[tier + 1 :])
+        node_offsets, chunk_offsets = copy_offsets(dimensions[:tier] + dimensions[tier + 1 :])
         node_at = np.arange(dimension.size) * dimension.node_stride
-        lines = LineCopies(node_at, chunk_at * dimension.chunk_stride, nodes, chunks)
+        lines = LineCopies(node_at, chunk_at * dimension.chunk_stride, node_offsets, chunk_offsets)
         for batch in program.batches:
             yield tuple(lines.on_all_lines(step) for step in batch)
         places = _places_after(program)

@@ -458,11 +458,11 @@ def _by_axes(
                 # on axes that are done a block is where its owner is, on the others at all places
                 places = np.arange(size) if number in order[:done] else None
                 others.append(Dimension(size, strides[number], strides[number], size, places))
-        nodes, chunks = copy_offsets(others)
+        node_offsets, chunk_offsets = copy_offsets(others)
         # a line's chunks: block y of each part in turn, as the steps of lines.py number them
         part, block = np.divmod(np.arange(d * parts), d)
         chunk_at = block * strides[along] + (first_part + part) * ranks
-        lines = LineCopies(np.arange(d) * strides[along], chunk_at, nodes, chunks)
+        lines = LineCopies(np.arange(d) * strides[along], chunk_at, node_offsets, chunk_offsets)
         scripts.append([[(lines, batch)] for batch in pattern(axes[along])])
     return scripts
 

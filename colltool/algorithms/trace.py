@@ -119,7 +119,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
     for batch in batches:
         # A new network per batch: hops of a batch overlap, batches do not.
         network = Network(lattice)
-        for hop in _hops(batch, lattice, second_half_of):
+        for hop in _split_into_hops(batch, lattice, second_half_of):
             before = network.busiest
             network.carry((hop,), halved.chunk_bytes)
             messages = state.apply((hop,))
@@ -127,7 +127,7 @@ def traced_by_hops(program: Program, lattice: LatticeLinks, vectors: Vectors) ->
     return state.trace(start, steps)
 
 
-def _hops(
+def _split_into_hops(
     batch: tuple[Step, ...], lattice: LatticeLinks, second_half_of: dict[int, int]
 ) -> Iterator[Step]:
     """Split the messages of a batch into hops: step k has the k-th hop of every message and half.

@@ -371,11 +371,11 @@ def etas(
                 eta = worst.get(tier) or TierEta(models[tier].tier, 1.0, beta=None, group=name)
                 # None: another tier bounds the group
                 tier_beta = float(beta[number]) if tier == ideal.tier else None
-                worst[tier] = _worse(eta, alpha, tier_beta, name)
+                worst[tier] = _worse_eta(eta, alpha, tier_beta, name)
     return tuple(eta for _, eta in sorted(worst.items()))
 
 
-def _worse(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEta:
+def _worse_eta(eta: TierEta, alpha: float, beta: float | None, group: str) -> TierEta:
     """The worse of both; named is the group that worsened one of them last."""
     alpha = min(MAX_ETA_ALPHA, max(eta.alpha, alpha))
     if beta is not None and (eta.beta is None or beta < eta.beta):

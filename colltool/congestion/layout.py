@@ -55,13 +55,13 @@ def load_layout(
         ColltoolError: all that is wrong with it at once, each with its place.
     """
     if isinstance(layout, Mapping):
-        return _checked(read(LayoutFile, layout, overrides=overrides, short=_SHORTHAND), fabric)
+        return _layout_of(read(LayoutFile, layout, overrides=overrides, short=_SHORTHAND), fabric)
     return read_layout(read_text(layout, "definition"), os.fsdecode(layout), fabric, overrides)
 
 
 def read_layout(text: str, name: str, fabric: Fabric, overrides: Overrides = ()) -> Layout:
     """Read a layout from a file's text, as :func:`load_layout`; ``name``: the file's, for errors."""
-    return _checked(read(LayoutFile, text, name, overrides, _SHORTHAND), fabric)
+    return _layout_of(read(LayoutFile, text, name, overrides, _SHORTHAND), fabric)
 
 
 def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
@@ -74,7 +74,7 @@ def read_map(text: str, name: str, fabric: Fabric) -> Ranks:
     return endpoints
 
 
-def _checked(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
+def _layout_of(reading: Reading[LayoutFile], fabric: Fabric) -> Layout:
     """The layout that was read; raises what pydantic and :class:`_Groups` refused, all at once."""
     _check_size(fabric)
     layout = _Groups(reading, fabric).layout()
@@ -162,7 +162,9 @@ class _Groups:
             return in_order
         if isinstance(value, dict):
             try:
-                return expand_map(MapPattern(**_stated(value, MapPattern._fields)), self.fabric)
+                return expand_map(
+                    MapPattern(**_stated_values(value, MapPattern._fields)), self.fabric
+                )
             except PatternError as error:
                 self.reading.refuse(("map", error.key), error.what, error.fix)
             return in_order
@@ -265,7 +267,7 @@ class _Groups:
         it is refused."""
         if not self.reading.is_valid(path):
             return
-        fields = _stated(value, Pattern._fields)
+        fields = _stated_values(value, Pattern._fields)
         fields["shape"] = tuple(fields.get("shape", ()))
         try:
             groups = expand(Pattern(**fields), self.fabric, len(self.endpoints))
@@ -290,6 +292,6 @@ class _Groups:
         return job
 
 
-def _stated(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _stated_values(data: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """The values that a mapping of the file gives, to make a record of; None is as good as absent."""
     return {key: data[key] for key in known if data.get(key) is not None}

@@ -315,11 +315,11 @@ class DragonflyRouter(Router):
         """Bytes on every link, an array for each of :attr:`wires`, by the network's routing."""
         match self.wired.routing:
             case "minimal":
-                return self._minimal(traffic)
+                return self._minimal_loads(traffic)
             case "valiant":
-                return self._valiant(traffic)
+                return self._valiant_loads(traffic)
             case "adaptive":
-                return self._adaptive(traffic)[0]
+                return self._adaptive_loads(traffic)[0]
             case _:
                 assert_never(self.wired.routing)
 
@@ -327,14 +327,14 @@ class DragonflyRouter(Router):
         """Whether these messages take Valiant's paths; adaptive routing decides it for all together, as if
         they were of one size."""
         if self.wired.routing == "adaptive":
-            return self._adaptive(self._traffic(src, dst, np.ones(len(src))))[1]
+            return self._adaptive_loads(self._traffic(src, dst, np.ones(len(src))))[1]
         return self.wired.routing == "valiant"
 
-    def _adaptive(self, traffic: _GroupTraffic) -> tuple[list[Floats], bool]:
+    def _adaptive_loads(self, traffic: _GroupTraffic) -> tuple[list[Floats], bool]:
         """The loads of minimal paths, or of Valiant's where the busiest link then takes less time, and
         whether they are Valiant's."""
-        minimal = self._minimal(traffic)
-        valiant = self._valiant(traffic)
+        minimal = self._minimal_loads(traffic)
+        valiant = self._valiant_loads(traffic)
         # The margin keeps rounding errors from deciding between equal loads.
         if self._busiest_s(valiant) < self._busiest_s(minimal) * (1 - 1e-9):
             return valiant, True
@@ -372,7 +372,7 @@ class DragonflyRouter(Router):
             local.astype(np.float64).reshape(n, a, a),
         )
 
-    def _minimal(self, traffic: _GroupTraffic, *, detours: bool = False) -> list[Floats]:
+    def _minimal_loads(self, traffic: _GroupTraffic, *, detours: bool = False) -> list[Floats]:
         """Bytes on every link when traffic between groups takes the cables between the two; inside
         a group it may take ``detours``."""
         load = self._no_load()
@@ -384,12 +384,12 @@ class DragonflyRouter(Router):
         load.between[np.ix_(groups, groups)] = traffic.out.sum(axis=1)
         return self._on_links(load, traffic, detours=detours)
 
-    def _valiant(self, traffic: _GroupTraffic) -> list[Floats]:
+    def _valiant_loads(self, traffic: _GroupTraffic) -> list[Floats]:
         """Bytes on every link when traffic between two groups is divided evenly over all other
         groups in the middle."""
         others = self.groups - 2
         if others < 1:
-            return self._minimal(traffic, detours=self._can_detour_inside)
+            return self._minimal_loads(traffic, detours=self._can_detour_inside)
         load = self._no_load()
         groups = traffic.groups
         # The way to the middle groups, and the way from them; there cables lead the other way.

@@ -154,7 +154,7 @@ def switch_points(hardware: Hardware, primitive: Primitive) -> tuple[SwitchPoint
     # between two starts every way is a line
     for start, end in zip(starts, [*starts[1:], float("inf")], strict=True):
         lines = [_piece(way, start) for way in ways]
-        for from_bytes, index in _lowest(lines, start, end):
+        for from_bytes, index in _lower_envelope(lines, start, end):
             point = SwitchPoint(from_bytes, ways[index].algorithm, ways[index].protocol)
             # two lines meet where a piece starts: only the second counts
             if points and points[-1].from_bytes == from_bytes:
@@ -168,7 +168,9 @@ def switch_points(hardware: Hardware, primitive: Primitive) -> tuple[SwitchPoint
 CACHE_CLEARS += [pieces.cache_clear, switch_points.cache_clear]
 
 
-def _lowest(lines: Sequence[Piece], start: float, end: float) -> Iterable[tuple[float, int]]:
+def _lower_envelope(
+    lines: Sequence[Piece], start: float, end: float
+) -> Iterable[tuple[float, int]]:
     """The lower envelope of lines between two sizes, as (from, index); the first of equals.
 
     10 us + 2 ns a byte and 20 us + 1 ns a byte: (1, 0), (10000, 1).

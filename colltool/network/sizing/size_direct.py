@@ -6,8 +6,8 @@ than ``oversubscription`` times its rate under uniform traffic: every endpoint s
 full rate, on minimal routes. At 1 the bisection is then at least half of what half of the endpoints
 inject, which is enough for uniform traffic; a Clos at 1:1 has all of it.
 
-:func:`direct_plan` is the entry. Each topology has a search (``_dragonfly``, ``_dragonfly_plus``,
-``_hyperx``) that returns the best network of one rail, a function that builds the network of a given
+:func:`direct_plan` is the entry. Each topology has a search (``_best_dragonfly``, ``_best_dragonfly_plus``,
+``_best_hyperx``) that returns the best network of one rail, a function that builds the network of a given
 shape (``_dragonfly_of`` ...), and one that lists its levels (``_group_levels``, ``_hyperx_levels``).
 
 Sources: J. Kim, W. Dally, S. Scott, D. Abts,
@@ -175,11 +175,11 @@ def _search(topology: Direct, request: _RailRequest) -> _RailNetwork | None:
     """The best network of one rail; None where there is none."""
     match topology:
         case "dragonfly":
-            return _dragonfly(request)
+            return _best_dragonfly(request)
         case "dragonfly_plus":
-            return _dragonfly_plus(request)
+            return _best_dragonfly_plus(request)
         case "hyperx":
-            return _hyperx(request)
+            return _best_hyperx(request)
         case _:
             assert_never(topology)
 
@@ -288,14 +288,14 @@ def _fewest_nodes(best: _RailNetwork | None) -> float:
     return best.nodes if best else inf
 
 
-def _better(network: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
+def _better_network(network: _RailNetwork | None, best: _RailNetwork | None) -> _RailNetwork | None:
     """The better of two networks, of equal ones ``best``; None if both are."""
     if network is None or best is None:
         return network or best
     return network if network.cost < best.cost else best
 
 
-def _dragonfly(request: _RailRequest) -> _RailNetwork | None:
+def _best_dragonfly(request: _RailRequest) -> _RailNetwork | None:
     """The best dragonfly, by search over the switches of a group and the number of groups."""
     best: _RailNetwork | None = None
     for switches in range(1, request.radix + 1):
@@ -306,7 +306,7 @@ def _dragonfly(request: _RailRequest) -> _RailNetwork | None:
         while switches * groups <= _fewest_nodes(best) and groups - 1 <= switches * request.radix:
             network = _dragonfly_of(request, switches, groups)
             if network:
-                best = _better(network, best)
+                best = _better_network(network, best)
                 break
             groups += 1
     return best
@@ -339,7 +339,7 @@ def _dragonfly_of(request: _RailRequest, switches: int, groups: int) -> _RailNet
     )
 
 
-def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
+def _best_dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
     """The best dragonfly+, by search over the leaves of a group and the number of groups."""
     best: _RailNetwork | None = None
     for leaves in range(1, request.radix + 1):
@@ -347,7 +347,7 @@ def _dragonfly_plus(request: _RailRequest) -> _RailNetwork | None:
         # More groups may need fewer spines in each: all are tried that may be no larger than the best.
         while (leaves + 1) * groups <= _fewest_nodes(best) and groups - 1 <= request.radix**2:
             network = _dragonfly_plus_of(request, leaves, groups, _fewest_nodes(best))
-            best = _better(network, best)
+            best = _better_network(network, best)
             groups += 1
     return best
 
@@ -451,7 +451,7 @@ def _group_levels(request: _RailRequest, network: _RailNetwork) -> Iterator[Dire
 # HyperX: switches along axes.
 
 
-def _hyperx(request: _RailRequest) -> _RailNetwork | None:
+def _best_hyperx(request: _RailRequest) -> _RailNetwork | None:
     """The best HyperX, by search over all shapes of up to :data:`MOST_AXES` axes, sizes
     ascending."""
     best: _RailNetwork | None = None
@@ -467,7 +467,7 @@ def _hyperx(request: _RailRequest) -> _RailNetwork | None:
         while size - 1 <= ports_left and nodes * size <= _fewest_nodes(best):
             network = _hyperx_of(request, (*shape, size))
             if network:
-                best = _better(network, best)
+                best = _better_network(network, best)
                 break
             size += 1
         # As an axis before others, which are at least as long.

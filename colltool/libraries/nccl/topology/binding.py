@@ -99,7 +99,7 @@ class Load(NamedTuple):
 def binding_of(domain: DomainGraphs, result: Searched) -> Binding | None:
     """What the channels of a graph fill; None if they take nothing, as those of a GPU alone do."""
     if result.is_emergency:
-        return _slowest(domain)
+        return _slowest_path(domain)
     loads = loads_of(domain, result)
     if not loads:
         return None
@@ -249,7 +249,7 @@ def _display_name(node: SystemNode) -> str:
     return "/".join(ranks) or node.name
 
 
-def _slowest(domain: DomainGraphs) -> Binding:
+def _slowest_path(domain: DomainGraphs) -> Binding:
     """The slowest path between GPUs, which was below all rates that are tried; without names for a GPU
     alone."""
     candidates = []

@@ -187,7 +187,7 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
         next_wave: dict[int, SystemNode] = {}
         for node in wave:
             for link in node.links:
-                longer = _one_further(paths[node.number], link, own_device, most_links)
+                longer = _path_one_further(paths[node.number], link, own_device, most_links)
                 far = link.to
                 if longer is None or far is target:
                     continue
@@ -198,7 +198,7 @@ def _paths_to(system: System, target: SystemNode) -> list[Path]:
     return paths
 
 
-def _one_further(
+def _path_one_further(
     path: Path, link: NodeLink, own_device: SystemNode, most_links: int
 ) -> Path | None:
     """The path of a link's far end to the target by way of its near end; None where nothing passes.
@@ -251,7 +251,7 @@ def paths_of(system: System) -> Paths:
     return paths
 
 
-def _through(paths: Paths, start: SystemNode, middle: SystemNode, end: SystemNode) -> Path:
+def _path_through(paths: Paths, start: SystemNode, middle: SystemNode, end: SystemNode) -> Path:
     """A path by way of a third node."""
     first = paths.get(start, middle)
     second = paths.get(middle, end)
@@ -291,7 +291,7 @@ def _between_gpus(paths: Paths) -> None:
                 paths.put(start, end, path._replace(kind=NET))
                 continue
             if path.kind > farthest:
-                path = _through(paths, start, paths.cpu_of(end), end)
+                path = _path_through(paths, start, paths.cpu_of(end), end)
             slower = min(nic_MBps[start], nic_MBps[end]) > path.MBps
             if slower and not _is_relayed(path):
                 path = path._replace(kind=NET)
@@ -331,14 +331,14 @@ def _to_nics(paths: Paths) -> None:
             # Of the path that decides about GPUDirect: of a relayed one its last part.
             kind = paths.get(gpu, net).kind
             if relay is not None and relay is not gpu and _relays_better(relay, paths, gpu, net):
-                path = _through(paths, gpu, relay, net)
+                path = _path_through(paths, gpu, relay, net)
                 paths.put(gpu, net, path._replace(kind=PXN))
                 kind = paths.get(relay, net).kind
             has_gpudirect = _is_direct(gpu, net, kind, system.version.gdr)
             if paths.get(gpu, net).kind < PHB and not has_gpudirect:
                 cpu = paths.cpu_of(gpu)
-                paths.put(gpu, net, _through(paths, gpu, cpu, net))
-                paths.put(net, gpu, _through(paths, net, cpu, gpu))
+                paths.put(gpu, net, _path_through(paths, gpu, cpu, net))
+                paths.put(net, gpu, _path_through(paths, net, cpu, gpu))
 
 
 def _relays_better(relay: RankedGpu, paths: Paths, gpu: RankedGpu, net: NicPort) -> bool:

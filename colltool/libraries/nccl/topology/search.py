@@ -1,7 +1,7 @@
 """The search for a graph: trials in NCCL's order, each with other demands, within its budgets.
 
 :func:`search` is the entry. A first pass goes from the strictest demand to looser ones
-(:meth:`_Search.looser`), then the channels may be doubled, and a second pass tries higher rates for
+(:meth:`_Search.looser_request`), then the channels may be doubled, and a second pass tries higher rates for
 as many channels. The better of two trials' channels is :mod:`~colltool.libraries.nccl.topology.channels`'
 matter.
 
@@ -121,8 +121,8 @@ class _Search:
         """
         self.trials += 1
         key = request._replace(
-            inside=_effective(request.inside, self.builder.reach.kinds_between),
-            across=_effective(request.across, self.builder.reach.kinds_out),
+            inside=_effective_kind(request.inside, self.builder.reach.kinds_between),
+            across=_effective_kind(request.across, self.builder.reach.kinds_out),
         )
         if key in self._steps_left:
             return best, self._steps_left[key]
@@ -167,10 +167,10 @@ class _Search:
             allowance += steps_left
             if allowance < 0 and best.channels:
                 break
-            trial = self.looser(trial, best, request)
+            trial = self.looser_request(trial, best, request)
         return best
 
-    def looser(
+    def looser_request(
         self, trial: GraphRequest, best: FoundChannels, request: GraphRequest
     ) -> GraphRequest | None:
         """The next trial after one with orders of its own for each channel; None if it was the last.
@@ -218,7 +218,7 @@ class _Search:
         )
         steps_left = 1
         while steps_left and index > 0:
-            faster = _faster(request, best, speeds[index - 1])
+            faster = _faster_request(request, best, speeds[index - 1])
             if faster is None:
                 break
             request = faster
@@ -227,7 +227,7 @@ class _Search:
         return best
 
 
-def _faster(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphRequest | None:
+def _faster_request(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphRequest | None:
     """The next trial of the second pass, at the next higher rate; None if there is none to make."""
     if request.pattern == RING:
         return request._replace(inside_MBps=MBps, across_MBps=MBps)
@@ -245,7 +245,7 @@ def _faster(request: GraphRequest, best: FoundChannels, MBps: int) -> GraphReque
     return request._replace(inside_MBps=MBps)
 
 
-def _effective(kind: int, existing: set[int]) -> int:
+def _effective_kind(kind: int, existing: set[int]) -> int:
     """What a demand for paths up to type ``kind`` comes to: the farthest of the ``existing`` types up to
     it, -1 if none."""
     return max((known for known in existing if known <= kind), default=-1)
@@ -289,7 +289,7 @@ def search(
         best = double_channels(best, builder.paths.system.least_sm)
         best = run.second_pass(best)
     elif not best.channels and not request.collnet and request.pattern != NVLS:
-        return _emergency(builder, request, run.trials)
+        return _emergency_channel(builder, request, run.trials)
     request = best.request
     return Searched(
         best=best,
@@ -302,7 +302,7 @@ def search(
     )
 
 
-def _emergency(builder: ChannelBuilder, request: GraphRequest, trials: int) -> Searched:
+def _emergency_channel(builder: ChannelBuilder, request: GraphRequest, trials: int) -> Searched:
     """What NCCL takes where nothing was found, so that the job runs: one channel of hardly any bandwidth,
     the GPUs as numbered."""
     nets: tuple[int, ...] = ()
